@@ -1,0 +1,32 @@
+"""What can go wrong on the user's side of the fence, each with a remedy in its message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class ExpungeError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class InvalidInput(ExpungeError, ValueError):
+    """A value, a name or a combination that cannot be used as given."""
+
+
+class DataError(ExpungeError):
+    """A data set or file that is missing, truncated, tampered with or of another format."""
+
+
+class StorageError(ExpungeError):
+    """A file that could not be written or must not be overwritten; nothing was lost."""
+
+
+class Diverged(ExpungeError):
+    """A non-finite loss or gradient stopped a run.
+
+    ``result`` holds the model with the last good weights and the history up to there.
+    """
+
+    def __init__(self, message: str, result: Any = None) -> None:
+        super().__init__(message)
+        self.result = result

@@ -1,0 +1,72 @@
+"""The probability that the two true gradients agree in sign (Proposition 4)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+# erf(x) = x·P(x²)/Q(x²) on |x| ≤ 4, a weighted least-squares fit of our own, iterated towards
+# minimax; relative error 2.5e-8 in exact arithmetic and below 4.5e-7 in float32.
+_NUMERATOR = (
+    1.1283791393224594,
+    0.19354429587510788,
+    0.05310165286209963,
+    0.0038833153700593864,
+    0.00028456594968577427,
+    1.986795849047996e-06,
+)
+_DENOMINATOR = (
+    1.0,
+    0.5048567218640339,
+    0.11534969142692905,
+    0.015207190708353762,
+    0.0011855656581837176,
+    3.742032094927439e-05,
+)
+
+
+def _horner(coefficients: tuple[float, ...], s: Tensor) -> Tensor:
+    value = s * coefficients[-1] + coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
+        value = value * s + coefficient
+    return value
+
+
+def rational_erf(x: Tensor) -> Tensor:
+    """erf by a rational function: a third of the cost of the library's inside a fused CPU loop.
+
+    >>> x = torch.linspace(-6, 6, 1001)
+    >>> bool(torch.allclose(rational_erf(x), torch.erf(x), rtol=1e-6, atol=0))
+    True
+    """
+    x = x.clamp(-4.0, 4.0)
+    s = x * x
+    return (x * (_horner(_NUMERATOR, s) / _horner(_DENOMINATOR, s))).clamp(-1.0, 1.0)
+
+
+def accord(
+    objective: Tensor,
+    constraint: Tensor,
+    variance_u: Tensor,
+    variance_c: Tensor,
+    eps: float,
+    *,
+    fast: bool = False,
+) -> Tensor:
+    """``2f - 1``, in [-1, 1]: 1 where the gradients surely agree, -1 where they surely do not.
+
+    With ``φ = Φ(ĝ/√(v+ε)) = (1 + e)/2`` and ``e = erf(ĝ/√(2(v+ε)))``, the probability of (18)
+
+        f = φ_U φ_C + (1-φ_U)(1-φ_C) = (1 + e_U e_C) / 2,
+
+    so ``2f - 1 = e_U e_C``: exact, free of cancellation near f = 1/2, and two ``erf`` in all.
+    Elementwise; every argument but ``eps`` has one shape.
+
+    >>> one, zero = torch.ones(1), torch.zeros(1)
+    >>> accord(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
+    tensor([0.])
+    """
+    erf = rational_erf if fast else torch.erf
+    e_u = erf(objective * torch.rsqrt(2.0 * (variance_u + eps)))
+    e_c = erf(constraint * torch.rsqrt(2.0 * (variance_c + eps)))
+    return e_u * e_c
