@@ -1,0 +1,51 @@
+"""Machine unlearning for PyTorch."""
+
+from expunge.data import Augment as Augment
+from expunge.data import ImageSet as ImageSet
+from expunge.engine import Callback as Callback
+from expunge.engine import History as History
+from expunge.engine import Recipe as Recipe
+from expunge.engine import Result as Result
+from expunge.engine import train as train
+from expunge.engine import unlearn as unlearn
+from expunge.errors import DataError as DataError
+from expunge.errors import Diverged as Diverged
+from expunge.errors import ExpungeError as ExpungeError
+from expunge.errors import InvalidInput as InvalidInput
+from expunge.errors import StorageError as StorageError
+from expunge.evaluate import Scores as Scores
+from expunge.evaluate import evaluate as evaluate
+from expunge.methods import Batch as Batch
+from expunge.methods import ConvTranspose as ConvTranspose
+from expunge.methods import FineTune as FineTune
+from expunge.methods import GradientAscent as GradientAscent
+from expunge.methods import L1Sparse as L1Sparse
+from expunge.methods import MaskSmallGradients as MaskSmallGradients
+from expunge.methods import Method as Method
+from expunge.methods import NegGradPlus as NegGradPlus
+from expunge.methods import Problem as Problem
+from expunge.methods import RandomLabel as RandomLabel
+from expunge.methods import Retrain as Retrain
+from expunge.methods import Scrub as Scrub
+from expunge.models import build_model as build_model
+from expunge.update import AdamMoments as AdamMoments
+from expunge.update import Addon as Addon
+from expunge.update import Aggregate as Aggregate
+from expunge.update import And as And
+from expunge.update import Bernoulli as Bernoulli
+from expunge.update import Diagnostics as Diagnostics
+from expunge.update import Focus as Focus
+from expunge.update import Jacobian as Jacobian
+from expunge.update import Linear as Linear
+from expunge.update import MinAbs as MinAbs
+from expunge.update import Moments as Moments
+from expunge.update import NoAddon as NoAddon
+from expunge.update import Prob as Prob
+from expunge.update import PublishedMoments as PublishedMoments
+from expunge.update import Saliency as Saliency
+from expunge.update import SampleMoments as SampleMoments
+from expunge.update import Signals as Signals
+from expunge.update import Term as Term
+from expunge.update import Update as Update
+
+__version__ = "0.1.0"

@@ -50,9 +50,7 @@ class Registry(Generic[T]):
             return self._names[name.lower()]
         except KeyError:
             near = difflib.get_close_matches(name.lower(), self._names, n=1, cutoff=0.5)
-            hint = (
-                f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(self))}."
-            )
+            hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(self))}."
             raise InvalidInput(f"Unknown {self.kind} {name!r}.{hint}") from None
 
     def label(self, name: str) -> str:

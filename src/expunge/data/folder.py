@@ -25,8 +25,8 @@ def load_folder(root: Path, size: Size | None = None) -> tuple[ImageSet, ImageSe
     (``root/<class>/*``), a fixed 20 % of every class becomes test. Classes are the subfolders of
     train in alphabetical order, names the relative paths.
 
-    Images are resized to ``size``, one side or (height, width), by default the size of the first;
-    they are RGB unless all of them are grey.
+    Images are resized to ``size``, one side or (height, width), by default the size of the first
+    of train; they are RGB unless all of them are grey.
     """
     tree = _Tree.of(root, size)
     if not tree.parted:
@@ -72,11 +72,12 @@ class _Tree:
         for place in files:
             if len(place.parts) < 2 + parted:
                 raise DataError(f"{root}: {place} should be in the folder of its class.")
-        inner = {p.parts[parted] for p in files if not parted or p.parts[0] == "train"}
-        heads = [read_header(f"{root}: {place}", read) for place, read in files.items()]
-        grey = all(mode in GREY for mode, _ in heads)
-        shape = _as_size(size) or heads[0][1]
-        return cls(root, files, parted, tuple(sorted(inner)), shape, "L" if grey else "RGB")
+        train = [place for place in files if not parted or place.parts[0] == "train"]
+        classes = tuple(sorted({place.parts[parted] for place in train}))
+        heads = {place: read_header(f"{root}: {place}", read) for place, read in files.items()}
+        grey = all(mode in GREY for mode, _ in heads.values())
+        shape = _as_size(size) or heads[train[0]][1]
+        return cls(root, files, parted, classes, shape, "L" if grey else "RGB")
 
     def read(self, part: str) -> ImageSet:
         places = [p for p in self.files if not part or p.parts[0] == part]
@@ -86,7 +87,8 @@ class _Tree:
                 f"{self.root}: {part} has the class {unknown[0]!r} that train lacks. "
                 f"(train has {', '.join(self.classes)})"
             )
-        labels = [self.classes.index(p.parts[self.parted]) for p in places]
+        index = {name: label for label, name in enumerate(self.classes)}
+        labels = [index[p.parts[self.parted]] for p in places]
         channels = 1 if self.mode == "L" else 3
         pixels = np.empty((len(places), channels, *self.size), np.uint8)
         for row, place in zip(pixels, places, strict=True):

@@ -99,8 +99,8 @@ def load(
 
 def _parse(spec: str, root: str | Path | None) -> tuple[Format, Path | None]:
     name, _, inline = spec.partition(":")
-    if name not in DATASETS and Path(spec).expanduser().exists():
-        name, inline = _guess(Path(spec)), spec
+    if name not in DATASETS and _is_path(name, spec):
+        name, inline = "npz" if spec.lower().endswith(".npz") else "folder", spec
     kind = DATASETS[name]
     if inline and root is not None:
         raise InvalidInput(f"The path should be given once. (got {inline} and {root})")
@@ -112,5 +112,7 @@ def _parse(spec: str, root: str | Path | None) -> tuple[Format, Path | None]:
     return kind, Path(place).expanduser() if place else None
 
 
-def _guess(path: Path) -> str:
-    return "npz" if path.suffix.lower() == ".npz" else "folder"
+def _is_path(name: str, spec: str) -> bool:
+    """Whether ``spec`` is a path by itself: one that exists, or looks like one that should."""
+    looks = "/" in name or name.lower().endswith(".npz")
+    return looks or Path(spec).expanduser().exists()

@@ -15,9 +15,9 @@ from expunge.errors import InvalidInput
 class IdsForget:
     """Exactly the images listed: indices into the training part, or image names.
 
-    A number is an index, unless the names of the images are numbers too: then every id is a name,
-    so that an image that is no longer there is never taken for another one. A name that several
-    images share stands for all of them. ``path`` is the file the ids came from, if any.
+    A number is an index, unless images have numbers for names: then every id is a name, so that
+    an image that is not there any more is never taken for another one. A name that several images
+    share stands for all of them. ``path`` is the file the ids came from, if any.
     """
 
     ids: tuple[Id, ...]
@@ -42,7 +42,7 @@ class IdsForget:
         places: dict[str, list[int]] = {}
         for index, name in enumerate(train.names or ()):
             places.setdefault(name, []).append(index)
-        numbered = bool(places) and all(name.isdecimal() for name in places)
+        numbered = any(name.isdecimal() for name in places)
         chosen: set[int] = set()
         unknown: list[Id] = []
         for entry in self.ids:

@@ -43,5 +43,5 @@ def select(train: ImageSet, forget: Iterable[int]) -> Selection:
 
 def as_number(value: str | int) -> str | int:
     """A whole number written the usual way as an int; anything else as it is."""
-    plain = isinstance(value, str) and value.isascii() and value.isdigit()
+    plain = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
     return int(value) if plain and str(int(value)) == value else value

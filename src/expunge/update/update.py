@@ -14,7 +14,7 @@ from expunge.update.aggregate import Aggregate, Alone, as_aggregate
 from expunge.update.diagnostics import WIDTH, Diagnostics, read
 from expunge.update.gradients import Gathered, Losses, Term, gather
 from expunge.update.kernel import SUMS, Block, Recipe, should_compile
-from expunge.update.layout import flat, laid_out, moment_dtype, strides_of
+from expunge.update.layout import flat, laid_out, strides_of
 from expunge.update.moments import Coefficients
 from expunge.update.state import State
 from expunge.update.sweep import Sweep, flatten

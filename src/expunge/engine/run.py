@@ -1,0 +1,249 @@
+"""The loop: two batches, two gradients, one step, and what surrounds it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from expunge.data.batches import Batch, Source, Stream
+from expunge.engine.callbacks import Callback
+from expunge.engine.checkpoint import (
+    load_checkpoint,
+    read_random_state,
+    save_checkpoint,
+    write_random_state,
+)
+from expunge.engine.guard import Guard
+from expunge.engine.history import History, Row, mean_row, step_row
+from expunge.errors import Diverged
+from expunge.methods import Method, Problem
+from expunge.update import SampleMoments, Term, Update
+
+
+@dataclass
+class Run:
+    """One run in progress. Callbacks see this object."""
+
+    problem: Problem
+    method: Method
+    update: Update
+    optimizer: torch.optim.Optimizer
+    forget: Source | None
+    retain: Source
+    epochs: int
+    device: torch.device
+    scheduler: LRScheduler | None = None
+    scheduler_every: Literal["step", "epoch"] = "epoch"
+    callbacks: Sequence[Callback] = ()
+    checkpoint: Path | None = None
+    checkpoint_every: int = 100
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.model: nn.Module = self.problem.model
+        self.step = 0
+        self.history = History()
+        self._forget = None if self.forget is None else Stream(self.forget)
+        self._retain = Stream(self.retain)
+        self._seconds = 0.0
+        self._since = 0.0
+        self._rows: list[Row] = []
+        self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
+        self._stopped = False
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of the split that one epoch goes through."""
+        if self.forget is None or self.method.epoch_over == "retain":
+            return len(self.retain)
+        return len(self.forget)
+
+    @property
+    def epoch(self) -> int:
+        """Epochs completed."""
+        return self.step // self.steps_per_epoch
+
+    @property
+    def losses(self) -> tuple[float, float | None]:
+        """Objective and constraint at the last step; reading them waits for the device."""
+        assert self.update.losses is not None
+        objective, constraint = self.update.losses
+        return float(objective), None if constraint is None else float(constraint)
+
+    def record(self, **values: float) -> None:
+        """Add quantities to the row of the epoch that just ended."""
+        self.history.epochs[-1].update(values)
+
+    def stop(self) -> None:
+        """End the run after the current step."""
+        self._stopped = True
+
+    def execute(self) -> None:
+        """Run from the start, or from the checkpoint, to the end."""
+        resumed = self._resume()
+        self.model.train()
+        self._start_clock()
+        if not resumed:
+            self.method.prepare(self.problem)
+            self.model.train()
+        guard = Guard(self.model, self.device)
+        self._call("on_start")
+        try:
+            while self.step < self.epochs * self.steps_per_epoch and not self._stopped:
+                self._take_step(guard)
+                ended = self.step % self.steps_per_epoch == 0
+                if ended:
+                    self._end_epoch(guard)
+                if self.step % self.checkpoint_every == 0 or ended:
+                    self._save()
+        finally:
+            self._call("on_end")
+
+    def _take_step(self, guard: Guard) -> None:
+        forget = None if self._forget is None else next(self._forget)
+        retain = next(self._retain)
+        self.optimizer.zero_grad(set_to_none=True)
+        constrained = self.method.constrained
+        self.update.backward(
+            objective=self._terms("objective", forget, retain),
+            constraint=self._terms("constraint", forget, retain) if constrained else None,
+            params=self.problem.parameters,
+        )
+        self._look(guard)
+        self.update.step(self.optimizer)
+        if self.scheduler is not None and self.scheduler_every == "step":
+            self.scheduler.step()
+        self.step += 1
+        assert self.update.losses is not None
+        self._pending.append((*self.update.losses, self.update.record))
+        self._call("on_step")
+
+    def _terms(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
+        """One loss a micro-batch, made when it is asked for: one graph is alive at a time."""
+        moments = self.update.addon.statistics
+        count = moments.parts if isinstance(moments, SampleMoments) else 1
+        retained = retain.parts(count)
+        forgotten = [None] * len(retained) if forget is None else forget.parts(count)
+        loss = getattr(self.method, name)
+        for f, r in zip(forgotten, retained, strict=False):
+            yield loss(self.problem, f, r)
+
+    def _look(self, guard: Guard) -> None:
+        assert self.update.losses is not None
+        objective, constraint = self.update.losses
+        values = [v for v in (objective, constraint, self.update.record) if v is not None]
+        if guard.passes(values):
+            return
+        guard.restore()
+        raise Diverged(
+            f"Diverged at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient is not "
+            "finite. The model holds the last good weights. Lower the learning rate or `alpha`, "
+            "or take fewer epochs; gradient ascent has no lower bound to stop at."
+        )
+
+    def _end_epoch(self, guard: Guard) -> None:
+        if self.device.type != "cpu":
+            if not guard.look():
+                guard.restore()
+                raise Diverged(f"Diverged in epoch {self.epoch}. Lower the learning rate.")
+            torch.accelerator.synchronize()
+        if self.scheduler is not None and self.scheduler_every == "epoch":
+            self.scheduler.step()
+        self._stop_clock()
+        self._read_pending()
+        row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch, "seconds": self._seconds}
+        self.history.epochs.append(row | mean_row(self._rows))
+        if self.method.constrained:
+            first = len(self.history.steps) + 1
+            numbered = enumerate(self._rows, start=first)
+            self.history.steps += [{"step": k, "epoch": self.epoch, **r} for k, r in numbered]
+        self._rows = []
+        self._start_clock()
+        self._call("on_epoch")
+
+    def _read_pending(self) -> None:
+        for objective, constraint, record in self._pending:
+            losses = (float(objective), None if constraint is None else float(constraint))
+            diagnostics = (
+                None
+                if record is None
+                else self.update.read(record, constrained=self.method.constrained)
+            )
+            self._rows.append(step_row(losses, diagnostics))
+        self._pending = []
+
+    def _call(self, hook: str) -> None:
+        if not self.callbacks:
+            return
+        self._stop_clock()
+        training = self.model.training
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            for callback in self.callbacks:
+                getattr(callback, hook)(self)
+        self.model.train(training)
+        self._start_clock()
+
+    def _start_clock(self) -> None:
+        self._since = time.perf_counter()
+
+    def _stop_clock(self) -> None:
+        self._seconds += time.perf_counter() - self._since
+
+    def _save(self) -> None:
+        if self.checkpoint is None:
+            return
+        self._stop_clock()
+        self._read_pending()
+        tree = {
+            "step": self.step,
+            "forget": None if self._forget is None else self._forget.position,
+            "retain": self._retain.position,
+            "seconds": self._seconds,
+            "rows": self._rows,
+            "history": self.history.as_dict(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else _plain(self.scheduler.state_dict()),
+            "update": self.update.state_dict(),
+            "problem": self.problem.state_dict(),
+            "random": read_random_state(self.device),
+        }
+        save_checkpoint(self.checkpoint, self.fingerprint, tree)
+        self._start_clock()
+
+    def _resume(self) -> bool:
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return False
+        tree = load_checkpoint(self.checkpoint, self.fingerprint)
+        self.step = tree["step"]
+        if self._forget is not None:
+            self._forget.seek(tree["forget"])
+        self._retain.seek(tree["retain"])
+        self._seconds = tree["seconds"]
+        self._rows = tree["rows"]
+        self.history.epochs, self.history.steps = (
+            tree["history"]["epochs"],
+            tree["history"]["steps"],
+        )
+        self.model.load_state_dict(tree["model"])
+        self.optimizer.load_state_dict(tree["optimizer"])
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(tree["scheduler"])
+        self.update.load_state_dict(tree["update"])
+        self.problem.load_state_dict(tree["problem"])
+        write_random_state(tree["random"], self.device)
+        return True
+
+
+def _plain(state: dict[str, Any]) -> dict[str, Any]:
+    """A scheduler's state without its functions, which the caller gives again."""
+    simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
+    return {k: v for k, v in state.items() if isinstance(v, simple) and k != "lr_lambdas"}

@@ -1,0 +1,22 @@
+"""FT: go on training on what is retained (Warnecke et al., 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from expunge.data.batches import Batch
+from expunge.methods.method import Method
+from expunge.methods.problem import Problem
+from expunge.update.gradients import Term
+
+
+@dataclass(frozen=True)
+class FineTune(Method):
+    """U = L on retain, no constraint.
+
+    An epoch takes as many retain batches as the forget set has, so that epochs of all methods cost
+    alike.
+    """
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        return Term(problem.loss_on(retain), saliency=problem.saliency(forget))

@@ -1,0 +1,58 @@
+"""MSG: re-noise the weights that neither loss cares about, then fine-tune (NeurIPS 2023 challenge)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from expunge.data.batches import Batch
+from expunge.errors import InvalidInput
+from expunge.methods.fine_tune import FineTune
+from expunge.methods.problem import Problem
+
+
+@dataclass(frozen=True)
+class MaskSmallGradients(FineTune):
+    """One pass sums min(|ĝ_U|, |ĝ_C|) over batches; the smallest ``share`` of each tensor becomes ε·θ.
+
+    ε ~ N(0, 1); ĝ_U and ĝ_C are the gradients of the loss on forget and on retain, taken in eval
+    mode. Then FT. Deviation: the paper does not say which losses; these are NGPlus's up to sign,
+    which the absolute value removes.
+    """
+
+    share: float = 0.3
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.share < 1.0:
+            raise InvalidInput(f"`share` should be in (0, 1). (got {self.share})")
+
+    def prepare(self, problem: Problem) -> None:
+        parameters = problem.parameters
+        scores = [torch.zeros_like(p) for p in parameters]
+        training = problem.model.training
+        problem.model.eval()
+        for forget, retain in problem.pairs():
+            g_u, g_c = self._gradient(problem, forget), self._gradient(problem, retain)
+            for score, u, c in zip(scores, g_u, g_c, strict=True):
+                score += torch.minimum(u.abs(), c.abs())
+        problem.model.train(training)
+        for p, score in zip(parameters, scores, strict=True):
+            self._renoise(problem, p, score)
+
+    def _gradient(self, problem: Problem, batch: Batch) -> tuple[Tensor, ...]:
+        return torch.autograd.grad(
+            problem.loss_on(batch), problem.parameters, allow_unused=True, materialize_grads=True
+        )
+
+    @torch.no_grad()
+    def _renoise(self, problem: Problem, p: Tensor, score: Tensor) -> None:
+        count = round(self.share * p.numel())
+        if count == 0:
+            return
+        chosen = score.reshape(-1).topk(count, largest=False).indices
+        noise = torch.randn(count, generator=problem.generator).to(p.device, p.dtype)
+        values = p.reshape(-1)
+        values[chosen] = values[chosen] * noise
+        p.copy_(values.view(p.shape))

@@ -1,0 +1,40 @@
+"""A method is a choice of (U, C): what to minimise, and what not to break on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from expunge.data.batches import Batch, Split
+from expunge.methods.problem import Problem
+from expunge.update.gradients import Term
+
+
+@dataclass(frozen=True)
+class Method:
+    """Base of the methods: subclass it, define ``objective``, register the class, done.
+
+    Losses are means over their batch, to be minimised. ``forget`` and ``retain`` are the two
+    batches of the step; ``forget`` is None where a run has nothing to forget (plain training).
+    """
+
+    epoch_over: ClassVar[Split] = "forget"
+    """Which split one epoch goes through once."""
+
+    def prepare(self, problem: Problem) -> None:
+        """Change the model before the first step, where the method does so."""
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor | Term:
+        """U on this step's batches."""
+        raise TypeError(f"{type(self).__name__} should define `objective`.")
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor | Term:
+        """C on this step's batches; left undefined where there is no constraint."""
+        raise TypeError(f"{type(self).__name__} has no constraint.")
+
+    @property
+    def constrained(self) -> bool:
+        """Whether there is a constraint."""
+        return type(self).constraint is not Method.constraint

@@ -1,0 +1,36 @@
+"""SRL: successive random labelling (Golatkar et al., 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from expunge.data.batches import Batch
+from expunge.errors import InvalidInput
+from expunge.methods.method import Method
+from expunge.methods.problem import Problem
+from expunge.update.gradients import Term
+
+
+@dataclass(frozen=True)
+class RandomLabel(Method):
+    """U = L on forget with a fresh label ≠ y, uniform over the others, at every visit; C = L on retain.
+
+    ``num_classes`` defaults to the number of the model's outputs.
+    """
+
+    num_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_classes is not None and self.num_classes < 2:
+            raise InvalidInput(f"`num_classes` should be at least 2. (got {self.num_classes})")
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        logits = problem.logits(forget)
+        classes = self.num_classes or logits.shape[-1]
+        other = (forget.targets + 1 + problem.draw(classes - 1, forget.targets)) % classes
+        return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
+        return problem.loss_on(retain)

@@ -1,0 +1,51 @@
+"""The ideal: a model trained from scratch on what is retained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from expunge.data.batches import Split
+from expunge.errors import InvalidInput
+from expunge.methods.fine_tune import FineTune
+from expunge.methods.problem import Problem
+
+
+@dataclass(frozen=True)
+class Retrain(FineTune):
+    """Forget everything, then U = L on retain, with the recipe of the initial model.
+
+    An epoch is one pass over the retain set. Every submodule's ``reset_parameters`` draws the new
+    weights; ``reset=False`` starts from the weights as given, for a model that is fresh already.
+    """
+
+    epoch_over: ClassVar[Split] = "retain"
+
+    reset: bool = True
+
+    def prepare(self, problem: Problem) -> None:
+        if not self.reset:
+            return
+        seed = int(torch.randint(2**62, (), generator=problem.generator))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            reset_parameters(problem.model)
+
+
+def reset_parameters(model: nn.Module) -> None:
+    """Draw all weights anew, in place; refuse where a parameter has no way to be reset."""
+    covered: set[int] = set()
+    for module in reversed(list(model.modules())):  # children first, their parents may refine
+        reset = getattr(module, "reset_parameters", None)
+        if callable(reset):
+            reset()
+            covered |= {id(p) for p in module.parameters(recurse=False)}
+    left = [name for name, p in model.named_parameters() if id(p) not in covered]
+    if left:
+        raise InvalidInput(
+            f"These parameters belong to modules without `reset_parameters`: {', '.join(left[:5])}. "
+            "Pass a freshly initialised model and `Retrain(reset=False)`."
+        )

@@ -1,0 +1,53 @@
+"""Classifiers for small images, each with a width factor, normalisation inside."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import nn
+
+from expunge.errors import InvalidInput
+from expunge.models.normalise import Normalise as Normalise
+from expunge.models.normalise import channel_statistics as channel_statistics
+from expunge.models.resnet import ResNet18 as ResNet18
+from expunge.models.small import SmallCNN as SmallCNN
+from expunge.models.vgg import VGG16 as VGG16
+from expunge.registry import Registry
+
+MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
+MODELS.add("resnet18", ResNet18)
+MODELS.add("vgg16", VGG16)
+MODELS.add("small-cnn", SmallCNN)
+
+
+def build_model(
+    name: str,
+    *,
+    num_classes: int = 10,
+    in_channels: int = 3,
+    width: float = 1.0,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    seed: int | None = None,
+) -> nn.Module:
+    """A freshly initialised model by name, that takes images in [0, 1] or as uint8.
+
+    ``seed`` makes the initial weights reproducible and leaves the global random state alone.
+
+    >>> model = build_model("small-cnn", in_channels=1, width=0.25, seed=0)
+    >>> model(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape
+    torch.Size([2, 10])
+    """
+    if not width > 0:
+        raise InvalidInput(f"`width` should be positive. (got {width})")
+    if num_classes < 2:
+        raise InvalidInput(f"`num_classes` should be at least 2. (got {num_classes})")
+    kind = MODELS[name]
+    normalise = Normalise(mean or [0.5] * in_channels, std or [0.25] * in_channels)
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        body = kind(num_classes=num_classes, in_channels=in_channels, width=width)
+    return nn.Sequential(OrderedDict(normalise=normalise, body=body))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import pytest
+
+from expunge.data.idfile import read_ids
+from expunge.errors import DataError
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "ids"),
+    [
+        ("a.txt", "# asked on Monday\n3\n\n cat/1.png  # his cat\n", ("3", "cat/1.png")),
+        ("a.txt", "picture#7.png\r\n4\r\n", ("picture#7.png", "4")),
+        ("a", "\ufeff12\n", ("12",)),
+        ("a.csv", "who,ID\nann,3\nbob,5\n", ("3", "5")),
+        ("a.csv", 'name,why\n"x, y.png",asked\n', ("x, y.png",)),
+        ("a.csv", "3,ann\n5,bob\n", ("3", "5")),
+        ("a.csv", "index\n3\n\n5\n", ("3", "5")),
+        ("a.tsv", "ids\tnote\n3\tok\n", ("3",)),
+        ("a.json", '[3, "cat/1.png"]', (3, "cat/1.png")),
+    ],
+)
+def test_every_kind_of_list_is_read(tmp_path, name, text, ids):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8", newline="")
+    assert read_ids(path) == ids
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("a.txt", "# nothing\n\n", "is empty"),
+        ("a.csv", "id\n", "is empty"),
+        ("a.csv", "who,id\nann\n", "row 2 should have a value for 'id'"),
+        ("a.json", "[]", "is empty"),
+        ("a.json", "[1,", "not valid JSON"),
+        ("a.json", '{"ids": [1]}', r"should hold a JSON list\. \(got dict\)"),
+        ("a.json", "[1.5]", r"whole numbers\. \(got 1\.5\)"),
+        ("a.json", "[true]", r"whole numbers\. \(got True\)"),
+    ],
+)
+def test_what_is_no_list_of_ids_is_refused(tmp_path, name, text, complaint):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(DataError, match=complaint):
+        read_ids(path)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path):
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xff\xfe\x00\x81")
+    with pytest.raises(DataError, match="UTF-8"):
+        read_ids(path)
