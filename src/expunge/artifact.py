@@ -73,8 +73,8 @@ def load_artifact(path: str | Path) -> Artifact:
     state, notes = tensors.load(path)
     if not notes:
         raise DataError(
-            f"{path} holds weights without a card, so their model is unknown. Use a file written by "
-            "`expunge train`, `retrain` or `unlearn`."
+            f"{path} holds weights without a card, so their model is unknown. Use a file written "
+            "by `expunge train`, `retrain` or `unlearn`."
         )
     try:
         card = Card.model_validate(notes)

@@ -1,4 +1,4 @@
-"""Names for parts: one table a kind, read by the library, the command line and the documentation."""
+"""Names for parts: one table a kind, for the library, the command line and the documents."""
 
 from __future__ import annotations
 

@@ -99,5 +99,5 @@ def _digest(tensors: dict[str, Tensor], text: str) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         state.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
-        state.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy())
+        state.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return state.hexdigest()

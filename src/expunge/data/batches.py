@@ -1,4 +1,4 @@
-"""Batches of one split, pass after pass, from any dataset or loader, resumable at any batch."""
+"""Batches of one split, pass after pass, from any dataset or loader, resumable anywhere."""
 
 from __future__ import annotations
 
@@ -57,12 +57,15 @@ class ArraySource:
     augment: Augment | None
 
     def __len__(self) -> int:
-        return -(-len(self.inputs) // self.batch_size)
+        whole, rest = divmod(len(self.inputs), self.batch_size)
+        # A single example left over joins the batch before it: alone it has no variance.
+        return max(whole + (rest > 1), 1)
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         order = torch.randperm(len(self.inputs), generator=_generator(self.seed, self.split, k))
         for j in range(skip, len(self)):
-            chosen = order[j * self.batch_size : (j + 1) * self.batch_size]
+            stop = len(order) if j + 1 == len(self) else (j + 1) * self.batch_size
+            chosen = order[j * self.batch_size : stop]
             chosen = chosen.to(self.inputs.device, non_blocking=True)
             x = self.inputs.index_select(0, chosen)
             if self.augment is not None:
@@ -72,7 +75,7 @@ class ArraySource:
 
 @dataclass
 class LoaderSource:
-    """A user's ``DataLoader``, its randomness seeded pass by pass and kept apart from the model's."""
+    """A user's ``DataLoader``, its randomness seeded pass by pass, apart from the model's."""
 
     loader: DataLoader[Any]
     split: Split
@@ -194,7 +197,7 @@ class _RandomState:
         with self._borrowed():
             torch.manual_seed(seed)
             random.seed(seed)
-            np.random.seed(seed % 2**32)
+            np.random.seed(seed % 2**32)  # noqa: NPY002
             self.state = self._read()
 
     @contextmanager
@@ -216,22 +219,20 @@ class _RandomState:
 
     @staticmethod
     def _read() -> tuple[Any, Any, Any]:
-        return torch.get_rng_state(), random.getstate(), np.random.get_state()
+        return torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
 
     @staticmethod
     def _write(state: tuple[Any, Any, Any]) -> None:
         torch.set_rng_state(state[0])
         random.setstate(state[1])
-        np.random.set_state(state[2])
+        np.random.set_state(state[2])  # noqa: NPY002
 
 
 def _seed(*words: object) -> int:
     """One 63-bit seed out of several words; equal words, equal seeds, on every machine."""
     text = "/".join(str(word) for word in words).encode()
-    return (
-        int.from_bytes(np.random.SeedSequence(list(text)).generate_state(2).tobytes(), "little")
-        >> 1
-    )
+    high, low = np.random.SeedSequence(list(text)).generate_state(2)
+    return (int(high) << 31) ^ int(low)
 
 
 def _generator(*words: object) -> torch.Generator:

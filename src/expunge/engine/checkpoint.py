@@ -58,5 +58,5 @@ def model_digest(model: nn.Module) -> str:
     for name, tensor in model.state_dict().items():
         state.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
         flat = tensor.detach().cpu().contiguous().reshape(-1)
-        state.update(flat.view(torch.uint8).numpy())
+        state.update(flat.view(torch.uint8).numpy().data)
     return state.hexdigest()

@@ -15,7 +15,7 @@ class Guard:
 
     def __init__(self, model: nn.Module, device: torch.device, every: int = 20) -> None:
         self.every = 1 if device.type == "cpu" else every
-        self._live = [t for t in (*model.parameters(), *model.buffers())]
+        self._live = [*model.parameters(), *model.buffers()]
         self._kept = [t.detach().clone() for t in self._live]
         self._bad: Tensor | None = None
         self._seen = 0

@@ -38,9 +38,7 @@ class History:
         return {"epochs": self.epochs, "steps": self.steps}
 
 
-def step_row(
-    losses: tuple[float, float | None], diagnostics: Diagnostics | None
-) -> Row:
+def step_row(losses: tuple[float, float | None], diagnostics: Diagnostics | None) -> Row:
     """One step as plain numbers."""
     objective, constraint = losses
     row: Row = {

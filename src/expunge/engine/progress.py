@@ -54,9 +54,7 @@ class ProgressBar(Callback):
         )
         total = run.epochs * run.steps_per_epoch
         self._progress.start()
-        self._task = self._progress.add_task(
-            self.title, total=total, completed=run.step, losses=""
-        )
+        self._task = self._progress.add_task(self.title, total=total, completed=run.step, losses="")
 
     def on_step(self, run: Run) -> None:
         if self._progress is None:

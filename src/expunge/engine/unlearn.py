@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from torch.optim.lr_scheduler import LRScheduler
 from torch.utils.data import Subset
 
 from expunge.data.augment import Augment
-from expunge.data.batches import Data, Source, Split, as_source
+from expunge.data.batches import Batch, Data, Source, Split, Stream, as_source
 from expunge.engine.callbacks import Callback
 from expunge.engine.checkpoint import model_digest
 from expunge.engine.history import History
@@ -230,7 +231,7 @@ def _run(
         generator=torch.Generator().manual_seed(seed),
         batchnorm=check_policy(batchnorm),
         ranks=update.addon.ranks,
-        pairs=None if forgotten is None else lambda: zip(forgotten.walk(0, 0), _endless(retained)),
+        pairs=None if forgotten is None else functools.partial(_one_pass, forgotten, retained),
     )
     if not problem.parameters:
         raise InvalidInput("The model has no parameter that requires a gradient.")
@@ -305,11 +306,11 @@ def _finished(model: nn.Module, home: torch.device) -> nn.Module:
     return model.eval()
 
 
-def _endless(source: Source) -> Any:
-    k = 0
-    while True:
-        yield from source.walk(k, 0)
-        k += 1
+def _one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
+    """Every forget batch once, each beside the next retain batch."""
+    beside = Stream(retain)
+    for batch in forget.walk(0, 0):
+        yield batch, next(beside)
 
 
 def _optimizer(

@@ -26,7 +26,5 @@ METRICS.add("ua", Metric("UA", "accuracy on the forget set", "ideal"))
 METRICS.add("ra", Metric("RA", "accuracy on the retain set", "ideal"))
 METRICS.add("ta", Metric("TA", "accuracy on the test set", "higher"))
 METRICS.add("rua", Metric("rUA", "UA minus the ideal model's UA", "zero", unit="points"))
-METRICS.add(
-    "fid", Metric("FID", "share of the forget set where model and ideal agree", "higher")
-)
+METRICS.add("fid", Metric("FID", "share of the forget set where model and ideal agree", "higher"))
 METRICS.add("rte", Metric("RTE", "time of the unlearning steps alone", "lower", unit="s"))

@@ -48,5 +48,5 @@ def _batches(data: Data, batch_size: int, device: torch.device) -> Any:
     if isinstance(data, (ImageSet, Dataset, Subset)):
         arrays = as_arrays(data)
         if arrays is not None:
-            return zip(arrays[0].split(batch_size), arrays[1].split(batch_size), strict=True)
+            return zip(*(torch.split(part, batch_size) for part in arrays), strict=True)
     return DataLoader(data, batch_size=batch_size)

@@ -1,4 +1,4 @@
-"""CT: transpose every convolution kernel, then fine-tune (NeurIPS 2023 challenge)."""
+"""CT: transpose every convolution kernel, then fine-tune."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MSG: re-noise the weights that neither loss cares about, then fine-tune (NeurIPS 2023 challenge)."""
+"""MSG: re-noise the weights that neither loss cares about, then fine-tune."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from expunge.methods.problem import Problem
 
 @dataclass(frozen=True)
 class MaskSmallGradients(FineTune):
-    """One pass sums min(|ĝ_U|, |ĝ_C|) over batches; the smallest ``share`` of each tensor becomes ε·θ.
+    """Of each tensor, the ``share`` with the smallest Σ min(|ĝ_U|, |ĝ_C|) becomes ε·θ; then FT.
 
-    ε ~ N(0, 1); ĝ_U and ĝ_C are the gradients of the loss on forget and on retain, taken in eval
-    mode. Then FT. Deviation: the paper does not say which losses; these are NGPlus's up to sign,
-    which the absolute value removes.
+    The sum is over the batches of one pass, the gradients are those of the loss on forget and on
+    retain in eval mode, and ε ~ N(0, 1). Deviation: the paper does not say which losses; these are
+    NGPlus's up to sign, which the absolute value removes.
     """
 
     share: float = 0.3

@@ -15,9 +15,10 @@ from expunge.update.gradients import Term
 
 @dataclass(frozen=True)
 class RandomLabel(Method):
-    """U = L on forget with a fresh label ≠ y, uniform over the others, at every visit; C = L on retain.
+    """U = L on forget with a fresh random label ≠ y at every visit; C = L on retain.
 
-    ``num_classes`` defaults to the number of the model's outputs.
+    The label is uniform over the other classes; ``num_classes`` defaults to the number of the
+    model's outputs.
     """
 
     num_classes: int | None = None

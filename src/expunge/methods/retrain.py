@@ -46,6 +46,6 @@ def reset_parameters(model: nn.Module) -> None:
     left = [name for name, p in model.named_parameters() if id(p) not in covered]
     if left:
         raise InvalidInput(
-            f"These parameters belong to modules without `reset_parameters`: {', '.join(left[:5])}. "
-            "Pass a freshly initialised model and `Retrain(reset=False)`."
+            "These parameters belong to modules without `reset_parameters`: "
+            f"{', '.join(left[:5])}. Pass a freshly initialised model and `Retrain(reset=False)`."
         )

@@ -6,7 +6,8 @@ add one, subclass :class:`Addon`, define ``weight`` and register the class.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import torch
@@ -18,7 +19,7 @@ from expunge.update.moments import MOMENTS, AdamMoments, Moments
 
 
 class Signals(NamedTuple):
-    """What is known about a block of parameters; tensors of one shape, ``threshold`` a scalar."""
+    """What is known about a block of parameters: tensors of one shape (or a scalar threshold)."""
 
     objective: Tensor
     """ĝ_U, the batch gradient of the objective to minimise."""
@@ -31,7 +32,7 @@ class Signals(NamedTuple):
     salience: Tensor | None = None
     """The gradient of the loss on forget data, for add-ons that rank by it."""
     threshold: Tensor | None = None
-    """The median of |salience| over the whole tensor."""
+    """The median of |salience| over each parameter's whole tensor."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,11 @@ class NoAddon(Addon):
 
 @dataclass(frozen=True)
 class Saliency(Addon):
-    """SalUn: 1 where |∇L on forget| ≥ its median in that tensor, else 0."""
+    """SalUn: 1 where |∇L on forget| ≥ its median in that tensor, else 0.
+
+    The median of an even number of values is the lower of the two in the middle, so at least half
+    of every tensor moves.
+    """
 
     ranks: ClassVar[bool] = True
 
@@ -92,14 +97,15 @@ class And(Addon):
 class _Probable(Addon):
     """What PROB, BER and FOCUS share: moments for the variances, and ε."""
 
-    moments: Moments | str = AdamMoments()
+    moments: Moments | str = field(default_factory=AdamMoments)
     eps: float = 1e-8
 
     def __post_init__(self) -> None:
-        if isinstance(self.moments, str):
-            object.__setattr__(self, "moments", MOMENTS.resolve(self.moments))
-        if not self.eps > 0:
-            raise InvalidInput(f"`eps` should be positive. (got {self.eps})")
+        object.__setattr__(self, "moments", MOMENTS.resolve(self.moments))
+        if not isinstance(self.moments, Moments):
+            raise InvalidInput(f"`moments` should be a name or moments. (got {self.moments!r})")
+        if not 0.0 < self.eps < math.inf:
+            raise InvalidInput(f"`eps` should be positive and finite. (got {self.eps})")
 
     @property
     def statistics(self) -> Moments:

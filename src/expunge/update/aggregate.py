@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from inspect import isabstract
 from typing import Any, ClassVar
 
 import torch
@@ -79,7 +80,12 @@ class Jacobian(Aggregate):
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         vector = self.aggregator(torch.stack([objective, constraint]))
-        assert isinstance(vector, Tensor)
+        if not isinstance(vector, Tensor) or vector.shape != objective.shape:
+            got = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
+            raise InvalidInput(
+                "An aggregator should map a (2, n) matrix to a vector of n. "
+                f"(got {got} for n = {objective.numel()})"
+            )
         return vector
 
 
@@ -118,12 +124,13 @@ def _torchjd(name: str) -> Jacobian:
     table: Registry[type] = Registry("TorchJD aggregator")
     for known in dir(torchjd):
         part = getattr(torchjd, known)
-        if isinstance(part, type) and issubclass(part, torchjd.Aggregator):
+        if isinstance(part, type) and issubclass(part, torchjd.Aggregator) and not isabstract(part):
             table.add(known, part)
     kind = table[name]
     try:
         return Jacobian(kind())
     except TypeError as error:
         raise InvalidInput(
-            f"torchjd:{name} takes arguments: pass `aggregate=torchjd.aggregation.{name}(...)`."
+            f"`torchjd:{name}` takes arguments: pass "
+            f"`aggregate=torchjd.aggregation.{kind.__name__}(...)`."
         ) from error

@@ -25,11 +25,41 @@ _DENOMINATOR = (
 )
 
 
-def _horner(coefficients: tuple[float, ...], s: Tensor) -> Tensor:
-    value = s * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        value = value * s + coefficient
-    return value
+def accord(
+    objective: Tensor,
+    constraint: Tensor,
+    moment_u: Tensor,
+    moment_c: Tensor,
+    eps: float,
+    scales: tuple[float | Tensor, float | Tensor] = (1.0, 1.0),
+    *,
+    fast: bool = False,
+) -> Tensor:
+    """``2f - 1``, in [-1, 1]: 1 where the gradients surely agree, -1 where they surely do not.
+
+    With ``φ = Φ(ĝ/√(v+ε)) = (1 + e)/2`` and ``e = erf(ĝ/√(2(v+ε)))``, the probability of (18)
+
+        f = φ_U φ_C + (1-φ_U)(1-φ_C) = (1 + e_U e_C) / 2,
+
+    so ``2f - 1 = e_U e_C``: exact, free of cancellation near f = 1/2, and two ``erf`` in all.
+    Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale. ``fast``
+    is for the compiler: see :func:`rational_erf`.
+
+    >>> one, zero = torch.ones(1), torch.zeros(1)
+    >>> accord(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
+    tensor([0.])
+    """
+    e_u = _signed_confidence(objective, moment_u, scales[0], eps, fast)
+    e_c = _signed_confidence(constraint, moment_c, scales[1], eps, fast)
+    return e_u.mul_(e_c)
+
+
+def _signed_confidence(
+    gradient: Tensor, moment: Tensor, scale: float | Tensor, eps: float, fast: bool
+) -> Tensor:
+    """2Φ(ĝ/√(v+ε)) - 1, in few passes: without a compiler every operation is one."""
+    ratio = (moment * (2.0 * scale)).add_(2.0 * eps).rsqrt_().mul_(gradient)
+    return rational_erf(ratio) if fast else ratio.erf_()
 
 
 def rational_erf(x: Tensor) -> Tensor:
@@ -44,29 +74,8 @@ def rational_erf(x: Tensor) -> Tensor:
     return (x * (_horner(_NUMERATOR, s) / _horner(_DENOMINATOR, s))).clamp(-1.0, 1.0)
 
 
-def accord(
-    objective: Tensor,
-    constraint: Tensor,
-    variance_u: Tensor,
-    variance_c: Tensor,
-    eps: float,
-    *,
-    fast: bool = False,
-) -> Tensor:
-    """``2f - 1``, in [-1, 1]: 1 where the gradients surely agree, -1 where they surely do not.
-
-    With ``φ = Φ(ĝ/√(v+ε)) = (1 + e)/2`` and ``e = erf(ĝ/√(2(v+ε)))``, the probability of (18)
-
-        f = φ_U φ_C + (1-φ_U)(1-φ_C) = (1 + e_U e_C) / 2,
-
-    so ``2f - 1 = e_U e_C``: exact, free of cancellation near f = 1/2, and two ``erf`` in all.
-    Elementwise; every argument but ``eps`` has one shape.
-
-    >>> one, zero = torch.ones(1), torch.zeros(1)
-    >>> accord(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
-    tensor([0.])
-    """
-    erf = rational_erf if fast else torch.erf
-    e_u = erf(objective * torch.rsqrt(2.0 * (variance_u + eps)))
-    e_c = erf(constraint * torch.rsqrt(2.0 * (variance_c + eps)))
-    return e_u * e_c
+def _horner(coefficients: tuple[float, ...], s: Tensor) -> Tensor:
+    value = s * coefficients[-1] + coefficients[-2]
+    for coefficient in coefficients[-3::-1]:
+        value = value * s + coefficient
+    return value

@@ -69,37 +69,44 @@ def read(record: Tensor, *, constrained: bool, statistical: bool) -> Diagnostics
 
 
 class Tally:
-    """Sums over blocks, one accumulator a device, read by nobody until asked."""
+    """Sums over blocks, kept on their devices, read by nobody until asked."""
 
     def __init__(self) -> None:
-        self._records: dict[torch.device, Tensor] = {}
+        self._sums: dict[torch.device, list[tuple[Tensor, ...]]] = {}
+        self._counts: dict[torch.device, int] = {}
 
     def add(self, sums: tuple[Tensor, ...], count: int) -> None:
-        """Add the sums of one block of ``count`` parameters."""
-        if not sums:
-            return
-        device = sums[0].device
-        if device not in self._records:
-            dtype = torch.float32 if device.type == "mps" else torch.float64
-            self._records[device] = torch.zeros(WIDTH, dtype=dtype, device=device)
-        record = self._records[device]
-        *additive, peak = sums
-        table = torch.stack(additive)
-        if table.dim() == 2:
-            table, peak = table.sum(dim=1, dtype=record.dtype), peak.amax()
-        record[: len(SUMS)] += table
-        record[len(SUMS)] = torch.maximum(record[len(SUMS)], peak)
-        record[-1] += count
+        """Note the sums of one block of ``count`` parameters: ``SUMS`` and max |Δ|."""
+        if sums:
+            device = sums[0].device
+            self._sums.setdefault(device, []).append(sums)
+            self._counts[device] = self._counts.get(device, 0) + count
 
     def record(self) -> Tensor:
         """The raw record over all devices; on one device this waits for nothing."""
-        if not self._records:
+        records = [self._on(device) for device in self._sums]
+        if not records:
             return torch.zeros(WIDTH, dtype=torch.float64)
-        first, *others = self._records.values()
-        total = first.clone()
+        total, *others = records
         for other in others:
             moved = other.to(total.device, total.dtype)
             peak = torch.maximum(total[len(SUMS)], moved[len(SUMS)])
             total += moved
             total[len(SUMS)] = peak
         return total
+
+    def _on(self, device: torch.device) -> Tensor:
+        dtype = torch.float32 if device.type == "mps" else torch.float64
+        columns = [_join(column) for column in zip(*self._sums[device], strict=True)]
+        sums = [column.sum(dtype=dtype) for column in columns[:-1]]
+        count = torch.full((), self._counts[device], dtype=dtype, device=device)
+        return torch.stack([*sums, columns[-1].amax().to(dtype), count])
+
+
+def _join(values: tuple[Tensor, ...]) -> Tensor:
+    """One vector of scalars (one a block) and of vectors (one value a row of a block)."""
+    scalars = [value for value in values if value.dim() == 0]
+    vectors = [value for value in values if value.dim() == 1]
+    if scalars:
+        vectors.append(torch.stack(scalars))
+    return torch.cat(vectors)

@@ -50,31 +50,33 @@ def gather(
     Goes through ``backward`` rather than ``torch.autograd.grad``, so that hooks on parameters fire
     and each gradient owns its memory in its parameter's layout. ``p.grad`` is left at None.
     """
-    mean: list[Tensor | None] = [None] * len(params)
-    ranks: list[Tensor | None] | None = None
-    squares = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in params] if spread else None
-    losses_seen: list[Tensor] = []
-    for parts, (loss, saliency) in enumerate(_terms(losses), start=1):
+    mean = _Mean(params, spread=spread)
+    ranks = _Mean(params, spread=False)
+    seen: list[Tensor] = []
+    for loss, saliency in _terms(losses):
         if salient and saliency is not None:
-            ranks = ranks or [None] * len(params)
-            _merge(ranks, _backward(saliency, params, retain_graph=True), parts, None)
-        _merge(mean, _backward(loss, params, retain_graph=retain_graph), parts, squares)
-        losses_seen.append(loss.detach())
-    if not losses_seen:
+            ranks.add(_backward(saliency, params, retain_graph=True))
+        mean.add(_backward(loss, params, retain_graph=retain_graph))
+        seen.append(loss.detach().reshape(()))
+    if not seen:
         raise InvalidInput("A loss should come in at least one part. (got none)")
-    average = torch.stack([loss.reshape(()) for loss in losses_seen]).mean()
-    return Gathered(mean, ranks, squares, len(losses_seen), average)
+    if ranks.parts not in (0, len(seen)):
+        raise InvalidInput(
+            "Every micro-batch should bring a saliency loss, or none. "
+            f"(got {ranks.parts} for {len(seen)} micro-batches)"
+        )
+    salience = ranks.gradients if ranks.parts else None
+    return Gathered(mean.gradients, salience, mean.squares, len(seen), torch.stack(seen).mean())
 
 
 def _terms(losses: Losses) -> Iterator[Term]:
-    one = isinstance(losses, (Tensor, Term))
-    for loss in [losses] if one else losses:  # type: ignore[list-item]
-        yield loss if isinstance(loss, Term) else Term(loss)  # type: ignore[arg-type]
+    if isinstance(losses, (Tensor, Term)) or not isinstance(losses, Iterable):
+        losses = [losses]
+    for loss in losses:
+        yield loss if isinstance(loss, Term) else Term(loss)
 
 
-def _backward(
-    loss: Tensor, params: Sequence[Tensor], *, retain_graph: bool
-) -> list[Tensor | None]:
+def _backward(loss: Tensor, params: Sequence[Tensor], *, retain_graph: bool) -> list[Tensor | None]:
     _check_loss(loss)
     for p in params:
         p.grad = None
@@ -82,33 +84,51 @@ def _backward(
     gradients = [p.grad for p in params]
     for p in params:
         p.grad = None
-    return gradients
+    return [
+        g.to_dense() if g is not None and g.layout is not torch.strided else g for g in gradients
+    ]
 
 
-def _merge(
-    mean: list[Tensor | None],
-    new: Sequence[Tensor | None],
-    parts: int,
-    squares: list[Tensor] | None,
-) -> None:
-    """Welford's update of running means and of the sums of squared deviations, in place."""
-    for k, gradient in enumerate(new):
-        if gradient is None and mean[k] is None:
-            continue
-        if parts == 1:
-            mean[k] = gradient
-            continue
-        before = mean[k]
+class _Mean:
+    """Welford's running mean of gradients and, if asked, sum of their squared deviations."""
+
+    def __init__(self, params: Sequence[Tensor], *, spread: bool) -> None:
+        self.parts = 0
+        self.squares: list[Tensor] | None = None
+        if spread:
+            self.squares = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in params]
+        self._means: list[Tensor | None] = [None] * len(params)
+        self._dtypes = [p.dtype for p in params]
+
+    @property
+    def gradients(self) -> list[Tensor | None]:
+        """The mean so far, in the types of the parameters; None where no part had a gradient."""
+        pairs = zip(self._means, self._dtypes, strict=True)
+        return [None if mean is None else mean.to(dtype) for mean, dtype in pairs]
+
+    @torch.no_grad()
+    def add(self, gradients: Sequence[Tensor | None]) -> None:
+        """Take in the gradients of one more part; None counts as zero."""
+        self.parts += 1
+        if self.parts == 1:
+            self._means = list(gradients)
+            return
+        for k, gradient in enumerate(gradients):
+            if gradient is not None or self._means[k] is not None:
+                self._add(k, gradient)
+
+    def _add(self, k: int, gradient: Tensor | None) -> None:
+        wide = moment_dtype(self._dtypes[k])
+        before = self._means[k]
         if before is None:
             assert gradient is not None
             before = torch.zeros_like(gradient)
-        delta = -before if gradient is None else gradient - before
-        after = before.add_(delta, alpha=1.0 / parts)
-        mean[k] = after
-        if squares is not None:
-            # gradient - after = delta·(parts-1)/parts
-            wide = delta.to(squares[k].dtype)
-            squares[k].addcmul_(wide, wide, value=(parts - 1) / parts)
+        before = before.to(wide)
+        delta = -before if gradient is None else gradient.to(wide) - before
+        self._means[k] = before.add_(delta, alpha=1.0 / self.parts)
+        if self.squares is not None:
+            # gradient - new mean = delta·(parts-1)/parts
+            self.squares[k].addcmul_(delta, delta, value=(self.parts - 1) / self.parts)
 
 
 def _check_loss(loss: object) -> None:

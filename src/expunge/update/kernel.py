@@ -1,23 +1,14 @@
-"""One pass over the parameters: moments, agreement, weight, aggregation and diagnostics, fused.
+"""One pass over a block of parameters: moments, agreement, weight, aggregation and diagnostics.
 
-:func:`advance` is the whole of Algorithm 1 between the two gradients and the optimizer, for a block
-of parameters, in place. It runs in two ways, with the same meaning:
-
-- compiled: ``torch.compile`` turns it into one loop over memory, for blocks of rows of ``ROW``
-  elements, the number of rows being symbolic, so that one compilation serves every parameter;
-- blocked: as it stands, over blocks small enough that the temporaries stay in the cache.
+:func:`advance` is the whole of Algorithm 1 between the two gradients and the optimizer, in place.
+It runs as it stands over blocks small enough that the temporaries stay in the cache, or compiled
+into one loop over memory (:mod:`expunge.update.compiler`); the meaning is the same.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-import shutil
-import types
-import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -26,18 +17,15 @@ from expunge.update.addons import Addon, Signals, same_sign
 from expunge.update.aggregate import Aggregate
 from expunge.update.agreement import accord
 
-ROW = 1024
-COMPILED_BLOCK = 1 << 20
-CPU_BLOCK = 1 << 17
-DEVICE_BLOCK = 1 << 23
-COMPILE_FROM = 4_000_000
-"""Parameters from which a compilation (some 10 s, once) pays for itself."""
-
 SUMS = ("dot_u", "dot_c", "square_u", "square_c", "cross", "accord", "moved", "square", "agree")
+"""What a block adds up for the diagnostics; max |Δ| comes after them."""
+
+Constants = tuple[float | Tensor, float | Tensor, float | Tensor, float | Tensor]
+"""(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled."""
 
 
 class Block(NamedTuple):
-    """A stretch of parameters, all tensors of one shape, flat or in rows."""
+    """A stretch of parameters: flat tensors of one length, ``threshold`` possibly a scalar."""
 
     objective: Tensor
     constraint: Tensor
@@ -48,16 +36,13 @@ class Block(NamedTuple):
     salience: Tensor | None = None
     threshold: Tensor | None = None
 
-    def stretch(self, start: int, stop: int, row: int | None = None) -> Block:
-        """Elements ``start`` to ``stop`` of a flat block, in rows of ``row`` if given."""
+    def stretch(self, start: int, stop: int) -> Block:
+        """Elements ``start`` to ``stop``."""
+        return Block(*(t if t is None or t.dim() == 0 else t[start:stop] for t in self))  # type: ignore[arg-type]
 
-        def cut(tensor: Tensor | None) -> Tensor | None:
-            if tensor is None or tensor.dim() == 0:
-                return tensor
-            piece = tensor[start:stop]
-            return piece if row is None else piece.view(-1, row)
-
-        return Block(*(cut(tensor) for tensor in self))  # type: ignore[arg-type]
+    def rows(self, length: int) -> Block:
+        """The same elements in rows of ``length``."""
+        return Block(*(t if t is None or t.dim() == 0 else t.view(-1, length) for t in self))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -70,35 +55,29 @@ class Recipe:
     diagnose: bool = True
 
 
-def advance(recipe: Recipe, block: Block, coefficients: Tensor, *, fast: bool) -> tuple[Tensor, ...]:
+def advance(
+    recipe: Recipe, block: Block, constants: Constants, *, fast: bool = False
+) -> tuple[Tensor, ...]:
     """Advance one block and return its diagnostic sums.
 
-    ``coefficients`` is (keep, add, scale_u, scale_c). Afterwards ``constraint`` holds -Δ and the
-    moments are those of this step; under ``recipe.strict`` ``constraint`` holds the aggregation
-    and ``objective`` the weight. The sums follow ``SUMS`` with max |Δ| last, reduced over the last
-    dimension of the block.
+    Afterwards ``constraint`` holds -Δ and the moments are those of this step; under
+    ``recipe.strict`` ``constraint`` holds the aggregation and ``objective`` the weight. The sums
+    follow ``SUMS`` with max |Δ| last, reduced over the last dimension of the block.
     """
-    g_u, g_c = _statistics_precision(block.objective), _statistics_precision(block.constraint)
-    agreement = None
-    if block.moment_u is not None and block.moment_c is not None:
-        keep, add, scale_u, scale_c = coefficients.unbind()
-        block.moment_u.mul_(keep).add_(g_u * g_u * add)
-        block.moment_c.mul_(keep).add_(g_c * g_c * add)
-        agreement = accord(
-            g_u,
-            g_c,
-            block.moment_u * scale_u,
-            block.moment_c * scale_c,
-            recipe.addon.stability,
-            fast=fast,
-        )
-    signals = Signals(g_u, g_c, agreement, block.uniform, block.salience, block.threshold)
-    weight = recipe.addon.weight(signals)
-    aggregated = (
-        recipe.aggregate.combine(g_u, g_c) if block.aggregated is None else block.aggregated
+    g_u, g_c = _computable(block.objective), _computable(block.constraint)
+    agreement = _agreement(recipe.addon, block, g_u, g_c, constants, fast)
+    weight = recipe.addon.weight(
+        Signals(g_u, g_c, agreement, block.uniform, block.salience, block.threshold)
     )
+    if block.aggregated is None:
+        aggregated = recipe.aggregate.combine(g_u, g_c)
+    else:
+        aggregated = block.aggregated.to(g_u.dtype)
     step = weight * aggregated
-    sums = _diagnose(g_u, g_c, agreement, weight, step) if recipe.diagnose else ()
+    sums: tuple[Tensor, ...] = ()
+    if recipe.diagnose:
+        diagnose = _diagnose_flat if g_u.dim() == 1 else _diagnose_rows
+        sums = diagnose(g_u, g_c, agreement, weight, step)
     if recipe.strict:
         block.constraint.copy_(aggregated)
         block.objective.copy_(weight)
@@ -107,86 +86,61 @@ def advance(recipe: Recipe, block: Block, coefficients: Tensor, *, fast: bool) -
     return sums
 
 
-def _statistics_precision(gradient: Tensor) -> Tensor:
+def _computable(gradient: Tensor) -> Tensor:
     """Half precisions are computed with in float32."""
     return gradient if gradient.dtype == torch.float64 else gradient.float()
 
 
-def _diagnose(
+def _agreement(
+    addon: Addon, block: Block, g_u: Tensor, g_c: Tensor, constants: Constants, fast: bool
+) -> Tensor | None:
+    """2f - 1 after bringing the moments up to this step, for add-ons that have moments."""
+    if addon.statistics is None or block.moment_u is None or block.moment_c is None:
+        return None
+    keep, add, scale_u, scale_c = constants
+    if not addon.statistics.from_parts:
+        for moment, gradient in ((block.moment_u, g_u), (block.moment_c, g_c)):
+            if isinstance(add, Tensor):
+                moment.mul_(keep).add_(gradient * gradient * add)
+            else:  # one pass less
+                moment.mul_(keep).addcmul_(gradient, gradient, value=add)
+    scales = (scale_u, scale_c)
+    return accord(g_u, g_c, block.moment_u, block.moment_c, addon.stability, scales, fast=fast)
+
+
+def _diagnose_rows(
     g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor, step: Tensor
 ) -> tuple[Tensor, ...]:
-    both = same_sign(g_u, g_c)
-    moved = (weight != 0).to(step.dtype)
-    if g_u.dim() == 1:  # a dot product needs no temporary
-        dot: Callable[[Tensor, Tensor], Tensor] = torch.dot
-    else:
-        dot = _row_dot
+    """Written for the compiler, which fuses all of it into the loop."""
+    moved = (weight != 0).to(step.dtype).sum(-1)
     return (
-        dot(step, g_u),
-        dot(step, g_c),
-        dot(g_u, g_u),
-        dot(g_c, g_c),
-        dot(g_u, g_c),
-        moved.sum(-1) * 0 if agreement is None else agreement.sum(-1),
-        moved.sum(-1),
-        dot(step, step),
-        both.sum(-1),
+        (step * g_u).sum(-1),
+        (step * g_c).sum(-1),
+        (g_u * g_u).sum(-1),
+        (g_c * g_c).sum(-1),
+        (g_u * g_c).sum(-1),
+        torch.zeros_like(moved) if agreement is None else agreement.sum(-1),
+        moved,
+        (step * step).sum(-1),
+        same_sign(g_u, g_c).sum(-1),
         step.abs().amax(-1),
     )
 
 
-def _row_dot(a: Tensor, b: Tensor) -> Tensor:
-    return (a * b).sum(-1)
-
-
-@functools.lru_cache(maxsize=128)
-def compiled(recipe: Recipe) -> Callable[..., Any]:
-    """``advance`` for one recipe through ``torch.compile``; raises nothing until it is called."""
-
-    def kernel(block: Block, coefficients: Tensor, *, fast: bool) -> tuple[Tensor, ...]:
-        return advance(recipe, block, coefficients, fast=fast)
-
-    # Compilations are counted per code object, and their number is limited: give each its own.
-    own = types.FunctionType(
-        kernel.__code__.replace(co_name=f"advance_{abs(hash(recipe)):x}"),
-        kernel.__globals__,
-        closure=kernel.__closure__,
+def _diagnose_flat(
+    g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor, step: Tensor
+) -> tuple[Tensor, ...]:
+    """Written for no compiler: reductions that need no temporary."""
+    square_u = torch.dot(g_u, g_u)
+    return (
+        torch.dot(step, g_u),
+        torch.dot(step, g_c),
+        square_u,
+        torch.dot(g_c, g_c),
+        torch.dot(g_u, g_c),
+        torch.zeros_like(square_u) if agreement is None else agreement.sum(),
+        torch.count_nonzero(weight),
+        torch.dot(step, step),
+        same_sign(g_u, g_c).sum(),
+        torch.linalg.vector_norm(step, torch.inf),
     )
-    own.__kwdefaults__ = kernel.__kwdefaults__
-    return torch.compile(own, dynamic=True, fullgraph=True)
-
-
-@functools.lru_cache(maxsize=8)
-def can_compile(device: str) -> bool:
-    """Whether this machine has what ``torch.compile`` needs for ``device``."""
-    if device == "cpu":
-        candidates = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
-        return any(shutil.which(name) for name in candidates if name)
-    if device == "cuda":
-        try:
-            import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
-        except ImportError:
-            return False
-        return True
-    return False
-
-
-def refuse_to_compile(device: str, error: Exception) -> None:
-    """Remember that compilation failed here, and say so once."""
-    compiled.cache_clear()
-    broken.add(device)
-    reason = str(error).strip().splitlines()
-    warnings.warn(
-        f"torch.compile failed on {device} ({type(error).__name__}: "
-        f"{reason[0] if reason else 'no message'}); the update goes on without it.",
-        RuntimeWarning,
-        stacklevel=2,
-    )
-
-
-broken: set[str] = set()
-
-
-def should_compile(device: str, parameters: int) -> bool:
-    """Whether the automatic choice for a model of this size on this device is to compile."""
-    return parameters >= COMPILE_FROM and device not in broken and can_compile(device)

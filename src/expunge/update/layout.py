@@ -11,21 +11,22 @@ def moment_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def strides_of(parameter: Tensor) -> tuple[int, ...]:
-    """The strides of a dense tensor laid out like ``parameter`` (channels-last stays so)."""
-    return torch.empty_like(parameter, device="meta").stride()
+def laid_out(tensor: Tensor, like: Tensor) -> Tensor:
+    """``tensor`` itself if it is dense in the memory order of ``like``, else a copy that is.
 
-
-def laid_out(gradient: Tensor, strides: tuple[int, ...]) -> Tensor:
-    """``gradient`` itself if dense with these strides, otherwise a copy that is."""
-    if gradient.stride() == strides and gradient.layout is torch.strided:
-        return gradient
-    if gradient.layout is not torch.strided:
-        gradient = gradient.to_dense()
-    copy = torch.empty_strided(
-        gradient.shape, strides, dtype=gradient.dtype, device=gradient.device
-    )
-    return copy.copy_(gradient)
+    >>> image = torch.zeros(1, 3, 2, 2).to(memory_format=torch.channels_last)
+    >>> laid_out(torch.ones(1, 3, 2, 2), image).stride()
+    (12, 1, 6, 3)
+    """
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_contiguous() and like.is_contiguous():
+        return tensor
+    strides = _strides_of(like)
+    if _same_order(tensor, strides):
+        return tensor
+    copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return copy.copy_(tensor)
 
 
 def flat(tensor: Tensor) -> Tensor:
@@ -36,3 +37,22 @@ def flat(tensor: Tensor) -> Tensor:
     tensor([0., 4., 8.])
     """
     return tensor.detach().as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+
+
+def flatten(tensors: list[Tensor]) -> Tensor:
+    """All tensors in one vector, a copy, on the first one's device, in float32 at least."""
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return torch.cat([flat(t).to(tensors[0].device, dtype) for t in tensors])
+
+
+def _strides_of(tensor: Tensor) -> tuple[int, ...]:
+    """The strides of a dense tensor laid out like ``tensor`` (channels-last stays so)."""
+    return torch.empty_like(tensor, device="meta").stride()
+
+
+def _same_order(tensor: Tensor, strides: tuple[int, ...]) -> bool:
+    """Whether the strides agree, wherever a dimension is long enough for its stride to matter."""
+    pairs = zip(tensor.shape, tensor.stride(), strides, strict=True)
+    return all(size == 1 or own == wanted for size, own, wanted in pairs)

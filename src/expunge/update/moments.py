@@ -92,6 +92,9 @@ class SampleMoments(Moments):
     With K micro-batch gradients ĝₖ of mean ĝ, ``diag(Σ) = Σₖ (ĝₖ - ĝ)² / (K(K-1))``: unbiased, with
     no memory of earlier steps and no pass over the data beyond the batch. BatchNorm layers see the
     micro-batches.
+
+    >>> SampleMoments().coefficients(step=1, parts=4).scale == 1 / 12
+    True
     """
 
     parts: int = 4
@@ -105,8 +108,9 @@ class SampleMoments(Moments):
         return True
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
-        # One part tells nothing about the spread; the buffer is zero then and stays so.
-        return Coefficients(1.0, 0.0, 1.0 / (parts * (parts - 1)) if parts > 1 else 1.0)
+        if parts < 2:
+            raise InvalidInput(f"The moments `sample` need at least 2 micro-batches. (got {parts})")
+        return Coefficients(1.0, 0.0, 1.0 / (parts * (parts - 1)))
 
 
 MOMENTS: Registry[type[Moments]] = Registry("moments")

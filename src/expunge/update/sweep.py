@@ -3,85 +3,120 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 
-from expunge.update import kernel
+from expunge.update import compiler
+from expunge.update.compiler import ROW
 from expunge.update.diagnostics import Tally
-from expunge.update.kernel import Block, Recipe
-from expunge.update.layout import flat
+from expunge.update.kernel import Block, Recipe, advance
+from expunge.update.pack import Pack
 from expunge.update.state import State
+
+COMPILED_BLOCK = 1 << 20
+CPU_BLOCK = 1 << 16
+DEVICE_BLOCK = 1 << 23
+SMALL = 1 << 14
+"""Parameters below this size are packed together: a pass over each would be mostly overhead."""
 
 
 class Sweep:
-    """One step over the parameters: shared by all of them, made anew each step."""
+    """One step over the parameters: shared by all of them, made anew each step.
+
+    The order of the elements, and so the random stream, is the same compiled or not: the whole
+    rows of each large parameter in turn, the packed rest whenever it fills a block.
+    """
 
     def __init__(
-        self, recipe: Recipe, state: State, coefficients: tuple[float, ...], compile: bool
+        self,
+        recipe: Recipe,
+        state: State,
+        coefficients: tuple[float, float, float, float],
+        compile: bool,
     ) -> None:
         self.recipe = recipe
         self.state = state
-        self.tally = Tally()
         self.compile = compile
-        self._values = coefficients
-        self._coefficients: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self.tally = Tally()
+        self._coefficients = coefficients
+        self._constants: dict[tuple[torch.device, torch.dtype], Tensor] = {}
+        self._packs: dict[tuple[object, ...], Pack] = {}
 
-    def run(self, block: Block) -> None:
-        """Advance one parameter, given flat."""
-        count = block.objective.numel()
-        device = block.objective.device
-        whole = count - count % kernel.ROW if self._compiles(device) else 0
-        for start in range(0, whole, kernel.COMPILED_BLOCK):
-            stop = min(whole, start + kernel.COMPILED_BLOCK)
-            if not self._run_compiled(block, start, stop):
-                whole = start
-                break
-        size = kernel.CPU_BLOCK if device.type == "cpu" else kernel.DEVICE_BLOCK
-        for start in range(whole, count, size):
-            piece = self._drawn(block.stretch(start, min(count, start + size)))
-            sums = kernel.advance(self.recipe, piece, self._constants(piece), fast=False)
-            self.tally.add(sums, piece.objective.numel())
+    def run(self, blocks: Iterable[Block]) -> None:
+        """Advance every parameter, each given as one flat block."""
+        with warnings.catch_warnings():
+            if self.compile:  # the compiler's own imports are not ours to mend
+                warnings.simplefilter("ignore", DeprecationWarning)
+            for block in blocks:
+                self._parameter(block)
+            for pack in self._packs.values():
+                self._unpack(pack)
+
+    def _parameter(self, block: Block) -> None:
+        count, device = block.objective.numel(), block.objective.device
+        whole = 0 if count < SMALL else count - count % ROW
+        for start, stop in _pieces(whole, self._block_size(device)):
+            self._advance(block.stretch(start, stop))
+        if whole < count:
+            rest = block.stretch(whole, count)
+            pack = self._packs.setdefault(Pack.key(rest), Pack(self.recipe))
+            pack.add(rest)
+            if pack.size >= CPU_BLOCK:
+                self._unpack(pack)
+
+    def _block_size(self, device: torch.device) -> int:
+        if self._compiles(device):
+            return COMPILED_BLOCK
+        return CPU_BLOCK if device.type == "cpu" else DEVICE_BLOCK
 
     def _compiles(self, device: torch.device) -> bool:
-        return self.compile and device.type not in kernel.broken
+        return self.compile and (device.type, self.recipe) not in compiler.broken
 
-    def _run_compiled(self, block: Block, start: int, stop: int) -> bool:
-        piece = self._drawn(block.stretch(start, stop, kernel.ROW))
-        fast = piece.objective.device.type == "cpu" and piece.objective.dtype != torch.float64
-        try:
-            function = kernel.compiled(self.recipe)
-            with warnings.catch_warnings():  # the compiler's own imports are not ours to mend
-                warnings.simplefilter("ignore", DeprecationWarning)
-                sums = function(piece, self._constants(piece), fast=fast)
-        except Exception as error:  # the compiler's failures share no base class
-            kernel.refuse_to_compile(piece.objective.device.type, error)
-            return False
-        self.tally.add(sums, piece.objective.numel())
-        return True
+    def _advance(self, block: Block) -> None:
+        """Advance whole rows."""
+        block = self._drawn(block)
+        if self._compiles(block.objective.device):
+            sums = compiler.run_compiled(self.recipe, block, self._on_device(block))
+            if sums is not None:
+                self.tally.add(sums, block.objective.numel())
+                return
+        self._advance_eagerly(block)
+
+    def _advance_eagerly(self, block: Block) -> None:
+        self.tally.add(advance(self.recipe, block, self._coefficients), block.objective.numel())
+
+    def _unpack(self, pack: Pack) -> None:
+        if pack.size:
+            block = self._drawn(pack.join())
+            self._advance_eagerly(block)
+            pack.return_to_owners(block)
 
     def _drawn(self, block: Block) -> Block:
         if not self.recipe.addon.draws:
             return block
+        device = block.objective.device
+        generator = self.state.generator(device)
         draws = torch.rand(
-            block.objective.shape,
-            generator=self.state.generator(block.objective.device),
-            device=block.objective.device,
+            block.objective.shape, generator=generator, device=device, dtype=torch.float32
         )
         return block._replace(uniform=draws)
 
-    def _constants(self, block: Block) -> Tensor:
+    def _on_device(self, block: Block) -> Tensor:
+        """The coefficients as a tensor; filled, since copying from the host would wait for it."""
         reference = block.objective if block.moment_u is None else block.moment_u
         key = (reference.device, reference.dtype)
-        if key not in self._coefficients:
-            self._coefficients[key] = torch.tensor(
-                self._values, dtype=reference.dtype, device=reference.device
-            )
-        return self._coefficients[key]
+        if key not in self._constants:
+            values = [torch.full((), v, dtype=key[1], device=key[0]) for v in self._coefficients]
+            self._constants[key] = torch.stack(values)
+        return self._constants[key]
 
 
-def flatten(tensors: Sequence[Tensor]) -> Tensor:
-    """All tensors in one vector, a copy, on the first one's device and in its type."""
-    first = tensors[0]
-    return torch.cat([flat(t).to(first.device, first.dtype) for t in tensors])
+def _pieces(count: int, limit: int) -> Iterator[tuple[int, int]]:
+    """Even pieces of whole rows, none above ``limit``: a leftover of one row would recompile."""
+    rows, parts = count // ROW, -(-count // limit)
+    stop = 0
+    for part in range(1, parts + 1):
+        start, stop = stop, rows * part // parts * ROW
+        yield start, stop

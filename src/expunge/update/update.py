@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from expunge.errors import InvalidInput
-from expunge.update.addons import ADDONS, Addon, NoAddon
-from expunge.update.aggregate import Aggregate, Alone, as_aggregate
-from expunge.update.diagnostics import WIDTH, Diagnostics, read
+from expunge.update.addons import ADDONS, Addon
+from expunge.update.aggregate import Aggregate, as_aggregate
+from expunge.update.compiler import should_compile
+from expunge.update.diagnostics import Diagnostics, read
 from expunge.update.gradients import Gathered, Losses, Term, gather
-from expunge.update.kernel import SUMS, Block, Recipe, should_compile
-from expunge.update.layout import flat, laid_out, strides_of
-from expunge.update.moments import Coefficients
+from expunge.update.inputs import check_alike, check_real, listed, movable
+from expunge.update.kernel import Recipe
 from expunge.update.state import State
-from expunge.update.sweep import Sweep, flatten
+from expunge.update.step import Step, take_step
 
 Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
 
@@ -42,6 +42,7 @@ class Update:
         seed: of the random stream of ``bernoulli``.
 
     Example:
+        >>> from expunge.update import Linear
         >>> model = torch.nn.Linear(2, 1)
         >>> optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
         >>> update = Update(addon="focus", aggregate=Linear(0.05, 0.95))
@@ -69,6 +70,8 @@ class Update:
         self.addon: Addon = ADDONS.resolve(addon)
         if not isinstance(self.addon, Addon):
             raise InvalidInput(f"`addon` should be a name or an add-on. (got {addon!r})")
+        if compile not in (True, False, "auto"):
+            raise InvalidInput(f'`compile` should be True, False or "auto". (got {compile!r})')
         self.aggregate = as_aggregate(aggregate)
         self.strict = strict
         self.diagnose = diagnostics
@@ -78,7 +81,7 @@ class Update:
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
         self._record: Tensor | None = None
         self._constrained = False
-        self._pending: list[tuple[Tensor, Tensor]] = []
+        self._pending: list[tuple[Tensor, Tensor]] | None = None
 
     def __repr__(self) -> str:
         strict = ", strict=True" if self.strict else ""
@@ -107,29 +110,32 @@ class Update:
                 ±that of the objective. It may share the objective's graph.
             retain_graph: set it where objective and constraint share a part of their graphs.
         """
-        moving = _moving(params)
-        if self._pending:
+        moving = movable(params)
+        if self._pending is not None:
             raise InvalidInput("With `strict=True`, step with `update.step(optimizer)`.")
         if saliency is not None:
             if not isinstance(objective, Tensor):
                 raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
             objective = Term(objective, saliency)
-        spread = self._from_parts
-        first = gather(
-            objective, moving, spread=spread, salient=self.addon.ranks, retain_graph=retain_graph
-        )
+        spread = self._from_parts and constraint is not None
+        salient = self.addon.ranks
+        first = gather(objective, moving, spread=spread, salient=salient, retain_graph=retain_graph)
         second = None if constraint is None else gather(constraint, moving, spread=spread)
+        if spread and second is not None and min(first.parts, second.parts) < 2:
+            raise InvalidInput(
+                "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
+                f"losses. (got {first.parts} and {second.parts})"
+            )
         self.losses = (first.loss, None if second is None else second.loss)
-        self._check_parts(first, second)
-        used = [
-            k
-            for k in range(len(moving))
-            if first.gradients[k] is not None or (second and second.gradients[k] is not None)
-        ]
-        steps = self._advance(moving, used, first, second)
-        for k, step in zip(used, steps, strict=True):
-            moving[k].grad = step
+        step = self._take(moving, first, second)
+        for k, gradient in zip(step.used, step.steps, strict=True):
+            moving[k].grad = gradient
+        if self.strict:
+            self._pending = [
+                (moving[k], weight) for k, weight in zip(step.used, step.weights, strict=True)
+            ]
 
+    @torch.no_grad()
     def combine(
         self,
         objective: Bundle,
@@ -143,31 +149,38 @@ class Update:
         The arguments are left as they are. ``variances`` are those of the two batch means, needed
         with ``SampleMoments`` and with nothing else.
 
+        >>> from expunge.update import Linear
         >>> update = Update("and", Linear(1.0, 1.0))
         >>> update.combine({"w": torch.tensor([1.0, 1.0])}, {"w": torch.tensor([2.0, -2.0])})
         {'w': tensor([3., 0.])}
         """
-        if (variances is not None) != self._from_parts:
-            raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         if self.strict:
             raise InvalidInput("`strict=True` weighs the optimizer's step: use `backward`.")
+        needed = self._from_parts and constraint is not None
+        if (variances is not None and not self._from_parts) or (variances is None and needed):
+            raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         names = list(objective) if isinstance(objective, Mapping) else None
-        g_u = _listed(objective, names)
-        g_c = None if constraint is None else [g.clone() for g in _listed(constraint, names)]
-        _check_alike(g_u, g_c)
-        spread = [None, None] if variances is None else [_listed(v, names) for v in variances]
-        # Two parts, so that the scale 1/(K(K-1)) is a half: twice the variance is the spread.
-        doubled = [None if v is None else [2.0 * x for x in v] for v in spread]
-        parts = 2 if self._from_parts else 1
+        g_u = listed(objective, names)
+        check_real(g_u)
+        ranks = None if saliency is None else listed(saliency, names)
+        if ranks is not None:
+            check_alike("`saliency`", ranks, g_u)
         nothing = torch.zeros(())
-        salience = None if saliency is None else list(_listed(saliency, names))
-        steps = self._advance(
-            g_u,
-            range(len(g_u)),
-            Gathered(list(g_u), salience, doubled[0], parts, nothing),  # type: ignore[arg-type]
-            None if g_c is None else Gathered(list(g_c), None, doubled[1], parts, nothing),
-        )
-        return dict(zip(names, steps, strict=True)) if names is not None else steps  # type: ignore[return-value]
+        if constraint is None:
+            own = [g.clone() for g in g_u]
+            step = self._take(g_u, Gathered([*own], _optional(ranks), None, 1, nothing), None)
+        else:
+            # The step is written over the constraint's gradient, in a copy of it.
+            g_c = [g.clone() for g in listed(constraint, names)]
+            check_alike("`constraint`", g_c, g_u, dtype=True)
+            spread_u, spread_c = (_doubled(v, names, g_u) for v in variances or (None, None))
+            parts = 2 if self._from_parts else 1
+            step = self._take(
+                g_u,
+                Gathered([*g_u], _optional(ranks), spread_u, parts, nothing),
+                Gathered([*g_c], None, spread_c, parts, nothing),
+            )
+        return dict(zip(names, step.steps, strict=True)) if names is not None else step.steps  # type: ignore[return-value]
 
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -175,17 +188,21 @@ class Update:
         if not self.strict:
             optimizer.step()
             return
+        if self._pending is None:
+            raise InvalidInput("With `strict=True`, every `step` follows a `backward` of its own.")
         before = [p.detach().clone() for p, _ in self._pending]
         optimizer.step()
         for (p, weight), old in zip(self._pending, before, strict=True):
             # Where the weight is 0 or 1 the old or the new value itself, without rounding.
             scaled = torch.lerp(old, p, weight)
             p.copy_(torch.where(weight == 0, old, torch.where(weight == 1, p, scaled)))
-        self._pending = []
+        self._pending = None
 
     @property
     def diagnostics(self) -> Diagnostics:
         """What the last step was like; reading it waits for the device."""
+        if not self.diagnose:
+            raise InvalidInput("This update keeps no diagnostics: it has `diagnostics=False`.")
         if self._record is None:
             raise InvalidInput("There are no diagnostics before the first step.")
         return self.read(self._record, constrained=self._constrained)
@@ -201,7 +218,10 @@ class Update:
         return read(record, constrained=constrained, statistical=statistical)
 
     def state_dict(self) -> dict[str, Any]:
-        """Step count, moments and random streams, as plain values and tensors."""
+        """Step count, moments and random streams, as plain values and tensors.
+
+        The tensors are the live ones, as in ``torch``: save or copy them before the next step.
+        """
         return self.state.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -212,151 +232,27 @@ class Update:
     def _from_parts(self) -> bool:
         return self.addon.statistics is not None and self.addon.statistics.from_parts
 
-    def _check_parts(self, first: Gathered, second: Gathered | None) -> None:
-        if self._from_parts and second is not None and min(first.parts, second.parts) < 2:
-            raise InvalidInput(
-                "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
-                f"losses. (got {first.parts} and {second.parts})"
-            )
-
-    @torch.no_grad()
-    def _advance(
-        self,
-        params: Sequence[Tensor],
-        used: Sequence[int],
-        first: Gathered,
-        second: Gathered | None,
-    ) -> list[Tensor]:
-        self.state.step += 1
-        self._constrained = second is not None
-        addon, aggregate = self.addon, self.aggregate
-        if second is None:
-            addon, aggregate = (addon if addon.ranks else NoAddon()), Alone()
-            if not addon.ranks and not self.strict:
-                return self._pass_on(used, first)
-        recipe = Recipe(addon, aggregate, self.strict, self.diagnose)
-        moments = addon.statistics
-        self.state.prepare(params, moments=moments is not None)
-        coefficients = (0.0, 0.0, 0.0, 0.0)
-        if moments is not None and second is not None:
-            u = moments.coefficients(self.state.step, first.parts)
-            c = moments.coefficients(self.state.step, second.parts)
-            coefficients = (*u, Coefficients(*c).scale)
-            if first.spread is not None and second.spread is not None:
-                self._take_spread(first.spread, second.spread)
-        g_u, g_c = self._complete(params, used, first, second)
-        whole = None if aggregate.elementwise else aggregate.combine(flatten(g_u), flatten(g_c))
-        total = sum(params[k].numel() for k in used)
-        sweep = Sweep(recipe, self.state, coefficients, self._compiles(params, total))
-        offset = 0
-        for k, u, c in zip(used, g_u, g_c, strict=True):
-            count = u.numel()
-            if count == 0:
-                continue
-            block = Block(
-                flat(u),
-                flat(c),
-                flat(self.state.moments_u[k]) if moments is not None else None,
-                flat(self.state.moments_c[k]) if moments is not None else None,
-                None if whole is None else whole[offset : offset + count].to(u.device),
-            )
-            if addon.ranks:
-                block = self._ranked(block, k, first)
-            sweep.run(block)
-            offset += count
-        if self.strict:
-            self._pending = [(params[k], u) for k, u in zip(used, g_u, strict=True)]
-        self._record = sweep.tally.record() if self.diagnose else None
-        return g_c
-
-    def _pass_on(self, used: Sequence[int], first: Gathered) -> list[Tensor]:
-        """No constraint and nothing to rank by: the gradient itself, and its length."""
-        gradients = [g for k in used if (g := first.gradients[k]) is not None]
-        if self.diagnose and gradients:
-            norms = torch.stack([n.double() for n in torch._foreach_norm(gradients)])
-            peaks = torch.stack([g.abs().amax().double() for g in gradients if g.numel()])
-            count = sum(g.numel() for g in gradients)
-            record = torch.zeros(WIDTH, dtype=torch.float64, device=norms.device)
-            square = norms.square().sum()
-            for name in ("dot_u", "square_u", "square"):
-                record[SUMS.index(name)] = square
-            record[SUMS.index("moved")] = record[-1] = count
-            record[len(SUMS)] = peaks.amax()
-            self._record = record
-        return gradients
-
-    def _take_spread(self, spread_u: list[Tensor], spread_c: list[Tensor]) -> None:
-        for moments, spread in (
-            (self.state.moments_u, spread_u),
-            (self.state.moments_c, spread_c),
-        ):
-            for buffer, value in zip(moments, spread, strict=True):
-                buffer.copy_(value)
-
-    def _complete(
-        self,
-        params: Sequence[Tensor],
-        used: Sequence[int],
-        first: Gathered,
-        second: Gathered | None,
-    ) -> tuple[list[Tensor], list[Tensor]]:
-        """Both gradients of the used parameters, dense, laid out like them; zeros where None."""
-        g_u, g_c = [], []
-        for k in used:
-            strides = strides_of(params[k])
-            u = first.gradients[k]
-            c = u.clone() if second is None and u is not None else None
-            if second is not None:
-                c = second.gradients[k]
-            g_u.append(_dense(u, params[k], strides))
-            g_c.append(_dense(c, params[k], strides))
-        return g_u, g_c
-
-    def _ranked(self, block: Block, k: int, first: Gathered) -> Block:
-        """The block with the gradient that ranks it and that gradient's median."""
-        salience = block.objective
-        if first.salience is not None:
-            given = first.salience[k]
-            salience = torch.zeros_like(salience) if given is None else flat(given)
-        if salience is block.objective and self.strict:
-            salience = salience.clone()  # the weight is written over the objective's gradient
-        return block._replace(salience=salience, threshold=salience.abs().median())
-
-    def _compiles(self, params: Sequence[Tensor], total: int) -> bool:
-        if self.compile == "auto":
-            return bool(params) and should_compile(params[0].device.type, total)
-        return self.compile
+    def _take(self, params: Sequence[Tensor], first: Gathered, second: Gathered | None) -> Step:
+        compile = self.compile
+        if compile == "auto":
+            total = sum(p.numel() for p in params)
+            compile = bool(params) and should_compile(params[0].device.type, total)
+        recipe = Recipe(self.addon, self.aggregate, self.strict, self.diagnose)
+        step = take_step(recipe, self.state, params, first, second, compile=compile)
+        self._record, self._constrained = step.record, second is not None
+        return step
 
 
-def _moving(params: Iterable[Tensor]) -> list[Tensor]:
-    if isinstance(params, Tensor):
-        raise InvalidInput("`params` should be an iterable of parameters, not a tensor.")
-    unique = {id(p): p for p in params if p.requires_grad}
-    if not unique:
-        raise InvalidInput("`params` should hold at least one parameter that requires a gradient.")
-    return list(unique.values())
+def _optional(tensors: list[Tensor] | None) -> list[Tensor | None] | None:
+    return None if tensors is None else [*tensors]
 
 
-def _listed(bundle: Any, names: list[str] | None) -> list[Tensor]:
-    if names is None:
-        return list(bundle)
-    if set(bundle) != set(names):
-        odd = sorted(set(bundle) ^ set(names))
-        raise InvalidInput(f"Both dicts of gradients should have the same names. (differ in {odd})")
-    return [bundle[name] for name in names]
-
-
-def _check_alike(g_u: list[Tensor], g_c: list[Tensor] | None) -> None:
-    if g_c is None:
-        return
-    if [g.shape for g in g_u] != [g.shape for g in g_c]:
-        raise InvalidInput(
-            "Both gradients should have the same number of tensors, of the same shapes. (got "
-            f"{[tuple(g.shape) for g in g_u]} and {[tuple(g.shape) for g in g_c]})"
-        )
-
-
-def _dense(gradient: Tensor | None, parameter: Tensor, strides: tuple[int, ...]) -> Tensor:
-    if gradient is None:
-        return torch.zeros_like(parameter, requires_grad=False)
-    return laid_out(gradient.detach(), strides)
+def _doubled(
+    variances: Any, names: list[str] | None, gradients: list[Tensor]
+) -> list[Tensor] | None:
+    """The spread of two parts with these variances, whose scale 1/(K(K-1)) is a half."""
+    if variances is None:
+        return None
+    tensors = listed(variances, names)
+    check_alike("`variances`", tensors, gradients)
+    return [2.0 * v for v in tensors]

@@ -1,0 +1,5 @@
+"""``python -m expunge``."""
+
+from expunge.cli import main
+
+main()

@@ -1,0 +1,7 @@
+"""``expunge demo``."""
+
+from __future__ import annotations
+
+
+def demo_command() -> None:
+    """Demo."""

@@ -1,0 +1,69 @@
+"""The app, and what happens when something goes wrong."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from expunge import __version__
+from expunge.cli.commands import retrain_command, train_command, unlearn_command
+from expunge.cli.demo import demo_command
+from expunge.cli.listing import list_command
+from expunge.errors import ExpungeError, InvalidInput
+
+app = typer.Typer(
+    name="expunge",
+    help="Take the influence of chosen training data out of a trained model, and show how well it "
+    "worked.",
+    epilog="Start with:  expunge demo",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"expunge {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+app.command("demo")(demo_command)
+app.command("train")(train_command)
+app.command("retrain")(retrain_command)
+app.command("unlearn")(unlearn_command)
+app.command("list")(list_command)
+
+
+def main() -> None:
+    """Entry point: 0 done, 1 failed, 2 wrong usage; a user's mistake shows no traceback."""
+    error_console = Console(stderr=True)
+    try:
+        app()
+    except InvalidInput as error:
+        error_console.print(f"[bold red]Wrong usage:[/] {_safe(error)}", highlight=False)
+        sys.exit(2)
+    except ExpungeError as error:
+        error_console.print(f"[bold red]Failed:[/] {_safe(error)}", highlight=False)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        error_console.print("Interrupted. The same command takes the work up where it was.")
+        sys.exit(130)
+
+
+def _safe(error: Exception) -> str:
+    """The message with rich's markup switched off."""
+    return str(error).replace("[", r"\[")
