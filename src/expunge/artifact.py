@@ -48,6 +48,8 @@ class Card(_Part):
     seed: int = 0
     scenario: str | None = None
     scenario_seed: int | None = None
+    forgotten: str | None = None
+    """Fingerprint of what the scenario chose, which an ids file alone does not fix."""
     recipe: dict[str, Any] = {}
     epochs: list[dict[str, float]] = []
     seconds: float = 0.0

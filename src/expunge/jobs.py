@@ -9,7 +9,7 @@ from typing import Any, Literal
 from torch import nn
 
 from expunge.artifact import Artifact, Card, DataCard, ModelCard, load_artifact, save_artifact
-from expunge.data import Augment, ImageSet, Splits, load, parse_scenario
+from expunge.data import DATASETS, SCENARIOS, Augment, ImageSet, Splits, load, parse_scenario
 from expunge.engine import Callback, Recipe, Result, Run, train, unlearn
 from expunge.errors import DataError, InvalidInput
 from expunge.evaluate import Predictions, Scores, evaluate, predict
@@ -118,6 +118,7 @@ def retrain_ideal(
             "seed": seed,
             "scenario": _absolute(scenario),
             "scenario_seed": scenario_seed,
+            "forgotten": parts.forget.fingerprint(),
         }
     )
     result = train(
@@ -176,7 +177,7 @@ def unlearn_artifact(
     if isinstance(METHODS.resolve(options.method), Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
     parts = divide(data_of(initial.card, data), scenario, scenario_seed)
-    judge = Judge(parts, _matching(ideal, initial.card, scenario, scenario_seed))
+    judge = Judge(parts, _matching(ideal, initial.card, parts, scenario, scenario_seed))
     result = unlearn(
         initial.model,
         forget=parts.forget,
@@ -186,14 +187,14 @@ def unlearn_artifact(
         callbacks=[EpochScores(judge)] if evaluate_at == "every-epoch" else [],
         **{name: getattr(options, name) for name in options.__dataclass_fields__},
     )
-    described = {name: str(value) for name, value in asdict(options).items()}
-    described |= {"method": repr(options.method), "addon": repr(options.addon)}
+    described = {name: str(getattr(options, name)) for name in options.__dataclass_fields__}
     card = initial.card.model_copy(
         update={
             "stage": "unlearned",
             "seed": options.seed,
             "scenario": _absolute(scenario),
             "scenario_seed": scenario_seed,
+            "forgotten": parts.forget.fingerprint(),
             "recipe": described,
         }
     )
@@ -251,7 +252,7 @@ def data_of(card: Card, override: str | None = None) -> Splits:
 
 
 def _matching(
-    ideal: Artifact | None, card: Card, scenario: str, scenario_seed: int
+    ideal: Artifact | None, card: Card, parts: Forgetting, scenario: str, scenario_seed: int
 ) -> nn.Module | None:
     if ideal is None:
         return None
@@ -260,8 +261,8 @@ def _matching(
             f"The ideal model tells {ideal.card.model.num_classes} classes, the model "
             f"{card.model.num_classes}."
         )
-    wanted = (_absolute(scenario), scenario_seed, card.data.fingerprint)
-    found = (ideal.card.scenario, ideal.card.scenario_seed, ideal.card.data.fingerprint)
+    wanted = (parts.forget.fingerprint(), card.data.fingerprint)
+    found = (ideal.card.forgotten, ideal.card.data.fingerprint)
     if ideal.card.stage != "ideal" or wanted != found:
         raise InvalidInput(
             f"The ideal model should be retrained without {scenario} (scenario seed "
@@ -288,6 +289,8 @@ def _beside(out: Path) -> Path:
 def _absolute(spec: str) -> str:
     """A spec with its path, if any, made absolute, so that it holds from any directory."""
     kind, colon, path = spec.partition(":")
+    if kind not in DATASETS and kind not in SCENARIOS and Path(spec).expanduser().exists():
+        return str(Path(spec).expanduser().resolve())
     if colon and kind.lower() not in ("random", "class") and path:
         return f"{kind}:{Path(path).expanduser().resolve()}"
     return spec

@@ -26,6 +26,9 @@ app = typer.Typer(
 )
 
 
+INTERRUPTED = 130
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"expunge {__version__}")
@@ -59,9 +62,10 @@ def main() -> None:
     except ExpungeError as error:
         error_console.print(f"[bold red]Failed:[/] {_safe(error)}", highlight=False)
         sys.exit(1)
-    except KeyboardInterrupt:
-        error_console.print("Interrupted. The same command takes the work up where it was.")
-        sys.exit(130)
+    except SystemExit as ending:
+        if ending.code == INTERRUPTED:  # typer has turned the KeyboardInterrupt into this
+            error_console.print("Interrupted. The same command takes the work up where it was.")
+        raise
 
 
 def _safe(error: Exception) -> str:

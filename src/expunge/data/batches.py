@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterator, Sized
 from contextlib import contextmanager
@@ -44,6 +45,9 @@ class Source(Protocol):
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         """The batches of pass ``k``, without the first ``skip``."""
 
+    def fingerprint(self) -> str:
+        """Different for different batches, as far as can be told without going through them."""
+
 
 @dataclass
 class ArraySource:
@@ -60,6 +64,14 @@ class ArraySource:
         whole, rest = divmod(len(self.inputs), self.batch_size)
         # A single example left over joins the batch before it: alone it has no variance.
         return max(whole + (rest > 1), 1)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.batch_size}".encode())
+        for tensor in (self.inputs, self.targets):
+            digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().data)
+        return digest.hexdigest()
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         order = torch.randperm(len(self.inputs), generator=_generator(self.seed, self.split, k))
@@ -85,10 +97,15 @@ class LoaderSource:
     def __len__(self) -> int:
         return len(self.loader)
 
+    def fingerprint(self) -> str:
+        kind = type(self.loader.dataset).__name__
+        return f"{kind} in {len(self)} batches of {self.loader.batch_size}"
+
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
-        own = _RandomState(_seed(self.seed, self.split, k))
-        if self.loader.generator is not None:
-            self.loader.generator.manual_seed(_seed(self.seed, self.split, k))
+        seed = seed_of(self.seed, self.split, k)
+        own = _RandomState(seed)
+        for generator in _generators(self.loader):
+            generator.manual_seed(seed)
         with own.active():
             batches = iter(self.loader)
         for j in range(len(self)):
@@ -108,6 +125,14 @@ class LoaderSource:
             )
         x, y = (torch.as_tensor(part).to(self.device, non_blocking=True) for part in item[:2])
         return Batch(x, y, self.split)
+
+
+def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
+    """The generators of its own that a loader shuffles with."""
+    parts = [loader, loader.sampler, loader.batch_sampler]
+    parts.append(getattr(loader.batch_sampler, "sampler", None))
+    found = [getattr(part, "generator", None) for part in parts]
+    return [generator for generator in found if isinstance(generator, torch.Generator)]
 
 
 class Stream:
@@ -177,12 +202,16 @@ def _check_sized(data: Data, split: Split) -> None:
 
 
 def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
-    """The whole set as two tensors, where it is held that way."""
-    if isinstance(data, ImageSet):
+    """The whole set as two tensors, where it is held that way.
+
+    A subclass with a ``__getitem__`` of its own, a transform say, is not: it is asked item by item.
+    """
+    own = type(data).__getitem__
+    if isinstance(data, ImageSet) and own is ImageSet.__getitem__:
         return data.images, data.labels
-    if isinstance(data, TensorDataset) and len(data.tensors) == 2:
-        return data.tensors[0], data.tensors[1]
-    if isinstance(data, Subset):
+    if isinstance(data, TensorDataset) and own is TensorDataset.__getitem__:
+        return (data.tensors[0], data.tensors[1]) if len(data.tensors) == 2 else None
+    if isinstance(data, Subset) and own is Subset.__getitem__:
         whole = as_arrays(data.dataset)
         if whole is not None:
             chosen = torch.as_tensor(data.indices, dtype=torch.int64)
@@ -195,7 +224,8 @@ class _RandomState:
 
     def __init__(self, seed: int) -> None:
         with self._borrowed():
-            torch.manual_seed(seed)
+            # Not torch.manual_seed: it would also reset the accelerator that the model draws from.
+            torch.default_generator.manual_seed(seed)
             random.seed(seed)
             np.random.seed(seed % 2**32)  # noqa: NPY002
             self.state = self._read()
@@ -228,7 +258,7 @@ class _RandomState:
         np.random.set_state(state[2])  # noqa: NPY002
 
 
-def _seed(*words: object) -> int:
+def seed_of(*words: object) -> int:
     """One 63-bit seed out of several words; equal words, equal seeds, on every machine."""
     text = "/".join(str(word) for word in words).encode()
     high, low = np.random.SeedSequence(list(text)).generate_state(2)
@@ -236,4 +266,4 @@ def _seed(*words: object) -> int:
 
 
 def _generator(*words: object) -> torch.Generator:
-    return torch.Generator().manual_seed(_seed(*words))
+    return torch.Generator().manual_seed(seed_of(*words))

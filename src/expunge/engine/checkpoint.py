@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,12 @@ def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
         )
     tree: dict[str, Any] = tensors.unpack(arrays, notes["tree"])
     return tree
+
+
+def describe(part: object) -> str:
+    """The ``repr`` of a part, or the name of a function, the same in every process."""
+    text = getattr(part, "__qualname__", None) or repr(part)
+    return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def read_random_state(device: torch.device) -> dict[str, Any]:

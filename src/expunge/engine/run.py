@@ -22,7 +22,7 @@ from expunge.engine.checkpoint import (
 )
 from expunge.engine.guard import Guard
 from expunge.engine.history import History, Row, mean_row, step_row
-from expunge.errors import Diverged
+from expunge.errors import Diverged, InvalidInput
 from expunge.methods import Method, Problem
 from expunge.update import SampleMoments, Term, Update
 
@@ -79,7 +79,9 @@ class Run:
 
     def record(self, **values: float) -> None:
         """Add quantities to the row of the epoch that just ended."""
-        self.history.epochs[-1].update(values)
+        if not self.history.epochs:
+            raise InvalidInput("`record` adds to an epoch's row: there is none before the first.")
+        self.history.epochs[-1].update({name: float(value) for name, value in values.items()})
 
     def stop(self) -> None:
         """End the run after the current step."""
@@ -94,8 +96,8 @@ class Run:
             self.method.prepare(self.problem)
             self.model.train()
         guard = Guard(self.model, self.device)
-        self._call("on_start")
         try:
+            self._call("on_start")
             while self.step < self.epochs * self.steps_per_epoch and not self._stopped:
                 self._take_step(guard)
                 ended = self.step % self.steps_per_epoch == 0
@@ -103,6 +105,9 @@ class Run:
                     self._end_epoch(guard)
                 if self.step % self.checkpoint_every == 0 or ended:
                     self._save()
+        except Diverged:
+            self._discard()
+            raise
         finally:
             self._call("on_end")
 
@@ -129,10 +134,16 @@ class Run:
         """One loss a micro-batch, made when it is asked for: one graph is alive at a time."""
         moments = self.update.addon.statistics
         count = moments.parts if isinstance(moments, SampleMoments) else 1
-        retained = retain.parts(count)
-        forgotten = [None] * len(retained) if forget is None else forget.parts(count)
+        # As many parts of either batch, so that no example of the larger one is left out.
+        count = min([count, *(len(b.inputs) for b in (forget, retain) if b is not None)])
+        if isinstance(moments, SampleMoments) and self.method.constrained and count < 2:
+            raise InvalidInput(
+                "The moments `sample` need batches of at least 2 examples. (got one of 1 at step "
+                f"{self.step + 1}; choose another batch size, or the moments `adam`)"
+            )
+        forgotten = [None] * count if forget is None else forget.parts(count)
         loss = getattr(self.method, name)
-        for f, r in zip(forgotten, retained, strict=False):
+        for f, r in zip(forgotten, retain.parts(count), strict=True):
             yield loss(self.problem, f, r)
 
     def _look(self, guard: Guard) -> None:
@@ -149,10 +160,14 @@ class Run:
         )
 
     def _end_epoch(self, guard: Guard) -> None:
+        looked = self.device.type == "cpu" or guard.look()
+        if not (looked and guard.weights_are_finite()):
+            guard.restore()
+            raise Diverged(
+                f"Diverged in epoch {self.epoch}: a weight or loss is not finite. The model holds "
+                "the last good weights. Lower the learning rate."
+            )
         if self.device.type != "cpu":
-            if not guard.look():
-                guard.restore()
-                raise Diverged(f"Diverged in epoch {self.epoch}. Lower the learning rate.")
             torch.accelerator.synchronize()
         if self.scheduler is not None and self.scheduler_every == "epoch":
             self.scheduler.step()
@@ -219,6 +234,11 @@ class Run:
         save_checkpoint(self.checkpoint, self.fingerprint, tree)
         self._start_clock()
 
+    def _discard(self) -> None:
+        """Drop the state of a run that cannot go on: taken up, it would end the same way."""
+        if self.checkpoint is not None:
+            self.checkpoint.unlink(missing_ok=True)
+
     def _resume(self) -> bool:
         if self.checkpoint is None or not self.checkpoint.exists():
             return False
@@ -235,8 +255,10 @@ class Run:
         )
         self.model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
+        _lay_out(self.optimizer)
         if self.scheduler is not None:
-            self.scheduler.load_state_dict(tree["scheduler"])
+            own = self.scheduler.state_dict()  # with the functions that `_plain` left out
+            self.scheduler.load_state_dict(own | tree["scheduler"])
         self.update.load_state_dict(tree["update"])
         self.problem.load_state_dict(tree["problem"])
         write_random_state(tree["random"], self.device)
@@ -247,3 +269,14 @@ def _plain(state: dict[str, Any]) -> dict[str, Any]:
     """A scheduler's state without its functions, which the caller gives again."""
     simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
     return {k: v for k, v in state.items() if isinstance(v, simple) and k != "lr_lambdas"}
+
+
+def _lay_out(optimizer: torch.optim.Optimizer) -> None:
+    """Give loaded state its parameters' memory format, which files do not know.
+
+    Fused optimizers walk through parameter and state side by side in memory, unchecked.
+    """
+    for p, state in optimizer.state.items():
+        for name, value in state.items():
+            if isinstance(value, Tensor) and value.shape == p.shape:
+                state[name] = torch.empty_like(p, dtype=value.dtype).copy_(value)

@@ -14,13 +14,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 from torch.optim.lr_scheduler import LRScheduler
-from torch.utils.data import Subset
 
 from expunge.data.augment import Augment
-from expunge.data.batches import Batch, Data, Source, Split, Stream, as_source
+from expunge.data.batches import Batch, Data, Source, Split, Stream, as_source, seed_of
 from expunge.engine.callbacks import Callback
-from expunge.engine.checkpoint import model_digest
+from expunge.engine.checkpoint import describe, model_digest
+from expunge.engine.disjoint import check_disjoint
 from expunge.engine.history import History
+from expunge.engine.place import device_of, fast_layout, finished, pick_device
 from expunge.engine.progress import ProgressBar
 from expunge.engine.recipe import Recipe
 from expunge.engine.run import Run
@@ -107,7 +108,7 @@ def unlearn(
     chosen: Method = METHODS.resolve(method)
     if not isinstance(chosen, Method):
         raise InvalidInput(f"`method` should be a name or a method. (got {method!r})")
-    _check_disjoint(forget, retain)
+    check_disjoint(forget, retain)
     recipe = Recipe(epochs=epochs, batch_size=batch_size) if isinstance(chosen, Retrain) else None
     if recipe is not None and lr is not None:
         recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr)
@@ -213,10 +214,9 @@ def _run(
     _check_numbers(epochs=epochs, batch_size=batch_size, checkpoint_every=checkpoint_every)
     if not lr > 0:
         raise InvalidInput(f"`lr` should be positive. (got {lr})")
-    home = _device_of(model)
+    home = device_of(model)
     target = pick_device(device, model)
-    origin = model_digest(model)
-    copied = _fast_layout(copy.deepcopy(model).to(target))
+    copied = copy.deepcopy(model).to(target)
 
     def source(data: Data, split: Split) -> Source:
         return as_source(
@@ -225,10 +225,11 @@ def _run(
 
     retained = source(retain, "retain")
     forgotten = None if forget is None else source(forget, "forget")
+    copied = fast_layout(copied, retained)
     problem = Problem(
         copied,
         loss=loss,
-        generator=torch.Generator().manual_seed(seed),
+        generator=torch.Generator().manual_seed(seed_of(seed, "method")),
         batchnorm=check_policy(batchnorm),
         ranks=update.addon.ranks,
         pairs=None if forgotten is None else functools.partial(_one_pass, forgotten, retained),
@@ -248,62 +249,35 @@ def _run(
         callbacks=[*([ProgressBar(title)] if progress else []), *callbacks],
         checkpoint=None if checkpoint is None else Path(checkpoint),
         checkpoint_every=checkpoint_every,
-        fingerprint={
-            "method": repr(method),
-            "addon": repr(update.addon),
-            "aggregate": repr(update.aggregate),
+        fingerprint={}
+        if checkpoint is None
+        else {
+            "method": describe(method),
+            "addon": describe(update.addon),
+            "aggregate": describe(update.aggregate),
             "strict": update.strict,
+            "loss": describe(loss),
             "batchnorm": batchnorm,
-            "augment": repr(augment),
+            "augment": describe(augment),
             "seed": seed,
-            "batches": [None if forgotten is None else len(forgotten), len(retained)],
-            "optimizer": repr(stepper),
-            "recipe": repr(recipe),
-            "model": origin,
+            "forget": None if forgotten is None else forgotten.fingerprint(),
+            "retain": retained.fingerprint(),
+            "optimizer": describe(stepper),
+            "recipe": describe(recipe),
+            "model": model_digest(model),
         },
     )
-    if recipe is not None:
-        run.scheduler, run.scheduler_every = recipe.scheduler(stepper, run.steps_per_epoch), "step"
-    elif scheduler is not None:
+    if scheduler is not None:
         run.scheduler = scheduler(stepper)
+    elif recipe is not None:
+        run.scheduler, run.scheduler_every = recipe.scheduler(stepper, run.steps_per_epoch), "step"
     with _seeded(seed, target):
         try:
             run.execute()
         except Diverged as error:
-            error.result = Result(_finished(copied, home), run.history)
+            error.result = Result(finished(copied, home), run.history)
             raise
-    return Result(_finished(copied, home), run.history)
-
-
-def pick_device(device: str | torch.device, model: nn.Module) -> torch.device:
-    """``auto``: where the model is if that is an accelerator, else one if there is one."""
-    if device != "auto":
-        return torch.device(device)
-    home = _device_of(model)
-    if home.type == "cpu" and torch.accelerator.is_available():
-        found = torch.accelerator.current_accelerator()
-        assert found is not None
-        return found
-    return home
-
-
-def _device_of(model: nn.Module) -> torch.device:
-    first = next(model.parameters(), None)
-    return torch.device("cpu") if first is None else first.device
-
-
-def _fast_layout(model: nn.Module) -> nn.Module:
-    """Channels-last where there are 2-D convolutions: the same numbers, faster."""
-    if any(isinstance(m, nn.Conv2d) for m in model.modules()):
-        return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
-    return model
-
-
-def _finished(model: nn.Module, home: torch.device) -> nn.Module:
-    """The model as a user expects it: eval mode, no gradients, plain layout, on its old device."""
-    model.zero_grad(set_to_none=True)
-    model = model.to(home).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
-    return model.eval()
+    return Result(finished(copied, home), run.history)
 
 
 def _one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
@@ -352,19 +326,5 @@ class _Seeded:
 
 def _check_numbers(**numbers: int) -> None:
     for name, value in numbers.items():
-        if value < 1:
-            raise InvalidInput(f"`{name}` should be at least 1. (got {value})")
-
-
-def _check_disjoint(forget: Data, retain: Data) -> None:
-    """Two subsets of one dataset should not share an example."""
-    if not (isinstance(forget, Subset) and isinstance(retain, Subset)):
-        return
-    if forget.dataset is not retain.dataset:
-        return
-    shared = sorted(set(map(int, forget.indices)) & set(map(int, retain.indices)))
-    if shared:
-        raise InvalidInput(
-            f"Forget and retain should not overlap. ({len(shared)} shared ids, such as "
-            f"{', '.join(map(str, shared[:5]))})"
-        )
+        if not isinstance(value, int) or value < 1:
+            raise InvalidInput(f"`{name}` should be a whole number, at least 1. (got {value})")

@@ -53,6 +53,6 @@ class MaskSmallGradients(FineTune):
             return
         chosen = score.reshape(-1).topk(count, largest=False).indices
         noise = torch.randn(count, generator=problem.generator).to(p.device, p.dtype)
-        values = p.reshape(-1)
+        values = p.reshape(-1).clone()  # a view of p may not be copied onto it in another layout
         values[chosen] = values[chosen] * noise
         p.copy_(values.view(p.shape))

@@ -29,9 +29,24 @@ class RandomLabel(Method):
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)
-        classes = self.num_classes or logits.shape[-1]
+        classes = self._classes(logits, forget.targets)
         other = (forget.targets + 1 + problem.draw(classes - 1, forget.targets)) % classes
         return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
+
+    def _classes(self, logits: Tensor, targets: Tensor) -> int:
+        outputs = logits.shape[-1]
+        classes = outputs if self.num_classes is None else self.num_classes
+        if not 2 <= classes <= outputs:
+            raise InvalidInput(
+                "`random-label` draws among 2 classes or more that the model has outputs for. "
+                f"(got {classes} classes and {outputs} outputs)"
+            )
+        if targets.is_floating_point() or targets.dim() != 1:
+            raise InvalidInput(
+                "`random-label` needs one class number an example. "
+                f"(got {targets.dtype} of shape {tuple(targets.shape)})"
+            )
+        return classes
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
         return problem.loss_on(retain)

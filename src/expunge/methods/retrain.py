@@ -19,7 +19,8 @@ class Retrain(FineTune):
     """Forget everything, then U = L on retain, with the recipe of the initial model.
 
     An epoch is one pass over the retain set. Every submodule's ``reset_parameters`` draws the new
-    weights; ``reset=False`` starts from the weights as given, for a model that is fresh already.
+    weights; frozen parameters stay. ``reset=False`` starts from the weights as given, for a model
+    that is fresh already.
     """
 
     epoch_over: ClassVar[Split] = "retain"
@@ -36,14 +37,19 @@ class Retrain(FineTune):
 
 
 def reset_parameters(model: nn.Module) -> None:
-    """Draw all weights anew, in place; refuse where a parameter has no way to be reset."""
-    covered: set[int] = set()
+    """Draw all weights that may move anew, in place; refuse where one has no way to be reset."""
+    frozen = {p: p.detach().clone() for p in model.parameters() if not p.requires_grad}
+    covered: set[nn.Parameter] = {*frozen}
     for module in reversed(list(model.modules())):  # children first, their parents may refine
         reset = getattr(module, "reset_parameters", None)
-        if callable(reset):
+        own = set(module.parameters(recurse=False))
+        if callable(reset) and not (own and own <= frozen.keys()):
             reset()
-            covered |= {id(p) for p in module.parameters(recurse=False)}
-    left = [name for name, p in model.named_parameters() if id(p) not in covered]
+            covered |= own
+    with torch.no_grad():
+        for p, value in frozen.items():
+            p.copy_(value)
+    left = [name for name, p in model.named_parameters() if p not in covered]
     if left:
         raise InvalidInput(
             "These parameters belong to modules without `reset_parameters`: "

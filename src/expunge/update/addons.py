@@ -169,7 +169,7 @@ class Focus(_Probable):
 
 def same_sign(a: Tensor, b: Tensor) -> Tensor:
     """1 where a·b > 0, else 0; by sign, since the product of two tiny numbers is zero."""
-    return (torch.sign(a) * torch.sign(b) > 0).to(a.dtype)
+    return torch.sign(a).mul_(torch.sign(b)).clamp_(min=0.0)
 
 
 ADDONS: Registry[type[Addon]] = Registry("add-on")

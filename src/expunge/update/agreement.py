@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 # erf(x) = x·P(x²)/Q(x²) on |x| ≤ 4, a weighted least-squares fit of our own, iterated towards
@@ -45,6 +44,7 @@ def accord(
     Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale. ``fast``
     is for the compiler: see :func:`rational_erf`.
 
+    >>> import torch
     >>> one, zero = torch.ones(1), torch.zeros(1)
     >>> accord(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
     tensor([0.])
@@ -65,6 +65,7 @@ def _signed_confidence(
 def rational_erf(x: Tensor) -> Tensor:
     """erf by a rational function: a third of the cost of the library's inside a fused CPU loop.
 
+    >>> import torch
     >>> x = torch.linspace(-6, 6, 1001)
     >>> bool(torch.allclose(rational_erf(x), torch.erf(x), rtol=1e-6, atol=0))
     True

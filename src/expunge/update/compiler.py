@@ -50,8 +50,12 @@ def can_compile(device: str) -> bool:
 def run_compiled(recipe: Recipe, block: Block, constants: Tensor) -> tuple[Tensor, ...] | None:
     """The sums of one block, or None if it could not be compiled (it is untouched then)."""
     device = block.objective.device.type
+    rows = block.rows(ROW)
+    for tensor in rows:
+        if tensor is not None and tensor.dim() == 2:
+            torch._dynamo.mark_dynamic(tensor, 0)  # type: ignore[no-untyped-call,unused-ignore]
     try:
-        return compiled(recipe)(block, constants)  # type: ignore[no-any-return]
+        return compiled(recipe)(rows, constants)  # type: ignore[no-any-return]
     except Exception as error:  # the compiler's failures share no base class
         broken.add((device, recipe))
         reason = str(error).strip().splitlines()
@@ -73,7 +77,7 @@ def compiled(recipe: Recipe) -> Callable[..., Any]:
         cpu = block.objective.device.type == "cpu"
         fast = cpu and block.objective.dtype != torch.float64
         keep, add, scale_u, scale_c = constants.unbind()
-        return advance(recipe, block.rows(ROW), (keep, add, scale_u, scale_c), fast=fast)
+        return advance(recipe, block, (keep, add, scale_u, scale_c), fast=fast)
 
     # Compilations are counted per code object, and their number is limited: give each its own.
     own = types.FunctionType(
@@ -81,4 +85,5 @@ def compiled(recipe: Recipe) -> Callable[..., Any]:
         kernel.__globals__,
         closure=kernel.__closure__,
     )
-    return torch.compile(own, dynamic=True, fullgraph=True)
+    # Not `dynamic=True`: it would also turn every number in the formulas into an argument.
+    return torch.compile(own, fullgraph=True)

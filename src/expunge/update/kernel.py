@@ -132,6 +132,7 @@ def _diagnose_flat(
 ) -> tuple[Tensor, ...]:
     """Written for no compiler: reductions that need no temporary."""
     square_u = torch.dot(g_u, g_u)
+    lowest, highest = torch.aminmax(step)
     return (
         torch.dot(step, g_u),
         torch.dot(step, g_c),
@@ -139,8 +140,8 @@ def _diagnose_flat(
         torch.dot(g_c, g_c),
         torch.dot(g_u, g_c),
         torch.zeros_like(square_u) if agreement is None else agreement.sum(),
-        torch.count_nonzero(weight),
+        weight.sign().sum(),
         torch.dot(step, step),
         same_sign(g_u, g_c).sum(),
-        torch.linalg.vector_norm(step, torch.inf),
+        torch.maximum(highest, -lowest),
     )

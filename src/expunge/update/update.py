@@ -14,7 +14,7 @@ from expunge.update.aggregate import Aggregate, as_aggregate
 from expunge.update.compiler import should_compile
 from expunge.update.diagnostics import Diagnostics, read
 from expunge.update.gradients import Gathered, Losses, Term, gather
-from expunge.update.inputs import check_alike, check_real, listed, movable
+from expunge.update.inputs import bundled, movable
 from expunge.update.kernel import Recipe
 from expunge.update.state import State
 from expunge.update.step import Step, take_step
@@ -151,7 +151,7 @@ class Update:
 
         >>> from expunge.update import Linear
         >>> update = Update("and", Linear(1.0, 1.0))
-        >>> update.combine({"w": torch.tensor([1.0, 1.0])}, {"w": torch.tensor([2.0, -2.0])})
+        >>> update.combine({"w": torch.tensor([1.0, -2.0])}, {"w": torch.tensor([2.0, 3.0])})
         {'w': tensor([3., 0.])}
         """
         if self.strict:
@@ -159,28 +159,10 @@ class Update:
         needed = self._from_parts and constraint is not None
         if (variances is not None and not self._from_parts) or (variances is None and needed):
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
-        names = list(objective) if isinstance(objective, Mapping) else None
-        g_u = listed(objective, names)
-        check_real(g_u)
-        ranks = None if saliency is None else listed(saliency, names)
-        if ranks is not None:
-            check_alike("`saliency`", ranks, g_u)
-        nothing = torch.zeros(())
-        if constraint is None:
-            own = [g.clone() for g in g_u]
-            step = self._take(g_u, Gathered([*own], _optional(ranks), None, 1, nothing), None)
-        else:
-            # The step is written over the constraint's gradient, in a copy of it.
-            g_c = [g.clone() for g in listed(constraint, names)]
-            check_alike("`constraint`", g_c, g_u, dtype=True)
-            spread_u, spread_c = (_doubled(v, names, g_u) for v in variances or (None, None))
-            parts = 2 if self._from_parts else 1
-            step = self._take(
-                g_u,
-                Gathered([*g_u], _optional(ranks), spread_u, parts, nothing),
-                Gathered([*g_c], None, spread_c, parts, nothing),
-            )
-        return dict(zip(names, step.steps, strict=True)) if names is not None else step.steps  # type: ignore[return-value]
+        parts = 2 if self._from_parts else 1
+        given = bundled(objective, constraint, saliency, variances, parts=parts)
+        steps = self._take(given.like, given.first, given.second).steps
+        return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
 
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
@@ -241,18 +223,3 @@ class Update:
         step = take_step(recipe, self.state, params, first, second, compile=compile)
         self._record, self._constrained = step.record, second is not None
         return step
-
-
-def _optional(tensors: list[Tensor] | None) -> list[Tensor | None] | None:
-    return None if tensors is None else [*tensors]
-
-
-def _doubled(
-    variances: Any, names: list[str] | None, gradients: list[Tensor]
-) -> list[Tensor] | None:
-    """The spread of two parts with these variances, whose scale 1/(K(K-1)) is a half."""
-    if variances is None:
-        return None
-    tensors = listed(variances, names)
-    check_alike("`variances`", tensors, gradients)
-    return [2.0 * v for v in tensors]

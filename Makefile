@@ -1,0 +1,48 @@
+# Every target sets up what it needs: Python 3.11 and a clone are enough.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help venv demo test lint types unit acceptance bench format clean
+
+help: ## Show the targets.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+venv: $(READY) ## Create .venv and install the package with its extras and tools.
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torchjd]'
+	@touch $(READY)
+
+demo: venv ## Unlearn digits in a dozen ways; prints a table, writes demo/.
+	$(BIN)/expunge demo --out demo --force
+
+test: lint types unit ## Lint, format check, types, doctests and tests.
+
+lint: venv
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: venv
+	$(BIN)/mypy
+
+unit: venv
+	$(BIN)/python -m pytest
+
+acceptance: venv ## Long runs on real data; set EXPUNGE_CIFAR10 to a folder that holds it.
+	$(BIN)/python -m pytest -m slow --timeout 7200
+
+bench: venv ## Side-by-side speed ratios.
+	$(BIN)/python benchmarks/update.py
+
+format: venv ## Format the code and fix what can be fixed.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean: ## Remove the environment and caches.
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build
