@@ -89,7 +89,7 @@ def _draw(ax: Any, panel: Panel) -> None:
         )
         if len(curve.values) > 1:
             spread = curve.values.std(axis=0, ddof=1)
-            ax.fill_between(epochs, mean - spread, mean + spread, color=colour, alpha=0.1, lw=0)
+            ax.fill_between(epochs, mean - spread, mean + spread, color=colour, alpha=0.08, lw=0)
     ax.set_title(panel.title, fontsize=10)
     ax.set_xlabel("epoch")
     ax.set_ylabel(f"{metric.label} ({metric.unit})")

@@ -9,6 +9,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rich import box
 from rich.table import Table
 
 from expunge.evaluate import METRICS
@@ -50,12 +51,12 @@ class Summary:
     ideal: Row | None = None
 
     def best(self, group: Group, metric: str) -> frozenset[str]:
-        """The labels of the best rows of a group; ties share the mark."""
+        """The labels of the best rows of a group; ties share the mark, unless all tie."""
         if not group.ranked or len(group.rows) < 2:
             return frozenset()
         badness = {row.label: self._badness(row, metric) for row in group.rows}
         finite = [value for value in badness.values() if not math.isnan(value)]
-        if not finite:
+        if not finite or len(set(finite)) == 1:  # nothing to tell apart
             return frozenset()
         return frozenset(label for label, value in badness.items() if value == min(finite))
 
@@ -69,26 +70,31 @@ class Summary:
             return math.nan if self.ideal is None else abs(mean - self.ideal.mean(metric))
         return mean if direction == "lower" else math.nan
 
-    def cell(self, row: Row, metric: str) -> str:
-        """``mean ± std`` with the metric's decimals; only the mean for one seed; empty for none."""
+    def cell(self, row: Row, metric: str, *, short: bool = False) -> str:
+        """``mean ± std`` with the metric's decimals; only the mean for one seed; empty for none.
+
+        ``short`` is for terminals: one decimal less and no blanks.
+        """
         mean, std = row.mean(metric), row.std(metric)
-        decimals = METRICS[metric].decimals
+        decimals, sign = METRICS[metric].decimals - short, "±" if short else " ± "
         if math.isnan(mean):
             return ""
-        return f"{mean:.{decimals}f}" + ("" if math.isnan(std) else f" ± {std:.{decimals}f}")
+        return f"{mean:.{decimals}f}" + ("" if math.isnan(std) else f"{sign}{std:.{decimals}f}")
 
     def terminal(self, title: str = "") -> Table:
-        """A table for the terminal."""
-        table = Table(title=title, header_style="bold", title_justify="left")
-        table.add_column("")
+        """A table for the terminal, 80 columns wide for six metrics; the best carry a star."""
+        table = Table(
+            title=title, header_style="bold", title_justify="left", box=box.SIMPLE_HEAD, padding=0
+        )
+        table.add_column("", no_wrap=True)
         for metric in self.metrics:
-            table.add_column(METRICS[metric].label, justify="right", no_wrap=True)
+            table.add_column(f"{METRICS[metric].label} ", justify="right", no_wrap=True)
         for group in self.groups:
             for row in group.rows:
                 cells = [
-                    f"[bold green]{self.cell(row, m)}[/]"
+                    f"[bold green]{self.cell(row, m, short=True)}*[/]"
                     if row.label in self.best(group, m)
-                    else self.cell(row, m)
+                    else f"{self.cell(row, m, short=True)} "
                     for m in self.metrics
                 ]
                 table.add_row(row.label, *cells, end_section=row is group.rows[-1])

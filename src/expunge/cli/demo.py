@@ -50,6 +50,7 @@ def demo_command(
     console = Console()
     title = f"Forgetting {demo.scenario} of {demo.limit} digits, mean ± std over {seeds} seeds"
     console.print(summarise(demo, records).terminal(title))
+    console.print("  * best of its group", style="dim")
     for name in ("ua", "ra", "ta", "rua", "fid", "rte"):
         metric = METRICS[name]
         aim = {"ideal": "close to the ideal's", "zero": "close to 0"}.get(

@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """Override what you need. ``run`` offers ``model``, ``epoch``, ``step``, ``history``,
-    ``losses``, ``record(name=value)`` to add to the epoch's row, and ``stop()``.
+    """A user's hooks into a run: override what you need.
 
-    Time spent in callbacks is not counted in ``history.seconds``, and the random numbers they
-    draw do not disturb the run.
+    ``run`` offers ``model``, ``epoch``, ``step``, ``history``, ``losses``, ``record(name=value)``
+    to add to the epoch's row, and ``stop()``. Time spent in callbacks is not counted in
+    ``history.seconds``, and the random numbers they draw do not disturb the run.
     """
 
     def on_start(self, run: Run) -> None:

@@ -1,0 +1,47 @@
+"""Parts as plain values and back: what a configuration file or a cache key can hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+from expunge.errors import InvalidInput
+
+
+def describe(part: Any) -> Any:
+    """A frozen dataclass as JSON-able values: its class, and its fields likewise.
+
+    >>> from expunge.update import Focus
+    >>> describe(Focus(eps=1e-6))["fields"]["eps"]
+    1e-06
+    >>> rebuild(describe(Focus(eps=1e-6))) == Focus(eps=1e-6)
+    True
+    """
+    if part is None or isinstance(part, (bool, int, float, str)):
+        return part
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        kind = type(part)
+        fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
+        return {"part": f"{kind.__module__}:{kind.__qualname__}", "fields": fields}
+    if isinstance(part, (list, tuple)):
+        return [describe(item) for item in part]
+    raise InvalidInput(
+        f"A {type(part).__name__} cannot be written down as plain values, so a run with it cannot "
+        "be cached or repeated elsewhere. Use a part that is a frozen dataclass."
+    )
+
+
+def rebuild(description: Any) -> Any:
+    """The part that :func:`describe` wrote down; its module is imported if need be."""
+    if isinstance(description, list):
+        return [rebuild(item) for item in description]
+    if not isinstance(description, dict):
+        return description
+    module, _, name = description["part"].partition(":")
+    kind: Any = importlib.import_module(module)
+    for word in name.split("."):
+        kind = getattr(kind, word)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise InvalidInput(f"{description['part']} is not a part.")
+    return kind(**{key: rebuild(value) for key, value in description["fields"].items()})
