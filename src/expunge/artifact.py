@@ -51,6 +51,7 @@ class Card(_Part):
     forgotten: str | None = None
     """Fingerprint of what the scenario chose, which an ids file alone does not fix."""
     recipe: dict[str, Any] = {}
+    procedure: dict[str, Any] | None = None
     epochs: list[dict[str, float]] = []
     seconds: float = 0.0
     versions: dict[str, str] = {}

@@ -10,13 +10,13 @@ from torch import nn
 
 from expunge.artifact import Artifact, Card, DataCard, ModelCard, load_artifact, save_artifact
 from expunge.data import DATASETS, SCENARIOS, Augment, ImageSet, Splits, load, parse_scenario
-from expunge.engine import Callback, Recipe, Result, Run, train, unlearn
+from expunge.engine import Callback, Procedure, Recipe, Result, Run, train, unlearn
 from expunge.errors import DataError, InvalidInput
 from expunge.evaluate import Predictions, Scores, evaluate, predict
 from expunge.files import refuse_existing
-from expunge.methods import METHODS, BatchNormPolicy, Method, Retrain
+from expunge.methods import Retrain
 from expunge.models import build_model, channel_statistics
-from expunge.update import Addon, Aggregate
+from expunge.parts import describe
 
 Moment = Literal["never", "end", "every-epoch"]
 
@@ -135,22 +135,6 @@ def retrain_ideal(
 
 
 @dataclass(frozen=True)
-class UnlearnOptions:
-    """How to unlearn; see :func:`expunge.unlearn`."""
-
-    method: Method | str = "random-label"
-    addon: Addon | str = "focus"
-    aggregate: Aggregate | str | Any = "linear"
-    epochs: int = 10
-    batch_size: int = 256
-    lr: float | None = None
-    batchnorm: BatchNormPolicy = "published"
-    strict: bool = False
-    seed: int = 0
-    device: str = "auto"
-
-
-@dataclass(frozen=True)
 class Unlearned:
     """An unlearned model with what it scored before and after, and the ideal beside it."""
 
@@ -164,8 +148,10 @@ def unlearn_artifact(
     initial: Artifact,
     scenario: str,
     out: Path,
-    options: UnlearnOptions,
+    procedure: Procedure,
     *,
+    seed: int = 0,
+    device: str = "auto",
     data: str | None = None,
     scenario_seed: int = 0,
     ideal: Artifact | None = None,
@@ -174,7 +160,7 @@ def unlearn_artifact(
 ) -> Unlearned:
     """Unlearn a scenario from an initial model, score it, and write it to ``out``."""
     refuse_existing(out, force=force)
-    if isinstance(METHODS.resolve(options.method), Retrain):
+    if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
     parts = divide(data_of(initial.card, data), scenario, scenario_seed)
     judge = Judge(parts, _matching(ideal, initial.card, parts, scenario, scenario_seed))
@@ -185,17 +171,18 @@ def unlearn_artifact(
         augment=default_augment(parts.splits),
         checkpoint=_beside(out),
         callbacks=[EpochScores(judge)] if evaluate_at == "every-epoch" else [],
-        **{name: getattr(options, name) for name in options.__dataclass_fields__},
+        seed=seed,
+        device=device,
+        **procedure.arguments(),
     )
-    described = {name: str(getattr(options, name)) for name in options.__dataclass_fields__}
     card = initial.card.model_copy(
         update={
             "stage": "unlearned",
-            "seed": options.seed,
+            "seed": seed,
             "scenario": _absolute(scenario),
             "scenario_seed": scenario_seed,
             "forgotten": parts.forget.fingerprint(),
-            "recipe": described,
+            "procedure": _written_down(procedure),
         }
     )
     artifact = _finish(out, result, card)
@@ -270,6 +257,15 @@ def _matching(
             f"seed {ideal.card.scenario_seed})"
         )
     return ideal.model
+
+
+def _written_down(procedure: Procedure) -> dict[str, Any] | None:
+    """The procedure as plain values, where it can be told so (a user's own callable cannot)."""
+    try:
+        description: dict[str, Any] = describe(procedure)
+    except InvalidInput:
+        return None
+    return description
 
 
 def _finish(out: Path, result: Result, card: Card) -> Artifact:

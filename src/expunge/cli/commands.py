@@ -11,7 +11,7 @@ from rich.console import Console
 from expunge import jobs
 from expunge.artifact import load_artifact
 from expunge.cli.tables import scores_table
-from expunge.engine import Recipe
+from expunge.engine import Procedure, Recipe
 from expunge.errors import InvalidInput
 from expunge.update import ADDONS, AGGREGATES, MOMENTS, Addon, Aggregate, Linear
 
@@ -151,7 +151,7 @@ def unlearn_command(
     Example:  expunge unlearn initial.safetensors --forget random:0.1 --method SRL --addon FOCUS
     --ideal ideal.safetensors -o unlearned.safetensors
     """
-    options = jobs.UnlearnOptions(
+    procedure = Procedure(
         method=method,
         addon=_addon(addon, moments, p),
         aggregate=_aggregate(aggregate, alpha, beta),
@@ -160,14 +160,14 @@ def unlearn_command(
         lr=lr,
         batchnorm=batchnorm,
         strict=strict,
-        seed=seed,
-        device=device,
     )
     done = jobs.unlearn_artifact(
         load_artifact(initial),
         forget,
         out,
-        options,
+        procedure,
+        seed=seed,
+        device=device,
         data=data,
         scenario_seed=scenario_seed,
         ideal=None if ideal is None else load_artifact(ideal),

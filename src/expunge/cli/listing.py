@@ -30,6 +30,13 @@ for _name, _registry in (
     KINDS.add(_name, _registry)
 
 
+SCENARIO_LINES = {
+    "random": "random:0.1, that share of the training images",
+    "class": "class:3 or class:cat, all images of a class; class:3:0.4, that share of them",
+    "ids": "ids:FILE, the images that a text, CSV or JSON file lists",
+}
+
+
 def describe(part: Any) -> str:
     """One line about a registered part."""
     for attribute in ("description", "definition"):
@@ -57,6 +64,7 @@ def list_command(
         for entry in registry:
             label = registry.label(entry)
             shown = "" if label == entry else label
-            table.add_row(entry, shown, describe(registry[entry]).replace("[", r"\["))
+            line = SCENARIO_LINES[entry] if registry is SCENARIOS else describe(registry[entry])
+            table.add_row(entry, shown, line.replace("[", r"\["))
         console.print(table)
         console.print()

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from expunge import __version__
+from expunge.cli.audit import audit_command
 from expunge.cli.commands import retrain_command, train_command, unlearn_command
 from expunge.cli.demo import demo_command
 from expunge.cli.listing import list_command
@@ -48,6 +49,7 @@ app.command("demo")(demo_command)
 app.command("train")(train_command)
 app.command("retrain")(retrain_command)
 app.command("unlearn")(unlearn_command)
+app.command("audit")(audit_command)
 app.command("list")(list_command)
 
 

@@ -2,6 +2,7 @@
 
 from expunge.engine.callbacks import Callback as Callback
 from expunge.engine.history import History as History
+from expunge.engine.procedure import Procedure as Procedure
 from expunge.engine.recipe import Recipe as Recipe
 from expunge.engine.run import Run as Run
 from expunge.engine.unlearn import Result as Result

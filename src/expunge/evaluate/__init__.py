@@ -1,8 +1,35 @@
-"""How well did it work? Accuracies, and fidelity to the ideal model."""
+"""How well did it work? Accuracies, fidelity to the ideal model, membership attacks."""
 
+from expunge.evaluate.attack import ATTACKS as ATTACKS
+from expunge.evaluate.attack import Attack as Attack
+from expunge.evaluate.attack import run_attack as run_attack
+from expunge.evaluate.contact import contact_sheet as contact_sheet
+from expunge.evaluate.exposure import Exposed as Exposed
+from expunge.evaluate.exposure import Exposure as Exposure
+from expunge.evaluate.exposure import expose as expose
+from expunge.evaluate.features import FEATURES as FEATURES
+from expunge.evaluate.features import PAPER_FIVE as PAPER_FIVE
+from expunge.evaluate.membership import member_shares as member_shares
+from expunge.evaluate.metrics import DIRECTIONS as DIRECTIONS
 from expunge.evaluate.metrics import METRICS as METRICS
 from expunge.evaluate.metrics import Metric as Metric
+from expunge.evaluate.overlap import Overlap as Overlap
+from expunge.evaluate.overlap import check_overlap as check_overlap
+from expunge.evaluate.population import LossThreshold as LossThreshold
+from expunge.evaluate.population import SVCAttack as SVCAttack
 from expunge.evaluate.predict import Predictions as Predictions
 from expunge.evaluate.predict import predict as predict
+from expunge.evaluate.rmia import RMIA as RMIA
+from expunge.evaluate.roc import Estimate as Estimate
 from expunge.evaluate.scores import Scores as Scores
 from expunge.evaluate.scores import evaluate as evaluate
+from expunge.evaluate.scores import score as score
+from expunge.evaluate.streisand import Finding as Finding
+from expunge.evaluate.streisand import over_forgetting as over_forgetting
+from expunge.evaluate.verdict import AttackReport as AttackReport
+from expunge.evaluate.verdict import MemberScores as MemberScores
+from expunge.evaluate.verdict import Verdict as Verdict
+from expunge.evaluate.verdict import judge as judge
+from expunge.evaluate.verdict import report as report
+from expunge.evaluate.views import Views as Views
+from expunge.evaluate.views import view as view

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, Subset
+from torch.utils.data import DataLoader, Dataset
 
 from expunge.data.batches import Data, as_arrays
-from expunge.data.images import ImageSet
 from expunge.errors import InvalidInput
 
 
@@ -24,29 +24,69 @@ class Predictions(NamedTuple):
         """The predicted class of each example."""
         return self.logits.argmax(dim=1)
 
+    def take(self, indices: Any) -> Predictions:
+        """The examples at ``indices``, in that order."""
+        chosen = torch.as_tensor(indices, dtype=torch.int64)
+        return Predictions(self.logits[chosen], self.labels[chosen])
+
 
 @torch.inference_mode()
-def predict(model: nn.Module, data: Data, *, batch_size: int = 1000) -> Predictions:
-    """Run ``model`` in eval mode over ``data`` once; its mode is put back afterwards."""
+def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictions:
+    """Run ``model`` in eval mode over ``data`` once; its mode is put back afterwards.
+
+    Images go through channels-last. Logits that are not finite are refused.
+    """
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    training = model.training
+    training = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
-        batches = _batches(data, batch_size, device)
-        pieces = [(model(x.to(device)).float().cpu(), y.cpu()) for x, y in batches]
+        pieces = [
+            (model(_on(x, device)).float().cpu(), y.cpu()) for x, y in _batches(data, batch_size)
+        ]
     finally:
-        model.train(training)
+        for module, mode in training:
+            module.training = mode
     if not pieces:
         raise InvalidInput("A split to evaluate should not be empty.")
     logits, labels = (torch.cat(part) for part in zip(*pieces, strict=True))
-    return Predictions(logits, labels)
+    return check_predictions(Predictions(logits.clone(), labels.clone()))
 
 
-def _batches(data: Data, batch_size: int, device: torch.device) -> Any:
+def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:
+    """The same predictions, if logits [N, K] are finite and pair up with labels below K."""
+    logits, labels = predictions
+    if logits.ndim != 2 or labels.shape != logits.shape[:1] or len(logits) == 0:
+        raise InvalidInput(
+            f"Predictions of {name} should be logits [N, K] and labels [N], N > 0. "
+            f"(got {tuple(logits.shape)} and {tuple(labels.shape)})"
+        )
+    wrong = (~torch.isfinite(logits).all(dim=1)).nonzero()
+    if len(wrong):
+        raise InvalidInput(
+            f"Logits of {name} should be finite: {len(wrong)} of {len(logits)} examples have NaN "
+            f"or infinity, the first at index {int(wrong[0])}. The model has diverged."
+        )
+    classes = logits.shape[1]
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        outside = labels[(labels < 0) | (labels >= classes)]
+        raise InvalidInput(
+            f"Labels of {name} should be in 0..{classes - 1}, the model's classes. "
+            f"(got {int(outside[0])})"
+        )
+    return predictions
+
+
+def _batches(data: Data, batch_size: int) -> Iterable[tuple[Tensor, Tensor]]:
     if isinstance(data, DataLoader):
         return ((item[0], torch.as_tensor(item[1])) for item in data)
-    if isinstance(data, (ImageSet, Dataset, Subset)):
-        arrays = as_arrays(data)
-        if arrays is not None:
-            return zip(*(torch.split(part, batch_size) for part in arrays), strict=True)
-    return DataLoader(data, batch_size=batch_size)
+    arrays = as_arrays(data) if isinstance(data, Dataset) else None
+    if arrays is not None:
+        return zip(*(torch.split(part, batch_size) for part in arrays), strict=True)
+    return ((item[0], item[1]) for item in DataLoader(data, batch_size=batch_size))
+
+
+def _on(inputs: Tensor, device: torch.device) -> Tensor:
+    inputs = inputs.to(device, non_blocking=True)
+    if inputs.ndim == 4 and inputs.shape[1] > 1:
+        return inputs.contiguous(memory_format=torch.channels_last)
+    return inputs

@@ -69,22 +69,29 @@ def read(record: Tensor, *, constrained: bool, statistical: bool) -> Diagnostics
 
 
 class Tally:
-    """Sums over blocks, kept on their devices, read by nobody until asked."""
+    """Sums over blocks, kept on their devices, read by nobody until asked.
+
+    They are written into a table made beforehand: small tensors kept from between the kernel's
+    large temporaries would leave the heap full of holes too short for the next ones.
+    """
 
     def __init__(self) -> None:
-        self._sums: dict[torch.device, list[tuple[Tensor, ...]]] = {}
-        self._counts: dict[torch.device, int] = {}
+        self._tables: dict[torch.device, _Table] = {}
 
     def add(self, sums: tuple[Tensor, ...], count: int) -> None:
         """Note the sums of one block of ``count`` parameters: ``SUMS`` and max |Δ|."""
         if sums:
-            device = sums[0].device
-            self._sums.setdefault(device, []).append(sums)
-            self._counts[device] = self._counts.get(device, 0) + count
+            self.table(sums[0].device).add(sums, count)
+
+    def table(self, device: torch.device) -> _Table:
+        """The table of a device; made here, before the first block, if there is none."""
+        if device not in self._tables:
+            self._tables[device] = _Table(device)
+        return self._tables[device]
 
     def record(self) -> Tensor:
         """The raw record over all devices; on one device this waits for nothing."""
-        records = [self._on(device) for device in self._sums]
+        records = [table.total() for table in self._tables.values()]
         if not records:
             return torch.zeros(WIDTH, dtype=torch.float64)
         total, *others = records
@@ -95,18 +102,33 @@ class Tally:
             total[len(SUMS)] = peak
         return total
 
-    def _on(self, device: torch.device) -> Tensor:
+
+class _Table:
+    """One row a block: its sums and its max |Δ|."""
+
+    def __init__(self, device: torch.device, rows: int = 256) -> None:
         dtype = torch.float32 if device.type == "mps" else torch.float64
-        columns = [_join(column) for column in zip(*self._sums[device], strict=True)]
-        sums = [column.sum(dtype=dtype) for column in columns[:-1]]
-        count = torch.full((), self._counts[device], dtype=dtype, device=device)
-        return torch.stack([*sums, columns[-1].amax().to(dtype), count])
+        self._rows = torch.zeros(rows, len(SUMS) + 1, dtype=dtype, device=device)
+        self._used = 0
+        self._count = 0
 
+    def add(self, sums: tuple[Tensor, ...], count: int) -> None:
+        if self._used == len(self._rows):
+            self._rows[0] = self._folded()
+            self._used = 1
+        row = self._rows[self._used]
+        if sums[0].dim() == 0:
+            row.copy_(torch.stack(sums))
+        else:  # compiled: one value a row of the block
+            row[:-1] = torch.stack(sums[:-1]).sum(dim=1, dtype=row.dtype)
+            row[-1] = sums[-1].amax()
+        self._used += 1
+        self._count += count
 
-def _join(values: tuple[Tensor, ...]) -> Tensor:
-    """One vector of scalars (one a block) and of vectors (one value a row of a block)."""
-    scalars = [value for value in values if value.dim() == 0]
-    vectors = [value for value in values if value.dim() == 1]
-    if scalars:
-        vectors.append(torch.stack(scalars))
-    return torch.cat(vectors)
+    def total(self) -> Tensor:
+        count = torch.full((1,), self._count, dtype=self._rows.dtype, device=self._rows.device)
+        return torch.cat([self._folded(), count])
+
+    def _folded(self) -> Tensor:
+        rows = self._rows[: self._used]
+        return torch.cat([rows[:, :-1].sum(dim=0), rows[:, -1:].amax(dim=0)])

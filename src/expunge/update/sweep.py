@@ -85,6 +85,8 @@ class Sweep:
         self._advance_eagerly(block)
 
     def _advance_eagerly(self, block: Block) -> None:
+        if self.recipe.diagnose:
+            self.tally.table(block.objective.device)
         self.tally.add(advance(self.recipe, block, self._coefficients), block.objective.numel())
 
     def _unpack(self, pack: Pack) -> None:

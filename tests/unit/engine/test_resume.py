@@ -28,7 +28,7 @@ from expunge.engine import Run
 from expunge.errors import DataError
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
 
-FORGET, RETAIN = images(10, seed=1), images(14, seed=2)
+FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 ROOT = Path(__file__).parents[3]
 
 Go = Callable[..., Result]
@@ -213,7 +213,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "aggregate": {"aggregate": expunge.Linear(0.5, 0.5)},
     "augment": {"augment": expunge.Augment(padding=1)},
     "batchnorm": {"batchnorm": "frozen"},
-    "forget": {"forget": images(10, seed=7)},
+    "forget": {"forget": images(11, seed=7)},
     "loss": {"loss": total},
     "method": {"method": "scrub"},
     "model": {"model": TinyConv(seed=9)},

@@ -1,0 +1,191 @@
+"""Algorithm 1 and Sections 4-5 of the paper, letter by letter: plain numbers, float64, loops.
+
+Slow on purpose, and without a line in common with ``src``. A tensor is a list of floats here; a
+:class:`Tensor1` carries one parameter tensor through several steps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+Vector = list[float]
+
+
+def normal_cdf(x: float) -> float:
+    """Φ(x)."""
+    return 0.5 * (1.0 + math.erf(x / math.sqrt(2.0)))
+
+
+def focus(g_u: Vector, g_c: Vector, var_u: Vector, var_c: Vector, eps: float) -> Vector:
+    """Equation (18) with the stability term of Algorithm 1."""
+    f = []
+    for i in range(len(g_u)):
+        phi_u = normal_cdf(g_u[i] / math.sqrt(var_u[i] + eps))
+        phi_c = normal_cdf(g_c[i] / math.sqrt(var_c[i] + eps))
+        f.append(phi_u * phi_c + (1.0 - phi_u) * (1.0 - phi_c))
+    return f
+
+
+def mask_and(g_u: Vector, g_c: Vector) -> Vector:
+    """Equation (11), by signs: floats underflow where real numbers do not."""
+    agree = [(u > 0 and c > 0) or (u < 0 and c < 0) for u, c in zip(g_u, g_c, strict=True)]
+    return [1.0 if a else 0.0 for a in agree]
+
+
+def mask_prob(f: Vector, p: float) -> Vector:
+    """Equation (20)."""
+    return [1.0 if x > p else 0.0 for x in f]
+
+
+def mask_bernoulli(f: Vector, uniform: Vector) -> Vector:
+    """Equation (22), given draws from [0, 1)."""
+    return [1.0 if u < x else 0.0 for u, x in zip(uniform, f, strict=True)]
+
+
+def mask_saliency(salience: Vector) -> Vector:
+    """SalUn: at least the (lower) median of the absolute values."""
+    sizes = [abs(s) for s in salience]
+    median = sorted(sizes)[(len(sizes) - 1) // 2] if sizes else 0.0
+    return [1.0 if s >= median else 0.0 for s in sizes]
+
+
+def linear(g_u: Vector, g_c: Vector, alpha: float, beta: float) -> Vector:
+    """Equation (13)."""
+    return [alpha * u + beta * c for u, c in zip(g_u, g_c, strict=True)]
+
+
+def min_abs(g_u: Vector, g_c: Vector) -> Vector:
+    """Equation (14)."""
+    return [u if abs(u) <= abs(c) else c for u, c in zip(g_u, g_c, strict=True)]
+
+
+@dataclass
+class AdamRecursion:
+    """The second moment of Kingma and Ba, with their bias correction."""
+
+    decay: float
+    t: int = 0
+    v: Vector = field(default_factory=list)
+
+    def variance(self, g: Vector) -> Vector:
+        self.t += 1
+        self.v = self.v or [0.0] * len(g)
+        self.v = [
+            self.decay * v + (1.0 - self.decay) * x * x for v, x in zip(self.v, g, strict=True)
+        ]
+        return [v / (1.0 - self.decay**self.t) for v in self.v]
+
+
+@dataclass
+class PublishedRecursion:
+    """The released code: v₁ = (1-ρ)g², then v ← ρg² + (1-ρ)v."""
+
+    rho: float
+    v: Vector | None = None
+
+    def variance(self, g: Vector) -> Vector:
+        if self.v is None:
+            self.v = [(1.0 - self.rho) * x * x for x in g]
+        else:
+            self.v = [
+                self.rho * x * x + (1.0 - self.rho) * v for v, x in zip(self.v, g, strict=True)
+            ]
+        return self.v
+
+
+def sample_variance(parts: list[Vector]) -> Vector:
+    """The variance of the mean of K gradients: Σₖ (gₖ - ḡ)² / (K(K-1))."""
+    k = len(parts)
+    result = []
+    for column in zip(*parts, strict=True):
+        mean = sum(column) / k
+        result.append(sum((x - mean) ** 2 for x in column) / (k * (k - 1)))
+    return result
+
+
+@dataclass
+class Outcome:
+    """One step on one tensor: -Δ = weight · aggregated, and f where there is one."""
+
+    step: Vector
+    weight: Vector
+    aggregated: Vector
+    f: Vector | None
+
+
+@dataclass
+class Tensor1:
+    """One parameter tensor under Algorithm 1 (its masks and aggregations included)."""
+
+    addon: str
+    aggregate: str
+    moments: str = "adam"
+    p: float = 0.3
+    eps: float = 1e-8
+    alpha: float = 0.05
+    beta: float = 0.95
+
+    def __post_init__(self) -> None:
+        make = {"adam": lambda: AdamRecursion(0.999), "published": lambda: PublishedRecursion(0.9)}
+        self.of_u = make[self.moments]() if self.moments in make else None
+        self.of_c = make[self.moments]() if self.moments in make else None
+
+    def step(
+        self,
+        g_u: Vector,
+        g_c: Vector,
+        *,
+        uniform: Vector | None = None,
+        variances: tuple[Vector, Vector] | None = None,
+        salience: Vector | None = None,
+    ) -> Outcome:
+        f = None
+        if self.addon in ("prob", "bernoulli", "focus"):
+            if variances is None:
+                variances = (self.of_u.variance(g_u), self.of_c.variance(g_c))
+            f = focus(g_u, g_c, *variances, self.eps)
+        weight = self._weight(g_u, g_c, f, uniform, salience)
+        if self.aggregate == "linear":
+            aggregated = linear(g_u, g_c, self.alpha, self.beta)
+        else:
+            aggregated = min_abs(g_u, g_c)
+        step = [w * a for w, a in zip(weight, aggregated, strict=True)]
+        return Outcome(step, weight, aggregated, f)
+
+    def _weight(self, g_u, g_c, f, uniform, salience) -> Vector:
+        match self.addon:
+            case "none":
+                return [1.0] * len(g_u)
+            case "saliency":
+                return mask_saliency(g_u if salience is None else salience)
+            case "and":
+                return mask_and(g_u, g_c)
+            case "prob":
+                return mask_prob(f, self.p)
+            case "bernoulli":
+                return mask_bernoulli(f, uniform)
+            case "focus":
+                return f
+        raise KeyError(self.addon)
+
+
+def diagnostics(g_u: Vector, g_c: Vector, outcome: Outcome) -> dict[str, float]:
+    """What Section 4 says about one step, over all parameters in one vector."""
+
+    def dot(a: Vector, b: Vector) -> float:
+        return math.fsum(x * y for x, y in zip(a, b, strict=True))
+
+    n = len(g_u)
+    moved = sum(w != 0 for w in outcome.weight)
+    lengths = math.sqrt(dot(g_u, g_u)) * math.sqrt(dot(g_c, g_c))
+    return {
+        "objective_alignment": -dot(outcome.step, g_u),
+        "constraint_alignment": -dot(outcome.step, g_c),
+        "cosine": dot(g_u, g_c) / lengths if lengths else math.nan,
+        "agreement": math.nan if outcome.f is None else math.fsum(outcome.f) / n,
+        "moved": moved / n,
+        "norm": math.sqrt(dot(outcome.step, outcome.step)),
+        "bound": math.sqrt(moved) * max(abs(s) for s in outcome.step),
+        "undecided": sum(mask_and(g_u, g_c)) / n,
+    }

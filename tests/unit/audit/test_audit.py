@@ -1,0 +1,172 @@
+"""The audit as a whole: what it says, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from typer.testing import CliRunner
+
+from expunge.audit.audit import Audit, Subject, audit, match_classes
+from expunge.audit.budget import Workload, choose_rung
+from expunge.audit.figures import roc
+from expunge.audit.report import as_json, markdown, write_audit
+from expunge.cli.main import app
+from expunge.data import ImageSet
+from expunge.engine import Procedure, Recipe
+from expunge.errors import InvalidInput
+from expunge.evaluate import MemberScores, report
+
+
+class Rememberer(nn.Module):
+    """Knows the images it was shown by heart, and guesses the rest by their first pixel."""
+
+    def __init__(self, known: ImageSet | None) -> None:
+        super().__init__()
+        self.anchor = nn.Parameter(torch.zeros(()))
+        self.known = (
+            {} if known is None else {image.numpy().tobytes(): int(label) for image, label in known}
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        noise = x.flatten(1)[:, 1:4].float() / 255.0
+        logits = nn.functional.one_hot(x.flatten(1)[:, 0].long() % 3, 3).float() + noise
+        for row, image in enumerate(x):
+            label = self.known.get(image.numpy().tobytes())
+            if label is not None:
+                logits[row] = 9.0 * nn.functional.one_hot(torch.tensor(label), 3)
+        return logits + self.anchor
+
+
+def images(count: int, seed: int, name: str = "n") -> ImageSet:
+    random = torch.Generator().manual_seed(seed)
+    pixels = torch.randint(0, 256, (count, 1, 8, 8), generator=random, dtype=torch.uint8)
+    labels = torch.randint(3, (count,), generator=random)
+    pixels[:, 0, 0, 0] = labels.to(torch.uint8)
+    names = [f"{name}{k}" for k in range(count)]
+    return ImageSet(pixels, labels, ("a", "b<script>", "c|d"), names)
+
+
+@pytest.fixture(scope="module")
+def found() -> tuple[Audit, Subject]:
+    forget, retain, test, val = images(120, 0), images(200, 1), images(150, 2), images(100, 3)
+    everything = ImageSet(
+        torch.cat([forget.images, retain.images]),
+        torch.cat([forget.labels, retain.labels]),
+        forget.classes,
+    )
+    subject = Subject(
+        Rememberer(everything),
+        forget,
+        retain,
+        test,
+        val,
+        initial=Rememberer(everything),
+        ideal=Rememberer(retain),
+    )
+    return audit(subject), subject
+
+
+def test_a_memoriser_is_detected_on_every_population_rung(found: tuple[Audit, Subject]) -> None:
+    result, _ = found
+    blind = {"svc-correctness"}  # every guess is right here, so correctness says nothing
+    for attack in result.attacks:
+        if attack.name not in blind:
+            assert attack.auc.value > 0.95, attack.name
+    assert "detected" in result.verdict
+
+
+def test_the_ideal_model_closes_every_gap(found: tuple[Audit, Subject]) -> None:
+    result, subject = found
+    perfect = audit(
+        Subject(Rememberer(subject.retain), subject.forget, subject.retain, subject.test,
+                subject.val, subject.initial, Rememberer(subject.retain))
+    )  # fmt: skip
+    assert perfect.scores["unlearned"].rua == 0
+    assert all(attack.verdict != "detected" for attack in perfect.attacks)
+    assert result.scores["unlearned"].mia_entropy > perfect.scores["unlearned"].mia_entropy
+
+
+def test_everything_is_written(found: tuple[Audit, Subject], tmp_path: Path) -> None:
+    result, subject = found
+    names = {path.name for path in write_audit(result, subject, tmp_path / "a")}
+    assert {"report.json", "report.md", "roc.png", "roc.pdf", "histograms.png", "classes.png",
+            "exposure.csv", "exposed-forget.png", "exposed-retain.png"} <= names  # fmt: skip
+    said = json.loads((tmp_path / "a" / "report.json").read_text())
+    assert said["scores"]["unlearned"]["ua"] == result.scores["unlearned"].ua
+    assert said["attacks"]["loss"]["auc"] == result.attacks[0].auc.value
+    rows = (tmp_path / "a" / "exposure.csv").read_text().splitlines()
+    assert rows[0].startswith("split,index,name,label")
+    assert any(row.startswith("forget,") for row in rows)
+
+
+def test_the_markdown_has_every_attack_and_no_broken_row(found: tuple[Audit, Subject]) -> None:
+    text = markdown(found[0])
+    for attack in found[0].attacks:
+        assert f"| {attack.name} |" in text
+    assert as_json(found[0])["verdict"] in text
+
+
+def test_test_data_that_were_trained_on_are_refused(found: tuple[Audit, Subject]) -> None:
+    _, s = found
+    with pytest.raises(InvalidInput, match="--allow-overlap"):
+        audit(Subject(s.unlearned, s.forget, s.retain, s.retain))
+
+
+def test_unseen_targets_have_the_classes_of_the_forget_set() -> None:
+    pool, like = images(300, 5), images(30, 6)
+    one = like.subset((like.labels == 1).nonzero().squeeze(1))
+    assert set(match_classes(pool, one, 0).labels.tolist()) == {1}
+    matched = match_classes(pool, like, 0)
+    assert matched.labels.bincount().tolist() == like.labels.bincount().tolist()
+
+
+def test_the_roc_curve_encloses_the_auc() -> None:
+    random = np.random.default_rng(0)
+    a, b = random.normal(0.5, 1, 300).round(1), random.normal(0, 1, 200).round(1)
+    found = report("x", MemberScores({"forget": a, "test": b}))
+    fpr, tpr = roc(found)
+    assert (fpr[0], tpr[0], fpr[-1], tpr[-1]) == (0, 0, 1, 1)
+    assert np.trapezoid(tpr, fpr) == pytest.approx(found.auc.value)
+
+
+LOAD = Workload(Recipe(epochs=10), Procedure(epochs=10), forget=100, retain=1000)
+
+
+def test_a_larger_budget_never_picks_a_lower_rung() -> None:
+    rungs = [choose_rung(b, 1e-3, LOAD, workers=2, ideal=False) for b in (1, 10, 60, 200, 5000)]
+    heights = [(r.shadows, r.references) for r in rungs]
+    assert heights == sorted(heights)
+    assert heights[0] == (0, 0)
+    assert heights[-1] == (64, 0)
+    assert all(r.seconds <= b for r, b in zip(rungs, (1, 10, 60, 200, 5000), strict=True))
+
+
+def test_the_lowest_rung_says_what_the_next_would_cost() -> None:
+    assert "U-LiRA would take about" in choose_rung(0, 1e-3, LOAD, workers=2, ideal=True).words
+
+
+def test_audit_from_the_shell(tmp_path: Path) -> None:
+    run = CliRunner()
+    paths = {name: str(tmp_path / f"{name}.safetensors") for name in ("i", "d", "u")}
+    for words in (
+        ["train", "--limit", "60", "--epochs", "2", "--batch-size", "16", "--width", "0.1",
+         "-o", paths["i"]],
+        ["retrain", paths["i"], "-f", "random:0.3", "-o", paths["d"]],
+        ["unlearn", paths["i"], "-f", "random:0.3", "--epochs", "1", "-o", paths["u"]],
+    ):  # fmt: skip
+        assert run.invoke(app, words).exit_code == 0, words
+    words = ["audit", paths["u"], "--initial", paths["i"], "--ideal", paths["d"], "--shadows", "4",
+             "--workers", "1", "--store", str(tmp_path / "store"),
+             "-o", str(tmp_path / "audit")]  # fmt: skip
+    result = run.invoke(app, words)
+    assert result.exit_code == 0, result.output
+    said = json.loads((tmp_path / "audit" / "report.json").read_text())
+    assert said["ulira"]["online"]["shadows"] == 4
+    assert run.invoke(app, words).exit_code != 0  # the report exists
+    refused = run.invoke(app, ["audit", paths["i"], "-o", str(tmp_path / "b")])
+    assert isinstance(refused.exception, InvalidInput)

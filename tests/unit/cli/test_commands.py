@@ -1,0 +1,333 @@
+"""Train, retrain, unlearn: the command line from end to end, and its mistakes."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from expunge import tensors
+from expunge.artifact import load_artifact
+from expunge.engine import Procedure, Run
+from expunge.evaluate import predict
+from expunge.jobs import data_of
+from expunge.parts import rebuild
+from expunge.update import Linear, Prob
+from tests.tiny import bits, same
+from tests.unit.cli.conftest import TRAIN, Expunge
+
+UNLEARN = ("--forget", "random:0.2", "--epochs", "1", "--batch-size", "8")
+
+
+def test_train_retrain_unlearn(
+    expunge: Expunge, trained: Path, ideal: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "unlearned.safetensors"
+    ending = expunge(
+        "unlearn", trained, *UNLEARN, "--method", "SRL", "--addon", "FOCUS",
+        "--ideal", ideal, "-o", out,
+    )  # fmt: skip
+    assert ending.code == 0, ending.err
+    lines = {line.split()[0]: line.split() for line in ending.out.splitlines() if line.strip()}
+    for metric in ("UA", "RA", "TA", "rUA", "FID"):
+        assert metric in lines
+    assert "initial" in ending.out
+    assert "unlearned" in ending.out
+    assert f"Wrote {out}" in ending.err
+    assert sorted(tmp_path.iterdir()) == [out], "the checkpoint was left behind"
+
+    initial, found, best = (load_artifact(path) for path in (trained, out, ideal))
+    assert [a.card.stage for a in (initial, found, best)] == ["initial", "unlearned", "ideal"]
+    assert found.card.scenario == best.card.scenario == "random:0.2"
+    assert found.card.forgotten == best.card.forgotten is not None
+    assert rebuild(found.card.procedure) == Procedure("SRL", "FOCUS", epochs=1, batch_size=8)
+    assert len(found.card.epochs) == 1
+    assert best.card.recipe == initial.card.recipe
+    assert not same(bits(found.model), bits(initial.model))
+    test = data_of(initial.card).test
+    right = predict(initial.model, test).classes == test.labels
+    shown = float(lines["TA"][1])
+    assert shown == pytest.approx(100 * float(right.float().mean()), abs=0.01)
+
+
+def test_every_epoch_can_be_scored(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    ending = expunge(
+        "unlearn", trained, *UNLEARN[:2], "--epochs", "2", "--evaluate", "every-epoch", "-o", out
+    )
+    assert ending.code == 0
+    epochs = load_artifact(out).card.epochs
+    assert len(epochs) == 2
+    assert all(0 <= row["ua"] <= 100 for row in epochs)
+
+
+def test_scoring_can_be_left_out(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
+    ending = expunge("unlearn", trained, *UNLEARN, "--evaluate", "never", "-o", tmp_path / "out")
+    assert ending.code == 0
+    assert ending.out == ""
+
+
+@pytest.mark.parametrize("method", ["FT", "MSG", "l1-sparse"])
+def test_options_reach_the_run(
+    method: str, expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    ending = expunge(
+        "unlearn", trained, *UNLEARN, "-m", method, "-a", "PROB", "--p", "0.4",
+        "--moments", "published", "--alpha", "0.5", "--strict", "--batchnorm", "frozen",
+        "--evaluate", "never", "-o", out,
+    )  # fmt: skip
+    assert ending.code == 0, ending.err
+    assert rebuild(load_artifact(out).card.procedure) == Procedure(
+        method,
+        Prob(moments="published", p=0.4),
+        Linear(alpha=0.5),
+        epochs=1,
+        batch_size=8,
+        batchnorm="frozen",
+        strict=True,
+    )
+
+
+def test_same_command_same_weights(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
+    assert expunge(*TRAIN, "-o", tmp_path / "again").code == 0
+    first, again = (load_artifact(path) for path in (trained, tmp_path / "again"))
+    assert same(bits(first.model), bits(again.model))
+
+
+def test_an_interrupted_command_says_how_to_go_on_and_does(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out, take_step = tmp_path / "out", Run._take_step
+
+    def interrupted(run: Run, guard: Any) -> None:
+        if run.step == 6:  # four steps an epoch: in the second
+            raise KeyboardInterrupt
+        take_step(run, guard)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "_take_step", interrupted)
+        ending = expunge(*TRAIN, "-o", out)
+    assert ending.code == 130
+    assert "Interrupted. The same command takes the work up where it was." in ending.err
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.checkpoint"]
+    steps: list[int] = []
+
+    def watched(run: Run, guard: Any) -> None:
+        steps.append(run.step)
+        take_step(run, guard)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Run, "_take_step", watched)
+        assert expunge(*TRAIN, "-o", out).code == 0
+    assert steps == [4, 5, 6, 7]
+    assert list(tmp_path.iterdir()) == [out]
+    assert same(bits(load_artifact(out).model), bits(load_artifact(trained).model))
+
+
+def test_an_existing_output_is_kept_unless_forced(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    out.write_text("precious")
+    commands: list[tuple[Any, ...]] = [
+        TRAIN,
+        ("retrain", trained, "-f", "random:0.2"),
+        ("unlearn", trained, *UNLEARN),
+    ]
+    for command in commands:
+        ending = expunge(*command, "-o", out)
+        assert ending.code == 1
+        assert "--force" in ending.err
+    assert out.read_text() == "precious"
+    assert expunge(*TRAIN, "--force", "-o", out).code == 0
+    load_artifact(out)
+
+
+def arrays(path: Path, seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    parts = {"train": 60, "test": 20}
+    content = {f"x_{k}": rng.integers(0, 256, (n, 8, 8), dtype=np.uint8) for k, n in parts.items()}
+    content |= {f"y_{k}": np.arange(n) % 3 for k, n in parts.items()}
+    np.savez(path, **content)
+    return path
+
+
+def test_data_may_move_but_not_change(
+    expunge: Expunge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arrays(tmp_path / "mine.npz")
+    model = tmp_path / "initial"
+    for spec in ("mine.npz", "npz:mine.npz"):  # a relative path holds from any directory
+        train = ("train", "--data", spec, "--width", "0.1", "--epochs", "1", "--force")
+        assert expunge(*train, "-o", model).code == 0
+        assert load_artifact(model).card.data.spec.removeprefix("npz:") == str(
+            (tmp_path / "mine.npz").resolve()
+        )
+        (tmp_path / "elsewhere").mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        ending = expunge("unlearn", model, *UNLEARN, "--force", "-o", tmp_path / "out")
+        assert ending.code == 0, ending.err
+        monkeypatch.chdir(tmp_path)
+
+    (tmp_path / "mine.npz").rename(tmp_path / "moved.npz")
+    ending = expunge("unlearn", model, *UNLEARN, "--force", "-o", tmp_path / "out")
+    assert ending.code == 1
+    assert "mine.npz" in ending.err
+    moved = ("--data", "npz:moved.npz", "--force", "-o", tmp_path / "out")
+    assert expunge("unlearn", model, *UNLEARN, *moved).code == 0
+
+    arrays(tmp_path / "moved.npz", seed=1)
+    ending = expunge("unlearn", model, *UNLEARN, *moved)
+    assert ending.code == 1
+    assert "fingerprint differs" in ending.err
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--forget", "random:0.3"), ("--scenario-seed", "1"), ("--forget", "class:3")]
+)
+def test_the_ideal_of_another_scenario_is_refused(
+    wrong: tuple[str, str], expunge: Expunge, trained: Path, ideal: Path, tmp_path: Path
+) -> None:
+    arguments = ("-f", "random:0.2", *wrong, "--ideal", ideal, "-o", tmp_path / "out")
+    ending = expunge("unlearn", trained, *arguments)
+    assert ending.code == 2
+    assert "The ideal model should be retrained without" in ending.err
+
+
+def test_another_way_to_say_the_same_scenario_fits_the_ideal(
+    expunge: Expunge, trained: Path, ideal: Path, tmp_path: Path
+) -> None:
+    arguments = (*UNLEARN, "-f", "random:0.20", "--ideal", ideal, "-o", tmp_path / "out")
+    assert expunge("unlearn", trained, *arguments).code == 0
+
+
+def test_an_ids_file_that_changed_no_longer_fits_the_ideal(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    ids, best = tmp_path / "ids.txt", tmp_path / "ideal"
+    ids.write_text("1\n2\n3\n")
+    assert expunge("retrain", trained, "-f", f"ids:{ids}", "-o", best).code == 0
+    unlearn = ("unlearn", trained, "-f", f"ids:{ids}", "--epochs", "1", "--ideal", best)
+    assert expunge(*unlearn, "-o", tmp_path / "out").code == 0
+    ids.write_text("1\n2\n4\n")
+    ending = expunge(*unlearn, "-o", tmp_path / "other")
+    assert ending.code == 2
+    assert "The ideal model should be retrained" in ending.err
+
+
+def test_no_ideal_from_an_initial_model_and_no_initial_from_an_ideal(
+    expunge: Expunge, trained: Path, ideal: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    ending = expunge("unlearn", trained, *UNLEARN, "--ideal", trained, "-o", out)
+    assert ending.code == 2
+    assert "got initial" in ending.err
+    ending = expunge("retrain", ideal, "-f", "random:0.2", "-o", out)
+    assert ending.code == 2
+    assert "Retrain from an initial model" in ending.err
+
+
+MISTAKES: dict[str, tuple[int, tuple[str, ...], str]] = {
+    "method": (2, ("-m", "random-lable"), "Did you mean 'random-label'?"),
+    "addon": (2, ("-a", "fokus"), "Did you mean 'focus'?"),
+    "moments": (2, ("--moments", "addam"), "Did you mean 'adam'?"),
+    "moments without": (2, ("-a", "AND", "--moments", "adam"), "does not apply to the add-on AND"),
+    "p without": (2, ("-a", "FOCUS", "--p", "0.4"), "--p does not apply to the add-on FOCUS"),
+    "p": (2, ("-a", "PROB", "--p", "1.2"), "`p` should be in (0, 1). (got 1.2)"),
+    "aggregate": (2, ("--aggregate", "linaer"), "Did you mean 'linear'?"),
+    "alpha": (2, ("--alpha", "-1"), "`alpha` should be finite and not negative"),
+    "alpha of": (2, ("--aggregate", "min-abs", "--alpha", "1"), "--alpha and --beta apply to"),
+    "epochs": (2, ("--epochs", "0"), "should be at least 1. (got 0 and 8)"),
+    "epochs text": (2, ("--epochs", "many"), "Invalid value for '--epochs'"),
+    "lr": (2, ("--lr", "-1"), "`lr` should be positive"),
+    "batchnorm": (2, ("--batchnorm", "none"), "'none' is not one of"),
+    "device": (2, ("--device", "gpu"), "The device gpu cannot be used here"),
+    "retrain": (2, ("-m", "retrain"), "use `expunge retrain`"),
+    "option": (2, ("--epocs", "3"), "--epochs"),
+    "scenario": (2, ("-f", "randon:0.1"), "Did you mean 'random'?"),
+    "fraction": (2, ("-f", "random:2"), "`fraction` should be in (0, 1)"),
+    "no fraction": (2, ("-f", "random"), "A scenario should read"),
+    "class": (2, ("-f", "class:11"), "A class should be in 0..9"),
+    "ids": (1, ("-f", "ids:/nowhere"), "/nowhere cannot be read"),
+    "ideal": (1, ("--ideal", "/nowhere"), "There is no file /nowhere"),
+    "data": (2, ("--data", "digitz"), "Did you mean 'digits'?"),
+    "data gone": (1, ("--data", "npz:/nowhere.npz"), "There is no file or folder /nowhere.npz"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_ends_in_one_sentence(
+    case: str, expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    code, arguments, text = MISTAKES[case]
+    ending = expunge("unlearn", trained, *UNLEARN, *arguments, "-o", tmp_path / "out")
+    assert ending.code == code
+    assert text in re.sub(r"\s+", " ", ending.err)
+    assert "Traceback" not in ending.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ids", ["0\n60\n", "-1\n", "three\n"])
+def test_ids_out_of_range_are_refused(
+    ids: str, expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "ids.txt"
+    path.write_text(ids)
+    ending = expunge("unlearn", trained, "-f", f"ids:{path}", "-o", tmp_path / "out")
+    assert ending.code in (1, 2)
+    assert ids.split()[-1] in ending.err
+    assert "Traceback" not in ending.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--epochs", "0"), "`epochs` should be at least 1"),
+        (("--width", "0"), "`width` should be positive"),
+        (("--model", "small-cmm"), "Did you mean 'small-cnn'?"),
+        (("--data", "folder"), "should come with a path"),
+        (("--limit", "0"), "`limit` should be 1 or more"),
+        (("--schedule", "cosine"), "'cosine' is not one of"),
+    ],
+)
+def test_training_mistakes(
+    arguments: tuple[str, str], text: str, expunge: Expunge, tmp_path: Path
+) -> None:
+    ending = expunge(*TRAIN, *arguments, "-o", tmp_path / "out")
+    assert ending.code == 2
+    assert text in ending.err
+    assert "Traceback" not in ending.err
+
+
+def test_divergence_fails_with_a_remedy(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
+    ending = expunge("unlearn", trained, *UNLEARN, "--lr", "1e38", "-o", tmp_path / "out")
+    assert ending.code == 1
+    assert "Lower the learning rate" in ending.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_files_that_are_no_models_fail(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
+    cut = tmp_path / "cut"
+    shutil.copy(trained, cut)
+    cut.write_bytes(cut.read_bytes()[:-1])
+    plain = tmp_path / "plain"
+    tensors.save(plain, {"x": torch.zeros(1)}, {})
+    for path, text in ((cut, "truncated"), (plain, "without a card"), ("nowhere", "no file")):
+        ending = expunge("unlearn", path, *UNLEARN, "-o", tmp_path / "out")
+        assert ending.code == 1
+        assert text in ending.err
+        assert ending.err.startswith("Failed:")
+
+
+def test_a_place_that_cannot_be_written_fails(expunge: Expunge, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ending = expunge(*TRAIN, "-o", tmp_path / "file" / "out")
+    assert ending.code == 1
+    assert "Cannot write in" in ending.err

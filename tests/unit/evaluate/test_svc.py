@@ -1,0 +1,105 @@
+"""The attacks' SVC: as scikit-learn's when exact, within 0.01 of it when fast."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.svm import SVC
+
+from expunge.errors import InvalidInput
+from expunge.evaluate import FEATURES, PAPER_FIVE, Predictions, Views, member_shares
+from expunge.evaluate import svc as module
+from expunge.evaluate.landmarks import choose_landmarks, rbf, solve_svm
+from expunge.evaluate.membership import sample
+from expunge.evaluate.svc import fit_svc
+
+from .worlds import predictions, world
+
+
+def plain_share(
+    feature: str, members: Predictions, others: Predictions, targets: Predictions
+) -> float:
+    """The published attack, literally."""
+    compute = FEATURES[feature]
+    x = np.concatenate([compute(members), compute(others)])
+    y = np.r_[np.ones(len(members.labels)), np.zeros(len(others.labels))]
+    model = SVC(C=3, gamma="auto", kernel="rbf").fit(x, y)
+    return float(model.predict(compute(targets)).mean())
+
+
+@pytest.mark.parametrize("feature", list(FEATURES))
+def test_exact_scores_are_scikit_learns(feature: str) -> None:
+    views = world(forget=2.0, retain=2.5, size=200)
+    share = member_shares(views, [feature], exact=True, seed=3)[feature]
+    members = sample(views.split("retain"), 200, 3)
+    assert share == plain_share(feature, members, views.test, views.forget)
+
+
+@pytest.mark.parametrize("feature", list(FEATURES))
+def test_fast_scores_are_within_a_hundredth_of_exact(feature: str) -> None:
+    views = Views(
+        forget=predictions(3000, 0, margin=4.0, classes=8),
+        retain=predictions(1500, 1, margin=5.0, classes=8),
+        test=predictions(1500, 2, margin=3.0, classes=8),
+    )
+    fast = member_shares(views, [feature])[feature]
+    exact = member_shares(views, [feature], exact=True)[feature]
+    assert fast == pytest.approx(exact, abs=0.01)
+
+
+def test_multiplicities_pose_the_same_problem() -> None:
+    random = np.random.default_rng(0)
+    x = random.integers(0, 4, (2500, 1)).astype(float)
+    members = random.random(2500) < 0.3 + 0.1 * x[:, 0]
+    targets = np.linspace(-1, 5, 30)[:, None]
+    fast, exact = (fit_svc(x, members, exact=flag)(targets) for flag in (False, True))
+    np.testing.assert_allclose(fast, exact, atol=0.01)
+
+
+def test_the_primal_solver_finds_the_dual_optimum() -> None:
+    random = np.random.default_rng(0)
+    x = random.random((400, 3))
+    signs = np.where(random.random(400) < 1 / (1 + np.exp(-4 * (x[:, 0] - 0.5))), 1.0, -1.0)
+    landmarks = choose_landmarks(x, 0.5, 400, 0, floor=1e-12)
+    np.testing.assert_allclose(
+        landmarks.features(x) @ landmarks.features(x).T, rbf(x, x, 0.5), atol=1e-6
+    )
+    weights, intercept = solve_svm(landmarks.features(x), signs, 3.0)
+    model = SVC(C=3, gamma=0.5, tol=1e-6).fit(x, signs)
+    ours = landmarks.features(x) @ weights + intercept
+    assert np.abs(ours - model.decision_function(x)).mean() < 0.02
+
+
+def test_narrow_kernels_are_fitted_in_groups_and_rare_groups_join(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "SMALL", 10)
+    centres = 30.0 * np.eye(4)
+    random = np.random.default_rng(0)
+    group = np.r_[np.repeat([0, 1, 2], 150), np.full(3, 3)]
+    members = np.arange(453) % 2 == 0
+    members[-3:] = True
+    x = centres[group] + random.normal(0, 3, (453, 4)) + members[:, None]
+    fast, exact = (fit_svc(x, members, exact=flag)(x) for flag in (False, True))
+    assert np.mean((fast > 0) == (exact > 0)) > 0.98
+
+
+def test_the_same_seed_gives_the_same_scores() -> None:
+    views = world(forget=2.0, retain=2.5, size=1500)
+    assert member_shares(views, seed=1) == member_shares(views, seed=1)
+
+
+def test_members_are_a_sample_as_large_as_the_test_set() -> None:
+    part = predictions(50, 0)
+    assert len(sample(part, 20, 0).labels) == 20
+    assert sample(part, 80, 0) is part
+
+
+def test_the_paper_has_five_attacks() -> None:
+    assert list(member_shares(world(forget=1.0, size=60))) == list(PAPER_FIVE)
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_members_alone_are_refused(flag: bool) -> None:
+    with pytest.raises(InvalidInput, match="members and non-members"):
+        fit_svc(np.zeros((4, 1)), np.full(4, flag))

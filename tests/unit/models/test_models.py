@@ -1,0 +1,108 @@
+"""The classifiers: sizes, inputs, seeds."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from expunge.errors import InvalidInput
+from expunge.models import MODELS, Normalise, build_model, channel_statistics
+from tests.tiny import bits, same
+
+
+def weights(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize(("name", "count"), [("resnet18", 11_173_962), ("vgg16", 15_253_578)])
+def test_full_width_models_have_the_published_size(name: str, count: int) -> None:
+    with torch.device("meta"):  # shapes alone
+        assert weights(MODELS[name](num_classes=10, in_channels=3, width=1.0)) == count
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_width_multiplies_channels(name: str) -> None:
+    half, full = (build_model(name, width=width) for width in (0.125, 0.25))
+    assert 3.5 < weights(full) / weights(half) < 4.1
+    narrow = build_model(name, width=1e-6)
+    assert narrow(torch.rand(2, 3, 8, 8)).shape == (2, 10)
+
+
+@pytest.mark.parametrize("size", [8, 16, 28, 32])
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("name", list(MODELS))
+def test_small_grey_images_up_to_32_by_32(name: str, channels: int, size: int) -> None:
+    model = build_model(name, num_classes=7, in_channels=channels, width=0.0625, seed=0)
+    x = torch.randint(256, (3, channels, size, size), dtype=torch.uint8)
+    logits = model(x)
+    assert logits.shape == (3, 7)
+    logits.sum().backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_bytes_are_floats_over_255(name: str) -> None:
+    model = build_model(
+        name, width=0.0625, mean=[0.3, 0.4, 0.5], std=[0.2, 0.3, 0.4], seed=0
+    ).eval()
+    x = torch.randint(256, (4, 3, 8, 8), dtype=torch.uint8)
+    assert torch.allclose(model(x), model(x.float() / 255), atol=1e-5)
+
+
+def test_normalisation_is_the_formula_and_travels_with_the_weights() -> None:
+    model = build_model("small-cnn", in_channels=1, width=0.1, mean=[0.25], std=[0.5])
+    x = torch.rand(2, 1, 4, 4)
+    assert torch.allclose(model.normalise(x), (x - 0.25) / 0.5)
+    other = build_model("small-cnn", in_channels=1, width=0.1)
+    assert not torch.equal(other.normalise(x), model.normalise(x))
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(x), model(x))
+    assert "normalise.mean" in model.state_dict()
+    assert "normalise.mean" not in dict(model.named_parameters())
+
+
+@pytest.mark.parametrize("name", list(MODELS))
+def test_a_seed_decides_the_weights_and_leaves_the_global_state_alone(name: str) -> None:
+    state = torch.get_rng_state()
+    first, again, other = (bits(build_model(name, width=0.1, seed=seed)) for seed in (1, 1, 2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert same(first, again)
+    assert not same(first, other)
+
+
+def test_without_a_seed_the_global_state_decides() -> None:
+    assert not same(*(bits(build_model("small-cnn", width=0.1)) for _ in range(2)))
+
+
+def test_channel_statistics_are_those_of_the_pixels() -> None:
+    images = torch.randint(256, (20, 3, 4, 4), dtype=torch.uint8)
+    mean, std = channel_statistics(images)
+    pixels = images.double() / 255
+    assert mean == pytest.approx(pixels.mean(dim=(0, 2, 3)).tolist())
+    assert std == pytest.approx(pixels.std(dim=(0, 2, 3), correction=0).tolist())
+
+
+def test_a_constant_channel_does_not_divide_by_zero() -> None:
+    assert channel_statistics(torch.zeros(2, 1, 2, 2, dtype=torch.uint8)) == ([0.0], [1e-3])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"width": 0.0}, "`width` should be positive"),
+        ({"width": float("nan")}, "`width` should be positive"),
+        ({"num_classes": 1}, "`num_classes` should be at least 2"),
+        ({"name": "resnet81"}, "Unknown model 'resnet81'. Did you mean 'resnet18'?"),
+        ({"mean": [0.5], "std": [0.5, 0.5]}, "should pair up"),
+        ({"std": [0.0, 1.0, 1.0]}, "`std` positive"),
+    ],
+)
+def test_wrong_models_are_refused(wrong: dict[str, object], text: str) -> None:
+    with pytest.raises(InvalidInput, match=text):
+        build_model(**{"name": "small-cnn"} | wrong)  # type: ignore[arg-type]
+
+
+def test_normalise_refuses_a_deviation_of_zero() -> None:
+    with pytest.raises(InvalidInput, match="`std` positive"):
+        Normalise([0.0], [0.0])
