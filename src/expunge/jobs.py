@@ -163,7 +163,8 @@ def unlearn_artifact(
     if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
     parts = divide(data_of(initial.card, data), scenario, scenario_seed)
-    judge = Judge(parts, _matching(ideal, initial.card, parts, scenario, scenario_seed))
+    reference = matching_ideal(ideal, initial.card, parts, scenario, scenario_seed)
+    judge = Judge(parts, reference, attacks=True)
     result = unlearn(
         initial.model,
         forget=parts.forget,
@@ -199,10 +200,11 @@ class Judge:
 
     parts: Forgetting
     ideal: nn.Module | None = None
+    attacks: bool = False
     _reference: Predictions | None = field(default=None, init=False)
 
     def score(self, model: nn.Module) -> Scores:
-        """UA, RA, TA and, with an ideal model, rUA and FID."""
+        """UA, RA, TA; with an ideal model rUA and FID; if asked for, the membership attacks."""
         if self.ideal is not None and self._reference is None:
             self._reference = predict(self.ideal, self.parts.forget)
         return evaluate(
@@ -211,6 +213,7 @@ class Judge:
             retain=self.parts.retain,
             test=self.parts.splits.test,
             ideal=self._reference,
+            attacks=self.attacks,
         )
 
 
@@ -238,7 +241,7 @@ def data_of(card: Card, override: str | None = None) -> Splits:
     return splits
 
 
-def _matching(
+def matching_ideal(
     ideal: Artifact | None, card: Card, parts: Forgetting, scenario: str, scenario_seed: int
 ) -> nn.Module | None:
     if ideal is None:

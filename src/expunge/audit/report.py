@@ -67,13 +67,19 @@ def words(audit: Audit) -> list[str]:
 
 
 def terminal(audit: Audit) -> RenderableType:
-    """Two tables and the words."""
+    """Two tables, 80 columns wide, and the words; the gaps and most intervals are in the files."""
+    scores = [line for line in score_lines(audit) if not line[0].endswith(" gap")]
+    attacks = [
+        [line[0], line[1], *(cell.split(" [")[0] for cell in line[2:5]), line[5]]
+        for line in attack_lines(audit)
+    ]
+    attacks[0][2:5] = ["bal. acc.", "TPR@1%", "@0.1%"]
     parts: list[RenderableType] = []
-    for lines in (score_lines(audit), attack_lines(audit)):
-        table = Table(box=None, header_style="bold", padding=(0, 1))
+    for lines in (scores, attacks):
+        table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
         for k, name in enumerate(lines[0]):
-            right = 0 < k < len(lines[0]) - 1
-            table.add_column(name, justify="right" if right else "left", no_wrap=right)
+            last = k == len(lines[0]) - 1
+            table.add_column(name, justify="right" if k and not last else "left", no_wrap=not last)
         for line in lines[1:]:
             table.add_row(*(Text(cell) for cell in line))
         parts += [table, Text("")]

@@ -7,7 +7,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from expunge.methods import METHODS
 from expunge.models import build_model, channel_statistics
 from expunge.update import ADDONS, Linear
 
-METRIC_NAMES = ("ua", "ra", "ta", "rua", "fid", "rte")
+METRIC_NAMES = ("ua", "ra", "ta", "rua", "fid", "mia_entropy", "rte")
 SRL_ADDONS = ("none", "saliency", "and", "prob", "bernoulli", "focus")
 
 
@@ -76,7 +76,8 @@ class Demo:
 
 
 Record = dict[str, Any]
-"""One run of one seed: ``label``, ``seed``, ``rte``, and ``epochs``, the scores from epoch 0 on."""
+"""One run of one seed: ``label``, ``seed``, ``rte``, ``epochs`` (the scores from epoch 0 on), and
+``final``, the scores of the last epoch with a membership attack's."""
 
 
 def label(method: str, addon: str) -> str:
@@ -126,7 +127,7 @@ def summarise(demo: Demo, records: list[Record]) -> Summary:
     def row(name: str) -> Row:
         runs = by_label[name]
         values = {
-            metric: tuple(r["rte"] if metric == "rte" else r["epochs"][-1][metric] for r in runs)
+            metric: tuple(r["rte"] if metric == "rte" else r["final"][metric] for r in runs)
             for metric in METRIC_NAMES
         }
         return Row(name, values)
@@ -212,10 +213,16 @@ def _references(
     demo: Demo, seed: int, initial: dict[str, Any], ideal: dict[str, Any]
 ) -> Iterator[Record]:
     parts = demo.data(seed)
-    judge = Judge(parts, _restore(demo, parts, ideal))
+    judge = Judge(parts, _restore(demo, parts, ideal), attacks=True)
     for name, trained in (("initial", initial), ("ideal", ideal)):
         scores = judge.score(_restore(demo, parts, trained)).as_dict()
-        yield {"label": name, "seed": seed, "rte": trained["seconds"], "epochs": [scores]}
+        yield {
+            "label": name,
+            "seed": seed,
+            "rte": trained["seconds"],
+            "epochs": [scores],
+            "final": scores,
+        }
 
 
 def _unlearn(
@@ -245,4 +252,11 @@ def _unlearn(
     )
     rows = [judge.score(start).as_dict()]
     rows += [{k: row[k] for k in METRIC_NAMES if k in row} for row in result.history.epochs]
-    return {"label": label(*arm), "seed": seed, "rte": result.history.seconds, "epochs": rows}
+    final = replace(judge, attacks=True).score(result.model).as_dict()
+    return {
+        "label": label(*arm),
+        "seed": seed,
+        "rte": result.history.seconds,
+        "epochs": rows,
+        "final": final,
+    }

@@ -20,7 +20,7 @@ from expunge.engine import Procedure, Recipe
 from expunge.errors import InvalidInput
 from expunge.evaluate.shadows import ShadowPlan
 from expunge.files import refuse_existing
-from expunge.jobs import Forgetting, data_of, default_augment, divide
+from expunge.jobs import Forgetting, data_of, default_augment, divide, matching_ideal
 from expunge.parts import rebuild
 from expunge.store import Store
 
@@ -70,14 +70,22 @@ def audit_command(
     refuse_existing(out / "report.json", force=force)
     model = load_artifact(unlearned)
     parts = _parts(model, data)
+    before = None if initial is None else load_artifact(initial)
+    if before is not None and before.card.data.fingerprint != model.card.data.fingerprint:
+        raise InvalidInput("The initial model was trained on other data than the unlearned one.")
+    retrained = None if ideal is None else load_artifact(ideal)
+    assert model.card.scenario is not None
+    assert model.card.scenario_seed is not None
     subject = Subject(
         model.model,
         parts.forget,
         parts.retain,
         parts.splits.test,
         parts.splits.val if len(parts.splits.val) else None,
-        initial=None if initial is None else load_artifact(initial).model,
-        ideal=None if ideal is None else load_artifact(ideal).model,
+        initial=None if before is None else before.model,
+        ideal=matching_ideal(
+            retrained, model.card, parts, model.card.scenario, model.card.scenario_seed
+        ),
     )
     errors = Console(stderr=True)
     if budget is not None:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from expunge.bench.demo import Demo, run_demo, summarise, total_parts, write_demo
+from expunge.bench.demo import METRIC_NAMES, Demo, run_demo, summarise, total_parts, write_demo
 from expunge.evaluate import METRICS
 from expunge.files import refuse_existing
 
@@ -47,15 +47,15 @@ def demo_command(
             demo, tick=lambda name: progress.update(task, advance=1, description=name)
         )
     written = write_demo(demo, records, out)
-    console = Console()
+    console = Console() if Console().is_terminal else Console(width=100)
     title = f"Forgetting {demo.scenario} of {demo.limit} digits, mean ± std over {seeds} seeds"
     console.print(summarise(demo, records).terminal(title))
     console.print("  * best of its group", style="dim")
-    for name in ("ua", "ra", "ta", "rua", "fid", "rte"):
+    for name in METRIC_NAMES:
         metric = METRICS[name]
-        aim = {"ideal": "close to the ideal's", "zero": "close to 0"}.get(
-            metric.direction, metric.direction
+        console.print(
+            f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}",
+            highlight=False,
         )
-        console.print(f"  {metric.label:<4} {metric.definition} ({metric.unit}); best: {aim}")
     console.print(f"\nWrote {', '.join(path.name for path in written)} to {out}/", highlight=False)
     console.print(f"{time.perf_counter() - start:.0f} s in all.", highlight=False)

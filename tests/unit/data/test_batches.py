@@ -134,7 +134,7 @@ def test_every_batch_draws_new_random_numbers(kind: str) -> None:
     draws = {
         "torch": lambda: float(torch.rand(())),
         "random": random.random,
-        "numpy": np.random.rand,  # noqa: NPY002
+        "numpy": np.random.rand,
     }
 
     class Noise(Items):
