@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from expunge.audit.audit import Audit
 from expunge.bench.figures import COLOURS
+from expunge.bench.figures import new_figure as _figure
 from expunge.evaluate import AttackReport
 from expunge.evaluate.lira import scaled_confidence
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 LINES = ("-", "--", "-.", ":")
 
 
 def roc_figure(audit: Audit) -> Figure:
     """True against false positives on log axes, where the worst examples are seen."""
-    figure = Figure(figsize=(5.4, 4.4), layout="constrained")
+    figure = _figure(7.4, 4.4)
     ax = figure.subplots()
     reports = [*audit.attacks, *(attack.report for attack in audit.ulira)]
     floor = 1.0
@@ -37,7 +40,7 @@ def roc_figure(audit: Audit) -> Figure:
     ax.set_xlabel("false-positive rate (unseen data called forgotten)")
     ax.set_ylabel("true-positive rate (forgotten data found)")
     ax.grid(alpha=0.25, linewidth=0.5, which="both")
-    ax.legend(fontsize=7, frameon=False, loc="lower right")
+    ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return figure
 
 
@@ -55,7 +58,7 @@ def roc(report: AttackReport) -> tuple[Any, Any]:
 def histogram_figure(audit: Audit) -> Figure:
     """How sure each model is of the true label: forget, retain and test data."""
     names = list(audit.views)
-    figure = Figure(figsize=(3.6 * len(names), 3.0), layout="constrained")
+    figure = _figure(3.6 * len(names), 3.0)
     axes = figure.subplots(1, len(names), squeeze=False, sharex=True, sharey=True)[0]
     confidence = {
         name: {
@@ -94,7 +97,7 @@ def class_figure(audit: Audit, classes: tuple[str, ...]) -> Figure:
     table = np.array([audit.scores[name].per_class["ua"] for name in names])
     there = ~np.isnan(table).all(axis=0)
     places = np.arange(there.sum())
-    figure = Figure(figsize=(max(4.0, 0.75 * len(places) + 1.5), 3.0), layout="constrained")
+    figure = _figure(max(4.0, 0.75 * len(places) + 1.5), 3.0)
     ax = figure.subplots()
     width = 0.8 / len(names)
     for k, name in enumerate(names):
@@ -109,5 +112,5 @@ def class_figure(audit: Audit, classes: tuple[str, ...]) -> Figure:
     ax.set_ylim(max(0.0, float(np.nanmin(table[:, there])) - 10.0), 101.0)
     ax.set_ylabel("UA (%)")
     ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(fontsize=8, frameon=False, ncols=len(names), loc="lower left")
+    ax.legend(fontsize=8, frameon=False, ncols=len(names), loc="lower left", bbox_to_anchor=(0, 1))
     return figure

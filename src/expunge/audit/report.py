@@ -141,7 +141,7 @@ def write_audit(audit: Audit, subject: Subject, folder: Path) -> list[Path]:
         audit.exposure.write_csv(folder / "exposure.csv")
         for name, rows in (("forget", audit.exposure.forget), ("retain", audit.exposure.retain)):
             images = getattr(subject, name)
-            title = f"{name} examples that stand out (exposure before → after)"
+            title = f"{name} examples that stand out (exposure before to after)"
             contact_sheet(folder / f"exposed-{name}.png", rows, images, title=title)
     # Last, since its presence says that the folder is complete.
     write_text(folder / "report.json", json.dumps(as_json(audit), indent=1) + "\n")

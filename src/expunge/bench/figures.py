@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from expunge.evaluate import METRICS
 from expunge.files import atomic
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's palette, which colour-blind readers tell apart.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -42,7 +44,7 @@ class Panel:
 def curves_figure(panels: Sequence[Sequence[Panel]], note: str = "") -> Figure:
     """A grid of panels; each row has one legend, beside it."""
     rows, columns = len(panels), max(len(row) for row in panels)
-    figure = Figure(figsize=(4.6 * columns + 1.6, 3.3 * rows), layout="constrained")
+    figure = new_figure(4.6 * columns + 1.6, 3.3 * rows)
     axes = figure.subplots(rows, columns, squeeze=False)
     for line, row in zip(axes, panels, strict=True):
         for ax, panel in zip(line, row, strict=True):
@@ -51,6 +53,13 @@ def curves_figure(panels: Sequence[Sequence[Panel]], note: str = "") -> Figure:
     if note:
         figure.supxlabel(note, fontsize=8, color="#444444")
     return figure
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure, in inches; matplotlib is loaded here, when there is something to draw."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
 
 
 def save_figure(figure: Figure, path: Path) -> None:

@@ -49,7 +49,7 @@ def contact_sheet(
         caption = f"{row.name or f'#{row.index}'} {row.label}"
         draw.text((x, y + _CELL + 2), _fit(draw, caption, font), fill="black", font=font)
         draw.text(
-            (x, y + _CELL + 16), f"{row.before:.3f} → {row.after:.3f}", fill="#555555", font=font
+            (x, y + _CELL + 16), f"{row.before:.3f} to {row.after:.3f}", fill="#555555", font=font
         )
     with atomic(path) as scratch:
         sheet.save(scratch, format="PNG")

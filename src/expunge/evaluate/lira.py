@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import log_ndtr
 from torch import Tensor
 
 from expunge.errors import InvalidInput
@@ -98,8 +98,13 @@ def lira(target: Array, shadows: ShadowScores, variant: Variant = "online") -> A
         )
     mean, std = shadows.world(seen=False)
     if variant == "offline":
-        offline: Array = norm.logcdf(target, mean, std)
+        offline: Array = log_ndtr((target - mean) / std)
         return offline
     mean_in, std_in = shadows.world(seen=True)
-    online: Array = norm.logpdf(target, mean_in, std_in) - norm.logpdf(target, mean, std)
-    return online
+    return _log_density(target, mean_in, std_in) - _log_density(target, mean, std)
+
+
+def _log_density(x: Array, mean: Array, std: Array) -> Array:
+    """Of the normal distribution, but for the constant that cancels in a ratio."""
+    result: Array = -0.5 * ((x - mean) / std) ** 2 - np.log(std)
+    return result
