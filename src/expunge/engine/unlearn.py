@@ -2,45 +2,24 @@
 
 from __future__ import annotations
 
-import copy
-import functools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
-from torch.optim.lr_scheduler import LRScheduler
 
 from expunge.data.augment import Augment
-from expunge.data.batches import Batch, Data, Source, Split, Stream, as_source, seed_of
+from expunge.data.batches import Data
 from expunge.engine.callbacks import Callback
-from expunge.engine.checkpoint import describe, model_digest
 from expunge.engine.disjoint import check_disjoint
-from expunge.engine.history import History
-from expunge.engine.place import device_of, fast_layout, finished, pick_device
-from expunge.engine.progress import ProgressBar
 from expunge.engine.recipe import Recipe
-from expunge.engine.run import Run
-from expunge.errors import Diverged, InvalidInput
-from expunge.methods import METHODS, BatchNormPolicy, Method, Problem, Retrain
-from expunge.methods.batchnorm import check_policy
+from expunge.engine.setting import OptimizerFactory, Result, SchedulerFactory, Setting
+from expunge.errors import InvalidInput
+from expunge.methods import METHODS, BatchNormPolicy, Method, Retrain
 from expunge.methods.problem import Loss
 from expunge.update import ADDONS, Addon, Aggregate, Update
-
-OptimizerFactory = Callable[..., torch.optim.Optimizer]
-SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
-
-
-@dataclass(frozen=True)
-class Result:
-    """An unlearned (or trained) model, and how it came about."""
-
-    model: nn.Module
-    history: History
 
 
 def unlearn(
@@ -109,21 +88,20 @@ def unlearn(
     if not isinstance(chosen, Method):
         raise InvalidInput(f"`method` should be a name or a method. (got {method!r})")
     check_disjoint(forget, retain)
-    recipe = Recipe(epochs=epochs, batch_size=batch_size) if isinstance(chosen, Retrain) else None
-    if recipe is not None and lr is not None:
-        recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr)
-    return _run(
-        model,
-        forget=forget,
-        retain=retain,
+    recipe = None
+    if isinstance(chosen, Retrain) and optimizer is None:
+        recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=0.1 if lr is None else lr)
+    update = Update(addon, aggregate, strict=strict, seed=seed)
+    names = (METHODS.label_of(chosen), ADDONS.label_of(update.addon))
+    setting = Setting(
         method=chosen,
-        update=Update(addon, aggregate, strict=strict, seed=seed),
+        update=update,
         epochs=epochs,
         batch_size=batch_size,
         lr=1e-4 if lr is None else lr,
         optimizer=optimizer,
         scheduler=scheduler,
-        recipe=recipe if optimizer is None else None,
+        recipe=recipe,
         loss=loss,
         augment=augment,
         batchnorm=batchnorm,
@@ -133,12 +111,9 @@ def unlearn(
         checkpoint_every=checkpoint_every,
         callbacks=callbacks,
         progress=progress,
-        title="-".join(
-            part
-            for part in (METHODS.label_of(chosen), ADDONS.label_of(ADDONS.resolve(addon)))
-            if part != "none"
-        ),
+        title="-".join(name for name in names if name != "none"),
     )
+    return setting.execute(model, forget, retain)
 
 
 def train(
@@ -162,21 +137,15 @@ def train(
     ``checkpoint``, stopped at divergence with the last good weights.
     """
     recipe = recipe or Recipe()
-    return _run(
-        model,
-        forget=None,
-        retain=data,
+    setting = Setting(
         method=Retrain(reset=False),
         update=Update("none", seed=seed),
         epochs=recipe.epochs,
         batch_size=recipe.batch_size,
         lr=recipe.lr,
-        optimizer=None,
-        scheduler=None,
         recipe=recipe,
         loss=loss,
         augment=augment,
-        batchnorm="published",
         seed=seed,
         device=device,
         checkpoint=checkpoint,
@@ -185,146 +154,4 @@ def train(
         progress=progress,
         title=title,
     )
-
-
-def _run(
-    model: nn.Module,
-    *,
-    forget: Data | None,
-    retain: Data,
-    method: Method,
-    update: Update,
-    epochs: int,
-    batch_size: int,
-    lr: float,
-    optimizer: OptimizerFactory | None,
-    scheduler: SchedulerFactory | None,
-    recipe: Recipe | None,
-    loss: Loss,
-    augment: Augment | None,
-    batchnorm: BatchNormPolicy,
-    seed: int,
-    device: str | torch.device,
-    checkpoint: str | Path | None,
-    checkpoint_every: int,
-    callbacks: Sequence[Callback],
-    progress: bool,
-    title: str,
-) -> Result:
-    _check_numbers(epochs=epochs, batch_size=batch_size, checkpoint_every=checkpoint_every)
-    if not lr > 0:
-        raise InvalidInput(f"`lr` should be positive. (got {lr})")
-    home = device_of(model)
-    target = pick_device(device, model)
-    copied = copy.deepcopy(model).to(target)
-
-    def source(data: Data, split: Split) -> Source:
-        return as_source(
-            data, split=split, batch_size=batch_size, seed=seed, augment=augment, device=target
-        )
-
-    retained = source(retain, "retain")
-    forgotten = None if forget is None else source(forget, "forget")
-    copied = fast_layout(copied, retained)
-    problem = Problem(
-        copied,
-        loss=loss,
-        generator=torch.Generator().manual_seed(seed_of(seed, "method")),
-        batchnorm=check_policy(batchnorm),
-        ranks=update.addon.ranks,
-        pairs=None if forgotten is None else functools.partial(_one_pass, forgotten, retained),
-    )
-    if not problem.parameters:
-        raise InvalidInput("The model has no parameter that requires a gradient.")
-    stepper = _optimizer(optimizer, recipe, problem.parameters, lr, target)
-    run = Run(
-        problem,
-        method,
-        update,
-        stepper,
-        forgotten,
-        retained,
-        epochs,
-        target,
-        callbacks=[*([ProgressBar(title)] if progress else []), *callbacks],
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-        checkpoint_every=checkpoint_every,
-        fingerprint={}
-        if checkpoint is None
-        else {
-            "method": describe(method),
-            "addon": describe(update.addon),
-            "aggregate": describe(update.aggregate),
-            "strict": update.strict,
-            "loss": describe(loss),
-            "batchnorm": batchnorm,
-            "augment": describe(augment),
-            "seed": seed,
-            "forget": None if forgotten is None else forgotten.fingerprint(),
-            "retain": retained.fingerprint(),
-            "optimizer": describe(stepper),
-            "recipe": describe(recipe),
-            "model": model_digest(model),
-        },
-    )
-    if scheduler is not None:
-        run.scheduler = scheduler(stepper)
-    elif recipe is not None:
-        run.scheduler, run.scheduler_every = recipe.scheduler(stepper, run.steps_per_epoch), "step"
-    with _seeded(seed, target):
-        try:
-            run.execute()
-        except Diverged as error:
-            error.result = Result(finished(copied, home), run.history)
-            raise
-    return Result(finished(copied, home), run.history)
-
-
-def _one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
-    """Every forget batch once, each beside the next retain batch."""
-    beside = Stream(retain)
-    for batch in forget.walk(0, 0):
-        yield batch, next(beside)
-
-
-def _optimizer(
-    factory: OptimizerFactory | None,
-    recipe: Recipe | None,
-    params: list[nn.Parameter],
-    lr: float,
-    device: torch.device,
-) -> torch.optim.Optimizer:
-    if recipe is not None:
-        return recipe.optimizer(params)
-    if factory is None:
-        return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
-    made = factory(params, lr=lr) if isinstance(factory, type) else factory(params)
-    if not isinstance(made, torch.optim.Optimizer):
-        raise InvalidInput(f"`optimizer` should make a torch optimizer. (made {made!r})")
-    return made
-
-
-def _seeded(seed: int, device: torch.device) -> AbstractContextManager[None]:
-    return _Seeded(seed, device)
-
-
-class _Seeded:
-    """The global random state seeded for a run, and put back as it was afterwards."""
-
-    def __init__(self, seed: int, device: torch.device) -> None:
-        self.seed = seed
-        self.fork = torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
-
-    def __enter__(self) -> None:
-        self.fork.__enter__()
-        torch.manual_seed(self.seed)
-
-    def __exit__(self, *details: Any) -> Literal[False]:
-        self.fork.__exit__(*details)
-        return False
-
-
-def _check_numbers(**numbers: int) -> None:
-    for name, value in numbers.items():
-        if not isinstance(value, int) or value < 1:
-            raise InvalidInput(f"`{name}` should be a whole number, at least 1. (got {value})")
+    return setting.execute(model, None, data)
