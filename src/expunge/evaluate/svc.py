@@ -8,9 +8,8 @@ time quadratic in the examples, so the fast way makes the problem smaller withou
 - one number an example: :data:`BINS` bins of equal counts, each at the mean of what it holds,
   weighted by how many members and non-members it holds;
 - vectors under a smooth kernel (probabilities): :mod:`~expunge.evaluate.landmarks`;
-- vectors under a kernel so narrow that classes do not see each other (logits): one SVC for each
-  group of examples with the same largest entry. The kernel between groups is near zero, so they
-  share no more than the intercept. With k groups of equal size, k times less work.
+- vectors under a narrow kernel (logits): separate fits to the examples of each largest entry, whose
+  dual variables :mod:`~expunge.evaluate.polish` then turns into those of the whole problem.
 """
 
 from __future__ import annotations
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 
 from expunge.errors import InvalidInput
 from expunge.evaluate.landmarks import Array, Landmarks, choose_landmarks, solve_svm
+from expunge.evaluate.polish import kernel_sums, polish
 
 COST = 3.0
 BINS = 256
@@ -43,7 +43,7 @@ def fit_svc(x: Array, members: Flags, *, exact: bool = False, seed: int = 0) -> 
         x: features, [N, d].
         members: which rows are members', [N]; both kinds should occur.
         exact: fit scikit-learn's ``SVC(C=3, gamma="auto")`` to all rows.
-        seed: chooses the landmarks.
+        seed: chooses the landmarks and the parts.
     """
     if members.all() or not members.any():
         raise InvalidInput(
@@ -61,13 +61,13 @@ def fit_svc(x: Array, members: Flags, *, exact: bool = False, seed: int = 0) -> 
     landmarks = choose_landmarks(x, gamma, LANDMARKS, seed)
     if landmarks.residual(x[:: max(1, len(x) // 1000)]) < 1e-3:
         return _on_landmarks(landmarks, x, members)
-    return _grouped(x, members)
+    return _in_parts(x, members, gamma, seed)
 
 
-def _plain(x: Array, members: Flags, weights: Array | None = None, tol: float = 1e-3) -> Decide:
+def _plain(x: Array, members: Flags, weights: Array | None = None) -> Decide:
     from sklearn.svm import SVC  # slow to load, and only attacks need it
 
-    model: Any = SVC(C=COST, gamma="auto", kernel="rbf", tol=tol)
+    model: Any = SVC(C=COST, gamma="auto", kernel="rbf")
     model.fit(x, members.astype(np.int64), sample_weight=weights)
     decide: Decide = model.decision_function
     return decide
@@ -102,32 +102,39 @@ def _on_landmarks(landmarks: Landmarks, x: Array, members: Flags) -> Decide:
     return decide
 
 
-def _grouped(x: Array, members: Flags, least: int = 20) -> Decide:
-    """One SVC a group; groups with fewer than ``least`` of either kind are put together."""
-    group = x.argmax(1)
-    width = x.shape[1]
-    each = [np.bincount(group[kind], minlength=width) for kind in (members, ~members)]
-    own = np.minimum(*each) >= least
-    group = np.where(own[group], group, width)
-    rest = group == width
-    if rest.any() and not 0 < int(members[rest].sum()) < int(rest.sum()):
-        # The few left over are of one kind: they join the largest group.
-        group[rest] = width if not own.any() else int(np.bincount(group[~rest]).argmax())
-    names = np.unique(group)
-    if len(names) == 1:
-        return _plain(x, members)
+def _in_parts(x: Array, members: Flags, gamma: float, seed: int, largest: int = 3000) -> Decide:
+    """Fits to parts of at most ``largest`` examples, side by side, then polished into one."""
+    signs = np.where(members, 1.0, -1.0)
+    order = np.random.default_rng(seed).permutation(len(x))
+    group = x.argmax(1)[order]
+    parts = [
+        part
+        for name in np.unique(group)
+        for part in np.array_split(order[group == name], -(-int((group == name).sum()) // largest))
+    ]
+    alphas = np.zeros(len(x))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        fits = pool.map(
-            lambda name: _plain(x[group == name], members[group == name], tol=0.02), names
-        )
-        parts = dict(zip(names.tolist(), fits, strict=True))
-    home = width if width in parts else int(np.bincount(group).argmax())
+        for part, found in zip(
+            parts, pool.map(lambda part: _alphas(x[part], members[part]), parts), strict=True
+        ):
+            alphas[part] = found
+    dual = polish(x, signs, alphas, COST, gamma)
+    known = dual.alphas > 0
+    support, weights = x[known], (dual.alphas * signs)[known]
 
     def decide(targets: Array) -> Array:
-        result = np.empty(len(targets))
-        where = np.array([c if c in parts else home for c in targets.argmax(1).tolist()])
-        for name in np.unique(where).tolist():
-            result[where == name] = parts[name](targets[where == name])
-        return result
+        return kernel_sums(targets, support, weights, gamma) + dual.intercept
 
     return decide
+
+
+def _alphas(x: Array, members: Flags) -> Array:
+    """The dual variables of a rough fit; all zero where there is only one kind."""
+    from sklearn.svm import SVC
+
+    alphas = np.zeros(len(x))
+    if members.any() and not members.all():
+        model: Any = SVC(C=COST, gamma="auto", kernel="rbf", tol=0.05)
+        model.fit(x, members.astype(np.int64))
+        alphas[model.support_] = np.abs(model.dual_coef_[0])
+    return alphas
