@@ -10,10 +10,10 @@ from expunge.evaluate import METRICS, Scores
 def scores_table(columns: dict[str, Scores]) -> Table:
     """One row a metric, one column a model."""
     table = Table(box=None, header_style="bold")
-    table.add_column("")
+    table.add_column("", no_wrap=True)
     for name in columns:
         table.add_column(name, justify="right")
-    table.add_column("")
+    table.add_column("", no_wrap=True, overflow="ellipsis")
     scores = {name: score.as_dict() for name, score in columns.items()}
     for key in METRICS:
         metric = METRICS[key]
