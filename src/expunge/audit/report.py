@@ -57,7 +57,11 @@ def _attack_line(report: AttackReport, verdict: str) -> list[str]:
 def words(audit: Audit) -> list[str]:
     """The verdict and everything worth saying, a sentence each."""
     said = [audit.verdict]
-    said += [f"U-LiRA ({a.variant}, {a.shadows} shadows): {a.reason}" for a in audit.ulira]
+    said += [
+        f"U-LiRA ({a.variant}, {a.shadows} shadows): {a.reason}"
+        for a in audit.ulira
+        if a.reason not in audit.verdict
+    ]
     said += [finding.words for finding in audit.findings]
     if audit.exposure is not None:
         said.append(str(audit.exposure))
@@ -73,7 +77,7 @@ def terminal(audit: Audit) -> RenderableType:
         [line[0], line[1], *(cell.split(" [")[0] for cell in line[2:5]), line[5]]
         for line in attack_lines(audit)
     ]
-    attacks[0][2:5] = ["bal. acc.", "TPR@1%", "@0.1%"]
+    attacks[0][2:5] = ["BA", "TPR@1%", "@0.1%"]
     parts: list[RenderableType] = []
     for lines in (scores, attacks):
         table = Table(box=None, header_style="bold", padding=(0, 1, 0, 0))
