@@ -170,3 +170,21 @@ def test_audit_from_the_shell(tmp_path: Path) -> None:
     assert run.invoke(app, words).exit_code != 0  # the report exists
     refused = run.invoke(app, ["audit", paths["i"], "-o", str(tmp_path / "b")])
     assert isinstance(refused.exception, InvalidInput)
+
+
+def test_a_budget_picks_a_rung_and_says_so(tmp_path: Path) -> None:
+    run = CliRunner()
+    initial, done = (str(tmp_path / f"{name}.safetensors") for name in "iu")
+    for words in (
+        ["train", "--limit", "60", "--epochs", "1", "--batch-size", "16", "--width", "0.1",
+         "-o", initial],
+        ["unlearn", initial, "-f", "class:3", "--epochs", "1", "-o", done],
+    ):  # fmt: skip
+        assert run.invoke(app, words).exit_code == 0, words
+    result = run.invoke(app, ["audit", done, "--budget", "0", "-o", str(tmp_path / "a")])
+    assert result.exit_code == 0, result.output
+    assert "0 min allow the population attacks alone" in result.output.replace("\n", " ")
+    both = run.invoke(
+        app, ["audit", done, "--budget", "1", "--shadows", "4", "-o", str(tmp_path / "b")]
+    )
+    assert isinstance(both.exception, InvalidInput)
