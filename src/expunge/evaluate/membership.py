@@ -59,12 +59,15 @@ def member_shares(
 ) -> dict[str, float]:
     """MIA (4): the share of the forget set that each attack takes for members, in [0, 1].
 
-    Members to learn from are a random part of the retain set, as large as the test set (or all of
-    it, if it is smaller); non-members are the test set. One half means that the rule cannot tell.
+    Members to learn from are a random part of the retain set, as large as the test set; non-members
+    are the test set. Where the retain set is the smaller, non-members are as many of the test set:
+    of unequal sides an SVC would call everything by the larger. One half means that the rule cannot
+    tell.
 
     Deviation: the paper reads "the lower, the better". A share below the ideal model's is as
     telling as one above, so tables and reports compare it with the ideal's.
     """
     members = sample(views.split("retain"), len(views.test.labels), seed)
-    found = decisions(features, members, views.test, [views.forget], exact=exact, seed=seed)
+    others = sample(views.test, len(members.labels), seed)
+    found = decisions(features, members, others, [views.forget], exact=exact, seed=seed)
     return {name: float((values[0] > 0).mean()) for name, values in found.items()}

@@ -19,8 +19,8 @@ from expunge.evaluate.views import Views
 class SVCAttack:
     """The decision function of an SVC that tells retained from unseen data by one feature.
 
-    Members to learn from are a random part of the retain set, as large as the non-members. These
-    are the validation set if there is one; else a random half of the test set, and only the other
+    Members to learn from are a random part of the retain set, non-members as many that the model
+    never saw. These are of the validation set if there is one; else a random half of the test set, and only the other
     half is scored, for an SVC knows too well what it was fitted to. The threshold is 0.
 
     Args:
@@ -45,6 +45,7 @@ class SVCAttack:
         """See :class:`~expunge.evaluate.Attack`; references are not looked at."""
         others, test = unseen(target, seed)
         members = sample(target.split("retain"), len(others.labels), seed)
+        others = sample(others, len(members.labels), seed)
         parts = [test if name == "test" else target.split(name) for name in splits]
         found = decisions([self.feature], members, others, parts, exact=self.exact, seed=seed)
         return MemberScores(dict(zip(splits, found[self.feature], strict=True)), threshold=0.0)
