@@ -48,6 +48,32 @@ def kernel_sums(a: Array, b: Array, weights: Array, gamma: float) -> Array:
         return np.concatenate(list(pool.map(block, range(0, len(left), _ROWS))))
 
 
+def own_kernel_sums(x: Array, weights: Array, gamma: float) -> Array:
+    """``kernel_sums(x, x, weights, gamma)`` from half the kernel, as it is symmetric."""
+    left, right = _exponents(x, x, gamma)
+    weights = weights.astype(np.float32)
+
+    def block(start: int) -> Array:
+        stop = min(start + _ROWS, len(x))
+        rows, own = left[start:stop], weights[start:stop]
+        total = np.zeros(len(x) - start)
+        for column in range(start, len(x), _COLUMNS):
+            end = min(column + _COLUMNS, len(x))
+            tile = rows @ right[:, column:end]
+            np.exp(tile, out=tile)
+            total[: stop - start] += tile @ weights[column:end]
+            first = max(column, stop)  # what lies left of it was counted just now
+            total[first - start : end - start] += own @ tile[:, first - column :]
+        return total
+
+    result = np.zeros(len(x))
+    starts = range(0, len(x), _ROWS)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start, total in zip(starts, pool.map(block, starts), strict=True):
+            result[start:] += total
+    return result
+
+
 def polish(
     x: Array,
     signs: Array,
@@ -64,7 +90,7 @@ def polish(
     A round moves at most ``most`` examples, the furthest off: their kernel is kept whole.
     """
     alphas = alphas.copy()
-    wanted = signs - kernel_sums(x, x, alphas * signs, gamma)  # the intercept each would like
+    wanted = signs - own_kernel_sums(x, alphas * signs, gamma)  # the intercept each would like
     intercept = _intercept(wanted, signs, alphas, cost)
     for _ in range(rounds):
         margins = signs * (intercept - wanted)  # y (f + b) − 1
@@ -75,8 +101,14 @@ def polish(
         chosen = np.flatnonzero(free | (wrong > tol))
         if len(chosen) > most:
             chosen = np.sort(np.argsort(-wrong, kind="stable")[:most])
-        moved = _optimise(
-            x[chosen], signs[chosen], alphas[chosen], wanted[chosen], cost, gamma, tol
+        moved = optimise(
+            x[chosen],
+            signs[chosen],
+            cost,
+            gamma,
+            alphas=alphas[chosen],
+            wanted=wanted[chosen],
+            tol=tol,
         )
         change = moved.alphas - alphas[chosen]
         active = change != 0
@@ -88,11 +120,23 @@ def polish(
     return Dual(alphas, _intercept(wanted, signs, alphas, cost))
 
 
-def _optimise(
-    x: Array, signs: Array, alphas: Array, wanted: Array, cost: float, gamma: float, tol: float
+def optimise(
+    x: Array,
+    signs: Array,
+    cost: float,
+    gamma: float,
+    *,
+    alphas: Array | None = None,
+    wanted: Array | None = None,
+    tol: float = 0.05,
 ) -> Dual:
-    """The same problem in a few examples, the others held; at most 20 steps an example."""
-    alphas, wanted = alphas.copy(), wanted.astype(np.float32)
+    """The problem in a few examples, by at most 20 steps an example; their kernel is kept whole.
+
+    ``alphas`` are where to start, ``wanted`` is y − f(x) there (all other examples held): zero and
+    y by default.
+    """
+    alphas = np.zeros(len(x)) if alphas is None else alphas.copy()
+    wanted = (signs if wanted is None else wanted).astype(np.float32)
     left, right = _exponents(x, x, gamma)
     kernel = left @ right
     np.exp(kernel, out=kernel)

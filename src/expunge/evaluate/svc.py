@@ -14,9 +14,7 @@ time quadratic in the examples, so the fast way makes the problem smaller withou
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -24,7 +22,7 @@ from numpy.typing import NDArray
 
 from expunge.errors import InvalidInput
 from expunge.evaluate.landmarks import Array, Landmarks, choose_landmarks, solve_svm
-from expunge.evaluate.polish import kernel_sums, polish
+from expunge.evaluate.polish import kernel_sums, optimise, polish
 
 COST = 3.0
 BINS = 256
@@ -103,7 +101,7 @@ def _on_landmarks(landmarks: Landmarks, x: Array, members: Flags) -> Decide:
 
 
 def _in_parts(x: Array, members: Flags, gamma: float, seed: int, largest: int = 3000) -> Decide:
-    """Fits to parts of at most ``largest`` examples, side by side, then polished into one."""
+    """Fits to parts of at most ``largest`` examples, then polished into one."""
     signs = np.where(members, 1.0, -1.0)
     order = np.random.default_rng(seed).permutation(len(x))
     group = x.argmax(1)[order]
@@ -113,11 +111,8 @@ def _in_parts(x: Array, members: Flags, gamma: float, seed: int, largest: int = 
         for part in np.array_split(order[group == name], -(-int((group == name).sum()) // largest))
     ]
     alphas = np.zeros(len(x))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for part, found in zip(
-            parts, pool.map(lambda part: _alphas(x[part], members[part]), parts), strict=True
-        ):
-            alphas[part] = found
+    for part in parts:
+        alphas[part] = optimise(x[part], signs[part], COST, gamma).alphas
     dual = polish(x, signs, alphas, COST, gamma)
     known = dual.alphas > 0
     support, weights = x[known], (dual.alphas * signs)[known]
@@ -126,15 +121,3 @@ def _in_parts(x: Array, members: Flags, gamma: float, seed: int, largest: int = 
         return kernel_sums(targets, support, weights, gamma) + dual.intercept
 
     return decide
-
-
-def _alphas(x: Array, members: Flags) -> Array:
-    """The dual variables of a rough fit; all zero where there is only one kind."""
-    from sklearn.svm import SVC
-
-    alphas = np.zeros(len(x))
-    if members.any() and not members.all():
-        model: Any = SVC(C=COST, gamma="auto", kernel="rbf", tol=0.05)
-        model.fit(x, members.astype(np.int64))
-        alphas[model.support_] = np.abs(model.dual_coef_[0])
-    return alphas

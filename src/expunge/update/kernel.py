@@ -127,6 +127,13 @@ def _diagnose_rows(
     )
 
 
+def _agreeing(g_u: Tensor, g_c: Tensor, agreement: Tensor | None) -> Tensor:
+    """How many parameters have gradients of one sign; f > 1/2 says so where it is known."""
+    if agreement is None:
+        return same_sign(g_u, g_c).sum()
+    return torch.count_nonzero(agreement > 0)
+
+
 def _diagnose_flat(
     g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor, step: Tensor
 ) -> tuple[Tensor, ...]:
@@ -140,8 +147,8 @@ def _diagnose_flat(
         torch.dot(g_c, g_c),
         torch.dot(g_u, g_c),
         torch.zeros_like(square_u) if agreement is None else agreement.sum(),
-        weight.sign().sum(),
+        torch.count_nonzero(weight).to(square_u.dtype),
         torch.dot(step, step),
-        same_sign(g_u, g_c).sum(),
+        _agreeing(g_u, g_c, agreement).to(square_u.dtype),
         torch.maximum(highest, -lowest),
     )

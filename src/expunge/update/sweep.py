@@ -16,7 +16,7 @@ from expunge.update.pack import Pack
 from expunge.update.state import State
 
 COMPILED_BLOCK = 1 << 20
-CPU_BLOCK = 1 << 16
+CPU_BLOCK = 1 << 18
 DEVICE_BLOCK = 1 << 23
 SMALL = 1 << 14
 """Parameters below this size are packed together: a pass over each would be mostly overhead."""
