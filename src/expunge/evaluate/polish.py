@@ -11,17 +11,13 @@ sequential minimal optimisation (Fan, Chen and Lin, 2005: second-order working s
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from expunge.evaluate.kernels import exponents, kernel_sums, own_kernel_sums
 from expunge.evaluate.landmarks import Array
-
-_ROWS, _COLUMNS = 128, 2048  # a tile of the kernel fits the cache
-Single = NDArray[np.float32]
 
 
 class Dual(NamedTuple):
@@ -29,49 +25,8 @@ class Dual(NamedTuple):
 
     alphas: Array
     intercept: float
-
-
-def kernel_sums(a: Array, b: Array, weights: Array, gamma: float) -> Array:
-    """``Σⱼ weightsⱼ exp(−gamma |aᵢ − bⱼ|²)`` for every row of ``a``, tile by tile, in float32."""
-    left, right = _exponents(a, b, gamma)
-    weights = weights.astype(np.float32)
-
-    def block(start: int) -> Array:
-        rows = left[start : start + _ROWS]
-        total = np.zeros(len(rows))
-        for column in range(0, right.shape[1], _COLUMNS):
-            tile = rows @ right[:, column : column + _COLUMNS]
-            total += np.exp(tile, out=tile) @ weights[column : column + _COLUMNS]
-        return total
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return np.concatenate(list(pool.map(block, range(0, len(left), _ROWS))))
-
-
-def own_kernel_sums(x: Array, weights: Array, gamma: float) -> Array:
-    """``kernel_sums(x, x, weights, gamma)`` from half the kernel, as it is symmetric."""
-    left, right = _exponents(x, x, gamma)
-    weights = weights.astype(np.float32)
-
-    def block(start: int) -> Array:
-        stop = min(start + _ROWS, len(x))
-        rows, own = left[start:stop], weights[start:stop]
-        total = np.zeros(len(x) - start)
-        for column in range(start, len(x), _COLUMNS):
-            end = min(column + _COLUMNS, len(x))
-            tile = rows @ right[:, column:end]
-            np.exp(tile, out=tile)
-            total[: stop - start] += tile @ weights[column:end]
-            first = max(column, stop)  # what lies left of it was counted just now
-            total[first - start : end - start] += own @ tile[:, first - column :]
-        return total
-
-    result = np.zeros(len(x))
-    starts = range(0, len(x), _ROWS)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        for start, total in zip(starts, pool.map(block, starts), strict=True):
-            result[start:] += total
-    return result
+    settled: bool = True
+    """Whether the optimum was reached within the tolerance."""
 
 
 def polish(
@@ -81,7 +36,7 @@ def polish(
     cost: float,
     gamma: float,
     *,
-    rounds: int = 10,
+    rounds: int = 30,
     tol: float = 0.02,
     most: int = 8000,
 ) -> Dual:
@@ -92,15 +47,17 @@ def polish(
     alphas = alphas.copy()
     wanted = signs - own_kernel_sums(x, alphas * signs, gamma)  # the intercept each would like
     intercept = _intercept(wanted, signs, alphas, cost)
+    settled = False
     for _ in range(rounds):
         margins = signs * (intercept - wanted)  # y (f + b) − 1
         free = (alphas > 0) & (alphas < cost)
         wrong = np.where(alphas >= cost, margins, np.where(alphas <= 0, -margins, abs(margins)))
-        if (wrong > tol).mean() < 4e-3:
+        settled = bool((wrong > tol).mean() < 4e-3)
+        if settled:
             break
-        chosen = np.flatnonzero(free | (wrong > tol))
-        if len(chosen) > most:
-            chosen = np.sort(np.argsort(-wrong, kind="stable")[:most])
+        chosen = _worst(
+            np.where(free, np.maximum(wrong, tol), wrong), wanted > intercept, tol, most
+        )
         moved = optimise(
             x[chosen],
             signs[chosen],
@@ -113,11 +70,19 @@ def polish(
         change = moved.alphas - alphas[chosen]
         active = change != 0
         alphas[chosen], intercept = moved.alphas, moved.intercept
-        if not active.any():
-            break
         steps = (change * signs[chosen])[active]
         wanted -= kernel_sums(x, x[chosen[active]], steps, gamma)
-    return Dual(alphas, _intercept(wanted, signs, alphas, cost))
+    return Dual(alphas, _intercept(wanted, signs, alphas, cost), settled)
+
+
+def _worst(wrong: Array, up: NDArray[np.bool_], tol: float, most: int) -> NDArray[np.intp]:
+    """Examples wrong by ``tol`` or more; at most half of ``most`` that want each way."""
+    chosen = np.flatnonzero(wrong >= tol)
+    if len(chosen) <= most:
+        return chosen
+    chosen = chosen[np.argsort(-wrong[chosen], kind="stable")]
+    ways = [chosen[up[chosen] == way][: most // 2] for way in (True, False)]
+    return np.sort(np.concatenate(ways))
 
 
 def optimise(
@@ -137,7 +102,7 @@ def optimise(
     """
     alphas = np.zeros(len(x)) if alphas is None else alphas.copy()
     wanted = (signs if wanted is None else wanted).astype(np.float32)
-    left, right = _exponents(x, x, gamma)
+    left, right = exponents(x, x, gamma)
     kernel = left @ right
     np.exp(kernel, out=kernel)
     # An example may raise y α (up) or lower it (down); −inf and +inf bar it.
@@ -172,15 +137,6 @@ def _intercept(wanted: Array, signs: Array, alphas: Array, cost: float) -> float
     high = wanted[(signs > 0) != (alphas <= 0)]
     ends = [*([low.max()] if len(low) else []), *([high.min()] if len(high) else [])]
     return float(np.mean(ends))
-
-
-def _exponents(a: Array, b: Array, gamma: float) -> tuple[Single, Single]:
-    """Factors whose product is ``−gamma |aᵢ − bⱼ|²``: [len(a), d + 2] and [d + 2, len(b)]."""
-    middle = b.mean(0)
-    a, b = a - middle, b - middle
-    left = np.column_stack([2.0 * gamma * a, -gamma * (a * a).sum(1), np.ones(len(a))])
-    right = np.column_stack([b, np.ones(len(b)), -gamma * (b * b).sum(1)])
-    return left.astype(np.float32), np.ascontiguousarray(right.T, dtype=np.float32)
 
 
 def _snap(value: float, cost: float) -> float:

@@ -20,8 +20,9 @@ class SVCAttack:
     """The decision function of an SVC that tells retained from unseen data by one feature.
 
     Members to learn from are a random part of the retain set, non-members as many that the model
-    never saw. These are of the validation set if there is one; else a random half of the test set, and only the other
-    half is scored, for an SVC knows too well what it was fitted to. The threshold is 0.
+    never saw. These are of the validation set if there is one; else a random half of the test set,
+    and only the other half is scored, for an SVC knows too well what it was fitted to. The
+    threshold is 0.
 
     Args:
         feature: a name of :data:`~expunge.evaluate.FEATURES`.

@@ -21,8 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from expunge.errors import InvalidInput
+from expunge.evaluate.kernels import kernel_sums
 from expunge.evaluate.landmarks import Array, Landmarks, choose_landmarks, solve_svm
-from expunge.evaluate.polish import kernel_sums, optimise, polish
+from expunge.evaluate.polish import optimise, polish
 
 COST = 3.0
 BINS = 256
@@ -114,6 +115,8 @@ def _in_parts(x: Array, members: Flags, gamma: float, seed: int, largest: int = 
     for part in parts:
         alphas[part] = optimise(x[part], signs[part], COST, gamma).alphas
     dual = polish(x, signs, alphas, COST, gamma)
+    if not dual.settled:
+        return _plain(x, members)
     known = dual.alphas > 0
     support, weights = x[known], (dual.alphas * signs)[known]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sklearn.svm import SVC
 from expunge.errors import InvalidInput
 from expunge.evaluate import FEATURES, PAPER_FIVE, Predictions, Views, member_shares
 from expunge.evaluate import svc as module
+from expunge.evaluate.kernels import kernel_sums, own_kernel_sums
 from expunge.evaluate.landmarks import choose_landmarks, rbf, solve_svm
 from expunge.evaluate.membership import sample
-from expunge.evaluate.polish import kernel_sums, polish
+from expunge.evaluate.polish import polish
 from expunge.evaluate.svc import fit_svc
 
 from .worlds import predictions, world
@@ -96,13 +98,22 @@ def test_polishing_separate_fits_gives_the_fit_of_the_whole(
 def test_polishing_reaches_the_dual_optimum_from_nothing(most: int) -> None:
     x, members = overlapping(400)
     signs = np.where(members, 1.0, -1.0)
-    dual = polish(x, signs, np.zeros(400), 3.0, 0.25, tol=1e-3, rounds=100, most=most)
+    dual = polish(x, signs, np.zeros(400), 3.0, 0.25, tol=1e-3, rounds=300, most=most)
+    assert dual.settled
     model = SVC(C=3, gamma=0.25, tol=1e-5).fit(x, members)
     ours = kernel_sums(x, x, dual.alphas * signs, 0.25) + dual.intercept
     assert abs(dual.alphas @ signs) < 1e-6
     assert dual.alphas.min() >= 0.0
     assert dual.alphas.max() <= 3.0
     assert np.abs(ours - model.decision_function(x)).mean() < 0.02
+
+
+def test_what_does_not_settle_is_fitted_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SMALL", 10)
+    monkeypatch.setattr(module, "polish", partial(polish, rounds=0))
+    x, members = overlapping(500)
+    fast, exact = (fit_svc(x, members, exact=flag)(x) for flag in (False, True))
+    np.testing.assert_array_equal(fast, exact)
 
 
 def test_parts_with_one_kind_only_are_no_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +135,8 @@ def test_kernel_sums_are_the_kernels() -> None:
     np.testing.assert_allclose(
         kernel_sums(a, b, weights, 0.1), rbf(a, b, 0.1) @ weights, rtol=1e-3, atol=1e-4
     )
+    whole = rbf(b, b, 0.1) @ weights
+    np.testing.assert_allclose(own_kernel_sums(b, weights, 0.1), whole, rtol=1e-3, atol=1e-4)
 
 
 def test_the_same_seed_gives_the_same_scores() -> None:
