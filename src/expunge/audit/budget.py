@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import math
-import time
 from dataclasses import dataclass
 
-from torch import nn
-from torch.nn import functional as F
-
-from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
+from expunge.engine.pace import measure_example as measure_example
 
 SHADOWS = (64, 32, 16, 8)
 REFERENCES = (4, 2, 1)
@@ -48,19 +43,6 @@ class Workload:
     def unlearning(self) -> int:
         """Examples that one unlearning goes through: forget and retain batches, in pairs."""
         return 2 * self.procedure.epochs * self.forget
-
-
-def measure_example(model: nn.Module, data: ImageSet, batch_size: int, repeat: int = 3) -> float:
-    """Seconds a training step takes for each of its examples, the median of ``repeat``."""
-    net = copy.deepcopy(model).train()
-    count = min(batch_size, len(data))
-    x, y = data.images[:count], data.labels[:count]
-    times = []
-    for _ in range(repeat + 1):
-        start = time.perf_counter()
-        F.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]
-        times.append(time.perf_counter() - start)
-    return sorted(times[1:])[repeat // 2] / max(count, 1)
 
 
 def choose_rung(

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from expunge import __version__
 from expunge.cli.audit import audit_command
+from expunge.cli.bench import bench_app
 from expunge.cli.commands import retrain_command, train_command, unlearn_command
 from expunge.cli.demo import demo_command
 from expunge.cli.listing import list_command
@@ -51,6 +52,7 @@ app.command("retrain")(retrain_command)
 app.command("unlearn")(unlearn_command)
 app.command("audit")(audit_command)
 app.command("list")(list_command)
+app.add_typer(bench_app)
 
 
 def main() -> None:

@@ -16,7 +16,8 @@ class History:
     """The rows of a run.
 
     ``epochs`` has, for each epoch: ``epoch`` (from 1), ``steps``, ``seconds`` (of the steps alone,
-    from the start of the run: RTE), mean ``objective`` and ``constraint`` losses, the mean of each
+    from the start of the run: RTE), ``processor_seconds`` (the same in processor time, which other
+    work on the machine disturbs less), mean ``objective`` and ``constraint`` losses, the mean of each
     diagnostic with ``feasible`` as a share, and whatever callbacks recorded. ``steps`` has the
     losses and diagnostics of each step of a constrained run.
     """

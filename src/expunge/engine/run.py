@@ -52,8 +52,8 @@ class Run:
         self.history = History()
         self._forget = None if self.forget is None else Stream(self.forget)
         self._retain = Stream(self.retain)
-        self._seconds = 0.0
-        self._since = 0.0
+        self._seconds = self._processor = 0.0
+        self._since = self._processor_since = 0.0
         self._rows: list[Row] = []
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
         self._stopped = False
@@ -173,7 +173,8 @@ class Run:
             self.scheduler.step()
         self._stop_clock()
         self._read_pending()
-        row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch, "seconds": self._seconds}
+        row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}
+        row |= {"seconds": self._seconds, "processor_seconds": self._processor}
         self.history.epochs.append(row | mean_row(self._rows))
         if self.method.constrained:
             first = len(self.history.steps) + 1
@@ -207,10 +208,11 @@ class Run:
         self._start_clock()
 
     def _start_clock(self) -> None:
-        self._since = time.perf_counter()
+        self._since, self._processor_since = time.perf_counter(), time.process_time()
 
     def _stop_clock(self) -> None:
         self._seconds += time.perf_counter() - self._since
+        self._processor += time.process_time() - self._processor_since
 
     def _save(self) -> None:
         if self.checkpoint is None:
@@ -222,6 +224,7 @@ class Run:
             "forget": None if self._forget is None else self._forget.position,
             "retain": self._retain.position,
             "seconds": self._seconds,
+            "processor_seconds": self._processor,
             "rows": self._rows,
             "history": self.history.as_dict(),
             "model": self.model.state_dict(),
@@ -248,6 +251,7 @@ class Run:
             self._forget.seek(tree["forget"])
         self._retain.seek(tree["retain"])
         self._seconds = tree["seconds"]
+        self._processor = tree.get("processor_seconds", 0.0)
         self._rows = tree["rows"]
         self.history.epochs, self.history.steps = (
             tree["history"]["epochs"],

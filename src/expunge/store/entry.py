@@ -12,7 +12,7 @@ from expunge.errors import DataError
 from expunge.store.canonical import canonical, key_of
 from expunge.store.manifest import Manifest
 
-STAGE, ENVIRONMENT = "stage.json", "environment.json"
+STAGE, ENVIRONMENT = "config.json", "environment.json"
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Entry:
 
     @functools.cached_property
     def notes(self) -> dict[str, Any]:
-        """``stage.json``: kind, version, config, parents, title, run."""
+        """``config.json``: kind, version, config, parents, title, run."""
         return self._json(STAGE)
 
     @functools.cached_property

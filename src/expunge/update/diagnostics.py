@@ -26,6 +26,8 @@ class Diagnostics:
     """⟨Δ, ĝ_U⟩"""
     constraint_alignment: float
     """⟨Δ, ĝ_C⟩"""
+    product: float
+    """⟨ĝ_U, ĝ_C⟩"""
     cosine: float
     """cos(ĝ_U, ĝ_C); Proposition 6 supposes it near zero."""
     agreement: float
@@ -59,6 +61,7 @@ def read(record: Tensor, *, constrained: bool, statistical: bool) -> Diagnostics
     return Diagnostics(
         objective_alignment=-raw["dot_u"],
         constraint_alignment=-raw["dot_c"] if constrained else math.nan,
+        product=raw["cross"] if constrained else math.nan,
         cosine=raw["cross"] / lengths if constrained and lengths > 0 else math.nan,
         agreement=0.5 + 0.5 * raw["accord"] / n if statistical and constrained else math.nan,
         moved=raw["moved"] / n,

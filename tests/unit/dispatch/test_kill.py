@@ -25,7 +25,7 @@ pytestmark = [
 
 def contents(entry: Entry) -> dict[str, bytes]:
     """What should not depend on how often a stage was killed."""
-    return {name: entry.path(name).read_bytes() for name in (*entry.files, "stage.json")}
+    return {name: entry.path(name).read_bytes() for name in (*entry.files, "config.json")}
 
 
 def undisturbed(one: Stage, root: Path) -> dict[str, bytes]:

@@ -126,7 +126,7 @@ def test_a_failure_made_good_is_forgotten(store: Store, monkeypatch: pytest.Monk
         (stage("absent"), "InvalidInput: There is no function"),
         (Stage("test", {}, run="no.such.module:f"), "no.such.module"),
         (Stage("test", {}, run="sys:path"), "is not a function"),
-        (stage("write_reserved"), "InvalidInput: A stage should not write stage.json"),
+        (stage("write_reserved"), "InvalidInput: A stage should not write config.json"),
         (stage("write_link"), "plain files"),
     ],
 )

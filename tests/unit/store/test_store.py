@@ -50,7 +50,7 @@ def test_a_result_has_its_files_and_notes(store: Store) -> None:
         p.stat().st_size for p in entry.folder.iterdir() if p.name != "manifest.json"
     )
     names = {path.name for path in entry.folder.iterdir()}
-    assert names == {"weights", "stage.json", "environment.json", "manifest.json"}
+    assert names == {"weights", "config.json", "environment.json", "manifest.json"}
     assert list((store.root / ".work").iterdir()) == []
     assert list((store.root / ".locks").iterdir()) == []
 
@@ -73,7 +73,7 @@ def test_looking_creates_nothing(store: Store) -> None:
     assert not store.root.exists()
 
 
-@pytest.mark.parametrize("name", ["weights", "stage.json", "environment.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["weights", "config.json", "environment.json", "manifest.json"])
 @pytest.mark.parametrize("how", ["flipped", "truncated", "emptied", "removed", "grown"])
 def test_damage_is_noticed_and_the_file_named(store: Store, name: str, how: str) -> None:
     fill(store)
@@ -164,7 +164,7 @@ def test_one_stage_has_one_holder(store: Store) -> None:
         pass
 
 
-@pytest.mark.parametrize("name", ["stage.json", "environment.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["config.json", "environment.json", "manifest.json"])
 def test_reserved_names_are_refused(store: Store, name: str) -> None:
     with store.lock(STAGE):
         (store.work(STAGE) / name).write_text("{}")
