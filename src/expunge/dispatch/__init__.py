@@ -8,4 +8,5 @@ from expunge.dispatch.inline import InlineEngine as InlineEngine
 from expunge.dispatch.local import LocalEngine as LocalEngine
 from expunge.dispatch.outcome import Failure as Failure
 from expunge.dispatch.outcome import Outcome as Outcome
+from expunge.dispatch.ray import RayEngine as RayEngine
 from expunge.dispatch.run import run as run

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,11 +14,11 @@ from multiprocessing.context import SpawnProcess
 from expunge.dispatch import worker
 from expunge.dispatch.engine import Progress, Result
 from expunge.dispatch.output import tail
+from expunge.dispatch.variables import POOLS, variables
 from expunge.errors import ExpungeError, InvalidInput
 from expunge.store import Job, Store
 from expunge.store.environment import cores
 
-_POOLS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _STARTS = 3
 """So many workers in a row may die before they are ready."""
 
@@ -136,7 +135,7 @@ class LocalEngine:
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=worker.main, args=(theirs, self.store.root, threads))
-        with _no_interrupts(), _threads_in_environment(threads):
+        with _no_interrupts(), variables(dict.fromkeys(POOLS, str(threads))):
             process.start()
             self._workers.append(_Worker(process, ours))
         theirs.close()
@@ -162,15 +161,3 @@ def _no_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-@contextmanager
-def _threads_in_environment(threads: int) -> Iterator[None]:
-    """Libraries with thread pools of their own read these when they are loaded."""
-    unset = [name for name in _POOLS if name not in os.environ]
-    os.environ.update(dict.fromkeys(unset, str(threads)))
-    try:
-        yield
-    finally:
-        for name in unset:
-            os.environ.pop(name, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Iterator
@@ -23,6 +24,13 @@ def captured(folder: Path) -> Iterator[None]:
         _switch(*kept)
         for handle in (target, *kept):
             os.close(handle)
+
+
+def flush_lines() -> None:
+    """Write what is printed at the end of each line, so that it is not lost in a kill."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
 
 
 def tail(folder: Path, size: int = 4000) -> str:

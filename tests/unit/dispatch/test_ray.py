@@ -1,0 +1,281 @@
+"""On Ray the same graphs end the same way, though Ray places, retries and loses workers."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from expunge.dispatch import Engine, Event, Outcome, run
+from expunge.dispatch.cluster import load
+from expunge.dispatch.engine import Result
+from expunge.dispatch.ray import RayEngine, perform
+from expunge.errors import ExpungeError, InvalidInput
+from expunge.store import Stage, Store
+from tests.unit.dispatch.work import stage
+
+if importlib.util.find_spec("ray") is None:
+    pytest.skip("needs Ray", allow_module_level=True)
+ray = load()  # as the engine does: what Ray prints depends on how it is imported
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[None]:
+    """Ray on this machine, for two tasks at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            "local",
+            num_cpus=2,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=80_000_000,
+        )
+    yield
+    ray.shutdown()
+    with warnings.catch_warnings():  # Ray kills its processes and does not wait for them
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture(scope="module")
+def engine(cluster: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayEngine]:
+    """An engine on a store of its own (``engine.store``)."""
+    engine = RayEngine(Store(tmp_path_factory.mktemp("ray") / "store"), retries=1)
+    yield engine
+    engine.close()
+
+
+def contents(store: Store, of: Stage) -> dict[str, bytes]:
+    """What should not depend on the engine."""
+    entry = store.open(of)
+    return {name: entry.path(name).read_bytes() for name in (*entry.files, "config.json")}
+
+
+def facts(store: Store, of: Stage) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(store.open(of).path("facts.json").read_text())
+    return read
+
+
+def go(engine: RayEngine, *stages: Stage, **options: Any) -> Outcome:
+    return run(stages, engine.store, engine=engine, **options)
+
+
+def test_a_graph_gives_what_it_gives_without_ray(
+    engine: RayEngine, store: Store, tmp_path: Path
+) -> None:
+    checked: Engine = engine
+    options = {"log": str(tmp_path / "log")}
+    first = [stage("add", n=n, test="graph", options=options) for n in range(3)]
+    last = stage("add", *first, n=9, test="graph", options=options)
+    stages = [last, *first, stage("count", test="graph")]
+    outcome = run(stages, engine.store, engine=checked)
+    assert len(outcome.done) == len(stages)
+    assert (tmp_path / "log").read_text().split()[-1] == "9", "a child ran before its parents"
+    run(stages, store, inline=True).check()
+    assert [contents(engine.store, one) for one in stages] == [contents(store, s) for s in stages]
+    again = go(engine, *stages)
+    assert (len(again.done), len(again.found)) == (0, len(stages))
+
+
+def test_a_worker_is_seeded_quiet_and_has_the_threads_of_its_cpus(
+    engine: RayEngine, store: Store
+) -> None:
+    one = stage("tell", test="facts")
+    go(engine, one).check()
+    run([one], store, inline=True).check()
+    told = facts(engine.store, one)
+    assert (told["threads"], told["pool"], told["terminal"]) == (1, "1", False)
+    assert told["drawn"] == facts(store, one)["drawn"]
+
+
+def test_a_failure_fails_its_descendants_and_nothing_else(engine: RayEngine) -> None:
+    bad, good = stage("fail", test="ray"), stage("add", n=1, test="ray")
+    child = stage("add", bad, n=2)
+    outcome = go(engine, bad, child, good)
+    assert outcome.done == [good]
+    assert outcome.skipped == [(child, bad)]
+    (failure,) = outcome.failed
+    assert (failure.error, failure.output) == ("ValueError", "about to fail\n")
+    assert "in fail" in failure.traceback
+    assert not (engine.store.root / ".work" / bad.key / "tries").exists()
+
+
+def test_a_killed_worker_is_replaced_and_goes_on_from_the_work_folder(
+    engine: RayEngine, store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log"
+    one = stage("count_and_die", options={"log": str(log)})
+    child = stage("die", one, deaths=1, test="ray")
+    outcome = go(engine, child)
+    assert outcome.done == [one, child]
+    assert engine.store.open(child).path("tries").read_text() == "xx"
+    assert engine.store.open(one).environment["attempts"] == 2
+    steps = [int(step) for step in log.read_text().split()]
+    assert set(steps) == set(range(20))
+    assert len(steps) <= 21, "more than a step was lost at the kill"
+    like = stage("count")
+    run([like], store, inline=True).check()
+    drawn = engine.store.open(one).path("deep/drawn.json").read_bytes()
+    assert drawn == store.open(like).path("deep/drawn.json").read_bytes()
+    assert "".join(capfd.readouterr()) == "", "Ray should not print"
+
+
+def test_a_worker_that_always_dies_fails_its_stage_and_the_rest_goes_on(engine: RayEngine) -> None:
+    bad, good = stage("die", deaths=99, test="always"), stage("add", n=1, test="always")
+    child = stage("add", bad, n=2)
+    outcome = go(engine, bad, good, child)
+    assert outcome.done == [good]
+    assert outcome.skipped == [(child, bad)]
+    (failure,) = outcome.failed
+    assert failure.error == "WorkerCrashedError"
+    assert "lost the worker or the node of the stage. It was tried 2 times" in failure.message
+    assert failure.output.startswith("about to die\n")
+    with engine.store.lock(bad):
+        pass
+
+
+def test_progress_arrives(engine: RayEngine) -> None:
+    events: list[Event] = []
+    one = stage("count", test="progress", options={"pause": 0.1})
+    go(engine, one, report=events.append).check()
+    steps = [event.done for event in events if event.what == "progress"]
+    assert len(steps) >= 2
+    assert steps == sorted(steps)
+    assert len(steps) <= 10, "progress should be sent a few times a second"
+
+
+def test_progress_that_is_lost_fails_nothing(engine: RayEngine) -> None:
+    ray.kill(engine._mailbox)
+    assert len(go(engine, *(stage("count", test="lost", n=n) for n in range(2))).done) == 2
+
+
+def test_two_runs_at_once_do_each_stage_once(engine: RayEngine, tmp_path: Path) -> None:
+    options = {"log": str(tmp_path / "log"), "sleep": 0.05}
+    first = [stage("add", n=n, test="twice", options=options) for n in range(4)]
+    stages = [*first, *(stage("add", one, n=9, test="twice", options=options) for one in first)]
+    other = RayEngine(engine.store)
+    start = threading.Barrier(2)
+
+    def both(one: RayEngine) -> Outcome:
+        start.wait()
+        return go(one, *stages)
+
+    with ThreadPoolExecutor(2) as pool:
+        outcomes = list(pool.map(both, [engine, other]))
+    other.close()
+    assert all(outcome.ok for outcome in outcomes)
+    assert sum(len(outcome.done) for outcome in outcomes) == len(stages)
+    assert len((tmp_path / "log").read_text().split()) == len(stages)
+    assert ray.is_initialized(), "an engine should leave a Ray alone that it did not start"
+
+
+def test_an_interrupt_here_kills_the_tasks(cluster: None, store: Store, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+
+    def interrupt(event: Event) -> None:
+        end = time.monotonic() + 60
+        while event.what == "started" and not (log.exists() and log.read_text().split()):
+            assert time.monotonic() < end, "nothing happened"
+            time.sleep(0.02)
+        if event.what == "started":
+            raise KeyboardInterrupt
+
+    engine = RayEngine(store)
+    sleeper = stage("sleep", test="ray", options={"log": str(log)})
+    with pytest.raises(KeyboardInterrupt):
+        go(engine, sleeper, report=interrupt)
+    with store.lock(sleeper):
+        pass
+    assert go(engine, stage("add", n=1)).ok, "it should open again"
+    engine.close()
+    engine.close()
+
+
+def test_a_node_that_does_not_see_the_store_says_so(tmp_path: Path) -> None:
+    result = perform(stage("add", n=1).job, tmp_path / "store" / ".nodes" / "mark", 1, None)
+    assert isinstance(result, Result)
+    assert (result.status, result.error) == ("failed", "StorageError")
+    assert "a file system that all nodes share" in result.message
+    assert not (tmp_path / "store").exists()
+
+
+def test_what_no_node_has_is_told(cluster: None, store: Store) -> None:
+    with pytest.warns(UserWarning, match="No node of the Ray cluster has 1 CPUs and 7 GPUs"):
+        RayEngine(store, gpus=7).close()
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"cpus": 0}, "cpus"),
+        ({"gpus": -1}, "gpus"),
+        ({"gpus": 1.5}, "gpus"),
+        ({"retries": -1}, "retries"),
+        ({"address": "localhost:1"}, "connected with Ray already"),
+    ],
+)
+def test_wrong_arguments_are_refused(
+    cluster: None, store: Store, options: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(InvalidInput, match=complaint):
+        RayEngine(store, **options)
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a process that is not connected with Ray."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+@pytest.mark.usefixtures("alone")
+def test_an_address_where_nobody_answers_is_told_soon(store: Store, scheme: str) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    began = time.monotonic()
+    with pytest.raises(ExpungeError, match=r"Cannot reach Ray at .*Is the cluster up"):
+        RayEngine(store, address=f"{scheme}127.0.0.1:{port}")
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.usefixtures("alone")
+def test_another_server_is_not_taken_for_ray(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("expunge.dispatch.cluster._PATIENCE", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{server.getsockname()[1]}")
+        with pytest.raises(ExpungeError, match="is not Ray"):
+            RayEngine(store)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "host:", "ray://host", "host:port", ""])
+@pytest.mark.usefixtures("alone")
+def test_an_address_of_another_form_is_refused(store: Store, address: str) -> None:
+    with pytest.raises(InvalidInput, match="host:port"):
+        RayEngine(store, address=address)
+
+
+def test_without_ray_the_remedy_is_told(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'expunge\[ray\]'"):
+        RayEngine(store)
+
+
+def test_ray_is_imported_by_its_engine_only() -> None:
+    code = "import sys, expunge.dispatch, expunge.dispatch.ray; sys.exit('ray' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
