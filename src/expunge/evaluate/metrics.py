@@ -41,6 +41,7 @@ METRICS.add("ra", Metric("RA", "accuracy on the retain set", "ideal"))
 METRICS.add("ta", Metric("TA", "accuracy on the test set", "higher"))
 METRICS.add("va", Metric("VA", "accuracy on the validation set", "higher"))
 METRICS.add("rua", Metric("rUA", "UA minus the ideal model's UA", "zero", unit="points"))
+METRICS.add("abs_rua", Metric("|rUA|", "distance of rUA from zero", "lower", unit="points"))
 METRICS.add("fid", Metric("FID", "share of the forget set where model and ideal agree", "higher"))
 METRICS.add("rte", Metric("RTE", "time of the unlearning steps alone", "lower", unit="s"))
 

@@ -1,0 +1,77 @@
+"""Records made by hand."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from expunge.bench.records import SETTINGS, Record
+from expunge.methods import METHODS
+from expunge.update import ADDONS
+
+BASE: dict[str, Any] = {
+    "block": "main",
+    "dataset": "cifar10",
+    "arch": "vgg16",
+    "width": 1.0,
+    "limit": None,
+    "scenario": "random:0.1",
+    "seed": 0,
+    "model": "unlearned",
+    "method": "random-label",
+    "addon": "none",
+    "moments": "",
+    "aggregate": "linear",
+    "alpha": 0.05,
+    "beta": 0.95,
+    "lr": 1e-4,
+    "batch_size": 256,
+    "budget": 10,
+}
+_numbers = itertools.count()
+
+
+def scores(ua: float, *, ideal: float = 90.0, **more: float) -> dict[str, float]:
+    """An evaluated epoch; the attacks say what the accuracy says."""
+    names = ("correctness", "confidence", "logits", "entropy", "modified_entropy")
+    attacks = {f"mia_{name}": ua / 100 for name in names}
+    return {"ua": ua, "ra": 99.0, "ta": ua - 10, "rua": ua - ideal, "fid": ua, **attacks, **more}
+
+
+def run(
+    ua: float | dict[int, float], method: str = "SRL", addon: str = "none", **settings: Any
+) -> Record:
+    """An unlearning run, given UA at epoch 10 or by epoch; ``metrics`` are added to each epoch."""
+    metrics, diverged = settings.pop("metrics", {}), settings.pop("diverged", "")
+    own = {"method": METHODS.name(method), "addon": ADDONS.name(addon)}
+    own["moments"] = "published" if own["addon"] in ("prob", "focus") else ""
+    chosen = BASE | own | settings
+    assert set(chosen) == set(SETTINGS)
+    found = ua if isinstance(ua, dict) else {10: ua}
+    rows: list[dict[str, Any]] = [{"epoch": 0, **scores(99.0), "seconds": 0.0}]
+    for epoch, value in found.items():
+        times = {"seconds": 2.0 * epoch, "processor_seconds": 3.0 * epoch}
+        rows.append({"epoch": epoch, **times, **scores(value, **metrics)})
+    label = METHODS.label(method) + ("" if addon == "none" else f"-{ADDONS.label(addon)}")
+    return Record(f"run-{next(_numbers)}", chosen, rows, label=label, diverged=diverged)
+
+
+def reference(model: str, ua: float, **settings: Any) -> Record:
+    """An initial or ideal model."""
+    nothing: dict[str, Any] = dict.fromkeys(SETTINGS[SETTINGS.index("method") :])
+    nothing |= {"method": "", "addon": "", "moments": "", "aggregate": ""}
+    row = {"epoch": 0, **scores(ua), "seconds": 100.0, "processor_seconds": 150.0}
+    settings = BASE | nothing | {"model": model} | settings
+    return Record(f"{model}-{next(_numbers)}", settings, [row], label=model)
+
+
+def over_seeds(values: Sequence[float], *args: Any, **settings: Any) -> list[Record]:
+    """A run for each value of UA."""
+    return [run(value, *args, seed=seed, **settings) for seed, value in enumerate(values)]
+
+
+def references(seeds: Iterable[int] = (0, 1, 2), **settings: Any) -> list[Record]:
+    """Initial and ideal models."""
+    pairs = itertools.product((("initial", 99.0), ("ideal", 90.0)), seeds)
+    return [reference(model, ua, seed=seed, **settings) for (model, ua), seed in pairs]
