@@ -1,0 +1,178 @@
+"""Frontiers: a faster clock is told from a better trade-off."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expunge.bench.claims import Finding, judge_claims
+from expunge.bench.claims.arms import setting_of
+from expunge.bench.claims.frontier import Point, compare_frontiers, lowest, pareto
+from expunge.bench.claims.runs import Sweep
+from expunge.bench.records import Record
+from tests.unit.bench.test_claims import EPOCHS, run
+
+RATES = (1.0, 2.0, 4.0)
+START = 12.0
+
+
+def swept(
+    addon: str, clock: float = 1.0, price: float = 1.0, seeds: int = 3, noise: float = 0.0
+) -> list[Record]:
+    """Runs along a curve in time t = clock·lr·epoch: |rUA| falls, TA is lost faster and faster.
+
+    ``price`` multiplies the TA lost for the same |rUA|; every seed has a curve of its own.
+    """
+    random = np.random.default_rng([seeds, len(addon)])
+    records = []
+    for seed in range(seeds):
+        for rate in RATES:
+            t = np.array([clock * rate * epoch for epoch in EPOCHS])
+            lost = price * (1 + 0.2 * seed) * (t / 20) ** 1.5
+            far = (START + seed) * np.exp(-t / (15 + seed))
+            far[1:] += noise * random.normal(size=len(t) - 1)
+            curves = {"ta": (90.0 - lost).tolist(), "rua": far.tolist()}
+            records.append(run("random-label", addon, seed, lr=rate, **curves))
+    return records
+
+
+def clock_of(records: list[Record]) -> Finding:
+    (found,) = (f for f in judge_claims(records, ["clock"]) if "SRL" in f.group)
+    return found
+
+
+@pytest.mark.parametrize("clock", [0.5, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_a_faster_clock_is_inconclusive(clock: float, noise: float) -> None:
+    found = clock_of(swept("none", noise=noise) + swept("focus", clock=clock, noise=noise))
+    assert found.status == "inconclusive"
+    assert found.effect == pytest.approx(0.0, abs=0.25)
+
+
+def test_a_better_trade_off_is_held_and_a_worse_one_is_not() -> None:
+    better = clock_of(swept("none") + swept("focus", price=0.4))
+    assert better.status == "held"
+    assert "FOCUS lower at TA budgets" in better.detail
+    assert "base lower" not in better.detail
+    worse = clock_of(swept("none") + swept("focus", price=2.5))
+    assert worse.status == "not held"
+    assert "base lower at TA budgets" in worse.detail
+
+
+def test_a_better_trade_off_shows_through_a_slower_clock() -> None:
+    assert clock_of(swept("none") + swept("focus", clock=0.5, price=0.4)).status == "held"
+
+
+def test_two_seeds_or_a_diverged_run_cannot_hold() -> None:
+    assert clock_of(swept("none", seeds=2) + swept("focus", price=0.4, seeds=2)).n == 2
+    records = swept("none") + swept("focus", price=0.4)
+    lost = records[-1]
+    records[-1] = run("random-label", "focus", lost["seed"], lr=lost["lr"], diverged="nan")
+    found = clock_of(records)
+    assert found.status == "inconclusive"
+    assert "add-on runs diverged: 1" in found.detail
+
+
+def test_settings_of_one_arm_only_are_left_out_and_counted() -> None:
+    base, arm = swept("none"), swept("focus", price=0.4)
+    alone = [run("random-label", "focus", s, lr=9.0, rua=0.0, ta=90.0) for s in range(3)]
+    with_them, without = clock_of(base + arm + alone), clock_of(base + arm)
+    assert (with_them.effect, with_them.interval) == (without.effect, without.interval)
+    assert "runs of one arm only, left out: 3" in with_them.detail
+    assert "3 settings" in with_them.detail
+
+
+def test_a_single_setting_is_no_sweep() -> None:
+    records = [r for r in swept("none") + swept("focus", price=0.4) if r["lr"] == 1.0]
+    assert clock_of(records).status == "no data"
+
+
+def sweep_of(records: list[Record]) -> Sweep:
+    found: Sweep = {}
+    for record in records:
+        found.setdefault(setting_of(record), {})[record["seed"]] = record
+    return found
+
+
+def reference(base: list[Record], addon: list[Record], most: float, step: float) -> list[float]:
+    """The areas by seed, by the letter: no point of a frontier is bettered by any other."""
+    areas = []
+    for seed in sorted({r["seed"] for r in base}):
+        points = []
+        for records in (base, addon):
+            own = [r for r in records if r["seed"] == seed]
+            rows = [
+                (r.epochs[0]["ta"] - row["ta"], abs(row["rua"])) for r in own for row in r.epochs
+            ]
+            points.append(rows)
+        reach = max(0.0, min(max(lost for lost, _ in rows) for rows in points))
+        differences = []
+        for k in range(round(most / step) + 1):
+            if k * step <= reach + 1e-9:
+                values = [slow_lowest(rows, k * step) for rows in points]
+                differences.append(values[1] - values[0])
+        areas.append(sum(differences) / len(differences))
+    return areas
+
+
+def slow_lowest(rows: list[tuple[float, float]], budget: float) -> float:
+    front = [
+        (lost, far)
+        for lost, far in set(rows)
+        if not any(a <= lost and b <= far and (a, b) != (lost, far) for a, b in rows)
+    ]
+    left = [p for p in front if p[0] <= budget]
+    right = [p for p in front if p[0] > budget]
+    if not left:
+        return math.nan
+    x0, y0 = max(left)
+    if not right:
+        return y0
+    x1, y1 = min(right)
+    return y0 + (y1 - y0) * (budget - x0) / (x1 - x0)
+
+
+@pytest.mark.parametrize("most", [0.5, 5.0])
+def test_the_area_is_that_of_the_slow_reference(most: float) -> None:
+    base, addon = swept("none", noise=2.0), swept("focus", clock=1.7, price=0.8, noise=2.0)
+    found = compare_frontiers(sweep_of(base), sweep_of(addon), most=most, step=0.25)
+    assert found.areas == pytest.approx(reference(base, addon, most, 0.25))
+
+
+POINTS = st.lists(
+    st.builds(Point, st.integers(-5, 9).map(float), st.integers(0, 9).map(float)), min_size=1
+)
+
+
+@given(POINTS)
+def test_a_frontier_is_what_nothing_betters(points: list[Point]) -> None:
+    def bettered(p: Point) -> bool:
+        return any(q != p and q.lost <= p.lost and q.distance <= p.distance for q in points)
+
+    assert pareto(points) == sorted(p for p in set(points) if not bettered(p))
+
+
+@given(POINTS, st.floats(-6, 10))
+def test_the_lowest_within_a_budget_is_that_of_the_slow_reference(
+    points: list[Point], budget: float
+) -> None:
+    wanted = slow_lowest([(p.lost, p.distance) for p in points], budget)
+    assert lowest(pareto(points), [budget]) == pytest.approx([wanted], nan_ok=True)
+
+
+def test_frontiers_of_the_means_average_settings_and_epochs() -> None:
+    base = sweep_of(swept("none", noise=1.0))
+    found = compare_frontiers(base, base)
+
+    def points(seed: int) -> list[tuple[float, float]]:
+        rows = [(90.0, row) for seeds in base.values() for row in seeds[seed].epochs]
+        return [(start - row["ta"], abs(row["rua"])) for start, row in rows]
+
+    mean = np.mean([points(seed) for seed in range(3)], axis=0)
+    wanted = pareto(Point(float(a), float(b)) for a, b in mean)
+    assert np.array(found.means[0]) == pytest.approx(np.array(wanted))
+    assert found.areas == [0.0, 0.0, 0.0]

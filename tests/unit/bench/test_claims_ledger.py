@@ -1,0 +1,102 @@
+"""The ledger: every finding in every format, and nothing swept under the rug."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from rich.console import Console
+
+from expunge.bench.claims import CLAIMS, Ledger
+from expunge.bench.claims.claim import Claim
+from tests.unit.bench.test_claims import both, rua, run
+
+RECORDS = [
+    *both(rua(5.0, 5.1, 5.2), rua(1.0, 1.1, 1.2)),
+    *both(rua(5.0, 5.1, 5.2), rua(9.0, 9.1, 9.2), method="scrub"),
+    *both(rua(5.0, 5.1, 5.2), rua(1.0, 99.1, 5.2), method="neg-grad-plus"),
+]
+LEDGER = Ledger.of(RECORDS, ["focus-rua", "focus-mia", "early-ta"])
+
+
+def terminal(width: int) -> str:
+    console = Console(width=width, file=io.StringIO(), record=True)
+    console.print(LEDGER.terminal())
+    return console.export_text()
+
+
+def test_the_count_is_one_line() -> None:
+    assert LEDGER.count == "1 held, 1 not held, 4 inconclusive, 2 without data"
+
+
+def test_findings_keep_the_order_of_the_claims() -> None:
+    names = [f.claim.name for f in Ledger.of(RECORDS).findings]
+    assert sorted(set(names), key=names.index) == list(CLAIMS)
+    asked = Ledger.of(RECORDS, ["early-ta", "focus-rua"]).findings
+    assert asked[0].claim.name == "focus-rua"
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_terminal_shows_statement_status_effect_and_interval(width: int) -> None:
+    text = terminal(width)
+    assert "…" not in text
+    assert "not held" in text
+    assert "-4.00 points" in text
+    assert "early-ta: " in text
+    assert max(map(len, text.splitlines())) <= width
+
+
+def test_markdown_has_a_heading_and_a_table_a_claim() -> None:
+    text = LEDGER.markdown()
+    assert "### focus-rua" in text
+    assert CLAIMS["focus-rua"].source in text
+    assert (
+        "| digits/small-cnn/random:0.1 SRL-FOCUS | held | -4.00 points | [-4.00, -4.00] | 3 |"
+        in text
+    )
+    assert text.index("### No data") > text.index("### focus-mia")
+    assert "lr 0.0001" in text
+
+
+def test_latex_escapes_what_latex_would_take() -> None:
+    text = Ledger.of(RECORDS).latex()
+    assert text.startswith(r"\begin{tabular}{llrrr}")
+    body = [line for line in text.splitlines() if not line.startswith("%")]
+    for line in body:
+        assert "%" not in line.replace(r"\%", "")
+        assert not set("|→×⟨⟩<>") & set(line)
+    assert all(line.count("&") == 4 for line in body if "FOCUS &" in line)
+
+
+def test_csv_has_every_finding() -> None:
+    rows = list(csv.DictReader(io.StringIO(LEDGER.csv())))
+    assert len(rows) == len(LEDGER.findings)
+    held = next(row for row in rows if row["status"] == "held")
+    assert float(held["effect"]) == pytest.approx(-4.0)
+    assert held["statement"] == CLAIMS["focus-rua"].statement
+
+
+def test_an_empty_ledger_prints() -> None:
+    ledger = Ledger.of([])
+    assert ledger.count.startswith("0 held, 0 not held, 0 inconclusive")
+    Console(file=io.StringIO()).print(ledger.terminal())
+    assert ledger.markdown()
+
+
+def test_diverged_runs_are_told_in_every_text() -> None:
+    records = [*RECORDS, run("random-label", seed=3, rua=5.0)]
+    records.append(run("random-label", "focus", 3, diverged="nan"))
+    ledger = Ledger.of(records, ["focus-rua"])
+    console = Console(width=200, file=io.StringIO(), record=True)
+    console.print(ledger.terminal())
+    for text in (ledger.markdown(), ledger.csv(), console.export_text()):
+        assert "diverged with seed 3" in text
+
+
+def test_every_claim_has_a_statement_and_a_source() -> None:
+    for name in CLAIMS:
+        claim: Claim = CLAIMS[name]
+        assert claim.name == name
+        assert claim.statement.endswith(".")
+        assert claim.source
