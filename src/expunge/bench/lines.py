@@ -10,12 +10,17 @@ _KEY = re.compile(r"^\s*([\w\-\"']+(?:\s*\.\s*[\w\-\"']+)*)\s*=")
 
 
 def line_of(text: str, path: Sequence[str | int]) -> int:
-    """The line, from 1, of the deepest part of ``path`` that is written down; 1 if none is.
+    """The line, from 1, of the deepest part of ``path`` that is written down; 1 if none is."""
+    return find_line(text, path)[0]
+
+
+def find_line(text: str, path: Sequence[str | int]) -> tuple[int, int]:
+    """The line of the deepest part of ``path`` that is written down, and how deep that is.
 
     A number in the path counts the tables of an array such as ``[[block]]``.
 
-    >>> line_of("a = 1\\n[[b]]\\nc = 2\\n[[b]]\\nc = 3\\n", ["b", 1, "c"])
-    5
+    >>> find_line("a = 1\\n[[b]]\\nc = 2\\n[[b]]\\nc = 3\\n", ["b", 1, "c"])
+    (5, 3)
     """
     wanted = [str(part) for part in path]
     best, depth = 1, 0
@@ -33,7 +38,7 @@ def line_of(text: str, path: Sequence[str | int]) -> int:
         common = _common(found, wanted)
         if common == len(found) and common > depth:
             best, depth = number, common
-    return best
+    return best, depth
 
 
 def _opened(name: str, *, array: bool, counts: dict[str, int]) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from expunge.bench.lines import line_of
+from expunge.bench.lines import find_line, line_of
 from expunge.data import DATASETS, Augment, parse_scenario
 from expunge.engine import Procedure, Recipe
 from expunge.errors import DataError, InvalidInput
@@ -228,6 +228,9 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
 def _explained(error: pydantic.ValidationError, text: str, where: str) -> InvalidInput:
     first = error.errors()[0]
     path = [part for part in first["loc"] if isinstance(part, int) or part.islower()]
+    if path[:1] == ["block"] and len(path) > 3 and find_line(text, path)[1] < len(path):
+        shared = path[2:]  # from the protocol's own [training] or [unlearning]
+        path = shared if find_line(text, shared)[1] == len(shared) else path
     line = line_of(text, path)
     name = ".".join(str(part) for part in path)
     if first["type"] == "extra_forbidden":

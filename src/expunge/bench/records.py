@@ -12,7 +12,7 @@ from expunge.bench.stages import Planned
 from expunge.bench.work import HISTOGRAMS, METRICS_FILE, STEPS
 from expunge.errors import DataError, InvalidInput
 from expunge.files import write_text
-from expunge.store import Entry, Stage, Store
+from expunge.store import Entry, Store
 from expunge.update import Linear
 
 FORMAT = 1
@@ -101,7 +101,7 @@ class Record:
             "baseline": self.baseline,
             "settings": self.settings,
             "diverged": self.diverged,
-            "epochs": [_rounded(row) for row in self.epochs],
+            "epochs": self.epochs,
             "steps": self.steps,
             "agreement": self.agreement,
             "environment": self.environment,
@@ -228,7 +228,7 @@ def _references(run: Planned, entry: Entry) -> Iterable[Record]:
         yield Record(
             f"{entry.key}-{name}",
             settings,
-            [row],
+            [_rounded(row)],
             label=name,
             environment=_environment(entry),
         )
@@ -242,7 +242,7 @@ def _unlearned(run: Planned, entry: Entry, reference: Entry) -> Record:
     return Record(
         entry.key,
         _settings(run),
-        [row for row in rows if "diverged" not in row],
+        [_rounded(row) for row in rows if "diverged" not in row],
         label=run.arm.label,
         baseline=run.arm.baseline,
         diverged=diverged,
@@ -273,12 +273,5 @@ def _environment(entry: Entry) -> dict[str, Any]:
 
 
 def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    return {
-        k: float(f"{v:.7g}") if isinstance(v, float) else v
-        for k, v in row.items()
-    }
-
-
-def missing(planned: Sequence[Planned], store: Store) -> list[Stage]:
-    """The unlearning stages that are not in the store."""
-    return [run.unlearn for run in planned if not store.has(run.unlearn)]
+    """Seven digits are enough, and keep files small; what is read back is what was collected."""
+    return {k: float(f"{v:.7g}") if isinstance(v, float) else v for k, v in row.items()}

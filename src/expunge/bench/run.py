@@ -73,6 +73,8 @@ def write_results(
 ) -> Written:
     """Records, tables, figures, ledger and a summary page, if the records have changed."""
     records = collect(planned, store)
+    if not records:
+        return Written(())
     lines = "".join(record.dump() + "\n" for record in records)
     digest = hashlib.sha256(lines.encode()).hexdigest()
     mark = folder / DIGEST
@@ -85,13 +87,13 @@ def write_results(
 
 def publish(protocol: Protocol, records: Sequence[Record], folder: Path) -> Written:
     """Write everything that can be said about ``records`` into ``folder``."""
-    from expunge.bench.claims import judge_claims
+    from expunge.bench.claims import Ledger
     from expunge.bench.page import results_page
-    from expunge.bench.paper_tables import write_tables
     from expunge.bench.plots import write_figures
+    from expunge.bench.writing import write_tables
 
     save_records(folder / "records.jsonl", records)
-    ledger = judge_claims(records)
+    ledger = Ledger.of(records)
     tables = write_tables(records, folder / "tables")
     figures = write_figures(records, folder / "figures")
     write_text(folder / "claims.md", ledger.markdown())

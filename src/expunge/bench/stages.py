@@ -77,7 +77,9 @@ def _plan(protocol: Protocol, where: Where) -> Iterator[Planned]:
                 ideal = once(_ideal(block, data, scenario, seed, where))
                 reference = once(_reference(protocol, block, scenario, seed, initial, ideal, where))
                 for arm in arms:
-                    unlearn = once(_unlearn(protocol, arm, scenario, seed, initial, reference, where))
+                    unlearn = once(
+                        _unlearn(protocol, arm, scenario, seed, initial, reference, where)
+                    )
                     yield Planned(arm, scenario, seed, initial, ideal, reference, unlearn)
 
 

@@ -291,21 +291,22 @@ def table_command(
 
     Example:  expunge bench table demo --rows addon --cols metric --where method=SRL
     """
-    from expunge.bench.paper_tables import TABLES, render
+    from expunge.bench.paper_tables import TABLES
     from expunge.bench.pivot import pivot
+    from expunge.bench.writing import render
 
     found = _records(protocol, store, records, data, conditions)
     names = [name.strip() for name in metrics.split(",")]
     if rows is not None:
         if like is not None:
             raise InvalidInput("Give --like or --rows, not both.")
-        titled = [("", pivot(found, rows=rows, cols=cols, metrics=names, epoch=epoch))]
+        summaries = [pivot(found, rows=rows, cols=cols, metrics=names, epoch=epoch)]
     else:
         wanted = [like] if like is not None else list(TABLES)
-        titled = [
-            (table.title, table.summary) for name in wanted for table in TABLES[name](found)
-        ]
-    _emit([(title, render(summary, form, title)) for title, summary in titled], form, out, force)
+        summaries = [summary for name in wanted for summary in TABLES[name](found)]
+    if not summaries:
+        raise ExpungeError(f"The records at hand hold nothing for {like or 'any table'}.")
+    _emit([render(summary, form) for summary in summaries], form, out, force)
 
 
 @bench_app.command("figure")
@@ -359,11 +360,11 @@ def claims_command(
 
     Example:  expunge bench claims demo
     """
-    from expunge.bench.claims import judge_claims
+    from expunge.bench.claims import Ledger
 
-    ledger = judge_claims(_records(protocol, store, records, data, conditions), names=name)
+    ledger = Ledger.of(_records(protocol, store, records, data, conditions), names=name)
     text: Any = getattr(ledger, form)()
-    _emit([("", text)], form, out, force)
+    _emit([text], form, out, force)
 
 
 @bench_app.command("records")
@@ -480,17 +481,17 @@ def _track(spec: str, records: list[Record], protocol: Protocol) -> None:
     track_runs(runs, open_tracker(spec))
 
 
-def _emit(parts: list[tuple[str, Any]], form: str, out: Path | None, force: bool) -> None:
+def _emit(parts: list[Any], form: str, out: Path | None, force: bool) -> None:
     from expunge.files import write_text
 
     if out is not None:
         refuse_existing(out, force=force)
         if form == "terminal":
             raise InvalidInput("--out goes with --format markdown, latex or csv.")
-        write_text(out, "\n".join(str(text) for _, text in parts))
+        write_text(out, "\n".join(str(text) for text in parts))
         return
     console = Console() if Console().is_terminal else Console(width=120)
-    for _, text in parts:
+    for text in parts:
         if form == "terminal":
             console.print(text)
         else:

@@ -37,7 +37,8 @@ def build_model(
 ) -> nn.Module:
     """A freshly initialised model by name, that takes images in [0, 1] or as uint8.
 
-    ``options`` are the model's own, such as ``dropout`` of vgg16. ``seed`` makes the initial weights reproducible and leaves the global random state alone.
+    ``options`` are the model's own, such as ``dropout`` of vgg16. ``seed`` makes the initial
+    weights reproducible and leaves the global random state alone.
 
     >>> model = build_model("small-cnn", in_channels=1, width=0.25, seed=0)
     >>> model(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape

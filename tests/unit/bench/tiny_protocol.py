@@ -1,0 +1,45 @@
+"""A protocol small enough for tests: seconds, not minutes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+TINY = """\
+seeds = [0]
+evaluate_at = [1, 3]
+
+[training]
+epochs = 2
+batch_size = 32
+lr = 0.05
+schedule = "one-cycle"
+augment = false
+
+[unlearning]
+epochs = 3
+batch_size = 8
+lr = 1e-3
+
+[[block]]
+name = "tiny"
+data = "digits"
+limit = 60
+test_limit = 80
+model = "small-cnn"
+width = 0.2
+scenarios = ["random:0.3"]
+methods = ["SRL"]
+addons = ["none", "FOCUS"]
+baselines = ["FT"]
+"""
+
+
+def write_tiny(folder: Path, *changes: tuple[str, str]) -> Path:
+    """The protocol as a file, with some text replaced."""
+    text = TINY
+    for old, new in changes:
+        assert old in text, old
+        text = text.replace(old, new)
+    path = folder / "tiny.toml"
+    path.write_text(text, encoding="utf-8")
+    return path

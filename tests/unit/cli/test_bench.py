@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from expunge.bench.records import load_records
+from expunge.cli import main
+from tests.unit.bench.tiny_protocol import write_tiny
+from tests.unit.cli.conftest import Expunge
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("protocol"))
+
+
+@pytest.fixture(scope="module")
+def store(tiny: Path) -> Path:
+    """The store of a finished run, whose results are beside it."""
+    root = tiny.parent / "store"
+    arguments = ["run", str(tiny), "-s", str(root), "-o", str(tiny.parent / "results")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["expunge", "bench", *arguments, "--workers", "2"])
+        with pytest.raises(SystemExit) as ending:
+            main()
+    assert ending.value.code == 0
+    return root
+
+
+def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path) -> None:
+    results = tiny.parent / "results"
+    names = {path.relative_to(results).as_posix() for path in results.rglob("*") if path.is_file()}
+    assert {"records.jsonl", "README.md", "claims.md", "claims.csv", "claims.tex"} <= names
+    assert {"tables/table2.md", "tables/table2.tex", "tables/table2.csv"} <= names
+    assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.svg"} <= names
+    records = load_records(results / "records.jsonl")
+    assert [r.label for r in records] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
+    page = (results / "README.md").read_text()
+    assert "3 of 3 unlearning runs finished" in page
+    for line in page.splitlines():
+        if line.startswith("!["):
+            assert (results / line.split("(")[1].rstrip(")")).is_file()
+
+
+def test_a_second_run_says_that_there_is_nothing_to_do(
+    tiny: Path, store: Path, expunge: Expunge
+) -> None:
+    results = tiny.parent / "results"
+    before = {path: path.stat().st_mtime_ns for path in results.rglob("*")}
+    again = expunge("bench", "run", tiny, "-s", store, "-o", results)
+    assert again.code == 0
+    assert "Nothing to do: all 4 stages are there" in again.err
+    assert {path: path.stat().st_mtime_ns for path in results.rglob("*")} == before
+
+
+def test_a_plan_counts_without_data_or_a_store(expunge: Expunge, tmp_path: Path) -> None:
+    plan = expunge("bench", "plan", "paper", "--quick", "-s", tmp_path / "none")
+    assert plan.code == 0
+    assert "360 configurations of method and add-on, 72 of baselines; 3 seeds: 1296" in plan.out
+    rows = {line.split()[0]: line.split()[1:] for line in plan.out.splitlines() if line.strip()}
+    assert rows["initial"] == ["1,296", "1,284", "12", "0", "12"]
+    assert rows["ideal"] == ["1,296", "1,224", "72", "0", "72"]
+    assert rows["unlearn"] == ["1,296", "0", "1,296", "0", "1,296"]
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_plan_measures_steps_and_knows_what_is_there(
+    tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
+) -> None:
+    fresh = expunge("bench", "plan", tiny, "-s", tmp_path / "none", "--stages")
+    assert "ms an image to train" in fresh.out
+    assert "of disk" in fresh.out
+    assert fresh.out.count("SRL-FOCUS published, random:0.3") == 1
+    done = expunge("bench", "plan", tiny, "-s", store)
+    rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.strip()}
+    assert rows["unlearn"][3:5] == ["3", "0"]
+
+
+def test_status_shows_what_failed_and_why(tiny: Path, store: Path, expunge: Expunge) -> None:
+    done = expunge("bench", "status", tiny, "-s", store)
+    assert done.code == 0
+    assert "Go on with" not in done.out
+    fails = write_tiny(tiny.parent / "..", ('data = "digits"\nlimit = 60\n', 'data = "cifar10"\n'))
+    away = fails.parent / "away"
+    away.mkdir()
+    root = fails.parent / "other-store"
+    failed = expunge("bench", "run", fails, "-s", root, "-o", away / "r", "-d", away)
+    assert failed.code == 1
+    assert "stages failed, the first" in failed.err
+    status = expunge("bench", "status", fails, "-s", root, "-v")
+    assert "failed: tiny, seed 0: initial" in status.out
+    assert "DataError" in status.out
+    assert "Traceback" in status.out
+    assert "Go on with" in status.out
+
+
+def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:
+    shown = expunge("bench", "table", tiny, "-s", store, "--like", "table2")
+    assert "SRL-FOCUS" in shown.out
+    latex = expunge("bench", "table", tiny, "-s", store, "--like", "table2", "-f", "latex")
+    assert r"\toprule" in latex.out
+    out = tmp_path / "t.csv"
+    arguments = ("--rows", "addon", "-w", "method=SRL", "-f", "csv", "-o", out)
+    written = expunge("bench", "table", tiny, "-s", store, *arguments)
+    assert written.code == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert {row["label"] for row in rows} == {"none", "FOCUS"}
+    again = expunge("bench", "table", tiny, "-s", store, *arguments)
+    assert again.code == 1
+    assert "--force" in again.err
+
+
+def test_records_can_be_kept_and_read_without_the_store(
+    tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
+) -> None:
+    path = tmp_path / "records.jsonl"
+    kept = expunge("bench", "records", tiny, "-s", store, "-o", path)
+    assert kept.code == 0
+    assert len(path.read_text().splitlines()) == 5
+    direct = expunge("bench", "claims", tiny, "-s", store, "-f", "csv")
+    from_file = expunge("bench", "claims", "-r", path, "-f", "csv")
+    assert direct.out == from_file.out != ""
+    path.write_text(path.read_text().replace('"settings"', '"setting"', 1))
+    damaged = expunge("bench", "claims", "-r", path)
+    assert damaged.code == 1
+    assert "line 1: this is not a record" in damaged.err
+
+
+def test_figures_by_name(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:
+    drawn = expunge("bench", "figure", tiny, "-s", store, "-n", "heatmap", "-o", tmp_path)
+    assert drawn.code == 0
+    assert {p.name for p in tmp_path.iterdir()} == {"heatmap.pdf", "heatmap.png", "heatmap.svg"}
+    lacking = expunge("bench", "figure", tiny, "-s", store, "-n", "baselines-ngplus")
+    assert lacking.code == 2
+    assert "cannot be drawn" in lacking.err
+
+
+def test_trackers_get_every_run_once(
+    tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        arguments = ("-o", tiny.parent / "results", "--track", f"tensorboard:{tmp_path / 'tb'}")
+        assert expunge("bench", "run", tiny, "-s", store, *arguments).code == 0
+    events = [path for path in (tmp_path / "tb").rglob("*") if path.is_file()]
+    assert len({path.parent for path in events}) == 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "papper"), "There is no protocol 'papper'"),
+        (("run", "demo", "--only", "cifar"), "has no block 'cifar'"),
+        (("run", "demo", "--address", "auto"), "--engine ray"),
+        (("table",), "Give a protocol, or --records FILE"),
+        (("table", "demo", "--where", "colour=red"), "A condition is name=value"),
+        (("run", "cpu", "--data", "/nowhere"), "There is no folder /nowhere"),
+    ],
+)
+def test_wrong_usage_ends_with_2(
+    expunge: Expunge, store: Path, tiny: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    swapped = [str(tiny) if a == "demo" and arguments[0] == "table" else a for a in arguments]
+    ending = expunge("bench", *swapped, "-s", store)
+    assert ending.code == 2
+    assert words in ending.err
+
+
+def test_nothing_finished_is_said(expunge: Expunge, tmp_path: Path) -> None:
+    ending = expunge("bench", "table", "demo", "-s", tmp_path / "empty")
+    assert ending.code == 1
+    assert "Start with `expunge bench run demo`" in ending.err
+
+
+def test_a_store_of_a_newer_version_is_refused(
+    tiny: Path, expunge: Expunge, tmp_path: Path
+) -> None:
+    root = tmp_path / "newer"
+    assert expunge("bench", "status", tiny, "-s", root).code == 0
+    from expunge.store import Store
+
+    Store(root).prepare()
+    mark = next(path for path in root.iterdir() if path.is_file())
+    notes = json.loads(mark.read_text())
+    notes["format"] = 99
+    mark.write_text(json.dumps(notes))
+    ending = expunge("bench", "run", tiny, "-s", root, "-o", tmp_path / "out")
+    assert ending.code == 1
+    assert "newer" in ending.err
+
+
+def test_a_protocol_can_be_printed_as_a_start(expunge: Expunge, tmp_path: Path) -> None:
+    text = expunge("bench", "show", "demo").out
+    path = tmp_path / "mine.toml"
+    path.write_text(text)
+    assert expunge("bench", "plan", path, "--quick", "-s", tmp_path / "s").code == 0
