@@ -78,7 +78,8 @@ def without_seconds(history: expunge.History) -> dict[str, Any]:
     """A history as text that can be compared, nan included, without its times."""
     return {
         kind: [
-            {name: repr(value) for name, value in row.items() if "seconds" not in name} for row in rows
+            {name: repr(value) for name, value in row.items() if "seconds" not in name}
+            for row in rows
         ]
         for kind, rows in history.as_dict().items()
     }

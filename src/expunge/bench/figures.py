@@ -62,11 +62,18 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG and, beside it, as PDF."""
-    for suffix in (".png", ".pdf"):
-        with atomic(path.with_suffix(suffix)) as scratch:
-            figure.savefig(scratch, format=suffix[1:], dpi=160)
+def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("png", "pdf")) -> None:
+    """Write a figure in each format, beside each other: the same figure gives the same bytes.
+
+    Fonts are embedded whole as outlines of type 42, which printers ask for; no dates are written.
+    """
+    import matplotlib as mpl
+
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}
+    settings: Any = {"pdf.fonttype": 42, "svg.hashsalt": "expunge"}
+    for kind in formats:
+        with atomic(path.with_suffix(f".{kind}")) as scratch, mpl.rc_context(settings):
+            figure.savefig(scratch, format=kind, dpi=160, metadata=undated.get(kind))
 
 
 def _draw(ax: Any, panel: Panel) -> None:

@@ -96,7 +96,8 @@ def unlearn_arm(context: dispatch.Context) -> None:
             **procedure.arguments(),
         )
     except Diverged as error:
-        assert error.result is not None
+        if error.result is None:
+            raise
         result, diverged = error.result, str(error)
     rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
     if histograms := take_histograms(rows):

@@ -162,7 +162,7 @@ def run_command(
     from expunge.bench.run import run_planned, stages_of, write_results
 
     began = time.perf_counter()
-    chosen, planned, place = _planned(protocol, data, only, keep, device)
+    chosen, planned, _ = _planned(protocol, data, only, keep, device)
     used = Store(store)
     errors = Console(stderr=True)
     power = _engine(used, engine, address, cpus, gpus, retries)
