@@ -13,9 +13,6 @@ from expunge.evaluate.metrics import Metric
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
-TASK = ("dataset", "arch", "width", "limit", "scenario")
-"""The settings that say what is forgotten from what; only runs that share them are rivals."""
-
 PROCESSOR = Metric(
     "processor time", "time the unlearning steps kept processors busy", "lower", unit="s"
 )

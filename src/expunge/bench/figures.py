@@ -65,7 +65,7 @@ def new_figure(width: float, height: float) -> Figure:
 def save_figure(figure: Figure, path: Path, formats: Sequence[str] = ("png", "pdf")) -> None:
     """Write a figure in each format, beside each other: the same figure gives the same bytes.
 
-    Fonts are embedded whole as outlines of type 42, which printers ask for; no dates are written.
+    PDF embeds its fonts as type 42, which publishers ask for; no dates are written.
     """
     import matplotlib as mpl
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from expunge.bench.cells import TASK, metric_of, refuse_varying, shown, unique
+from expunge.bench.cells import metric_of, refuse_varying, shown, unique
 from expunge.bench.paper_values import METRIC_NAMES
 from expunge.bench.records import SETTINGS, Record
+from expunge.bench.settings import TASK
 from expunge.bench.sheet import Sheet
 from expunge.bench.tables import Group, Summary
 from expunge.errors import InvalidInput

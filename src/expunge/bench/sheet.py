@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from expunge.bench.cells import TASK, cell_values, is_reference, order, shown, value_at
+from expunge.bench.cells import cell_values, is_reference, order, shown, value_at
 from expunge.bench.records import Record
+from expunge.bench.settings import TASK
 from expunge.bench.tables import Group, Row
 from expunge.evaluate.metrics import Metric
 

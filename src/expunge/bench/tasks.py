@@ -6,13 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from expunge.bench.cells import TASK, cell_values, is_reference, plain, unique
+from expunge.bench.cells import cell_values, is_reference, plain, unique
 from expunge.bench.records import Record
+from expunge.bench.settings import (
+    DIALS,
+    TASK,
+    arm_label,
+    dials_of,
+    main_dials,
+    scenario_in_words,
+    task_of,
+)
 from expunge.bench.tables import Row
-from expunge.errors import InvalidInput
-
-MAIN = ("lr", "alpha", "beta", "aggregate", "budget", "batch_size")
-"""What sweeps vary. A table shows the one setting of these that most methods share."""
 
 EPOCH = 10
 """The epoch of the paper's tables."""
@@ -54,7 +59,7 @@ class Task:
         said = [_NAMES.get(s["dataset"], s["dataset"]), _NAMES.get(s["arch"], s["arch"])]
         said += [f"width {plain(s['width'])}"] if s["width"] not in (None, 1.0) else []
         said += [f"{s['limit']:,} images"] if s["limit"] else []
-        return ", ".join([*said, scenario_title(s["scenario"])])
+        return ", ".join([*said, scenario_in_words(s["scenario"])])
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -86,21 +91,8 @@ def tasks(records: Iterable[Record]) -> list[Task]:
     """The tasks among records, in their order."""
     found: dict[tuple[Any, ...], list[Record]] = {}
     for record in unique(records):
-        found.setdefault(tuple(record[name] for name in TASK), []).append(record)
+        found.setdefault(task_of(record), []).append(record)
     return [_task(dict(zip(TASK, key, strict=True)), own) for key, own in found.items()]
-
-
-def main_setting(records: Sequence[Record]) -> tuple[Any, ...]:
-    """The values of :data:`MAIN` that most ways to unlearn share; of equals, most records'."""
-    if not records:
-        raise InvalidInput("There are no records of unlearning here.")
-    kinds: dict[tuple[Any, ...], set[Arm]] = {}
-    counts: dict[tuple[Any, ...], int] = {}
-    for record in records:
-        setting = tuple(record[name] for name in MAIN)
-        kinds.setdefault(setting, set()).add(arm_of(record))
-        counts[setting] = counts.get(setting, 0) + 1
-    return max(kinds, key=lambda setting: (len(kinds[setting]), counts[setting]))
 
 
 def arm_of(record: Record) -> Arm:
@@ -109,38 +101,20 @@ def arm_of(record: Record) -> Arm:
     return record["method"], record["addon"], "" if moments == "published" else moments
 
 
-def scenario_title(scenario: str) -> str:
-    """A scenario in words.
-
-    >>> scenario_title("random:0.1"), scenario_title("class:3:0.4"), scenario_title("class:3")
-    ('10 % random forgetting', '40 % of class 3', 'class 3')
-    """
-    kind, _, rest = scenario.partition(":")
-    name, _, share = rest.partition(":")
-    try:
-        if kind == "random":
-            return f"{100 * float(name):g} % random forgetting"
-        if kind == "class":
-            return f"{100 * float(share):g} % of class {name}" if share else f"class {name}"
-    except ValueError:
-        pass
-    return scenario
-
-
 def _task(settings: dict[str, Any], records: list[Record]) -> Task:
     runs = [record for record in records if not is_reference(record)]
     references: dict[str, list[Record]] = {}
     for record in records:
         if is_reference(record):
             references.setdefault(record["model"], []).append(record)
-    main = main_setting(runs) if runs else tuple(None for _ in MAIN)
+    main = main_dials(runs) or tuple(None for _ in DIALS)
     arms: dict[Arm, list[Record]] = {}
     labels: dict[Arm, str] = {}
     for record in runs:
-        if tuple(record[name] for name in MAIN) == main:
+        if dials_of(record) == main:
             arm = arm_of(record)
             arms.setdefault(arm, []).append(record)
-            labels.setdefault(arm, record.label + (f" ({arm[2]})" if arm[2] else ""))
+            labels.setdefault(arm, arm_label(*arm))
     kept = sum(len(own) for own in arms.values())
-    shared = dict(zip(MAIN, main, strict=True))
+    shared = dict(zip(DIALS, main, strict=True))
     return Task(settings, shared, arms, references, len(runs) - kept, labels)

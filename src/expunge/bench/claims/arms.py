@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from expunge.bench.records import Record
+from expunge.bench.settings import arm_label
 
 CONSTRAINED = ("random-label", "neg-grad-plus", "scrub")
 """The methods the paper plugs its add-ons into: SRL, NGPlus, SCRUB."""
@@ -50,13 +51,7 @@ class Arm:
     @property
     def label(self) -> str:
         """``SRL-FOCUS``; moments other than the published ones are named."""
-        from expunge.methods import METHODS
-        from expunge.update import ADDONS
-
-        name = METHODS.label(self.method) if self.method in METHODS else self.method
-        if self.addon != "none":
-            name += "-" + (ADDONS.label(self.addon) if self.addon in ADDONS else self.addon)
-        return name if self.moments in ("", "published") else f"{name} ({self.moments})"
+        return arm_label(self.method, self.addon, self.moments)
 
 
 def situation_of(record: Record) -> Situation:

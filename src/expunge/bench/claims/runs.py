@@ -8,6 +8,7 @@ from typing import Any
 
 from expunge.bench.claims.arms import Arm, Setting, Situation, arm_of, setting_of, situation_of
 from expunge.bench.records import Record
+from expunge.bench.settings import main_dials
 from expunge.errors import InvalidInput
 
 Seeds = dict[int, Record]
@@ -53,12 +54,12 @@ class Runs:
         return f"{plain} ({', '.join(told)})" if told else plain
 
     def main(self, situation: Situation) -> Setting:
-        """The setting that most methods, then most arms, share; the first of equals."""
-        arms: dict[Setting, list[Arm]] = {}
-        for arm, sweep in self._table[situation].items():
-            for setting in sweep:
-                arms.setdefault(setting, []).append(arm)
-        return max(arms, key=lambda s: (len({arm.method for arm in arms[s]}), len(arms[s])))
+        """The setting that most methods, then most arms, share: see :func:`main_dials`."""
+        sweeps = self._table[situation].values()
+        records = [r for sweep in sweeps for seeds in sweep.values() for r in seeds.values()]
+        dials = main_dials(records)
+        assert dials is not None
+        return Setting(*dials)
 
     def at_main(self, situation: Situation, arm: Arm) -> Seeds:
         """The runs of an arm at the main setting, by seed."""
