@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -100,7 +101,8 @@ def estimate(
 
 def _measure(block: Block, channels: int, where: Where) -> tuple[Pace, int]:
     side = 8 if block.data.startswith("digits") else 32
-    net = build_model(block.model, in_channels=channels, width=block.width, **block.options)
+    options: dict[str, Any] = dict(block.options)
+    net = build_model(block.model, in_channels=channels, width=block.width, **options)
     net = net.to(pick_device(where.device, net))
     few = min(block.training.batch_size, PROBE)
     images = torch.zeros(few, channels, side, side, dtype=torch.uint8)

@@ -341,8 +341,9 @@ def _refuse_duplicates(
 
 
 def _configurations(block: Block) -> list[tuple[tuple[Any, ...], str]]:
-    base = (block.data, block.model, block.width, tuple(sorted(block.options.items())))
-    base += (block.limit, block.test_limit, block.training)
+    options = tuple(sorted(block.options.items()))
+    sizes = (block.width, block.limit, block.test_limit)
+    base = (block.data, block.model, options, *sizes, block.training)
     return [
         ((*base, arm.procedure, scenario), arm.label)
         for arm in arms_of(block)

@@ -12,8 +12,10 @@ from expunge.bench.stages import Planned
 from expunge.bench.work import HISTOGRAMS, METRICS_FILE, STEPS
 from expunge.errors import DataError, InvalidInput
 from expunge.files import write_text
+from expunge.methods import METHODS
+from expunge.registry import Registry
 from expunge.store import Entry, Store
-from expunge.update import Linear
+from expunge.update import ADDONS, Linear
 
 FORMAT = 1
 SETTINGS = (
@@ -166,15 +168,13 @@ def where(records: Iterable[Record], conditions: Sequence[str]) -> list[Record]:
 
 
 def _condition(text: str) -> Callable[[Record], bool]:
-    from expunge.methods import METHODS
-    from expunge.update import ADDONS
-
     name, equals, wanted = (part.strip() for part in text.partition("="))
     if not equals or (name not in SETTINGS and name != "label"):
         known = ", ".join(("label", *SETTINGS))
         raise InvalidInput(f"A condition is name=value, with a name of: {known}. (got {text!r})")
     values = [value.strip() for value in wanted.split(",")]
-    registry = {"method": METHODS, "addon": ADDONS}.get(name)
+    registries: dict[str, Registry[Any]] = {"method": METHODS, "addon": ADDONS}
+    registry = registries.get(name)
     if registry is not None:
         values = [registry.name(value) if value in registry else value for value in values]
 
