@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import random
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 from expunge import dispatch, tensors
 from expunge.bench.probe import agreement_of
 from expunge.bench.protocol import load_protocol
-from expunge.bench.records import Record, collect, load_records, save_records, where
+from expunge.bench.records import collect, load_records, save_records, where
 from expunge.bench.run import drop_trained, run_planned, stages_of
 from expunge.bench.stages import Planned, Where, plan
 from expunge.bench.status import status
@@ -25,7 +24,7 @@ from expunge.evaluate import evaluate
 from expunge.jobs import divide
 from expunge.models import build_model
 from expunge.store import Store
-from tests.unit.bench.tiny_protocol import write_tiny
+from tests.unit.bench.tiny_protocol import timeless, write_tiny
 from tests.unit.dispatch.forks import Fork
 
 HERE = Where(device="cpu")
@@ -41,19 +40,6 @@ def done(planned: list[Planned], tmp_path_factory: pytest.TempPathFactory) -> St
     store = Store(tmp_path_factory.mktemp("bench") / "store")
     run_planned(planned, store, engine=InlineEngine(store)).check()
     return store
-
-
-def timeless(records: list[Record]) -> list[dict[str, Any]]:
-    """The records without what depends on the clock or the machine."""
-    found = []
-    for record in records:
-        plain = json.loads(record.dump())
-        plain.pop("environment", None)
-        for row in plain["epochs"]:
-            row.pop("seconds", None)
-            row.pop("processor_seconds", None)
-        found.append(plain)
-    return found
 
 
 def test_every_stage_leaves_its_files(planned: list[Planned], done: Store) -> None:

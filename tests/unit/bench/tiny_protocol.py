@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+
+from expunge.bench.records import Record
 
 TINY = """\
 seeds = [0]
@@ -43,3 +47,16 @@ def write_tiny(folder: Path, *changes: tuple[str, str]) -> Path:
     path = folder / "tiny.toml"
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def timeless(records: list[Record]) -> list[dict[str, Any]]:
+    """The records without what depends on the clock or the machine."""
+    found = []
+    for record in records:
+        plain = json.loads(record.dump())
+        plain.pop("environment", None)
+        for row in plain["epochs"]:
+            row.pop("seconds", None)
+            row.pop("processor_seconds", None)
+        found.append(plain)
+    return found
