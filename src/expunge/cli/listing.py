@@ -37,7 +37,7 @@ SCENARIO_LINES = {
 }
 
 
-def describe(part: Any) -> str:
+def one_line(part: Any) -> str:
     """One line about a registered part."""
     for attribute in ("description", "definition"):
         text = getattr(part, attribute, None)
@@ -64,7 +64,7 @@ def list_command(
         for entry in registry:
             label = registry.label(entry)
             shown = "" if label == entry else label
-            line = SCENARIO_LINES[entry] if registry is SCENARIOS else describe(registry[entry])
+            line = SCENARIO_LINES[entry] if registry is SCENARIOS else one_line(registry[entry])
             table.add_row(entry, shown, line.replace("[", r"\["))
         console.print(table)
         console.print()

@@ -35,7 +35,7 @@ def measure_pace(
     count = min(batch_size, len(images))
     device = next((p.device for p in net.parameters()), torch.device("cpu"))
     x, y = images[:count].to(device), labels[:count].to(device)
-    if x.ndim == 4 and x.shape[1] > 1:
+    if x.ndim == 4 and x.shape[1] > 1 and _takes_channels_last(net, x[:2]):
         net = net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         x = x.contiguous(memory_format=torch.channels_last)
 
@@ -50,6 +50,17 @@ def measure_pace(
     training = _median(step, repeat, device)
     net.eval()
     return Pace(training / max(count, 1), _median(run, repeat, device) / max(count, 1))
+
+
+@torch.no_grad()
+def _takes_channels_last(model: nn.Module, inputs: Tensor) -> bool:
+    """Whether it runs so: ``x.view(len(x), -1)`` after a convolution does not."""
+    model.eval()
+    try:
+        model(inputs.contiguous(memory_format=torch.channels_last))
+    except RuntimeError:
+        return False
+    return True
 
 
 def _median(action: Callable[[], None], repeat: int, device: torch.device) -> float:

@@ -34,14 +34,17 @@ class Predictions(NamedTuple):
 def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictions:
     """Run ``model`` in eval mode over ``data`` once; its mode is put back afterwards.
 
-    Images go through channels-last. Logits that are not finite are refused.
+    Images go through channels-last, unless the model cannot take them so
+    (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused.
     """
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     training = [(module, module.training) for module in model.modules()]
     model.eval()
+    run = _Layout(model)
     try:
         pieces = [
-            (model(_on(x, device)).float().cpu(), y.cpu()) for x, y in _batches(data, batch_size)
+            (run(x.to(device, non_blocking=True)).float().cpu(), y.cpu())
+            for x, y in _batches(data, batch_size)
         ]
     finally:
         for module, mode in training:
@@ -85,8 +88,19 @@ def _batches(data: Data, batch_size: int) -> Iterable[tuple[Tensor, Tensor]]:
     return ((item[0], item[1]) for item in DataLoader(data, batch_size=batch_size))
 
 
-def _on(inputs: Tensor, device: torch.device) -> Tensor:
-    inputs = inputs.to(device, non_blocking=True)
-    if inputs.ndim == 4 and inputs.shape[1] > 1:
-        return inputs.contiguous(memory_format=torch.channels_last)
-    return inputs
+class _Layout:
+    """Calls a model with images channels-last, which is faster, or plain if it fails so."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.channels_last = any(isinstance(m, nn.Conv2d) for m in model.modules())
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        if self.channels_last and inputs.ndim == 4 and inputs.shape[1] > 1:
+            try:
+                logits: Tensor = self.model(inputs.contiguous(memory_format=torch.channels_last))
+                return logits
+            except RuntimeError:  # if it is not the layout, the plain one fails as well
+                self.channels_last = False
+        logits = self.model(inputs.contiguous())
+        return logits
