@@ -108,7 +108,7 @@ def test_a_folder_under_another_name_is_noticed(store: Store) -> None:
     fill(store)
     other = Stage("train", {"lr": 0.7}, run="a:b")
     (store.root / "train" / STAGE.key).rename(store.root / "train" / other.key)
-    with pytest.raises(DataError, match=r"stage\.json describes another stage"):
+    with pytest.raises(DataError, match=r"config\.json describes another stage"):
         store.open(other)
 
 
@@ -312,5 +312,5 @@ def test_a_lock_is_exclusive_among_many_processes(store: Store) -> None:
 
 def test_the_notes_are_plain_json(store: Store) -> None:
     fill(store)
-    for name in ("stage", "environment", "manifest"):
+    for name in ("config", "environment", "manifest"):
         assert json.loads((store.root / "train" / STAGE.key / f"{name}.json").read_text())
