@@ -1,0 +1,106 @@
+// What every class lost or gained; the chart shows those that changed most.
+
+if (byId("class-table")) {
+  const MOST = 30;
+  const change = (row) => (known(row.before) && known(row.after) ? row.after - row.before : null);
+  const classes = data.classes;
+  const drawn = classes.filter((row) => known(row.before) || known(row.after));
+  if (drawn.length > MOST) {
+    drawn.sort((a, b) => Math.abs(change(b) ?? 0) - Math.abs(change(a) ?? 0)).splice(MOST);
+    byId("class-note").textContent =
+      `The chart has the ${MOST} classes of ${classes.length} that changed most; the table has all.`;
+  }
+  byId("class-chart").style.height = `${Math.max(1, drawn.length) * 26 + 56}px`;
+  const items = (side) => drawn.map((row, at) => ({ value: row[side], at, row }));
+  draw("class-chart", (c) => {
+    const [min, max] = room(
+      drawn.flatMap((row) => [row.before, row.after]),
+      0.06,
+    );
+    const narrow = byId("class-chart").clientWidth < 560;
+    return {
+      grid: { left: narrow ? 96 : 150, right: 24, top: 10, bottom: 42, outerBoundsMode: "none" },
+      tooltip: {
+        trigger: "item",
+        formatter: (p) => {
+          const r = p.data.item.row;
+          return tip(r.name, [
+            ["before", `${number(r.before, "%")} %`],
+            ["after", `${number(r.after, "%")} %`],
+            ["held-out records", number(r.val)],
+            ["forgotten", number(r.forgotten)],
+          ]);
+        },
+      },
+      xAxis: {
+        type: "value",
+        min,
+        max,
+        name: "accuracy on held-out records, %",
+        nameGap: 26,
+        axisLabel: { showMinLabel: false, showMaxLabel: false },
+      },
+      yAxis: {
+        type: "value",
+        min: -0.6,
+        max: drawn.length - 0.4,
+        inverse: true,
+        splitLine: { show: false },
+        axisLine: { show: false, onZero: false },
+        axisLabel: {
+          customValues: drawn.map((_, k) => k),
+          formatter: (v) => drawn[v]?.name ?? "",
+          width: narrow ? 84 : 136,
+          overflow: "truncate",
+          hideOverlap: false,
+        },
+      },
+      series: [
+        whiskers(
+          drawn.map((row, at) => ({ low: row.before, high: row.after, at })),
+          c.line,
+          { symbol: "none" },
+        ),
+        dots(items("before"), c.before, { name: "before", symbol: "diamond" }),
+        dots(items("after"), c.after, { name: "after" }),
+      ],
+    };
+  });
+  byId("class-table").after(make("div", { className: "pager", id: "class-pager" }));
+  pagedTable({
+    table: byId("class-table"),
+    pager: byId("class-pager"),
+    one: "row",
+    size: 1000,
+    text: (row) => row.name,
+    columns: [
+      { name: "Class", first: true, value: (row) => row.name, show: (row) => row.name },
+      {
+        name: "Forgotten",
+        num: true,
+        value: (row) => row.forgotten,
+        show: (row) => number(row.forgotten),
+      },
+      { name: "Held out", num: true, value: (row) => row.val, show: (row) => number(row.val) },
+      {
+        name: "Before, %",
+        num: true,
+        value: (row) => row.before,
+        show: (row) => number(row.before, "%"),
+      },
+      {
+        name: "After, %",
+        num: true,
+        value: (row) => row.after,
+        show: (row) => number(row.after, "%"),
+      },
+      {
+        name: "Change, points",
+        num: true,
+        value: change,
+        show: (row) => (change(row) > 0.049 ? "+" : "") + number(change(row), "points"),
+      },
+    ],
+  }).show(classes);
+  byId("class-pager").hidden = true;
+}

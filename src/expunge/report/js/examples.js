@@ -1,0 +1,84 @@
+// The forgotten records: pictures of the worst, and a table of all.
+
+if (byId("example-table")) {
+  const examples = data.examples;
+  const picture = (example, className) => {
+    const safe = typeof example.image === "string" && example.image.startsWith("data:image/");
+    return safe
+      ? make("img", {
+          src: example.image,
+          className,
+          alt: `Record ${example.id}, labelled ${example.label}`,
+          decoding: "async",
+        })
+      : null;
+  };
+  const flag = (text) =>
+    text ? make("span", { className: `chip ${text.replaceAll(" ", "-")}`, text }) : "";
+
+  const worst = examples.filter((example) => picture(example)).slice(0, 24);
+  byId("gallery-part").hidden = worst.length === 0;
+  byId("gallery").append(
+    ...worst.map((example) =>
+      make(
+        "li",
+        {},
+        picture(example),
+        make("div", { className: "name", text: example.id, title: example.id }),
+        make("div", {
+          className: "said",
+          text: `label ${example.label}, says ${example.after?.prediction ?? "–"}`,
+          title: `labelled ${example.label}, predicted ${example.after?.prediction ?? "–"}`,
+        }),
+        make("div", {
+          className: "seen",
+          text: `exposure ${number(example.before?.exposure, "", 2)} → ${number(example.after?.exposure, "", 2)}`,
+        }),
+        flag(example.flag),
+      ),
+    ),
+  );
+
+  const side = (which, name, label) => ({
+    name: label,
+    num: name !== "prediction",
+    value: (e) => e[which]?.[name],
+    show: (e) =>
+      name === "prediction" ? (e[which]?.[name] ?? "–") : number(e[which]?.[name], "", 3),
+  });
+  const table = pagedTable({
+    table: byId("example-table"),
+    pager: byId("example-pager"),
+    one: "record",
+    size: 25,
+    text: (e) =>
+      [e.id, e.index, e.label, e.before?.prediction, e.after?.prediction, e.flag].join("\n"),
+    columns: [
+      {
+        name: "Record",
+        first: true,
+        value: (e) => e.id,
+        show: (e) =>
+          make("span", { className: "who" }, picture(e, "thumb"), make("span", { text: e.id })),
+      },
+      { name: "Index", num: true, value: (e) => e.index, show: (e) => String(e.index) },
+      { name: "Label", value: (e) => e.label, show: (e) => e.label },
+      side("before", "prediction", "Prediction before"),
+      side("after", "prediction", "Prediction after"),
+      side("before", "confidence", "Confidence before"),
+      side("after", "confidence", "Confidence after"),
+      side("before", "exposure", "Exposure before"),
+      side("after", "exposure", "Exposure after"),
+      { name: "Flag", value: (e) => e.flag || null, show: (e) => flag(e.flag) },
+    ],
+  });
+  const flags = [...new Set(examples.map((e) => e.flag).filter(Boolean))];
+  byId("example-flag").append(...flags.map((text) => make("option", { value: text, text })));
+  const choose = () =>
+    table.show(
+      examples.filter((e) => !byId("example-flag").value || e.flag === byId("example-flag").value),
+    );
+  byId("example-flag").addEventListener("change", choose);
+  byId("example-search").addEventListener("input", (event) => table.search(event.target.value));
+  choose();
+}

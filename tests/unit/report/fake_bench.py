@@ -1,0 +1,73 @@
+"""Records and claims of a small benchmark, made up."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from tests.unit.report.fake import HOSTILE
+
+ARMS = (("SRL", "", 1e-3), ("SRL-FOCUS", "focus", 1e-3), ("SRL", "", 3e-3))
+
+
+def records() -> list[dict[str, Any]]:
+    """Runs of three seeds: the ideal model, and two labels of which one has two rates."""
+    dice = random.Random(0)
+    found = []
+    for seed in range(3):
+        found.append(_record("ideal", "", "", None, seed, [0], dice))
+        for label, addon, lr in ARMS:
+            found.append(_record(label, "random-label", addon, lr, seed, [0, 1, 2, 5], dice))
+    return found
+
+
+def _record(
+    label: str,
+    method: str,
+    addon: str,
+    lr: float | None,
+    seed: int,
+    epochs: list[int],
+    dice: random.Random,
+) -> dict[str, Any]:
+    settings = {
+        "block": "digits",
+        "dataset": "digits",
+        "arch": "small-cnn",
+        "scenario": "random:0.5",
+        "seed": seed,
+        "model": "unlearned" if method else "ideal",
+        "method": method,
+        "addon": addon,
+        "lr": lr,
+    }
+    rows = []
+    for epoch in epochs:
+        ua = round(dice.uniform(70, 100), 4)
+        row = {"epoch": epoch, "ua": ua, "rua": ua - 87.0, "ta": round(dice.uniform(80, 90), 4)}
+        rows.append(row | {"ua_class_0": 50.0, "seconds": 0.1 * epoch, "fid": 80.0})
+    return {"format": 1, "key": f"{label}{lr}{seed}", "label": label} | {
+        "settings": settings,
+        "epochs": rows,
+    }
+
+
+def claims() -> list[dict[str, Any]]:
+    """One finding of each status, and one with hostile words."""
+    statuses = ("held", "not held", "inconclusive", "no data")
+    names = ("focus-rua", "prob-rua", "ta-cost", HOSTILE[0])
+    return [
+        {
+            "claim": name,
+            "statement": f"What {name} says.",
+            "group": "" if status == "no data" else "digits/small-cnn SRL-FOCUS",
+            "status": status,
+            "effect": None if status == "no data" else -1.6667,
+            "low": None if status == "no data" else -5.8069,
+            "high": None if status == "no data" else 2.4736,
+            "n": 0 if status == "no data" else 3,
+            "unit": "points",
+            "detail": "",
+        }
+        for name, status in zip(names, statuses, strict=True)
+    ]

@@ -1,0 +1,87 @@
+"""The page of a benchmark in a real browser."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.support.ui import Select
+
+from tests.unit.report import fake_bench
+from tests.unit.report.browser import Browser
+
+
+@pytest.fixture
+def page(browser: Browser, pages: Path) -> Browser:
+    browser.open(pages / "bench.html")
+    return browser
+
+
+def values(label: str, lr: float | None, metric: str, epoch: int) -> list[float]:
+    return [
+        row[metric]
+        for record in fake_bench.records()
+        if record["label"] == label and record["settings"]["lr"] == lr
+        for row in record["epochs"]
+        if row["epoch"] == epoch
+    ]
+
+
+def shown(page: Browser) -> list[tuple[str, float, float]]:
+    script = """return [...document.querySelectorAll("#compare-table tbody tr")].map((row) => {
+        const value = row.querySelector(".value");
+        return [row.querySelector("th").textContent, Number(value.dataset.mean),
+                Number(value.dataset.std)]; })"""
+    return [(label, mean, std) for label, mean, std in page.run(script)]
+
+
+def close(found: list[tuple[str, float, float]], wanted: list[tuple[str, list[float]]]) -> Any:
+    means = [(label, statistics.mean(v), statistics.stdev(v)) for label, v in wanted]
+    return [label for label, *_ in found] == [label for label, *_ in means] and all(
+        a[1:] == pytest.approx(b[1:]) for a, b in zip(found, means, strict=True)
+    )
+
+
+def test_rows_hold_mean_and_deviation_over_seeds(page: Browser) -> None:
+    wanted = [("ideal", None, 0), ("SRL", 1e-3, 5), ("SRL-FOCUS", 1e-3, 5), ("SRL", 3e-3, 5)]
+    assert close(shown(page), [(label, values(label, lr, "rua", e)) for label, lr, e in wanted])
+
+
+def test_metric_and_epoch_are_chosen(page: Browser) -> None:
+    before = page.drawn("compare-chart"), page.drawn("curve-chart")
+    Select(page.one("#metric")).select_by_value("ta")
+    Select(page.one("#epoch")).select_by_value("2")
+    found = [row for row in shown(page) if row[0] != "ideal"]
+    wanted = [("SRL", 1e-3), ("SRL-FOCUS", 1e-3), ("SRL", 3e-3)]
+    assert close(found, [(label, values(label, lr, "ta", 2)) for label, lr in wanted])
+    assert page.drawn("compare-chart") != before[0]
+    assert page.drawn("curve-chart") != before[1]
+
+
+def test_rows_are_made_of_the_settings_asked_for(page: Browser) -> None:
+    page.one("#fields input[value=lr]").click()
+    assert [label for label, *_ in shown(page)] == ["ideal", "SRL", "SRL-FOCUS"]
+    assert any("mixes lr" in text for text in page.texts("#compare-table td:last-child"))
+    page.one("#row-search").send_keys("focus")
+    assert [label for label, *_ in shown(page)] == ["SRL-FOCUS"]
+
+
+def test_ticked_rows_are_drawn_over_the_epochs(page: Browser) -> None:
+    assert len(page.texts("#curve-key span")) == 3
+    page.one("#compare-table tbody tr:nth-child(2) input").click()
+    assert len(page.texts("#curve-key span")) == 2
+
+
+def test_claims_are_filtered_by_status_and_words(page: Browser) -> None:
+    def names() -> list[str]:
+        return page.texts("#claim-table .chip")
+
+    assert names() == ["held", "not held", "inconclusive"]
+    page.one("#claim-status input[value=held]").click()
+    page.one("#claim-status input[value='no data']").click()
+    assert names() == ["not held", "inconclusive", "no data"]
+    page.one("#claim-search").send_keys("alert")
+    assert names() == ["no data"]
+    assert page.problems() == []

@@ -1,0 +1,187 @@
+"""What stands in the HTML, without a browser."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expunge.report import library, render_bench, render_request, write_page
+from expunge.report.bench import rows_by
+from expunge.report.embed import embed
+from expunge.report.facts import facts
+from tests.unit.report import fake, fake_bench
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, and the text of scripts."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.scripts: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.tags and self.tags[-1][0] == "script" and len(self.scripts):
+            self.scripts[-1] += data
+        else:
+            self.text += data
+
+
+def embedded(html: str) -> Any:
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert found
+    return json.loads(found[1])
+
+
+@pytest.fixture(scope="module")
+def hostile_page() -> str:
+    return render_request(fake.hostile())
+
+
+def test_the_evidence_is_in_the_page_as_it_was(hostile_page: str) -> None:
+    assert embedded(render_request(fake.evidence())) == fake.evidence()
+    assert embedded(hostile_page) == fake.hostile()
+
+
+@given(st.text(), st.floats(allow_nan=False, allow_infinity=False))
+def test_embedded_values_come_back_and_hold_no_markup(text: str, value: float) -> None:
+    made = embed({text: [value, text]})
+    assert json.loads(made) == {text: [value, text]}
+    assert not set(made) & set("<>&\u2028\u2029")
+
+
+def test_numbers_that_json_lacks_are_null() -> None:
+    assert json.loads(embed([float("nan"), float("inf"), Path("a")])) == [None, None, "a"]
+
+
+def test_a_page_has_its_own_three_scripts_and_no_more(hostile_page: str) -> None:
+    plain, hostile = Reader(render_request(fake.evidence())), Reader(hostile_page)
+    for page in (plain, hostile):
+        assert [tag for tag, _ in page.tags].count("script") == 3
+        assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+        assert not any(tag in ("img", "iframe", "link", "object", "base") for tag, _ in page.tags)
+    assert plain.scripts[1:] == hostile.scripts[1:]
+
+
+def test_hostile_names_are_shown_as_they_are(hostile_page: str) -> None:
+    text = Reader(hostile_page).text
+    for name in fake.HOSTILE:
+        assert name in text
+
+
+def test_nothing_is_loaded_from_anywhere(hostile_page: str) -> None:
+    for tag, attributes in Reader(hostile_page).tags:
+        for name in ("src", "href", "action", "data", "poster", "srcset"):
+            assert (attributes.get(name) or "#").startswith("#"), (tag, attributes)
+    style = re.search(r"<style>(.*?)</style>", hostile_page, re.DOTALL)
+    assert style
+    assert "url(" not in style[1]
+    assert "@import" not in style[1]
+
+
+def test_the_policy_names_the_scripts_by_their_hash(hostile_page: str) -> None:
+    page = Reader(hostile_page)
+    policy = next(
+        attributes["content"] or ""
+        for tag, attributes in page.tags
+        if attributes.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    script = policy.split("script-src")[1].split(";")[0]
+    assert "unsafe" not in script
+    assert script.count("sha256-") == 2
+    assert "img-src data:" in policy
+
+
+def test_the_shipped_library_is_the_one_that_was_published() -> None:
+    folder = files("expunge.report") / "vendor"
+    assert hashlib.sha256((folder / library.FILE).read_bytes()).hexdigest() == library.SHA256
+    readme = (folder / "README.md").read_text()
+    assert library.SHA256 in readme
+    assert library.VERSION in readme
+    assert f'version="{library.VERSION}"' in library.library()
+    assert "Apache License" in (folder / "LICENSE").read_text()
+    assert "Apache Software Foundation" in (folder / "NOTICE").read_text()
+
+
+def test_a_page_is_not_large() -> None:
+    assert len(render_request(fake.evidence())) < 1_000_000
+    assert len(render_request(fake.evidence(10_000))) < 5_000_000
+
+
+def test_missing_parts_leave_no_empty_sections() -> None:
+    html = render_request(fake.bare())
+    ids = {attributes.get("id") for tag, attributes in Reader(html).tags if tag == "section"}
+    assert {"verdict", "metrics", "epochs", "record"} <= ids
+    assert not {"attacks", "scores", "examples", "classes", "steps", "earlier", "cost"} & ids
+    assert "Forgetting not achieved" in html
+    assert "No epoch was run." in html
+    assert render_request({})
+
+
+def test_the_page_never_claims_a_certificate() -> None:
+    assert "certified" not in Reader(render_request(fake.evidence())).text.lower()
+
+
+def test_a_page_is_written_whole(tmp_path: Path) -> None:
+    write_page(tmp_path / "deep" / "report.html", "<p>ü</p>")
+    assert (tmp_path / "deep" / "report.html").read_bytes() == "<p>ü</p>".encode()
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["report.html"]
+
+
+def test_rows_are_told_apart_by_no_more_settings_than_needed() -> None:
+    runs = fake_bench.records()
+    assert rows_by(runs) == ["label", "lr"]
+    assert rows_by([run for run in runs if run["settings"]["lr"] != 3e-3]) == ["label"]
+
+
+def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
+    data = embedded(render_bench(fake_bench.records(), "<b>Title</b>", fake_bench.claims()))
+    row = data["records"][-1]["epochs"][-1]
+    assert {"ua", "rua", "abs_rua", "rte", "epoch", "scored"} <= set(row)
+    assert "ua_class_0" not in row
+    assert data["metrics"]["rua"]["label"] == "rUA"
+    assert data["claims"] == fake_bench.claims()
+
+
+def test_an_empty_bench_says_so() -> None:
+    assert "There are no records yet." in render_bench([], "Nothing", [])
+
+
+def test_facts_of_any_shape_are_laid_out() -> None:
+    found = {
+        "a": {"value": 90.0, "low": 80.0, "high": 95.0},
+        "many": [{"x": 1, "y": None}] * 25,
+        "pairs": [[1, 2]],
+        "none": [],
+        "step_seconds": 0.0113,
+        "list": ["one"],
+        "by": {"cat": 3},
+        "deep": {"b": {"c": "d"}},
+    }
+    shapes = {item["label"]: item for item in facts(found)}
+    assert shapes["A"]["text"] == "90.0 (80.0 to 95.0)"
+    assert len(shapes["Many"]["table"]["rows"]) == 20
+    assert shapes["Many"]["rest"] == 5
+    assert shapes["Pairs"]["table"]["rows"] == [["1", "2"]]
+    assert shapes["None"]["text"] == "none"
+    assert shapes["Step seconds"]["text"] == "11.3 ms"
+    assert shapes["List"]["list"] == ["one"]
+    assert shapes["By"]["pairs"] == [("cat", "3")]
+    assert shapes["Deep"]["facts"][0]["facts"][0]["text"] == "d"

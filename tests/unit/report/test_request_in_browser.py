@@ -1,0 +1,285 @@
+"""The page of a request in a real browser: what it shows, and that every control works."""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from tests.unit.report import fake
+from tests.unit.report.browser import Browser
+
+EVIDENCE = fake.evidence(120)
+
+
+@pytest.fixture
+def page(browser: Browser, pages: Path) -> Browser:
+    browser.open(pages / "request.html")
+    return browser
+
+
+@pytest.mark.parametrize("name", ["request", "hostile", "bare", "large", "bench"])
+def test_a_page_opens_without_a_complaint_or_a_request(
+    browser: Browser, pages: Path, name: str
+) -> None:
+    path = pages / f"{name}.html"
+    browser.open(path)
+    assert browser.problems() == []
+    assert browser.requests() == [path.as_uri()]
+    assert all(
+        browser.run(
+            "return [...document.querySelectorAll('.chart')].map((c) => !!c.querySelector('svg'))"
+        )
+    )
+
+
+def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
+    for metric in EVIDENCE["metrics"]:
+        row = f"tr[data-metric={metric['name']}] td:nth-of-type"
+        for k, side in enumerate(("before", "after", "target"), start=1):
+            shown = page.run(
+                "return document.querySelector(arguments[0])?.dataset.value", f"{row}({k}) .value"
+            )
+            assert (shown and float(shown)) == (metric[side] and metric[side]["value"])
+    text = page.one("main").text
+    assert "Forgetting achieved" in text
+    for words in (*EVIDENCE["limits"], *EVIDENCE["commands"], EVIDENCE["stopped"]["reason"]):
+        assert words in text
+    for attack in EVIDENCE["attacks"]:
+        assert f"{attack['after']['auc']['value']:.3f}" in text
+    hashes = page.texts("#record .hashes code")
+    assert hashes[:5] == list(EVIDENCE["hashes"].values())
+
+
+def test_another_measure_draws_another_curve(page: Browser) -> None:
+    before = page.drawn("epoch-chart")
+    assert "stopped" in before
+    Select(page.one("#epoch-metric")).select_by_value("auc_entropy")
+    after = page.drawn("epoch-chart")
+    assert after != before
+    assert "guessing" in after
+    page.one("#epochs .data summary").click()
+    rows = page.texts("#epoch-chart-table tbody tr")
+    shown = [row["auc_entropy"] for row in EVIDENCE["epochs"]]
+    assert len(rows) == len(shown) + 1
+    assert all(f"{value:.3f}" in row for value, row in zip(shown, rows[1:], strict=True))
+    assert sum("rolled back" in row for row in rows) == 1
+
+
+def shares(page: Browser) -> dict[str, tuple[int, int, str]]:
+    script = """return [...document.querySelectorAll("#shares > div")].map((box) =>
+        [box.dataset.split, Number(box.dataset.above), Number(box.dataset.total),
+         box.querySelector("b").textContent])"""
+    return {split: (above, total, text) for split, above, total, text in page.run(script)}
+
+
+def expected(side: str, threshold: float) -> dict[str, tuple[int, int, str]]:
+    found = {}
+    for split, values in EVIDENCE["scores"][side].items():
+        above = sum(value >= threshold for value in values)
+        share = Decimal(100 * above / len(values)).quantize(Decimal("0.1"), ROUND_HALF_UP)
+        found[split] = (above, len(values), f"{share} %")
+    return found
+
+
+def test_the_threshold_gives_the_exact_shares(page: Browser) -> None:
+    slider = page.one("#threshold")
+    assert shares(page) == expected("after", 0.5)
+    for keys, times in ((Keys.ARROW_RIGHT, 70), (Keys.PAGE_UP, 1), (Keys.ARROW_LEFT, 3)):
+        slider.send_keys(keys * times)
+        threshold = float(slider.get_attribute("value") or "nan")
+        assert shares(page) == expected("after", threshold)
+    assert 0.5 < threshold < 1
+    page.one("[data-side=before]").send_keys(Keys.ENTER)
+    assert shares(page) == expected("before", threshold)
+    slider.send_keys(Keys.END)
+    assert shares(page) == expected("before", 1.0)
+
+
+def test_a_split_can_be_taken_out_of_the_histogram(page: Browser) -> None:
+    before = page.drawn("score-chart")
+    page.one("#score-splits input[value=retain]").click()
+    assert page.drawn("score-chart") != before
+
+
+def ids(page: Browser) -> list[str]:
+    return page.texts("#example-table tbody th span span")
+
+
+def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
+    examples = EVIDENCE["examples"]
+    assert ids(page) == [e["id"] for e in examples[:25]]
+    pager = {button.text: button for button in page.all("#example-pager button")}
+    pager["Next"].click()
+    assert ids(page) == [e["id"] for e in examples[25:50]]
+    pager["Last"].click()
+    assert ids(page) == [e["id"] for e in examples[100:]]
+    head = "#example-table th:nth-child(9)"
+    page.one(f"{head} button").send_keys(Keys.ENTER)
+    down = sorted(examples, key=lambda e: -e["after"]["exposure"])
+    assert ids(page) == [e["id"] for e in down[:25]]
+    assert page.one(head).get_attribute("aria-sort") == "descending"
+    page.one(f"{head} button").send_keys(Keys.ENTER)
+    assert (
+        ids(page) == [e["id"] for e in sorted(examples, key=lambda e: e["after"]["exposure"])][:25]
+    )
+    page.one("#example-search").send_keys("IMG_0011")
+    assert sorted(ids(page)) == [f"img_{k:05d}.png" for k in range(110, 120)]
+    page.one("#example-search").send_keys("no such record")
+    assert "Nothing fits." in page.one("#example-table").text
+
+
+def test_flagged_records_can_be_chosen(page: Browser) -> None:
+    flagged = [e["id"] for e in EVIDENCE["examples"] if e["flag"] == "still exposed"]
+    assert flagged
+    Select(page.one("#example-flag")).select_by_value("still exposed")
+    assert ids(page) == flagged
+
+
+def test_the_worst_records_have_their_pictures(page: Browser) -> None:
+    sources = page.run("return [...document.querySelectorAll('#gallery img')].map((i) => i.src)")
+    assert sources == [e["image"] for e in EVIDENCE["examples"] if e["image"]]
+    assert all(
+        page.run(
+            "return [...document.querySelectorAll('#gallery img')].map((i) => i.naturalWidth > 0)"
+        )
+    )
+
+
+def paper(page: Browser) -> Any:
+    return page.run("return getComputedStyle(document.body).backgroundColor")
+
+
+def test_the_theme_follows_the_system_and_the_button(page: Browser) -> None:
+    light, chart = paper(page), page.drawn("epoch-chart")
+    page.one("#theme").click()
+    dark = paper(page)
+    assert dark != light
+    assert page.drawn("epoch-chart") != chart
+    page.one("#theme").click()
+    assert paper(page) == light
+    page.run("localStorage.clear(); delete document.documentElement.dataset.theme")
+    page.media(scheme="dark")
+    assert paper(page) == dark
+
+
+def test_the_page_works_with_the_keyboard_alone(page: Browser) -> None:
+    def tab_to(id: str) -> None:
+        for _ in range(80):
+            ActionChains(page.driver).send_keys(Keys.TAB).perform()
+            if page.run("return document.activeElement.id") == id:
+                return
+        raise AssertionError(f"{id} is not reached with Tab")
+
+    tab_to("theme")
+    light = paper(page)
+    ActionChains(page.driver).send_keys(Keys.ENTER).perform()
+    assert paper(page) != light
+    tab_to("epoch-metric")
+    assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    ActionChains(page.driver).send_keys("Confidence").perform()
+    assert page.run("return document.activeElement.value") == "confidence_ks"
+    tab_to("epoch-chart")
+    ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT * 2).perform()
+    first = EVIDENCE["epochs"][0]
+    assert page.texts("#said") == [
+        f"Epoch 1, Confidence: distance from unseen data (KS) {first['confidence_ks']:.3f}, "
+        f"Then {first['action']}"
+    ]
+    whole = page.drawn("epoch-chart")
+    ActionChains(page.driver).send_keys("+").perform()
+    assert page.drawn("epoch-chart") != whole
+    tab_to("threshold")
+    ActionChains(page.driver).send_keys(Keys.ARROW_LEFT).perform()
+    assert shares(page) == expected("after", 0.495)
+    page.run("localStorage.clear()")
+
+
+def test_a_command_is_copied(page: Browser) -> None:
+    button = page.one("button.copy")
+    button.click()
+    WebDriverWait(page.driver, 10).until(lambda _: page.texts("#said") == ["Copied"])
+    search = page.one("#example-search")
+    search.send_keys(Keys.CONTROL, "v")
+    assert search.get_attribute("value") == EVIDENCE["commands"][0]
+
+
+def test_hostile_names_are_shown_and_not_run(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "hostile.html")
+    Select(browser.one("#epoch-metric")).select_by_index(5)
+    browser.one("#example-search").send_keys("alert(1)")
+    assert ids(browser)
+    assert all(
+        "<script>alert(1)</script>" in text for text in browser.texts("#example-table tbody tr")
+    )
+    browser.run(
+        """echarts.getInstanceByDom(document.getElementById("class-chart"))
+        .dispatchAction({type: "showTip", seriesIndex: 1, dataIndex: 0})"""
+    )
+    assert fake.HOSTILE[0] in browser.texts(".tip b")
+    assert browser.texts("#command-1") == [fake.HOSTILE[2]]
+    assert browser.run("return document.querySelectorAll('script').length") == 3
+    assert (
+        browser.run("return document.querySelectorAll('[onerror], b > b, .tip script').length") == 0
+    )
+    sources = browser.run("return [...document.images].map((i) => i.src.slice(0, 11))")
+    assert set(sources) == {"data:image/"}
+    assert browser.run("return document.title").startswith("Deletion request")
+    assert browser.problems() == []
+    assert browser.requests() == [(pages / "hostile.html").as_uri()]
+
+
+@pytest.mark.parametrize("name", ["request", "hostile", "bench"])
+def test_a_phone_shows_all_without_scrolling_sideways(
+    browser: Browser, pages: Path, name: str
+) -> None:
+    browser.width(390)
+    browser.open(pages / f"{name}.html")
+    assert browser.run("return document.documentElement.scrollWidth") <= 390
+    browser.width(0)
+
+
+def test_paper_has_all_sections_open_and_light(page: Browser) -> None:
+    page.one("#theme").click()
+    page.media("print")
+    assert paper(page) == "rgb(255, 255, 255)"
+    for section in page.all("main section"):
+        assert section.size["height"] > 20
+    assert all(code.is_displayed() for code in page.all("#record code"))
+    assert not page.one("nav").is_displayed()
+    widths = page.run(
+        "return [...document.querySelectorAll('.chart svg')].map((s) => s.clientWidth)"
+    )
+    assert max(widths) <= 680
+    page.media()
+    assert not page.one("#record code").is_displayed()
+    page.run("localStorage.clear()")
+
+
+def test_ten_thousand_records_stay_responsive(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "large.html")
+    assert (
+        browser.run("return performance.timing.domComplete - performance.timing.responseEnd")
+        < 20_000
+    )
+    seconds = browser.run(
+        """const start = performance.now();
+        const search = document.getElementById("example-search");
+        search.value = "img_0999";
+        search.dispatchEvent(new Event("input"));
+        search.value = "";
+        search.dispatchEvent(new Event("input"));
+        for (const head of document.querySelectorAll("#example-table .sort")) head.click();
+        const slider = document.getElementById("threshold");
+        slider.value = 0.7;
+        slider.dispatchEvent(new Event("input"));
+        return (performance.now() - start) / 1000;"""
+    )
+    assert seconds < 10
+    assert len(ids(browser)) == 25
+    assert "1 to 25 of 10,000 records" in browser.texts("#example-pager span")
