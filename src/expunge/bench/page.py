@@ -1,7 +1,8 @@
-"""The summary of a protocol's results as one Markdown page."""
+"""The results of a protocol as one page: Markdown to read, HTML to explore."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ def results_page(
     parts = [
         f"# {protocol.title or protocol.name}",
         _setting(protocol, records),
+        "The same to explore, in a browser: [report.html](report.html).",
         "## Claims",
         _claims(ledger),
         "The whole ledger, with every comparison: [claims.md](claims.md).",
@@ -36,6 +38,29 @@ def results_page(
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def interactive_page(protocol: Protocol, records: Sequence[Record], ledger: Ledger) -> str:
+    """The same as one HTML file: pick metric, rows and epoch; filter the claims."""
+    from expunge.report import render_bench
+
+    claims = [
+        {
+            "claim": finding.claim.name,
+            "statement": finding.claim.statement,
+            "group": finding.group,
+            "status": finding.status,
+            "effect": finding.effect,
+            "low": None if finding.interval is None else finding.interval[0],
+            "high": None if finding.interval is None else finding.interval[1],
+            "n": finding.n,
+            "unit": finding.unit,
+            "detail": finding.detail,
+        }
+        for finding in ledger.findings
+    ]
+    plain = [json.loads(record.dump()) for record in records]
+    return render_bench(plain, protocol.title or protocol.name, claims)
 
 
 def _setting(protocol: Protocol, records: Sequence[Record]) -> str:

@@ -88,9 +88,10 @@ def write_results(
 def publish(protocol: Protocol, records: Sequence[Record], folder: Path) -> Written:
     """Write everything that can be said about ``records`` into ``folder``."""
     from expunge.bench.claims import Ledger
-    from expunge.bench.page import results_page
+    from expunge.bench.page import interactive_page, results_page
     from expunge.bench.plots import write_figures
     from expunge.bench.writing import write_tables
+    from expunge.report import write_page
 
     save_records(folder / "records.jsonl", records)
     ledger = Ledger.of(records)
@@ -99,8 +100,9 @@ def publish(protocol: Protocol, records: Sequence[Record], folder: Path) -> Writ
     write_text(folder / "claims.md", ledger.markdown())
     write_text(folder / "claims.csv", ledger.csv())
     write_text(folder / "claims.tex", ledger.latex())
-    page = folder / "README.md"
-    write_text(page, results_page(protocol, records, ledger, tables, figures.paths, folder))
-    names = ("records.jsonl", "claims.md", "claims.csv", "claims.tex", "README.md")
+    page = results_page(protocol, records, ledger, tables, figures.paths, folder)
+    write_text(folder / "README.md", page)
+    write_page(folder / "report.html", interactive_page(protocol, records, ledger))
+    names = ("records.jsonl", "claims.md", "claims.csv", "claims.tex", "README.md", "report.html")
     notes = tuple(f"figure {name}: {why}" for name, why in figures.left_out.items())
     return Written((*(folder / name for name in names), *tables, *figures.paths), notes)

@@ -34,7 +34,14 @@ def store(tiny: Path) -> Path:
 def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path) -> None:
     results = tiny.parent / "results"
     names = {path.relative_to(results).as_posix() for path in results.rglob("*") if path.is_file()}
-    assert {"records.jsonl", "README.md", "claims.md", "claims.csv", "claims.tex"} <= names
+    assert {
+        "records.jsonl",
+        "README.md",
+        "report.html",
+        "claims.md",
+        "claims.csv",
+        "claims.tex",
+    } <= names
     assert {"tables/table2.md", "tables/table2.tex", "tables/table2.csv"} <= names
     assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.svg"} <= names
     records = load_records(results / "records.jsonl")
