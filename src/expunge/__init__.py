@@ -28,6 +28,8 @@ from expunge.methods import RandomLabel as RandomLabel
 from expunge.methods import Retrain as Retrain
 from expunge.methods import Scrub as Scrub
 from expunge.models import build_model as build_model
+from expunge.request import Outcome as Outcome
+from expunge.request import forget as forget
 from expunge.update import AdamMoments as AdamMoments
 from expunge.update import Addon as Addon
 from expunge.update import Aggregate as Aggregate

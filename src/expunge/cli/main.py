@@ -13,6 +13,7 @@ from expunge.cli.audit import audit_command
 from expunge.cli.bench import bench_app
 from expunge.cli.commands import retrain_command, train_command, unlearn_command
 from expunge.cli.demo import demo_command
+from expunge.cli.forget import forget_command, ledger_command, verify_command
 from expunge.cli.listing import list_command
 from expunge.errors import ExpungeError, InvalidInput
 
@@ -51,6 +52,9 @@ app.command("train")(train_command)
 app.command("retrain")(retrain_command)
 app.command("unlearn")(unlearn_command)
 app.command("audit")(audit_command)
+app.command("forget")(forget_command)
+app.command("verify")(verify_command)
+app.command("ledger")(ledger_command)
 app.command("list")(list_command)
 app.add_typer(bench_app)
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from expunge.engine.run import Run
+    from expunge.errors import Diverged
 
 
 class Callback:
     """A user's hooks into a run: override what you need.
 
     ``run`` offers ``model``, ``epoch``, ``step``, ``history``, ``losses``, ``record(name=value)``
-    to add to the epoch's row, and ``stop()``. Time spent in callbacks is not counted in
-    ``history.seconds``, and the random numbers they draw do not disturb the run.
+    to add to the epoch's row, and ``stop()``. At the end of an epoch a callback may also steer it:
+    ``set_lr(rate)``, ``set_aggregate(part)``, and ``snapshot()`` with ``restore(snapshot)`` to go
+    back. Time spent in callbacks is not counted in ``history.seconds``, and the random numbers
+    they draw do not disturb the run.
     """
 
     def on_start(self, run: Run) -> None:
@@ -27,3 +30,17 @@ class Callback:
 
     def on_end(self, run: Run) -> None:
         """After the last step."""
+
+    def on_divergence(self, run: Run, error: Diverged) -> bool:
+        """At a non-finite loss or weight: True where you have put it right and the run may go on.
+
+        The model holds the last good weights; ``run.restore`` goes back further.
+        """
+        return False
+
+    def state_dict(self) -> dict[str, Any]:
+        """What to keep in the run's checkpoint: plain values and tensors; nothing by default."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state kept in a checkpoint; called before ``on_start``."""

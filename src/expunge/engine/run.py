@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,9 +23,20 @@ from expunge.engine.checkpoint import (
 )
 from expunge.engine.guard import Guard
 from expunge.engine.history import History, Row, mean_row, step_row
+from expunge.engine.steering import (
+    Snapshot,
+    lay_out,
+    read_aggregate,
+    read_callbacks,
+    scale_rates,
+    take_snapshot,
+    write_aggregate,
+    write_callbacks,
+    write_snapshot,
+)
 from expunge.errors import Diverged, InvalidInput
 from expunge.methods import Method, Problem
-from expunge.update import SampleMoments, Term, Update
+from expunge.update import Aggregate, SampleMoments, Term, Update
 
 
 @dataclass
@@ -57,6 +69,8 @@ class Run:
         self._rows: list[Row] = []
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
         self._stopped = False
+        self._guard: Guard | None = None
+        self._first_aggregate = self.update.aggregate
 
     @property
     def steps_per_epoch(self) -> int:
@@ -87,6 +101,38 @@ class Run:
         """End the run after the current step."""
         self._stopped = True
 
+    @property
+    def lr(self) -> float:
+        """The learning rate of the first group of parameters."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def set_lr(self, lr: float) -> None:
+        """Go on at the rate ``lr``: other groups, and a schedule's rates, change in proportion."""
+        if not 0 < lr < math.inf:
+            raise InvalidInput(f"`lr` should be positive and finite. (got {lr})")
+        scale_rates(self.optimizer, self.scheduler, lr)
+
+    def set_aggregate(self, aggregate: Aggregate) -> None:
+        """Go on with another aggregation of the two gradients.
+
+        A checkpoint keeps one of the package's own; set one of yours again in ``on_start``.
+        """
+        self.update.aggregate = aggregate
+
+    def snapshot(self) -> Snapshot:
+        """A copy of weights, buffers, and the state of optimizer and update, to go back to."""
+        return take_snapshot(self.model, self.optimizer, self.update)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to the weights and states of a snapshot.
+
+        Rates, aggregation, the order of the data and all random streams go on as they are: what
+        follows is not a repetition.
+        """
+        write_snapshot(snapshot, self.model, self.optimizer, self.update)
+        if self._guard is not None:
+            self._guard = Guard(self.model, self.device)
+
     def execute(self) -> None:
         """Run from the start, or from the checkpoint, to the end."""
         resumed = self._resume()
@@ -95,14 +141,15 @@ class Run:
         if not resumed:
             self.method.prepare(self.problem)
             self.model.train()
-        guard = Guard(self.model, self.device)
+        self._guard = Guard(self.model, self.device)
         try:
             self._call("on_start")
             while self.step < self.epochs * self.steps_per_epoch and not self._stopped:
-                self._take_step(guard)
+                if not self._take_step():
+                    continue
                 ended = self.step % self.steps_per_epoch == 0
                 if ended:
-                    self._end_epoch(guard)
+                    self._end_epoch()
                 if self.step % self.checkpoint_every == 0 or ended:
                     self._save()
         except Diverged:
@@ -111,7 +158,8 @@ class Run:
         finally:
             self._call("on_end")
 
-    def _take_step(self, guard: Guard) -> None:
+    def _take_step(self) -> bool:
+        """One step; False where it diverged and a callback put that right."""
         forget = None if self._forget is None else next(self._forget)
         retain = next(self._retain)
         self.optimizer.zero_grad(set_to_none=True)
@@ -121,7 +169,13 @@ class Run:
             constraint=self._terms("constraint", forget, retain) if constrained else None,
             params=self.problem.parameters,
         )
-        self._look(guard)
+        if not self._losses_are_finite():
+            self._diverge(
+                f"Diverged at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient is "
+                "not finite. The model holds the last good weights. Lower the learning rate or "
+                "`alpha`, or take fewer epochs; gradient ascent has no lower bound to stop at."
+            )
+            return False
         self.update.step(self.optimizer)
         if self.scheduler is not None and self.scheduler_every == "step":
             self.scheduler.step()
@@ -129,6 +183,7 @@ class Run:
         assert self.update.losses is not None
         self._pending.append((*self.update.losses, self.update.record))
         self._call("on_step")
+        return True
 
     def _terms(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
         """One loss a micro-batch, made when it is asked for: one graph is alive at a time."""
@@ -146,24 +201,27 @@ class Run:
         for f, r in zip(forgotten, retain.parts(count), strict=True):
             yield loss(self.problem, f, r)
 
-    def _look(self, guard: Guard) -> None:
+    def _losses_are_finite(self) -> bool:
         assert self.update.losses is not None
+        assert self._guard is not None
         objective, constraint = self.update.losses
         values = [v for v in (objective, constraint, self.update.record) if v is not None]
-        if guard.passes(values):
-            return
-        guard.restore()
-        raise Diverged(
-            f"Diverged at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient is not "
-            "finite. The model holds the last good weights. Lower the learning rate or `alpha`, "
-            "or take fewer epochs; gradient ascent has no lower bound to stop at."
-        )
+        return self._guard.passes(values)
 
-    def _end_epoch(self, guard: Guard) -> None:
-        looked = self.device.type == "cpu" or guard.look()
-        if not (looked and guard.weights_are_finite()):
-            guard.restore()
-            raise Diverged(
+    def _diverge(self, message: str) -> None:
+        """Back to the last good weights; raise, unless a callback takes it from here."""
+        assert self._guard is not None
+        self._guard.restore()
+        error = Diverged(message)
+        if not any(self._ask("on_divergence", error)):
+            raise error
+        self._guard = Guard(self.model, self.device)
+
+    def _end_epoch(self) -> None:
+        assert self._guard is not None
+        looked = self.device.type == "cpu" or self._guard.look()
+        if not (looked and self._guard.weights_are_finite()):
+            self._diverge(
                 f"Diverged in epoch {self.epoch}: a weight or loss is not finite. The model holds "
                 "the last good weights. Lower the learning rate."
             )
@@ -196,16 +254,20 @@ class Run:
         self._pending = []
 
     def _call(self, hook: str) -> None:
+        self._ask(hook)
+
+    def _ask(self, hook: str, *arguments: Any) -> list[Any]:
+        """Call one hook of every callback, and what each returned."""
         if not self.callbacks:
-            return
+            return []
         self._stop_clock()
         training = self.model.training
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):
-            for callback in self.callbacks:
-                getattr(callback, hook)(self)
+            answers = [getattr(callback, hook)(self, *arguments) for callback in self.callbacks]
         self.model.train(training)
         self._start_clock()
+        return answers
 
     def _start_clock(self) -> None:
         self._since, self._processor_since = time.perf_counter(), time.process_time()
@@ -233,6 +295,8 @@ class Run:
             "update": self.update.state_dict(),
             "problem": self.problem.state_dict(),
             "random": read_random_state(self.device),
+            "callbacks": read_callbacks(self.callbacks),
+            "aggregate": read_aggregate(self.update.aggregate, self._first_aggregate),
         }
         save_checkpoint(self.checkpoint, self.fingerprint, tree)
         self._start_clock()
@@ -259,13 +323,15 @@ class Run:
         )
         self.model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
-        _lay_out(self.optimizer)
+        lay_out(self.optimizer)
         if self.scheduler is not None:
             own = self.scheduler.state_dict()  # with the functions that `_plain` left out
             self.scheduler.load_state_dict(own | tree["scheduler"])
         self.update.load_state_dict(tree["update"])
         self.problem.load_state_dict(tree["problem"])
         write_random_state(tree["random"], self.device)
+        self.update.aggregate = write_aggregate(tree.get("aggregate"), self._first_aggregate)
+        write_callbacks(self.callbacks, tree.get("callbacks", []))
         return True
 
 
@@ -273,14 +339,3 @@ def _plain(state: dict[str, Any]) -> dict[str, Any]:
     """A scheduler's state without its functions, which the caller gives again."""
     simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
     return {k: v for k, v in state.items() if isinstance(v, simple) and k != "lr_lambdas"}
-
-
-def _lay_out(optimizer: torch.optim.Optimizer) -> None:
-    """Give loaded state its parameters' memory format, which files do not know.
-
-    Fused optimizers walk through parameter and state side by side in memory, unchecked.
-    """
-    for p, state in optimizer.state.items():
-        for name, value in state.items():
-            if isinstance(value, Tensor) and value.shape == p.shape:
-                state[name] = torch.empty_like(p, dtype=value.dtype).copy_(value)

@@ -96,11 +96,13 @@ class _Layout:
         self.channels_last = any(isinstance(m, nn.Conv2d) for m in model.modules())
 
     def __call__(self, inputs: Tensor) -> Tensor:
+        logits: Tensor
         if self.channels_last and inputs.ndim == 4 and inputs.shape[1] > 1:
             try:
-                logits: Tensor = self.model(inputs.contiguous(memory_format=torch.channels_last))
-                return logits
+                logits = self.model(inputs.contiguous(memory_format=torch.channels_last))
             except RuntimeError:  # if it is not the layout, the plain one fails as well
                 self.channels_last = False
+            else:
+                return logits
         logits = self.model(inputs.contiguous())
         return logits

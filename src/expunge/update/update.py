@@ -207,8 +207,9 @@ class Update:
         return self.state.state_dict()
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue where :meth:`state_dict` was taken."""
+        """Continue where :meth:`state_dict` was taken; a step not yet taken is dropped."""
         self.state.load_state_dict(state)
+        self._pending = None
 
     @property
     def _from_parts(self) -> bool:

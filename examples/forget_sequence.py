@@ -1,0 +1,45 @@
+"""Three requests, one after the other, on one model: what is gone stays gone.
+
+Run:  python examples/forget_sequence.py
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from expunge.data import load
+from expunge.engine import Recipe
+from expunge.jobs import train_initial
+from expunge.request import Ledger, forget, verify
+
+
+def main(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    recipe = Recipe(epochs=40, batch_size=32, lr=0.05, schedule="one-cycle")
+    train_initial("digits", weights, width=0.5, recipe=recipe, limit=300)
+    names = len(load("digits", limit=300).train)
+    print(f"A model of {names} digits. Three people ask to be forgotten, one after the other.")
+    for people in (range(20), range(20, 45), range(100, 110)):
+        outcome = forget(
+            weights=weights,
+            data="digits",
+            ids=list(people),
+            out=folder / "requests",
+            lr=1e-3,
+            batch_size=16,
+            floor=5.0,
+        )
+        assert outcome.evidence is not None
+        print(outcome.evidence["verdict"]["status"], "-", outcome.evidence["verdict"]["headline"])
+    ledger = Ledger.read(folder / "requests")
+    for entry in ledger.entries:
+        print(f"request {entry.number}: {len(entry.indices)} records, achieved {entry.achieved}")
+    for row in ledger.entries[-1].evidence["earlier"]:
+        print(f"  the records of request {row['number']}: {row['status']}")
+    assert all(checked.ok for checked in verify(folder / "requests"))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as scratch:
+        main(Path(scratch))

@@ -1,0 +1,101 @@
+"""What was shown, and what was not, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+LIMITS = (
+    "Nothing here is a proof that no trace is left: approximate unlearning is judged by what can "
+    "be measured.",
+    "The target is an estimate from unseen data of the same classes; the retrained model itself "
+    "was not made. It ignores that a retrained model would have had a little less data.",
+    "The attacks look at the whole forget set; an attacker with models trained for the purpose "
+    "(U-LiRA, see `expunge audit`) may find single records that these do not.",
+    "Copies of the records elsewhere (backups, other models, logs) are not touched.",
+)
+
+
+def verdict_of(
+    *,
+    status: str,
+    reason: str,
+    records: int,
+    metrics: Sequence[Mapping[str, Any]],
+    attacks: Sequence[Mapping[str, Any]],
+    examples: Sequence[Mapping[str, Any]],
+    earlier: Sequence[Mapping[str, Any]],
+    warnings: Sequence[str],
+) -> dict[str, Any]:
+    """Status, headline, reasons, and what was and was not shown."""
+    again = [e for e in earlier if e["status"] == "exposed again"]
+    told = any(a["after"]["verdict"] == "detected" for a in attacks)
+    status = "not achieved" if again or told else status
+    ua = next(m for m in metrics if m["name"] == "ua")
+    ta = next(m for m in metrics if m["name"] == "ta")
+    found = [a for a in attacks if a["after"]["verdict"] == "detected"]
+    reasons = [reason]
+    reasons += [
+        f"The records of request {e['number']} stand out again: accuracy on them is "
+        f"{e['ua']['value']:.1f} %, {e['target']['low']:.1f} to {e['target']['high']:.1f} % would "
+        "be expected."
+        for e in again
+    ]
+    if found:
+        names = ", ".join(a["name"] for a in found)
+        reasons.append(f"{len(found)} of {len(attacks)} attacks tell the records: {names}.")
+    reasons += warnings
+    return {
+        "status": status,
+        "headline": _headline(status, records, ua, ta, len(attacks)),
+        "reasons": reasons,
+        "shown": _shown(status, ua, ta, attacks, examples),
+        "not_shown": list(LIMITS),
+    }
+
+
+def _headline(
+    status: str,
+    records: int,
+    ua: Mapping[str, Any],
+    ta: Mapping[str, Any],
+    attacks: int,
+) -> str:
+    many = f"{records} record{'s' if records != 1 else ''}"
+    if status == "achieved":
+        lost = ta["before"]["value"] - ta["after"]["value"]
+        change = f"{lost:.1f} points lower" if lost > 0.05 else "no lower than before"
+        return (
+            f"The model treats the {many} like data it never saw: it is right on "
+            f"{ua['after']['value']:.1f} % of them, {ua['target']['value']:.1f} % would be "
+            f"expected; none of {attacks} attacks tells them from unseen data; test accuracy is "
+            f"{change}."
+        )
+    return (
+        f"The {many} were not forgotten to the standard asked for; the bundle holds the model as "
+        "it was before the request."
+    )
+
+
+def _shown(
+    status: str,
+    ua: Mapping[str, Any],
+    ta: Mapping[str, Any],
+    attacks: Sequence[Mapping[str, Any]],
+    examples: Sequence[Mapping[str, Any]],
+) -> list[str]:
+    target = ua["target"]
+    exposed = sum(e["flag"] == "still exposed" for e in examples)
+    inside = target["low"] <= ua["after"]["value"] <= target["high"]
+    verdicts = [a["after"]["verdict"] for a in attacks]
+    counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
+    return [
+        f"Accuracy on the forgotten records went from {ua['before']['value']:.1f} % to "
+        f"{ua['after']['value']:.1f} %, {'inside' if inside else 'outside'} the interval expected "
+        f"of a model that never saw them ({target['low']:.1f} to {target['high']:.1f} %).",
+        f"Test accuracy went from {ta['before']['value']:.1f} % to {ta['after']['value']:.1f} % "
+        f"[{ta['after']['low']:.1f}, {ta['after']['high']:.1f}].",
+        f"Of {len(attacks)} membership attacks: {counts}.",
+        f"{exposed} of {len(examples)} forgotten records stand out from unseen data one by one; "
+        f"about {0.01 * len(examples):.0f} would by chance.",
+    ]

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from expunge.request.job import load_job
+from tests.unit.cli.conftest import Expunge
+
+QUICK = ("--lr", "3e-3", "--batch-size", "8", "--max-epochs", "2", "--floor", "50")
+
+
+def ids_file(folder: Path, *ids: int) -> Path:
+    path = folder / f"ids-{len(ids)}-{ids[0]}.json"
+    path.write_text(json.dumps(ids))
+    return path
+
+
+def test_a_job_file_to_fill_in_is_written_and_read(expunge: Expunge, tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    assert expunge("forget", "--init", path).code == 0
+    assert load_job(path).method == "SRL"
+    again = expunge("forget", "--init", path)
+    assert again.code == 1
+    assert "--force" in again.err
+
+
+def test_missing_options_and_unknown_ids_are_refused(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    nothing = expunge("forget")
+    assert nothing.code == 2
+    assert "Missing --out" in nothing.err
+    ids = ids_file(tmp_path, 3, 99_999)
+    unknown = expunge("forget", "--weights", trained, "--ids", ids, "-o", tmp_path / "out")
+    assert unknown.code == 2
+    assert "99999" in unknown.err
+    absent = expunge("forget", "--weights", trained, "--ids", tmp_path / "no", "-o", tmp_path / "o")
+    assert absent.code == 1
+
+
+def test_a_request_is_looked_at_carried_out_verified_and_listed(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "requests"
+    arguments = ("--weights", trained, "--ids", ids_file(tmp_path, *range(12)), "-o", out)
+    looked = expunge("forget", *arguments, *QUICK, "--force", "--dry-run")
+    assert looked.code == 0
+    assert "12 of 60 training records" in looked.out
+    assert not (out / "0001").exists()
+    done = expunge("forget", *arguments, *QUICK, "--force")
+    status = json.loads((out / "0001" / "evidence.json").read_text())["verdict"]["status"]
+    assert done.code == (0 if status == "achieved" else 1)
+    assert status.upper() in done.out
+    assert "Accuracy on the forgotten data" in done.out
+    verified = expunge("verify", out)
+    assert verified.code == 0
+    assert "UA is" in verified.out
+    assert "Everything checked holds." in verified.out
+    listed = expunge("ledger", out)
+    assert listed.code == 0
+    assert status in listed.out
+    (out / "0001" / "examples.csv").write_text("")
+    broken = expunge("verify", out, "--quick")
+    assert broken.code == 1
+    assert "examples.csv was changed" in broken.err
+
+
+def test_there_is_nothing_to_verify_in_an_empty_folder(expunge: Expunge, tmp_path: Path) -> None:
+    for command in ("verify", "ledger"):
+        ending = expunge(command, tmp_path)
+        assert ending.code == 1
+        assert "There are no requests" in ending.err

@@ -1,0 +1,183 @@
+"""Calibrated runs: they arrive, they keep utility, they resume, and failure keeps the original."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from expunge import Callback, InvalidInput
+from expunge.engine import Run
+from expunge.evaluate import predict
+from expunge.evaluate.scores import accuracy
+from expunge.request.behaviour import compare
+from expunge.request.calibrate import Calibrated, calibrate, labels_of
+from expunge.request.rules import Rules
+from expunge.request.target import estimate_target
+from tests.tiny import bits, same
+from tests.unit.request.blobs import World, digits, world
+
+
+def go(seed: int = 0, **options: Any) -> Calibrated:
+    place = world(seed)
+    chosen: dict[str, Any] = {"lr": 3e-3, "batch_size": 16, "max_epochs": 16, "floor": 4.0}
+    chosen |= {"seed": seed, "device": "cpu", "progress": False} | options
+    return calibrate(
+        place.initial, forget=place.forget, retain=place.retain, val=place.val, **chosen
+    )
+
+
+def labels(place: World) -> tuple[torch.Tensor, torch.Tensor]:
+    return labels_of(place.forget), labels_of(place.retain)
+
+
+def judged(place: World, model: torch.nn.Module) -> bool:
+    target = estimate_target(predict(place.initial, place.val), *labels(place))
+    return compare(
+        predict(model, place.forget), predict(model, place.val), target, shuffles=200
+    ).indistinguishable
+
+
+def test_ideal_models_pass_about_as_often_as_the_level_and_initial_ones_never() -> None:
+    worlds = [digits(seed) for seed in range(8)]
+    assert np.mean([judged(place, place.ideal) for place in worlds]) >= 0.75
+    assert not any(judged(place, place.initial) for place in worlds)
+
+
+def test_a_calibrated_run_stops_where_it_arrives() -> None:
+    done = go(0)
+    assert done.stopped.status == "achieved"
+    assert done.after.indistinguishable
+    assert done.epochs[-1]["action"] == "stop"
+    assert done.stopped.epoch == len(done.epochs)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_calibrated_run_comes_nearer_with_utility_above_the_floor(seed: int) -> None:
+    done = go(seed)
+    assert done.after.utility >= done.before.utility - 4.0 - 1e-6
+    assert accuracy(predict(done.model, world(seed).forget)) == pytest.approx(done.after.ua)
+    assert done.after.distance < done.before.distance
+    assert (done.stopped.status == "achieved") == done.after.indistinguishable
+
+
+def test_the_given_model_is_left_alone() -> None:
+    before = bits(world(0).initial)
+    go(0, max_epochs=2)
+    assert same(bits(world(0).initial), before)
+
+
+def test_rows_tell_what_happened() -> None:
+    rows = go(0).epochs
+    names = {"epoch", "ua", "va", "gap", "target_low", "target_high", "confidence_ks", "entropy_ks"}
+    names |= {"auc_confidence", "auc_entropy", "auc_loss", "lr", "alpha", "action", "seconds"}
+    names |= {"cosine", "agreement", "moved", "feasible"}
+    assert all(names <= row.keys() for row in rows)
+
+
+def test_a_run_too_slow_is_strengthened() -> None:
+    done = go(0, lr=1e-5, max_epochs=16)
+    assert "faster" in [row["action"] for row in done.epochs]
+    assert done.epochs[-1]["lr"] > 1e-5
+
+
+def test_alpha_is_strengthened_where_the_rate_may_not_be() -> None:
+    done = go(0, lr=1e-5, max_epochs=16, rules=Rules(lr_cap=1.0))
+    assert done.epochs[-1]["lr"] == 1e-5
+    assert 0.05 < done.epochs[-1]["alpha"] <= 0.5
+
+
+def test_another_aggregation_is_left_as_it_is() -> None:
+    done = go(0, lr=1e-6, max_epochs=6, aggregate="min-abs", rules=Rules(lr_cap=1.0))
+    assert all(np.isnan(row["alpha"]) for row in done.epochs)
+
+
+@pytest.mark.parametrize("options", [{"lr": 30.0}, {"lr": 1e37, "method": "gradient-ascent"}])
+def test_a_collapse_ends_not_achieved_with_the_original_weights(options: dict[str, Any]) -> None:
+    done = go(0, floor=0.0, rules=Rules(floor=0.0, depth=0.5, rollbacks=2), **options)
+    assert done.stopped.status == "not achieved"
+    assert done.stopped.epoch == 0
+    assert same(bits(done.model), bits(world(0).initial))
+    assert done.after == done.before
+    assert "kept" in done.stopped.reason
+    assert any("went back" in warning for warning in done.warnings)
+
+
+def test_records_that_do_not_show_are_unlearned_all_the_same() -> None:
+    place = world(0)
+    done = calibrate(
+        place.ideal,
+        forget=place.forget,
+        retain=place.retain,
+        val=place.val,
+        device="cpu",
+        level=0.999,
+        progress=False,
+    )
+    assert done.stopped.status == "achieved"
+    assert done.stopped.epoch == 1
+    assert "does not show" in done.warnings[0]
+    assert not same(bits(done.model), bits(place.ideal))
+
+
+class KillAt(Callback):
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_step(self, run: Run) -> None:
+        if run.step == self.epoch * run.steps_per_epoch + 1:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("epoch", [1, 4])
+def test_a_killed_run_resumes_to_the_same_bits(epoch: int, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"lr": 2e-4, "max_epochs": 8}
+    whole = go(0, **options)
+    kept: dict[str, Any] = options | {"checkpoint": tmp_path / "c"}
+    with pytest.raises(KeyboardInterrupt):
+        go(0, callbacks=[KillAt(epoch)], **kept)
+    again = go(0, **kept)
+    assert same(bits(again.model), bits(whole.model))
+    assert again.stopped == whole.stopped
+    plain = [{k: v for k, v in row.items() if "seconds" not in k} for row in again.epochs]
+    assert plain == [{k: v for k, v in row.items() if "seconds" not in k} for row in whole.epochs]
+
+
+def test_a_run_that_had_stopped_stays_stopped(tmp_path: Path) -> None:
+    first = go(0, checkpoint=tmp_path / "c")
+    again = go(0, checkpoint=tmp_path / "c")
+    assert again.stopped == first.stopped
+    assert len(again.epochs) == len(first.epochs)
+    assert same(bits(again.model), bits(first.model))
+
+
+def test_a_checkpoint_of_other_rules_is_refused(tmp_path: Path) -> None:
+    go(0, max_epochs=1, lr=1e-5, checkpoint=tmp_path / "c")
+    with pytest.raises(InvalidInput, match="other rules"):
+        go(0, max_epochs=1, lr=1e-5, floor=1.0, checkpoint=tmp_path / "c")
+
+
+class Own(Dataset):
+    """A user's data set, one item at a time."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+        return torch.zeros(2), index % 3
+
+
+def test_labels_of_any_data() -> None:
+    expected = [0, 1, 2, 0]
+    assert labels_of(Own()).tolist() == expected
+    assert labels_of(DataLoader(Own(), batch_size=3)).tolist() == expected
+    assert labels_of(world(0).val)[:4].tolist() == expected
+
+
+def test_epochs_should_be_some() -> None:
+    with pytest.raises(InvalidInput, match="`max_epochs`"):
+        go(0, max_epochs=0)

@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from expunge.errors import InvalidInput
+from expunge.request.factory import call_factory, is_factory
+
+CODE = {
+    "inputs_plain": "def make(n=1): return n\nnumber = 3\n",
+    "inputs_broken": "import no_such_thing\n",
+    "inputs_raising": "raise RuntimeError('no licence')\n",
+    "inputs_leaving": "import sys; sys.exit(3)\n",
+    "inputs_failing": "def make(): raise KeyError('x')\n",
+    "inputs_lazy": "def make():\n    import inputs_beside\n    return inputs_beside.value\n",
+    "inputs_beside": "value = 7\n",
+}
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path, monkeypatch):
+    for name, code in CODE.items():
+        (tmp_path / f"{name}.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p])
+    yield
+    for name in CODE:
+        sys.modules.pop(name, None)
+
+
+def test_a_module_of_the_current_directory_is_found_and_the_path_put_back():
+    before = list(sys.path)
+    assert call_factory("inputs_plain:make", "model", n=5) == 5
+    assert sys.path == before
+
+
+def test_a_factory_may_import_its_neighbours_when_it_is_called():
+    assert call_factory("inputs_lazy:make", "data") == 7
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ("inputs_none:make", r"no module 'inputs_none', neither installed nor in the current dir"),
+        ("inputs_none.deep:make", r"no module 'inputs_none'"),
+        ("inputs_broken:make", r"importing inputs_broken failed: .*'no_such_thing'"),
+        ("inputs_raising:make", r"importing inputs_raising failed: RuntimeError: no licence"),
+        ("inputs_leaving:make", r"importing inputs_leaving failed: SystemExit: 3"),
+        ("inputs_failing:make", r"inputs_failing:make failed: KeyError: 'x'"),
+        ("inputs_plain:mak", r"inputs_plain has no 'mak'\. Did you mean 'make'\?"),
+        ("inputs_plain:number", r"should be a function or a class\. \(got int\)"),
+        ("inputs_plain", r"should read package\.module:factory\. \(got 'inputs_plain'\)"),
+    ],
+)
+def test_a_factory_that_does_not_work_is_explained(spec, complaint):
+    with pytest.raises(InvalidInput, match=complaint):
+        call_factory(spec, "model")
+
+
+def test_wrong_options_are_explained():
+    with pytest.raises(InvalidInput, match=r"failed: TypeError: .*'width'"):
+        call_factory("inputs_plain:make", "model", width=2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "answer"),
+    [
+        ("a.b:c", True),
+        ("a:c.d", True),
+        ("digits", False),
+        ("folder:photos", False),
+        ("a:b/c", False),
+    ],
+)
+def test_a_factory_is_told_from_a_data_set(spec, answer):
+    assert is_factory(spec) is answer
