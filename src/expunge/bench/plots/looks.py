@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -108,8 +109,13 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
+LETTERS_AN_INCH = 18
+"""How many letters of the small print fit beside each other, roughly."""
+
+
 def add_note(figure: Figure, lines: Sequence[str]) -> None:
-    """Small print below a figure: where its numbers come from."""
-    text = "\n".join(line for line in lines if line)
-    if text:
-        figure.supxlabel(text, fontsize=6.5, color=QUIET)
+    """Small print below a figure, in lines that fit it: where its numbers come from."""
+    letters = int(LETTERS_AN_INCH * figure.get_figwidth())
+    fitting = [part for line in lines if line for part in textwrap.wrap(line, letters)]
+    if fitting:
+        figure.supxlabel("\n".join(fitting), fontsize=6.5, color=QUIET)
