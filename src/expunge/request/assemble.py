@@ -67,6 +67,7 @@ def assemble(
     images = getattr(subject.train.subset(list(chosen)), "images", None)
     examples = example_rows(chosen, names, subject.classes, before, after, images)
     earlier = earlier_rows(case, calibrated, chosen)
+    unused = compare(after.forget, after.test, calibrated.target, level=job.level, seed=job.seed)
     warnings = list(calibrated.warnings)
     if calibrated.stopped.status == "achieved":
         warnings += warnings_of(after, job.seed)
@@ -78,6 +79,7 @@ def assemble(
         attacks=attacks,
         examples=examples,
         earlier=earlier,
+        held_out=unused,
         warnings=warnings,
     )
     last = case.ledger.last
@@ -115,6 +117,7 @@ def assemble(
         },
         "steps": _columns(calibrated.history.steps),
         "attacks": attacks,
+        "held_out": _tree(unused.as_dict()),
         "scores": score_lists(before, after),
         "classes": class_rows(subject.classes, after.forget.labels, before.val, after.val),
         "examples": examples,
@@ -166,6 +169,15 @@ def _columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | Non
 
 def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
     return {k: _number(v) if isinstance(v, float) else v for k, v in row.items()}
+
+
+def _tree(value: Any) -> Any:
+    """Plain values without NaN, which JSON does not know."""
+    if isinstance(value, Mapping):
+        return {name: _tree(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_tree(part) for part in value]
+    return _number(value) if isinstance(value, float) else value
 
 
 def _number(value: float) -> float | None:

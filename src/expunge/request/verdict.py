@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from expunge.request.behaviour import Behaviour
+
 LIMITS = (
     "Nothing here is a proof that no trace is left: approximate unlearning is judged by what can "
     "be measured.",
@@ -25,11 +27,18 @@ def verdict_of(
     attacks: Sequence[Mapping[str, Any]],
     examples: Sequence[Mapping[str, Any]],
     earlier: Sequence[Mapping[str, Any]],
+    held_out: Behaviour,
     warnings: Sequence[str],
 ) -> dict[str, Any]:
-    """Status, headline, reasons, and what was and was not shown."""
+    """Status, headline, reasons, and what was and was not shown.
+
+    ``held_out`` is the comparison with test data, which took no part in the run: what satisfied
+    val has to stand up to it. The attacks are shown; by themselves they decide nothing, as some of
+    six see something by chance.
+    """
     again = [e for e in earlier if e["status"] == "exposed again"]
-    told = any(a["after"]["verdict"] == "detected" for a in attacks)
+    run = status == "achieved"  # else the model is as it was, and nothing is new about it
+    told = run and not held_out.indistinguishable
     status = "not achieved" if again or told else status
     ua = next(m for m in metrics if m["name"] == "ua")
     ta = next(m for m in metrics if m["name"] == "ta")
@@ -41,13 +50,15 @@ def verdict_of(
         "be expected."
         for e in again
     ]
-    if found:
+    if told:
+        reasons += [f"Against test data: {reason}" for reason in held_out.reasons]
+    if found and run:
         names = ", ".join(a["name"] for a in found)
         reasons.append(f"{len(found)} of {len(attacks)} attacks tell the records: {names}.")
     reasons += warnings
     return {
         "status": status,
-        "headline": _headline(status, records, ua, ta, len(attacks)),
+        "headline": _headline(status, records, ua, ta, len(found), len(attacks)),
         "reasons": reasons,
         "shown": _shown(status, ua, ta, attacks, examples),
         "not_shown": list(LIMITS),
@@ -59,6 +70,7 @@ def _headline(
     records: int,
     ua: Mapping[str, Any],
     ta: Mapping[str, Any],
+    found: int,
     attacks: int,
 ) -> str:
     many = f"{records} record{'s' if records != 1 else ''}"
@@ -68,8 +80,8 @@ def _headline(
         return (
             f"The model treats the {many} like data it never saw: it is right on "
             f"{ua['after']['value']:.1f} % of them, {ua['target']['value']:.1f} % would be "
-            f"expected; none of {attacks} attacks tells them from unseen data; test accuracy is "
-            f"{change}."
+            f"expected; {found or 'none'} of {attacks} attacks tell{'s' if found < 2 else ''} them "
+            f"from unseen data; test accuracy is {change}."
         )
     return (
         f"The {many} were not forgotten to the standard asked for; the bundle holds the model as "
