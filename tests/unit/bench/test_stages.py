@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ from tests.unit.bench.tiny_protocol import timeless, write_tiny
 from tests.unit.dispatch.forks import Fork
 
 HERE = Where(device="cpu")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Sums depend on the number of threads, and a forked child should have one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +125,6 @@ def test_kills_at_twenty_random_moments_end_with_the_same_records(
     dice = random.Random(1)
 
     def attempt() -> str:
-        torch.set_num_threads(1)
         return str(run_planned(planned, store, engine=InlineEngine(store)).check())
 
     kills = rounds = 0

@@ -105,10 +105,10 @@ def test_an_interrupted_command_says_how_to_go_on_and_does(
 ) -> None:
     out, take_step = tmp_path / "out", Run._take_step
 
-    def interrupted(run: Run, guard: Any) -> None:
+    def interrupted(run: Run) -> bool:
         if run.step == 6:  # four steps an epoch: in the second
             raise KeyboardInterrupt
-        take_step(run, guard)
+        return take_step(run)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "_take_step", interrupted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,15 @@ from expunge.request.verify import verify
 from tests.unit.dispatch.forks import Fork
 
 IDS = list(range(0, 60, 2))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Sums depend on the number of threads, and a forked child should have one."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")
@@ -157,7 +166,6 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_end(
     dice = random.Random(3)
 
     def attempt() -> str:
-        torch.set_num_threads(1)
         return str(go(job).folder)
 
     kills = 0
