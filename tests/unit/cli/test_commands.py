@@ -118,9 +118,9 @@ def test_an_interrupted_command_says_how_to_go_on_and_does(
     assert list(tmp_path.iterdir()) == [tmp_path / "out.checkpoint"]
     steps: list[int] = []
 
-    def watched(run: Run, guard: Any) -> None:
+    def watched(run: Run) -> bool:
         steps.append(run.step)
-        take_step(run, guard)
+        return take_step(run)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Run, "_take_step", watched)
