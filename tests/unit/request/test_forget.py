@@ -158,6 +158,7 @@ def test_a_model_that_collapses_ends_with_the_weights_it_had(
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_to_the_same_end(
     request_of: Request, tmp_path: Path
 ) -> None:
