@@ -32,7 +32,7 @@ types: venv
 	$(BIN)/mypy
 
 unit: venv
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 acceptance: venv ## Long runs on real data; set EXPUNGE_CIFAR10 to a folder that holds it.
 	$(BIN)/python -m pytest -m slow --timeout 7200

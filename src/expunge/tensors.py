@@ -17,10 +17,14 @@ from expunge.files import atomic
 
 
 def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
-    """Write ``tensors`` and JSON ``metadata``; a digest of both guards against damage."""
+    """Write ``tensors`` and JSON ``metadata``; a digest of both guards against damage.
+
+    The same content makes the same bytes: safetensors writes its notes in no fixed order, so there
+    is one note only.
+    """
     flat = {name: _own(tensor) for name, tensor in tensors.items()}
     text = json.dumps(metadata, sort_keys=True)
-    notes = {"expunge": text, "sha256": _digest(flat, text)}
+    notes = {"expunge": f"{_digest(flat, text)} {text}"}
     with atomic(path) as scratch:
         try:
             safetensors.torch.save_file(flat, scratch, metadata=notes)
@@ -41,10 +45,13 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError) as error:
         raise DataError(f"{path} is truncated or not a safetensors file: {error}.") from error
-    text = notes.get("expunge")
-    if text is None:
+    if "expunge" not in notes:
         return tensors, {}
-    if notes.get("sha256") != _digest(tensors, text):
+    if "sha256" in notes:  # the older way: two notes
+        digest, text = notes["sha256"], notes["expunge"]
+    else:
+        digest, _, text = notes["expunge"].partition(" ")
+    if digest != _digest(tensors, text):
         raise DataError(f"{path} has been changed since it was written: its digest does not match.")
     return tensors, json.loads(text)
 

@@ -1,68 +1,37 @@
-"""``expunge bench``: plan, run and read a protocol of experiments."""
+"""``expunge bench plan``, ``run`` and ``status``: carry out a protocol of experiments."""
 
 from __future__ import annotations
 
 import time
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from expunge.bench.protocol import BUILT_IN, Protocol, load_protocol, protocol_text
-from expunge.bench.records import Record, collect, load_records, save_records, where
-from expunge.bench.stages import Planned, Where, plan
+from expunge.bench.protocol import Protocol
+from expunge.bench.records import Record, collect
+from expunge.cli.bench_options import (
+    STORE,
+    DataRoot,
+    Device,
+    Keep,
+    Only,
+    ProtocolName,
+    StorePath,
+    planned_of,
+)
 from expunge.dispatch import Display, Event
 from expunge.errors import ExpungeError, InvalidInput
-from expunge.files import refuse_existing
 from expunge.store import Store
 
 if TYPE_CHECKING:
     from expunge.dispatch import Engine
 
-bench_app = typer.Typer(
-    name="bench",
-    help="Run a whole protocol of experiments, resumable, and read what came of it.\n\n"
-    "A protocol is a small TOML file; demo, cpu and paper come with the package. Every trained "
-    "model and every run is a stage in a store, computed once, whatever asks for it.",
-    epilog="Start with:  expunge bench run demo",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
 
-ProtocolName = Annotated[
-    str, typer.Argument(help=f"{', '.join(BUILT_IN)}, or a TOML file.", show_default=False)
-]
-StorePath = Annotated[
-    Path, typer.Option("--store", "-s", help="Folder of finished stages; any number may share it.")
-]
-DataRoot = Annotated[
-    Path | None, typer.Option("--data", "-d", help="Folder that holds CIFAR-10 or SVHN.")
-]
-Only = Annotated[list[str] | None, typer.Option("--only", help="A block of the protocol; repeat.")]
-Keep = Annotated[
-    Literal["all", "last", "none"],
-    typer.Option(help="Weights to keep: of every evaluated epoch, of the last, or none."),
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-RecordsPath = Annotated[
-    Path | None, typer.Option("--records", "-r", help="Read a records.jsonl instead of the store.")
-]
-Conditions = Annotated[
-    list[str] | None, typer.Option("--where", "-w", help="name=value, name=a,b; repeat for more.")
-]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write here instead of printing.")]
-MaybeProtocol = Annotated[
-    str | None,
-    typer.Argument(help=f"{', '.join(BUILT_IN)}, or a TOML file; not with --records."),
-]
-STORE = Path("bench-store")
-
-
-@bench_app.command("plan")
 def plan_command(
     protocol: ProtocolName,
     store: StorePath = STORE,
@@ -81,7 +50,7 @@ def plan_command(
     from expunge.bench.estimate import estimate
     from expunge.store.environment import cores
 
-    chosen, planned, place = _planned(protocol, data, only, keep, device)
+    chosen, planned, place = planned_of(protocol, data, only, keep, device)
     found = estimate(planned, Store(store), place, measure=not quick)
     console = Console()
     console.print(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}")
@@ -121,7 +90,6 @@ def plan_command(
             console.print(f"{mark} {stage.key[:12]} {escape(stage.title)}", highlight=False)
 
 
-@bench_app.command("run")
 def run_command(
     protocol: ProtocolName,
     store: StorePath = STORE,
@@ -162,7 +130,7 @@ def run_command(
     from expunge.bench.run import run_planned, stages_of, write_results
 
     began = time.perf_counter()
-    chosen, planned, _ = _planned(protocol, data, only, keep, device)
+    chosen, planned, _ = planned_of(protocol, data, only, keep, device)
     used = Store(store)
     errors = Console(stderr=True)
     power = _engine(used, engine, address, cpus, gpus, retries)
@@ -220,7 +188,6 @@ def run_command(
         )
 
 
-@bench_app.command("status")
 def status_command(
     protocol: ProtocolName,
     store: StorePath = STORE,
@@ -236,7 +203,7 @@ def status_command(
     """
     from expunge.bench.status import STATES, status
 
-    chosen, planned, _ = _planned(protocol, data, only, "last", "auto")
+    chosen, planned, _ = planned_of(protocol, data, only, "last", "auto")
     found = status(planned, Store(store))
     console = Console()
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), title=chosen.name)
@@ -262,139 +229,6 @@ def status_command(
         console.print(f"Go on with:  expunge bench run {protocol} --store {store}")
 
 
-@bench_app.command("table")
-def table_command(
-    protocol: MaybeProtocol = None,
-    like: Annotated[
-        str | None,
-        typer.Option(help="table1, table2, attacks, moments, epochs, cost; all if left out."),
-    ] = None,
-    rows: Annotated[
-        str | None, typer.Option(help="A free pivot: what to put in rows, such as addon.")
-    ] = None,
-    cols: Annotated[str, typer.Option(help="What to put in columns.")] = "metric",
-    metrics: Annotated[str, typer.Option(help="Metrics, with commas.")] = (
-        "mia_entropy,rua,ta,ra,ua,fid"
-    ),
-    epoch: Annotated[int | None, typer.Option(help="Epoch; the last one if left out.")] = None,
-    conditions: Conditions = None,
-    form: Annotated[
-        Literal["terminal", "markdown", "latex", "csv"], typer.Option("--format", "-f")
-    ] = "terminal",
-    store: StorePath = STORE,
-    records: RecordsPath = None,
-    data: DataRoot = None,
-    out: Out = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-) -> None:
-    """Print a table of the paper, or a free pivot: mean ± std over seeds, the best marked.
-
-    Example:  expunge bench table demo --rows addon --cols metric --where method=SRL
-    """
-    from expunge.bench.paper_tables import TABLES
-    from expunge.bench.pivot import pivot
-    from expunge.bench.writing import render
-
-    found = _records(protocol, store, records, data, conditions)
-    names = [name.strip() for name in metrics.split(",")]
-    if rows is not None:
-        if like is not None:
-            raise InvalidInput("Give --like or --rows, not both.")
-        summaries = [pivot(found, rows=rows, cols=cols, metrics=names, epoch=epoch)]
-    else:
-        wanted = [like] if like is not None else list(TABLES)
-        summaries = [summary for name in wanted for summary in TABLES[name](found)]
-    if not summaries:
-        raise ExpungeError(f"The records at hand hold nothing for {like or 'any table'}.")
-    _emit([render(summary, form) for summary in summaries], form, out, force)
-
-
-@bench_app.command("figure")
-def figure_command(
-    protocol: MaybeProtocol = None,
-    name: Annotated[
-        list[str] | None, typer.Option("--name", "-n", help="A figure; repeat; all if left out.")
-    ] = None,
-    conditions: Conditions = None,
-    store: StorePath = STORE,
-    records: RecordsPath = None,
-    data: DataRoot = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")] = Path("figures"),
-) -> None:
-    """Draw the paper's figures from the records, as PDF, SVG and PNG.
-
-    Names: masking, noisy-masking, agreement, heatmap, addons-srl, focus-methods, addons-ngplus,
-    baselines-srl, baselines-ngplus, frontier.
-
-    Example:  expunge bench figure demo --name agreement --name frontier
-    """
-    from expunge.bench.plots import write_figures
-
-    found = _records(protocol, store, records, data, conditions)
-    written = write_figures(found, out, names=name)
-    errors = Console(stderr=True)
-    for figure, why in written.left_out.items():
-        errors.print(f"left out, {escape(figure)}: {escape(why)}", style="dim", highlight=False)
-    errors.print(f"Wrote {len(written.paths)} files to {out}/.", highlight=False)
-
-
-@bench_app.command("claims")
-def claims_command(
-    protocol: MaybeProtocol = None,
-    name: Annotated[
-        list[str] | None, typer.Option("--name", "-n", help="A claim; repeat; all if left out.")
-    ] = None,
-    conditions: Conditions = None,
-    form: Annotated[
-        Literal["terminal", "markdown", "latex", "csv"], typer.Option("--format", "-f")
-    ] = "terminal",
-    store: StorePath = STORE,
-    records: RecordsPath = None,
-    data: DataRoot = None,
-    out: Out = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-) -> None:
-    """Test each claim of the paper on the records: held, not held or inconclusive, and by how much.
-
-    Seeds are paired; no claim is called held on fewer than three.
-
-    Example:  expunge bench claims demo
-    """
-    from expunge.bench.claims import Ledger
-
-    ledger = Ledger.of(_records(protocol, store, records, data, conditions), names=name)
-    text: Any = getattr(ledger, form)()
-    _emit([text], form, out, force)
-
-
-@bench_app.command("records")
-def records_command(
-    protocol: ProtocolName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, JSON lines.")],
-    conditions: Conditions = None,
-    store: StorePath = STORE,
-    data: DataRoot = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
-) -> None:
-    """Write the records of finished runs to one file, to keep or to share; no weights.
-
-    Example:  expunge bench records cpu -o records.jsonl
-    """
-    refuse_existing(out, force=force)
-    found = _records(protocol, store, None, data, conditions)
-    save_records(out, found)
-    Console(stderr=True).print(f"Wrote {len(found)} records to {out}.", highlight=False)
-
-
-@bench_app.command("show")
-def show_command(protocol: ProtocolName) -> None:
-    """Print a protocol's TOML: the start of one of your own.
-
-    Example:  expunge bench show demo > mine.toml
-    """
-    typer.echo(protocol_text(protocol), nl=False)
-
-
 class Lines:
     """A report for logs: one line a finished or failed stage."""
 
@@ -409,43 +243,6 @@ class Lines:
             text = f"{clock} {event.what} {self.ended}/{self.total} {event.stage.title}"
             text += f" ({event.seconds:.1f} s)" if event.what == "done" else f": {event.text}"
             self.console.print(text, highlight=False, markup=False, soft_wrap=True)
-
-
-def _planned(
-    protocol: str, data: Path | None, only: list[str] | None, keep: str, device: str
-) -> tuple[Protocol, list[Planned], Where]:
-    chosen = load_protocol(protocol).only(tuple(only or ()))
-    root = None if data is None else str(data.expanduser().resolve())
-    if root is not None and not Path(root).exists():
-        raise InvalidInput(f"There is no folder {data}.")
-    place = Where(root=root, device=device, keep=keep)
-    return chosen, plan(chosen, place), place
-
-
-def _records(
-    protocol: str | None,
-    store: Path,
-    records: Path | None,
-    data: Path | None,
-    conditions: list[str] | None,
-) -> list[Record]:
-    if (protocol is None) == (records is None):
-        raise InvalidInput("Give a protocol, or --records FILE.")
-    if records is not None:
-        found = load_records(records)
-    else:
-        assert protocol is not None
-        _, planned, _ = _planned(protocol, data, None, "last", "auto")
-        found = collect(planned, Store(store))
-    chosen = where(found, conditions or [])
-    if not chosen:
-        raise ExpungeError(
-            "No finished run fits the conditions."
-            if found
-            else f"There are no finished runs of {protocol} in {store}. Start with `expunge bench "
-            f"run {protocol}`."
-        )
-    return chosen
 
 
 def _engine(
@@ -479,23 +276,6 @@ def _track(spec: str, records: list[Record], protocol: Protocol) -> None:
         for r in records
     ]
     track_runs(runs, open_tracker(spec))
-
-
-def _emit(parts: list[Any], form: str, out: Path | None, force: bool) -> None:
-    from expunge.files import write_text
-
-    if out is not None:
-        refuse_existing(out, force=force)
-        if form == "terminal":
-            raise InvalidInput("--out goes with --format markdown, latex or csv.")
-        write_text(out, "\n".join(str(text) for text in parts))
-        return
-    console = Console() if Console().is_terminal else Console(width=120)
-    for text in parts:
-        if form == "terminal":
-            console.print(text)
-        else:
-            typer.echo(str(text))
 
 
 def _duration(seconds: float) -> str:

@@ -10,7 +10,14 @@ from rich.console import Console
 
 from expunge import __version__
 from expunge.cli.audit import audit_command
-from expunge.cli.bench import bench_app
+from expunge.cli.bench import plan_command, run_command, status_command
+from expunge.cli.bench_read import (
+    claims_command,
+    figure_command,
+    records_command,
+    show_command,
+    table_command,
+)
 from expunge.cli.commands import retrain_command, train_command, unlearn_command
 from expunge.cli.demo import demo_command
 from expunge.cli.forget import forget_command, ledger_command, verify_command
@@ -28,6 +35,16 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+bench_app = typer.Typer(
+    name="bench",
+    help="Run a whole protocol of experiments, resumable, and read what came of it.\n\n"
+    "A protocol is a small TOML file; demo, cpu and paper come with the package. Every trained "
+    "model and every run is a stage in a store, computed once, whatever asks for it.",
+    epilog="Start with:  expunge bench run demo",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 INTERRUPTED = 130
 
@@ -56,6 +73,14 @@ app.command("forget")(forget_command)
 app.command("verify")(verify_command)
 app.command("ledger")(ledger_command)
 app.command("list")(list_command)
+bench_app.command("plan")(plan_command)
+bench_app.command("run")(run_command)
+bench_app.command("status")(status_command)
+bench_app.command("table")(table_command)
+bench_app.command("figure")(figure_command)
+bench_app.command("claims")(claims_command)
+bench_app.command("records")(records_command)
+bench_app.command("show")(show_command)
 app.add_typer(bench_app)
 
 

@@ -106,7 +106,7 @@ def expose(
     line = 1.0 - fpr
     tables = {}
     for name, images in (("forget", forget), ("retain", retain)):
-        before, after = (_exposure(scores[name], scores["test"]) for scores in found)
+        before, after = (exposure_of(scores[name], scores["test"]) for scores in found)
         chosen = after > line
         if name == "retain":
             chosen &= before <= line
@@ -130,7 +130,7 @@ def expose(
     return Exposure(tables["forget"], tables["retain"], fpr, sizes)
 
 
-def _exposure(scores: Array, unseen: Array) -> Array:
+def exposure_of(scores: Array, unseen: Array) -> Array:
     """The share of ``unseen`` below each score, ties counted half."""
     ranked = np.sort(unseen)
     below = np.searchsorted(ranked, scores, side="left")

@@ -13,9 +13,12 @@ import torch
 from torch import Tensor
 
 from expunge.evaluate import PAPER_FIVE, AttackReport, Predictions, Views, run_attack
+from expunge.evaluate.exposure import exposure_of
+from expunge.evaluate.landmarks import Array
 from expunge.evaluate.lira import scaled_confidence
 from expunge.evaluate.roc import Estimate
 from expunge.evaluate.streisand import over_forgetting
+from expunge.request.share import accuracy_of
 
 FORMAT = 1
 POPULATION = (*(f"svc-{name}" for name in PAPER_FIVE), "loss")
@@ -51,22 +54,8 @@ class Seen:
 
 
 def accuracy(predictions: Predictions, level: float) -> dict[str, float]:
-    """The share of right predictions in percent, with Wilson's interval."""
-    right = int((predictions.classes == predictions.labels).sum())
-    return wilson(right, len(predictions.labels), level)
-
-
-def wilson(count: int, total: int, level: float) -> dict[str, float]:
-    """A share in percent and its interval (Wilson, 1927)."""
-    from scipy.stats import norm
-
-    z = float(norm.ppf(0.5 + level / 2.0))
-    share = count / total
-    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = z / (1 + z * z / total) * np.sqrt(share * (1 - share) / total + (z / (2 * total)) ** 2)
-    return plain(
-        Estimate(100.0 * share, 100.0 * max(0.0, middle - half), 100.0 * min(1.0, middle + half))
-    )
+    """The share of right predictions in percent, with its interval."""
+    return plain(accuracy_of(predictions, level))
 
 
 def plain(estimate: Estimate) -> dict[str, float]:
@@ -205,13 +194,10 @@ def _side(p: Predictions, k: int, classes: Sequence[str], exposure: float) -> di
     }
 
 
-def _exposure(seen: Seen) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _exposure(seen: Seen) -> Array:
     """The share of test data less confident in their label than each forgotten record."""
     forget, test = (scaled_confidence(p.logits, p.labels) for p in (seen.forget, seen.test))
-    ranked = np.sort(test)
-    both = [np.searchsorted(ranked, forget, side=side) for side in ("left", "right")]
-    shares: np.ndarray[Any, np.dtype[np.float64]] = (both[0] + both[1]) / (2.0 * len(ranked))
-    return shares
+    return exposure_of(forget, test)
 
 
 def as_picture(image: Tensor) -> str | None:

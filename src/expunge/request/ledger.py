@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from expunge.errors import DataError, StorageError
+from expunge.request.weights import file_digest
 from expunge.store.locks import Locked, file_lock
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
@@ -104,8 +104,7 @@ class Ledger:
 def digest_of(path: Path) -> str:
     """The SHA-256 of a file."""
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_digest(path)
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 

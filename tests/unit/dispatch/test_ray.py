@@ -103,6 +103,7 @@ def test_a_graph_gives_what_it_gives_without_ray(
     assert (len(again.done), len(again.found)) == (0, len(stages))
 
 
+@pytest.mark.usefixtures("one_thread")  # as a worker with one CPU has
 def test_a_protocol_gives_the_same_records_as_without_ray(
     engine: RayEngine, tmp_path: Path
 ) -> None:

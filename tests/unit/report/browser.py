@@ -14,6 +14,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import WebDriverWait
 
 FLAGS = (
     "--headless=new",
@@ -104,6 +105,11 @@ class Browser:
         script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
         found: list[str] = self.run(script, selector)
         return found
+
+    def until(self, selector: str, count: int) -> None:
+        """Wait for that many elements: some are made when an event arrives, not in the click."""
+        script = "return document.querySelectorAll(arguments[0]).length === arguments[1]"
+        WebDriverWait(self.driver, 10).until(lambda _: self.run(script, selector, count))
 
     def drawn(self, id: str) -> str:
         """A chart's drawing."""

@@ -64,9 +64,9 @@ def test_another_measure_draws_another_curve(page: Browser) -> None:
     assert after != before
     assert "guessing" in after
     page.one("#epochs .data summary").click()
-    rows = page.texts("#epoch-chart-table tbody tr")
     shown = [row["auc_entropy"] for row in EVIDENCE["epochs"]]
-    assert len(rows) == len(shown) + 1
+    page.until("#epoch-chart-table tbody tr", len(shown) + 1)
+    rows = page.texts("#epoch-chart-table tbody tr")
     assert all(f"{value:.3f}" in row for value, row in zip(shown, rows[1:], strict=True))
     assert sum("rolled back" in row for row in rows) == 1
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +30,7 @@ from tests.unit.dispatch.forks import Fork
 IDS = list(range(0, 60, 2))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Sums depend on the number of threads, and a forked child should have one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +152,6 @@ def test_a_model_that_collapses_ends_with_the_weights_it_had(
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-@pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_to_the_same_end(
     request_of: Request, tmp_path: Path
 ) -> None:
