@@ -2,11 +2,13 @@
 
     python benchmarks/calibration.py [--seeds 3] [--workers 2] [--out FILE]
     python benchmarks/calibration.py --initial FILE --ideal FILE [--data SPEC] [--out FILE]
+    python benchmarks/calibration.py --store DIR --data SPEC [--estimate-only] [--out FILE]
 
-The first form trains small models of digits and, for every forget set, the ideal one; the second
-takes stored models. Both print how well the target was predicted, and compare a calibrated run with
-a fixed one of SRL-FOCUS. TA is on the classes that are retained. ``auc`` is the loss attack's,
-forget against test of the same classes. Decisions are made on val only.
+The first form trains small models of digits and, for every forget set, the ideal one; the others
+take stored models: two files, or every pair in the store of ``expunge bench``. All print how well
+the target was predicted, and compare a calibrated run with a fixed one of SRL-FOCUS. TA is on the
+classes that are retained. ``auc`` is the loss attack's, forget against test of the same classes.
+Decisions are made on val only. Stored pairs with --out: killed, the same command goes on.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import json
 import multiprocessing
 import time
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,6 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
-from expunge.artifact import load_artifact
 from expunge.data import ImageSet, Splits, load
 from expunge.engine import Recipe, train, unlearn
 from expunge.evaluate import predict
@@ -33,13 +35,14 @@ from expunge.evaluate.features import loss
 from expunge.evaluate.roc import Sample, auc
 from expunge.evaluate.scores import accuracy
 from expunge.files import write_text
-from expunge.jobs import Forgetting, data_of, default_augment, divide, matching_ideal
+from expunge.jobs import divide
 from expunge.models import build_model, channel_statistics
 from expunge.request.behaviour import compare
 from expunge.request.calibrate import calibrate, fit_batch
 from expunge.request.target import estimate_target
 from expunge.store.environment import cores, environment, hardware
 from expunge.update import Linear
+from pairs import Pair, from_files, from_store
 
 SETS = (
     "random:0.05",
@@ -89,7 +92,7 @@ def run_digits(options: Options, scenario: str, seed: int, state: dict[str, Any]
     initial.load_state_dict(state)
     parts = divide(splits, scenario, seed)
     ideal = trained(splits, parts.retain, seed + 1000)
-    return judge(options, scenario, seed, parts, initial.eval(), ideal)
+    return judge(options, Pair(scenario, seed, parts, initial.eval(), ideal, None))
 
 
 def train_digits(options: Options, seed: int) -> dict[str, Any]:
@@ -99,25 +102,57 @@ def train_digits(options: Options, seed: int) -> dict[str, Any]:
     return dict(trained(splits, splits.train, seed).state_dict())
 
 
-def run_stored(options: Options) -> Row:
-    """One forget set, whose initial and ideal models are stored."""
-    initial, ideal = load_artifact(options["initial"]), load_artifact(options["ideal"])
-    scenario, seed = ideal.card.scenario or "", ideal.card.scenario_seed or 0
-    parts = divide(data_of(initial.card, options["data"]), scenario, seed)
-    best = matching_ideal(ideal, initial.card, parts, scenario, seed)
-    assert best is not None
-    return judge(options, scenario, seed, parts, initial.model, best)
+def stored_pairs(options: Options) -> Iterator[Pair]:
+    """The pairs that the options name."""
+    torch.set_num_threads(options["workers"])
+    if options["store"] is not None:
+        return from_store(options["store"], options["data"])
+    return from_files(options["initial"], options["ideal"], options["data"])
 
 
-def judge(
-    options: Options,
-    scenario: str,
-    seed: int,
-    parts: Forgetting,
-    initial: nn.Module,
-    ideal: nn.Module,
-) -> Row:
+def estimate_stored(options: Options, console: Console) -> None:
+    """The target beside the ideal model's accuracy, for every pair; nothing is unlearned."""
+    table = Table(title="predicted and true accuracy of the ideal model on the forget set")
+    for name in ("forget set", "n", "val", "initial UA", "initial TA", "ideal UA", "target", "in"):
+        table.add_column(name, justify="right")
+    for pair in stored_pairs(options):
+        parts, val = pair.parts, predict(pair.initial, pair.parts.splits.val)
+        known = parts.forget.labels, parts.retain.labels
+        aim = estimate_target(val, *known, level=options["level"]).accuracy
+        first, truth = (accuracy(predict(m, parts.forget)) for m in (pair.initial, pair.ideal))
+        table.add_row(
+            f"{pair.scenario} #{pair.seed}",
+            str(len(parts.forget)),
+            str(len(val.labels)),
+            f"{first:.1f}",
+            f"{accuracy(predict(pair.initial, parts.splits.test)):.1f}",
+            f"{truth:.1f}",
+            f"{aim.value:.1f} [{aim.low:.1f}, {aim.high:.1f}]",
+            "yes" if covers(aim._asdict(), truth) else "no",
+        )
+    console.print(table)
+
+
+def over_stored(options: Options, console: Console) -> list[Row]:
+    """One forget set after the other; what is done is kept beside ``--out``."""
+    out: Path | None = options["out"]
+    rows: list[Row] = []
+    for number, pair in enumerate(stored_pairs(options)):
+        kept = None if out is None else out.with_name(f"{out.stem}.{number}.json")
+        if kept is not None and kept.is_file():
+            rows.append(json.loads(kept.read_text(encoding="utf-8")))
+            continue
+        row = judge(options, pair, kept)
+        rows.append(row)
+        console.print_json(data=row)
+        if kept is not None:
+            write_text(kept, json.dumps(row))
+    return rows
+
+
+def judge(options: Options, pair: Pair, kept: Path | None = None) -> Row:
     """Predict, run both ways, and only then look at the ideal model and at test."""
+    parts, initial, seed = pair.parts, pair.initial, pair.seed
     splits, size = parts.splits, len(parts.forget)
     common: Options = {
         "forget": parts.forget,
@@ -125,7 +160,7 @@ def judge(
         "method": "SRL",
         "addon": "focus",
         "lr": options["lr"],
-        "augment": default_augment(splits),
+        "augment": pair.augment,
         "seed": seed,
         "device": "cpu",
         "progress": options["progress"],
@@ -134,7 +169,14 @@ def judge(
     share = Linear(options["alpha"], 1.0 - options["alpha"])
     epochs = options["fixed_epochs"]
     began = time.perf_counter()
-    fixed = unlearn(initial, aggregate=share, epochs=epochs, batch_size=batch, **common).model
+    fixed = unlearn(
+        initial,
+        aggregate=share,
+        epochs=epochs,
+        batch_size=batch,
+        checkpoint=None if kept is None else kept.with_suffix(".fixed.checkpoint"),
+        **common,
+    ).model
     middle = time.perf_counter()
     steered = calibrate(
         initial,
@@ -144,6 +186,7 @@ def judge(
         max_epochs=options["max_epochs"],
         floor=options["floor"],
         level=options["level"],
+        checkpoint=None if kept is None else kept.with_suffix(".checkpoint"),
         **common,
     )
     seconds = (middle - began, time.perf_counter() - middle)
@@ -165,8 +208,8 @@ def judge(
             "indistinguishable": seen.indistinguishable,
         }
 
-    models = {"initial": initial, "ideal": ideal, "fixed": fixed, "calibrated": steered.model}
-    row: Row = {"scenario": scenario, "seed": seed, "n_forget": size, "n_val": len(val)}
+    models = {"initial": initial, "ideal": pair.ideal, "fixed": fixed, "calibrated": steered.model}
+    row: Row = {"scenario": pair.scenario, "seed": seed, "n_forget": size, "n_val": len(val)}
     row |= {name: measured(model) for name, model in models.items()}
     for name in ("fixed", "calibrated"):
         row[name]["rua"] = row[name]["ua"] - row["ideal"]["ua"]
@@ -174,6 +217,11 @@ def judge(
     row["fixed"] |= {"seconds": seconds[0], "epochs": epochs}
     row["calibrated"] |= {"seconds": seconds[1], "epochs": len(steered.epochs)}
     row["calibrated"] |= steered.stopped.as_dict() | {"warnings": list(steered.warnings)}
+    row["path"] = [
+        {name: step[name] for name in ("epoch", "ua", "va", "distance", "lr", "alpha", "action")}
+        for step in steered.epochs
+        if "ua" in step
+    ]
     row["target"] = target.accuracy._asdict()
     row["target_plain"] = plain._asdict()
     return row
@@ -279,7 +327,9 @@ def main() -> None:
     parser.add_argument("--noise", type=float, default=0.0, help="of the pixels, of 255")
     parser.add_argument("--initial", type=Path)
     parser.add_argument("--ideal", type=Path)
-    parser.add_argument("--data", help="in place of the artifacts' own spec")
+    parser.add_argument("--store", type=Path, help="of `expunge bench`")
+    parser.add_argument("--data", help="of the store; in place of the files' own spec")
+    parser.add_argument("--estimate-only", action="store_true", help="of stored pairs")
     parser.add_argument("--lr", type=float, default=1.5e-3)
     parser.add_argument("--alpha", type=float, default=0.05)
     parser.add_argument("--batch-size", type=int, default=16)
@@ -289,12 +339,19 @@ def main() -> None:
     parser.add_argument("--level", type=float, default=0.95)
     parser.add_argument("--out", type=Path)
     chosen = parser.parse_args()
-    stored = chosen.initial is not None
-    if stored != (chosen.ideal is not None):
+    if (chosen.initial is None) != (chosen.ideal is None):
         parser.error("--initial and --ideal go together")
+    if chosen.store is not None and chosen.data is None:
+        parser.error("--store needs --data")
+    stored = chosen.store is not None or chosen.initial is not None
+    if chosen.estimate_only and not stored:
+        parser.error("--estimate-only needs --store, or --initial and --ideal")
     options: Options = vars(chosen) | {"progress": stored}
     console = Console(width=None if Console().is_terminal else 160)
-    rows = [run_stored(options)] if stored else over_digits(options, console)
+    if chosen.estimate_only:
+        estimate_stored(options, console)
+        return
+    rows = (over_stored if stored else over_digits)(options, console)
     show(rows, console)
     found = summary(rows)
     console.print_json(data=found)

@@ -14,6 +14,7 @@ from expunge.errors import ExpungeError, InvalidInput
 from expunge.files import refuse_existing, write_text
 
 NOT_ACHIEVED = 1
+SHORT = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
 def forget_command(
@@ -54,8 +55,12 @@ def forget_command(
     seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, …")] = None,
     include_duplicates: Annotated[
-        bool, typer.Option("--include-duplicates", help="Forget copies in the data along.")
-    ] = False,
+        str | None,
+        typer.Option(
+            metavar="none|exact|near",
+            help="Forget copies in the training data along: none unless told.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Stop after the preflight; change nothing.")
     ] = False,
@@ -102,11 +107,11 @@ def forget_command(
         "floor": floor,
         "seed": seed,
         "device": device,
-        "include_duplicates": include_duplicates or None,
+        "include_duplicates": include_duplicates,
     }
     given = {name: value for name, value in given.items() if value is not None}
     if job is not None:
-        base = load_job(job).model_dump()
+        base = load_job(job).model_dump(exclude_unset=True)
     else:
         base = {}
         needed = ("out", "weights", "ids")
@@ -129,8 +134,8 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
         force=force,
         discard=discard,
         say=lambda text: errors.print(escape(text), highlight=False),
+        show=lambda found: console.print(found.terminal()),
     )
-    console.print(outcome.preflight.terminal())
     if outcome.evidence is None:
         errors.print("Nothing was changed (--dry-run).", highlight=False)
         return
@@ -151,19 +156,19 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
 
 def _metrics(evidence: dict[str, Any]) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("")
+    table.add_column("accuracy, %")
     for name in ("before", "after", "target"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for metric in evidence["metrics"]:
-        cells = [_interval(metric[name]) for name in ("before", "after", "target")]
-        table.add_row(metric["label"], *cells)
+        cells = [_interval(metric[name], "") for name in ("before", "after", "target")]
+        table.add_row(SHORT.get(metric["name"], metric["label"]), *cells)
     return table
 
 
-def _interval(value: dict[str, float] | None) -> str:
+def _interval(value: dict[str, float] | None, unit: str = " %") -> str:
     if value is None:
         return ""
-    return escape(f"{value['value']:.1f} [{value['low']:.1f}, {value['high']:.1f}] %")
+    return escape(f"{value['value']:.1f} [{value['low']:.1f}, {value['high']:.1f}]{unit}")
 
 
 def verify_command(
@@ -171,6 +176,9 @@ def verify_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Check hashes only; compute no numbers.")
     ] = False,
+    data: Annotated[
+        str | None, typer.Option(help="Where the data are now, if not where they were.")
+    ] = None,
 ) -> None:
     """Check that evidence still holds: every hash, the chain of requests, the headline numbers.
 
@@ -179,7 +187,7 @@ def verify_command(
     from expunge.request.checking import subject_of
     from expunge.request.verify import verify
 
-    subject, note = (None, "") if quick else subject_of(folder)
+    subject, note = (None, "") if quick else subject_of(folder, data)
     found = verify(folder, subject)
     console = Console()
     for checked in found:

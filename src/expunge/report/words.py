@@ -30,6 +30,7 @@ LABELS = {
     "held_out": "Ids found in held-out data only",
     "earlier": "Forgotten by earlier requests",
     "near_count": "Near copies found",
+    "in_retain": "Of these in the retained data",
     "near_expected_by_chance": "Near copies expected by chance",
     "thresholds": "Similarity that counts as near",
     "auc": "How often a record to forget is surer than a held-out one",

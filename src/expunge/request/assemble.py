@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from expunge.evaluate import predict
+from expunge.request.attacks import attack_rows
 from expunge.request.behaviour import compare
 from expunge.request.calibrate import Calibrated
 from expunge.request.evidence import (
     FORMAT,
     Seen,
     accuracy,
-    attack_rows,
     class_rows,
-    example_rows,
     metric_rows,
     plain,
     score_lists,
     warnings_of,
 )
+from expunge.request.gallery import example_rows
 from expunge.request.job import Job
 from expunge.request.ledger import Ledger
 from expunge.request.names import Forgotten
@@ -30,6 +28,7 @@ from expunge.request.preflight import Preflight
 from expunge.request.subject import Subject
 from expunge.request.target import Target, estimate_target
 from expunge.request.verdict import LIMITS, verdict_of
+from expunge.request.written import commands_of, digest_config
 from expunge.store.environment import environment, now
 
 
@@ -42,6 +41,7 @@ class Case:
     asked: Forgotten
     ledger: Ledger
     config: Mapping[str, Any]
+    in_memory: bool = False
 
     @property
     def number(self) -> int:
@@ -67,7 +67,14 @@ def assemble(
     images = getattr(subject.train.subset(list(chosen)), "images", None)
     examples = example_rows(chosen, names, subject.classes, before, after, images)
     earlier = earlier_rows(case, calibrated, chosen)
-    unused = compare(after.forget, after.test, calibrated.target, level=job.level, seed=job.seed)
+    unused = compare(
+        after.forget,
+        after.test,
+        calibrated.target,
+        level=job.level,
+        seed=job.seed,
+        beside="test",
+    )
     warnings = list(calibrated.warnings)
     if calibrated.stopped.status == "achieved":
         warnings += warnings_of(after, job.seed)
@@ -92,6 +99,7 @@ def assemble(
             "number": case.number,
             "ids": len(case.asked.ids),
             "records": len(chosen),
+            "copies": _copies(checked, job, chosen),
             "share": round(len(chosen) / len(subject.train), 6),
             "source": str(job.ids) if job.ids else "given in Python",
             "when": now(),
@@ -114,6 +122,7 @@ def assemble(
             "epoch": calibrated.stopped.epoch,
             "reason": calibrated.stopped.reason,
             "status": calibrated.stopped.status,
+            "share": calibrated.stopped.share,
         },
         "steps": _columns(calibrated.history.steps),
         "attacks": attacks,
@@ -124,7 +133,7 @@ def assemble(
         "cost": _cost(cost, calibrated),
         "earlier": earlier,
         "limits": list(LIMITS),
-        "commands": _commands(job),
+        "commands": commands_of(job, case.number, in_memory=case.in_memory),
     }
 
 
@@ -153,6 +162,17 @@ def earlier_rows(case: Case, calibrated: Calibrated, chosen: Sequence[int]) -> l
             }
         )
     return rows
+
+
+def _copies(checked: Preflight, job: Job, chosen: Sequence[int]) -> list[list[Any]]:
+    """The copies forgotten along, each as index, kind, the record it is a copy of, similarity."""
+    taken = checked.duplicates.to_include(job.include_duplicates)
+    exact = {copy.index for copy in checked.duplicates.to_include("exact")}
+    return [
+        [c.index, "exact" if c.index in exact else "near", c.forgotten, round(c.similarity, 6)]
+        for c in taken
+        if c.index in set(chosen)
+    ]
 
 
 def _plain_target(target: Target) -> dict[str, Any]:
@@ -193,13 +213,3 @@ def _cost(cost: Mapping[str, Any], calibrated: Calibrated) -> dict[str, Any]:
         "ratio": round(whole / spent, 2) if spent > 0 else None,
         "note": str(cost.get("note", "")),
     }
-
-
-def _commands(job: Job) -> list[str]:
-    return [f"expunge forget --job job.toml --out {job.out}", f"expunge verify {job.out}"]
-
-
-def digest_config(config: Mapping[str, Any], *words: str) -> str:
-    """A hash of plain values and of what goes with them."""
-    text = json.dumps(config, sort_keys=True, default=str) + "/".join(words)
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -96,8 +96,11 @@ def compare(
     level: float = 0.95,
     shuffles: int = 400,
     seed: int = 0,
+    beside: str = "val",
 ) -> Behaviour:
     """Forget against val, class-matched, and against the target.
+
+    ``beside`` is what the reasons call val: at the end test data stand in for it.
 
     Indistinguishable means both: UA inside the target's interval, and no statistic (accuracy, the
     AUC of each attack, the distances of the confidence and entropy distributions) further from
@@ -107,10 +110,10 @@ def compare(
 
     Forget examples of classes that val lacks count in UA only.
     """
-    for name, part in (("forget", forget), ("validation", val)):
+    for name, part in (("forget", forget), (beside, val)):
         check_predictions(part, f"the {name} set")
     if forget.logits.shape[1] != val.logits.shape[1]:
-        raise InvalidInput("Forget and val should have the same classes.")
+        raise InvalidInput(f"Forget and {beside} should have the same classes.")
     ua, aim = accuracy(forget), target.accuracy
     gap = ua - aim.value
     found, largest, matched = _exchange(forget, val, level, shuffles, seed)
@@ -130,7 +133,7 @@ def compare(
         indistinguishable=_inside(ua, aim) and largest <= 1.0,
         over_forgotten=ua < aim.low - CLOSE
         or (attacks["loss"].high < 0.5 and ua <= aim.high + CLOSE),
-        reasons=tuple(_reasons(ua, target, found, attacks)),
+        reasons=tuple(_reasons(ua, target, found, attacks, beside)),
         mean_confidence=float(confidence(forget).mean()),
         mean_entropy=float(entropy(forget).mean()),
     )
@@ -180,7 +183,11 @@ def _relative(gap: float, target: Target) -> float:
 
 
 def _reasons(
-    ua: float, target: Target, found: Mapping[str, Exchanged], attacks: Mapping[str, Estimate]
+    ua: float,
+    target: Target,
+    found: Mapping[str, Exchanged],
+    attacks: Mapping[str, Estimate],
+    beside: str,
 ) -> list[str]:
     _, low, high = target.accuracy
     said = []
@@ -191,17 +198,18 @@ def _reasons(
             "model that never saw it."
         )
     if not found:
-        return [*said, "Val has no example of the forgotten classes to compare with."]
+        none = f"There is no example of the forgotten classes in {beside} to compare with."
+        return [*said, none]
     shift = found["accuracy"]
     if abs(shift.value - shift.centre) > shift.reach:
         word = "more" if shift.value > 0 else "less"
         said.append(
             f"The model is right on the forget set {100 * abs(shift.value):.1f} points {word} "
-            "often than on val of the same classes."
+            f"often than on {beside} data of the same classes."
         )
     for name, estimate in attacks.items():
         if not estimate.low <= 0.5 <= estimate.high:
-            said.append(f"The {name} attack tells forget from val: AUC {estimate}.")
+            said.append(f"The {name} attack tells forget from {beside}: AUC {estimate}.")
     for name in ("confidence", "entropy"):
         ks = found[f"ks_{name}"]
         if ks.value > ks.limit:

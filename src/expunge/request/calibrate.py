@@ -20,7 +20,7 @@ from expunge.evaluate import predict
 from expunge.methods import BatchNormPolicy, Method
 from expunge.request.behaviour import Behaviour, compare
 from expunge.request.controller import Controller
-from expunge.request.rules import Rules
+from expunge.request.rules import Rules, fit_batch
 from expunge.request.target import Target, estimate_target
 from expunge.update import Addon, Aggregate, Linear
 
@@ -95,7 +95,7 @@ def calibrate(
         forget, retain, val: data sets; val should be unseen, and is looked at, never trained on.
         alpha: of the linear aggregation, with β = 1 − α; another ``aggregate`` is left as it is.
         lr: to start with; it is changed on the way.
-        batch_size: at most; see :func:`fit_batch`.
+        batch_size: at most; see :func:`~expunge.request.rules.fit_batch`.
         floor: points of accuracy on val that may be lost.
         level: of the target's interval and of the comparison with val.
         rules: all numbers of the :class:`~expunge.request.rules.Rules`, in place of ``floor``.
@@ -165,24 +165,14 @@ def _unseen(size: int) -> str:
 
 def _reason(controller: Controller) -> str:
     state = controller.state
-    part = f", {100 * state.best_share:.0f} % of the way," if state.best_share < 1.0 else ""
+    share = f" (taken {100 * state.best_share:.0f} % of the way)"
+    part = share if state.best_share < 1.0 else ""
     if state.best_achieved:
         return f"Epoch {state.best_epoch}{part}: forgotten and unseen data are indistinguishable."
     why = state.ended or f"The {controller.max_epochs} epochs were not enough."
     if controller.best is None:
         return f"{why} No epoch was better than the model as it was given, which is kept."
     return f"{why} Epoch {state.best_epoch}{part} came nearest above the utility floor."
-
-
-def fit_batch(batch_size: int, size: int) -> int:
-    """``batch_size``, but no more than a quarter of the forget set, and 16 at least.
-
-    An epoch should take a few steps: one is too coarse to compare after.
-
-    >>> fit_batch(256, 4500), fit_batch(256, 200), fit_batch(256, 10)
-    (256, 50, 16)
-    """
-    return min(batch_size, max(16, size // 4))
 
 
 def labels_of(data: Data) -> Tensor:

@@ -14,18 +14,22 @@ from expunge.data import Augment
 from expunge.errors import DataError, InvalidInput
 from expunge.evaluate import predict
 from expunge.files import write_text
-from expunge.request.assemble import Case, assemble, digest_config
-from expunge.request.bundle import write_bundle
+from expunge.request.assemble import Case, assemble
+from expunge.request.bundle import Files, write_bundle
 from expunge.request.calibrate import Calibrated, Stop, calibrate
 from expunge.request.clock import Clock
 from expunge.request.evidence import Seen
 from expunge.request.job import Job, make_job
-from expunge.request.ledger import Ledger, alone, digest_of
+from expunge.request.ledger import Ledger, alone
 from expunge.request.names import resolve_ids
 from expunge.request.preflight import Preflight, preflight
+from expunge.request.sequence import continued, still_to_forget
 from expunge.request.subject import Subject, load_subject, make_subject
+from expunge.request.verdict import AGAINST
+from expunge.request.written import digest_config
 
 Say = Callable[[str], None]
+Show = Callable[[Preflight], None]
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,11 @@ def forget(
     in_memory = isinstance(model, nn.Module)
     if in_memory == (weights is not None):
         raise InvalidInput("Give a trained `model`, or `weights` with a name or factory for it.")
+    if not in_memory and not isinstance(data, str):
+        raise InvalidInput(
+            "Data in memory go with a `model` in memory: load the weights into it first. "
+            f"(got data of type {type(data).__name__} with `weights`)"
+        )
     named = {"model": "" if in_memory else model, "data": data if isinstance(data, str) else ""}
     files = {"weights": Path(weights or "in memory"), "ids": None if listed else Path(str(ids))}
     job = make_job(**named, **files, out=Path(out), **settings)
@@ -97,16 +106,18 @@ def carry_out(
     force: bool = False,
     discard: bool = False,
     say: Say = lambda text: None,
+    show: Show = lambda found: None,
     progress: bool = True,
 ) -> Outcome:
     """Carry out ``job``, alone in its folder; killed, the same call goes on where it was.
 
     ``subject`` and ``ids`` stand in for the model, the data and the file of ids that ``job`` names.
     ``force`` goes on with a model that does not seem to fit the data; ``discard`` drops what
-    another, unfinished request left behind.
+    another, unfinished request left behind. ``say`` is told what is being done, ``show`` gets the
+    preflight before anything is changed.
     """
     with alone(job.out):
-        return _Request(job, subject, ids, say, progress).run(
+        return _Request(job, subject, ids, say, show, progress).run(
             dry_run=dry_run, force=force, discard=discard
         )
 
@@ -120,12 +131,13 @@ class _Request:
         subject: Subject | None,
         ids: Sequence[str | int] | None,
         say: Say,
+        show: Show,
         progress: bool,
     ) -> None:
-        self.job, self.say, self.progress = job, say, progress
+        self.job, self.say, self.show, self.progress = job, say, show, progress
         self.in_memory = subject is not None
         self.ledger = Ledger.read(job.out)
-        self.subject = _continued(subject or load_subject(job), self.ledger)
+        self.subject = continued(subject or load_subject(job), self.ledger)
         self.asked = resolve_ids(job, self.subject, ids)
         self.clock = Clock()
         self.work = job.out / ".work"
@@ -135,19 +147,14 @@ class _Request:
         return len(self.ledger.entries) + 1
 
     def run(self, *, dry_run: bool, force: bool, discard: bool) -> Outcome:
-        earlier = {i for indices in self.ledger.forgotten.values() for i in indices}
-        chosen = [i for i in self.asked.indices if i not in earlier]
-        if not chosen:
-            raise InvalidInput(
-                f"All {len(self.asked.indices)} records were asked for before. There is nothing "
-                "new to forget."
-            )
+        chosen, earlier = still_to_forget(self.asked.indices, self.ledger)
         if known := len(self.asked.indices) - len(chosen):
-            self.say(f"{known} of the records were asked for before, and are left out here.")
+            self.say(f"{known} of the records were forgotten before, and are left out here.")
         with self.clock("preflight"):
             checked = preflight(
                 self.subject, self.asked, self.job, earlier=earlier, progress=self.say
             )
+        self.show(checked)
         if dry_run:
             return Outcome(checked)
         if not checked.fits and not force:
@@ -156,10 +163,15 @@ class _Request:
                 + " ".join(checked.warnings)
                 + " If it is right as it is, use --force."
             )
-        if self.job.include_duplicates:
-            copies = [i for i in checked.copies_in_retain if i not in earlier]
-            self.say(f"{len(set(copies) - set(chosen))} copies are forgotten along.")
-            chosen = sorted({*chosen, *copies})
+        copies = checked.duplicates.to_include(self.job.include_duplicates)
+        if copies:
+            self.say(f"{len(copies)} copies of these records are forgotten along.")
+            chosen = sorted({*chosen, *(copy.index for copy in copies)})
+        if len(chosen) + len(earlier) >= len(self.subject.train):
+            raise InvalidInput(
+                "Some records should be left to retain. (with the copies, all are to be forgotten) "
+                "Leave --include-duplicates out."
+            )
         config = self._config(chosen)
         self._claim(config, discard=discard)
         return self._finish(checked, chosen, earlier, config)
@@ -218,7 +230,8 @@ class _Request:
                 checkpoint=self.work / "run.checkpoint",
                 progress=self.progress,
             )
-        case = Case(job, subject, self.asked, self.ledger, config)
+        case = Case(job, subject, self.asked, self.ledger, config, self.in_memory)
+        attempt: nn.Module | None = None
         with self.clock("audit"):
             parts = {"forget": forget, "val": subject.val, "retain": retain, "test": subject.test}
             before, after = (
@@ -226,55 +239,29 @@ class _Request:
                 for model in (subject.model, calibrated.model)
             )
             evidence = assemble(case, checked, chosen, calibrated, before, after)
-            if evidence["verdict"]["status"] != calibrated.stopped.status:
-                calibrated = _refused(calibrated, subject.model, evidence)
-                attempt = {name: evidence[name] for name in ("metrics", "attacks", "earlier")}
+            if evidence["verdict"]["status"] != "achieved" and calibrated.stopped.epoch:
+                attempt = calibrated.model
+                tried = {name: evidence[name] for name in ("stopped", "metrics", "attacks")}
+                calibrated = _taken_back(calibrated, subject.model, evidence)
                 evidence = assemble(case, checked, chosen, calibrated, before, before)
-                evidence["attempt"] = attempt
+                evidence["attempt"] = tried
         evidence["seconds"] = self.clock.seconds()
-        forgotten = {
-            "indices": list(chosen),
-            "ids": list(self.asked.ids),
-            "digest": self.asked.digest,
-        }
-        folder = write_bundle(
-            job.out / f"{self.number:04d}", evidence, calibrated.model, {}, forgotten
-        )
+        files = Files(calibrated.model, attempt, job, self.asked, tuple(chosen), subject.card)
+        folder = write_bundle(job.out / f"{self.number:04d}", evidence, files)
         shutil.rmtree(self.work, ignore_errors=True)
         return Outcome(checked, evidence, folder, calibrated.model)
 
 
-def _refused(calibrated: Calibrated, model: nn.Module, evidence: dict[str, Any]) -> Calibrated:
-    """The run taken back: what satisfied val did not stand up to the audit on test data."""
-    reasons = " ".join(evidence["verdict"]["reasons"][1:])
-    reason = (
-        f"Epoch {calibrated.stopped.epoch} satisfied the validation data, but not the audit on "
-        f"test data, so the model was left as it was. {reasons} More validation data would let the "
-        "run see what the audit saw."
-    )
+def _taken_back(calibrated: Calibrated, model: nn.Module, evidence: dict[str, Any]) -> Calibrated:
+    """The run undone: the model as it was, where what came nearest was not good enough."""
+    stopped = calibrated.stopped
+    reason = f"{stopped.reason} That is not enough, so the model was left as it was."
+    if stopped.status == "achieved":
+        others = evidence["verdict"]["reasons"][1:]
+        reason = (
+            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit on what the "
+            f"run had not looked at, so the model was left as it was. {' '.join(others)}"
+        )
+        if any(word.startswith(AGAINST) for word in others):
+            reason += " More validation data would let the run see what the audit saw."
     return replace(calibrated, model=model, stopped=Stop(0, reason, "not achieved"))
-
-
-def _continued(subject: Subject, ledger: Ledger) -> Subject:
-    """The subject with the weights that the latest request left behind."""
-    last = ledger.last
-    if last is None:
-        return subject
-    hashes = last.evidence["hashes"]
-    if subject.data_digest != hashes["data"]:
-        raise DataError(
-            f"The data have changed since request {last.number} in {ledger.root}: their hash "
-            "differs. A sequence of requests needs the same data; for other data, choose another "
-            "--out."
-        )
-    first = ledger.entries[0].evidence["hashes"]["weights_before"]
-    left = digest_of(ledger.weights) if ledger.weights else ""
-    if left != hashes["weights_after"]:
-        raise DataError(f"{ledger.weights} was changed after request {last.number} wrote it.")
-    if subject.weights_digest not in (first, left):
-        raise InvalidInput(
-            f"The requests in {ledger.root} began with other weights. Give the same --weights, or "
-            "choose another --out for another model."
-        )
-    assert ledger.weights is not None
-    return subject.with_weights(ledger.weights)

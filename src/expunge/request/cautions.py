@@ -48,12 +48,13 @@ def cautions(
         )
         found.append(
             f"Exact copies of records to forget remain: {where}. What stays in retain is not "
-            "forgotten: include_duplicates takes those in."
+            "forgotten: --include-duplicates exact takes those in."
         )
-    if copies.near_count > MANY * copies.expected + 5:
+    if len(copies.near) > MANY * copies.expected + 5:
         found.append(
-            f"{copies.near_count} records are nearly the same to the model as ones to forget, "
-            f"where chance would give {copies.expected:.0f}. Look at the list."
+            f"{len(copies.near)} records are nearly the same to the model as ones to forget, "
+            f"where chance would give {copies.expected:.0f}. Look at the list: "
+            f"--include-duplicates near forgets the {copies.count('retain')[1]} in retain along."
         )
     if cost.advice == "retrain":
         found.append(cost.sentence)

@@ -13,6 +13,7 @@ from expunge.engine.pace import Pace, measure_pace
 from expunge.methods import METHODS, Method
 from expunge.request.examples import inputs_of
 from expunge.request.job import Job
+from expunge.request.rules import fit_batch
 from expunge.request.subject import Subject
 
 EPOCHS = 100
@@ -112,7 +113,7 @@ def in_words(seconds: float) -> str:
 def _epoch_seconds(pace: Pace, forget: int, retain: int, val: int, job: Job) -> float:
     """A pass over one split, paired with as much of the other, and a look at forget and val."""
     method: Method = METHODS.resolve(job.method)
-    size = job.batch_for(forget)
+    size = fit_batch(job.batch_size, forget)
     walked, other = (retain, forget) if method.epoch_over == "retain" else (forget, retain)
     beside = math.ceil(walked / size) * min(size, other) if method.constrained else 0
     work = (walked + beside) * pace.training + (val + forget) * pace.inference

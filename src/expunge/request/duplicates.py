@@ -21,6 +21,7 @@ from typing import Any
 from torch import Tensor
 
 from expunge.evaluate.overlap import content_hashes
+from expunge.request.job import Include
 from expunge.request.nearest import nearest
 from expunge.request.similar import (
     QUANTILE,
@@ -32,7 +33,7 @@ from expunge.request.similar import (
 from expunge.request.subject import Subject
 
 LISTED = 100
-"""Near copies that are listed."""
+"""Near copies that are listed in full."""
 CLOSE = 1 - 1e-5
 """A threshold above this tells next to nothing."""
 
@@ -53,26 +54,28 @@ class Copy:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Copies that remain in retain, val or test; every one of them is listed once.
+    """Copies that remain in retain, val or test, each once, the most similar first.
 
-    ``near`` holds the most similar ``LISTED`` at most, ``near_count`` says how many there are,
-    ``expected`` how many of these chance alone would give.
+    ``expected`` says how many of the near ones chance alone would give.
     """
 
     exact: tuple[Copy, ...]
     near: tuple[Copy, ...]
-    near_count: int
     expected: float
     thresholds: Mapping[str, float]
     notes: tuple[str, ...] = ()
 
+    def to_include(self, kind: Include) -> tuple[Copy, ...]:
+        """The copies in retain that are to be forgotten along."""
+        chosen = {"none": (), "exact": self.exact, "near": (*self.exact, *self.near)}[kind]
+        return tuple(copy for copy in chosen if copy.split == "retain")
+
     def in_retain(self, *, near: bool = False) -> tuple[int, ...]:
-        """Training indices of the exact copies, and of the near ones listed if asked for."""
-        listed = [*self.exact, *(self.near if near else ())]
-        return tuple(sorted(copy.index for copy in listed if copy.split == "retain"))
+        """Training indices of the exact copies, and of the near ones if asked for."""
+        return tuple(sorted(c.index for c in self.to_include("near" if near else "exact")))
 
     def count(self, split: str) -> tuple[int, int]:
-        """Exact copies in a split, and near ones listed."""
+        """Exact and near copies in a split."""
         exact, near = (sum(c.split == split for c in part) for part in (self.exact, self.near))
         return exact, near
 
@@ -80,8 +83,9 @@ class Duplicates:
         """Plain values."""
         return {
             "exact": [copy.as_list() for copy in self.exact],
-            "near": [copy.as_list() for copy in self.near],
-            "near_count": self.near_count,
+            "near": [copy.as_list() for copy in self.near[:LISTED]],
+            "near_count": len(self.near),
+            "in_retain": dict(zip(("exact", "near"), self.count("retain"), strict=True)),
             "near_expected_by_chance": round(self.expected, 2),
             "thresholds": {name: round(value, 6) for name, value in self.thresholds.items()},
             "quantile": QUANTILE,
@@ -138,7 +142,7 @@ def find_duplicates(
         for name, value in thresholds.items()
         if value > CLOSE
     )
-    return Duplicates(exact, tuple(near[:LISTED]), len(near), expected, thresholds, notes)
+    return Duplicates(exact, tuple(near), expected, thresholds, notes)
 
 
 def find_exact(forgotten: Sequence[int], remaining: Remaining, hashes: Hashes) -> tuple[Copy, ...]:

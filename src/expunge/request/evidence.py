@@ -1,40 +1,22 @@
-"""What a request can show: every number behind the verdict, as plain values."""
+"""What a request can show: the numbers behind the verdict, as plain values."""
 
 from __future__ import annotations
 
-import base64
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from expunge.evaluate import PAPER_FIVE, AttackReport, Predictions, Views, run_attack
-from expunge.evaluate.exposure import exposure_of
-from expunge.evaluate.landmarks import Array
-from expunge.evaluate.lira import scaled_confidence
+from expunge.evaluate import Predictions, Views
 from expunge.evaluate.roc import Estimate
 from expunge.evaluate.streisand import over_forgetting
 from expunge.request.share import accuracy_of
 
 FORMAT = 1
-POPULATION = (*(f"svc-{name}" for name in PAPER_FIVE), "loss")
 MOST_SCORES = 10_000
-MOST_IMAGES = 24
-EXPOSED, AVOIDED = 0.99, 0.01
-"""An example stands out when so large a share of unseen data scores lower, or higher."""
-ATTACK_WORDS = {
-    "correctness": "guesses from whether the prediction is right",
-    "confidence": "guesses from the probability of the label",
-    "logits": "guesses from all outputs of the model",
-    "entropy": "guesses from how sure the model is",
-    "modified-entropy": "guesses from how sure the model is of the label",
-    "loss": "guesses from the loss",
-}
-BUDGET = "population attack: looks at this model's outputs only, no other model is trained"
+"""Of one split, in the histograms."""
 
 
 @dataclass(frozen=True)
@@ -62,33 +44,6 @@ def plain(estimate: Estimate) -> dict[str, float]:
     """An estimate as a dict, rounded to what is worth keeping."""
     names = ("value", "low", "high")
     return {name: round(float(v), 6) for name, v in zip(names, estimate, strict=True)}
-
-
-def attack_rows(before: Seen, after: Seen, level: float, seed: int) -> list[dict[str, Any]]:
-    """Every population attack on both models, forgotten data against test data.
-
-    The intervals are so wide that all of them together hold at ``level`` (Bonferroni): one attack
-    in six should not be believed on what is expected once in twenty times.
-    """
-    rows = []
-    level = 1.0 - (1.0 - level) / len(POPULATION)
-    for name in POPULATION:
-        found = [run_attack(name, seen.views, level=level, seed=seed) for seen in (before, after)]
-        rows.append(
-            {
-                "name": name,
-                "label": ATTACK_WORDS.get(name.removeprefix("svc-"), name),
-                "before": attack_row(found[0]),
-                "after": attack_row(found[1]),
-                "budget": BUDGET,
-            }
-        )
-    return rows
-
-
-def attack_row(report: AttackReport) -> dict[str, Any]:
-    """One report as plain values."""
-    return {"auc": plain(report.auc), "verdict": report.verdict, "reason": report.reason}
 
 
 def warnings_of(after: Seen, seed: int) -> list[str]:
@@ -147,74 +102,6 @@ def class_rows(
             }
         )
     return rows
-
-
-def example_rows(
-    indices: Sequence[int],
-    ids: Sequence[str],
-    classes: Sequence[str],
-    before: Seen,
-    after: Seen,
-    images: Tensor | None,
-) -> list[dict[str, Any]]:
-    """Every forgotten record, the most exposed first, with pictures of the worst."""
-    exposure = [_exposure(seen) for seen in (before, after)]
-    order = np.argsort(-np.abs(exposure[1] - 0.5), kind="stable").tolist()
-    rows = []
-    for rank, k in enumerate(order):
-        sides = [
-            _side(seen.forget, k, classes, float(share[k]))
-            for seen, share in zip((before, after), exposure, strict=True)
-        ]
-        share = float(exposure[1][k])
-        flag = "still exposed" if share > EXPOSED else "over-forgotten" if share < AVOIDED else ""
-        picture = None
-        if images is not None and rank < MOST_IMAGES:
-            picture = as_picture(images[k])
-        rows.append(
-            {
-                "index": int(indices[k]),
-                "id": str(ids[k]),
-                "label": classes[int(after.forget.labels[k])],
-                "before": sides[0],
-                "after": sides[1],
-                "flag": flag,
-                "image": picture,
-            }
-        )
-    return rows
-
-
-def _side(p: Predictions, k: int, classes: Sequence[str], exposure: float) -> dict[str, Any]:
-    probabilities = torch.softmax(p.logits[k].double(), dim=0)
-    return {
-        "prediction": classes[int(p.logits[k].argmax())],
-        "confidence": round(float(probabilities[int(p.labels[k])]), 4),
-        "exposure": round(exposure, 4),
-    }
-
-
-def _exposure(seen: Seen) -> Array:
-    """The share of test data less confident in their label than each forgotten record."""
-    forget, test = (scaled_confidence(p.logits, p.labels) for p in (seen.forget, seen.test))
-    return exposure_of(forget, test)
-
-
-def as_picture(image: Tensor) -> str | None:
-    """A uint8 image [C, H, W] as a PNG data URI, enlarged so that small ones can be seen."""
-    from PIL import Image
-
-    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] not in (1, 3):
-        return None
-    array = image.permute(1, 2, 0).cpu().numpy()
-    picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
-    scale = max(1, 64 // max(picture.size))
-    picture = picture.resize(
-        (picture.width * scale, picture.height * scale), Image.Resampling.NEAREST
-    )
-    buffer = io.BytesIO()
-    picture.save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
 
 
 def metric_rows(

@@ -22,6 +22,8 @@ Seed = Annotated[int, pydantic.Field(ge=0, strict=True)]
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]
+Include = Literal["none", "exact", "near"]
+"""Which copies of forgotten records are forgotten along; ``near`` takes the exact ones too."""
 
 
 class Job(pydantic.BaseModel):
@@ -37,6 +39,8 @@ class Job(pydantic.BaseModel):
         val_from: what that val is taken out of. ``test`` leaves the training records, and so their
             indices, as they are; ``train`` is for models that were trained without it.
         ids: what to forget: indices, names, or values of ``id_column`` of ``records``.
+        include_duplicates: which copies in the training data are forgotten along: ``none``, the
+            ``exact`` ones, or the ``near`` ones too, some of which chance may have found.
         floor: points of val accuracy that may be lost.
         level: confidence level of intervals.
     """
@@ -64,11 +68,16 @@ class Job(pydantic.BaseModel):
     max_epochs: Count = 30
     floor: Annotated[float, pydantic.Field(ge=0, le=100, strict=True)] = 2.0
     level: Share = 0.95
-    include_duplicates: Switch = False
+    include_duplicates: Include = "none"
     augment: Switch = False
     batchnorm: BatchNormPolicy = "published"
     seed: Seed = 0
     device: str = "auto"
+
+    @pydantic.field_validator("include_duplicates", mode="before")
+    @classmethod
+    def _yes_or_no(cls, value: object) -> object:
+        return {True: "exact", False: "none"}.get(value, value) if type(value) is bool else value
 
     @pydantic.field_validator("method")
     @classmethod
@@ -97,10 +106,6 @@ class Job(pydantic.BaseModel):
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
         return self
-
-    def batch_for(self, forget: int) -> int:
-        """The batch size for ``forget`` examples: no larger than they are, but 16 at least."""
-        return min(self.batch_size, max(forget, 16))
 
     def addon_part(self) -> Addon:
         """The add-on, with its moments."""

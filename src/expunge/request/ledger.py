@@ -56,6 +56,16 @@ class Entry:
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
 
+    @property
+    def asked(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """The ids that were asked for, and the records they stood for, without copies."""
+        path = self.folder / RECORDS
+        try:
+            found = json.loads(path.read_text(encoding="utf-8"))
+            return tuple(map(str, found["ids"])), tuple(int(i) for i in found["asked"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
+
 
 @dataclass(frozen=True)
 class Ledger:

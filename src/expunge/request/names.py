@@ -34,8 +34,13 @@ class Forgotten:
 
     def __post_init__(self) -> None:
         if not self.digest:
-            content = json.dumps([sorted(self.ids), list(self.indices)])
-            object.__setattr__(self, "digest", hashlib.sha256(content.encode()).hexdigest())
+            object.__setattr__(self, "digest", digest_ids(self.ids, self.indices))
+
+
+def digest_ids(ids: Sequence[str], indices: Sequence[int]) -> str:
+    """The SHA-256 of a list of ids and of the training records they stand for."""
+    content = json.dumps([sorted(ids), list(indices)])
+    return hashlib.sha256(content.encode()).hexdigest()
 
 
 def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> Forgotten:

@@ -80,3 +80,14 @@ def speed_up(needed: float, left: int) -> float:
     if needed <= left:
         return 1.0
     return min(max(needed / max(left, 1), 1.25), 2.0)
+
+
+def fit_batch(batch_size: int, size: int) -> int:
+    """``batch_size``, but no more than a quarter of the forget set, and 16 at least.
+
+    An epoch should take a few steps: one is too coarse to compare after.
+
+    >>> fit_batch(256, 4500), fit_batch(256, 200), fit_batch(256, 10)
+    (256, 50, 16)
+    """
+    return min(batch_size, max(16, size // 4))

@@ -112,9 +112,18 @@ def _copies(copies: Mapping[str, Any]) -> list[RenderableType]:
     for forgotten, split, index, similarity in [*copies["exact"][:5], *copies["near"][:3]]:
         same = "the same as" if similarity == 1 else f"{similarity:.4f} like"
         lines.append(_line(f"{split} {index} is {same} train {forgotten}"))
+    own = copies["in_retain"]
+    if any(own.values()):
+        lines.append(
+            _line(
+                f"In retain: {own['exact']:,} exact, {own['near']:,} near. To forget them along: "
+                "--include-duplicates exact, or near (the exact ones too)."
+            )
+        )
     return lines
 
 
 def _cost(cost: Mapping[str, Any]) -> list[RenderableType]:
-    each = in_words(cost["epoch_seconds"])
-    return [_line(cost["sentence"]), _line(f"An epoch takes about {each}. {cost['note']}")]
+    seconds = cost["epoch_seconds"]
+    each = f"about {in_words(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
+    return [_line(cost["sentence"]), _line(f"An epoch takes {each}. {cost['note']}")]

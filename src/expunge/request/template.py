@@ -24,7 +24,7 @@ data = "digits"                  # cifar10:PATH, svhn:PATH, folder:PATH, npz:FIL
 ids = "request.csv"              # text (one id a line), CSV or JSON: indices or file names
 # records = "records.csv"        # a line for each training record, with its index or name ...
 # id_column = "person"           # ... and this column: the ids are then values of it
-# include_duplicates = false     # forget copies of these records too
+# include_duplicates = "none"    # or "exact": copies of these records too; "near": similar ones too
 
 # --- where the result goes ---------------------------------------------------------------
 out = "forgotten"

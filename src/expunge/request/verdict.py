@@ -7,11 +7,14 @@ from typing import Any
 
 from expunge.request.behaviour import Behaviour
 
+AGAINST = "Against test data: "
+"""How the reasons of the audit begin."""
 LIMITS = (
     "Nothing here is a proof that no trace is left: approximate unlearning is judged by what can "
     "be measured.",
     "The target is an estimate from unseen data of the same classes; the retrained model itself "
-    "was not made. It ignores that a retrained model would have had a little less data.",
+    "was not made. How much worse that would be for having had less data is assumed, and that two "
+    "trainings differ by chance is not in the interval.",
     "The attacks look at the whole forget set; an attacker with models trained for the purpose "
     "(U-LiRA, see `expunge audit`) may find single records that these do not.",
     "Copies of the records elsewhere (backups, other models, logs) are not touched.",
@@ -51,10 +54,14 @@ def verdict_of(
         for e in again
     ]
     if told:
-        reasons += [f"Against test data: {reason}" for reason in held_out.reasons]
+        reasons += [f"{AGAINST}{reason}" for reason in held_out.reasons]
     if found and run:
         names = ", ".join(a["name"] for a in found)
-        reasons.append(f"{len(found)} of {len(attacks)} attacks tell the records: {names}.")
+        verb = "tells" if len(found) == 1 else "tell"
+        reasons.append(
+            f"{len(found)} of {len(attacks)} attacks {verb} the records from unseen data: {names}. "
+            "It decides nothing by itself: of six, some see something by chance."
+        )
     reasons += warnings
     return {
         "status": status,

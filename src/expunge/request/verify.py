@@ -12,8 +12,11 @@ from expunge import tensors
 from expunge.artifact import fit_weights
 from expunge.errors import DataError, ExpungeError
 from expunge.evaluate import predict
+from expunge.request.job import Job, make_job
 from expunge.request.ledger import EVIDENCE, SEAL, WEIGHTS, Entry, Ledger, digest_of
-from expunge.request.subject import Subject
+from expunge.request.names import digest_ids
+from expunge.request.subject import Subject, make_subject
+from expunge.request.written import digest_config
 
 TOLERANCE = 0.5
 """Points by which an accuracy may differ: another processor rounds differently."""
@@ -39,12 +42,26 @@ class Checked:
             self.problems.append(wrong or what)
 
 
-def verify(root: Path, subject: Subject | None = None) -> list[Checked]:
-    """Check every request in ``root``; with a ``subject``, compute its numbers anew."""
+def verify(
+    root: str | Path,
+    subject: Subject | None = None,
+    *,
+    model: nn.Module | None = None,
+    data: Any = None,
+) -> list[Checked]:
+    """Check every request in ``root``: hashes, the chain of requests and, if it can, the numbers.
+
+    They are computed anew with a ``subject``, or with a ``model`` of the architecture (whatever
+    its weights: those in the bundles are put in) and its ``data`` (train, val, test) in memory.
+    """
+    root = Path(root)
     ledger = Ledger.read(root)
     if not ledger.entries:
         raise DataError(f"There are no requests in {root}.")
+    if model is not None:
+        subject = _in_memory(ledger, model, data)
     found = [_files(entry) for entry in ledger.entries]
+    _weights(ledger, found)
     for seal in ledger.broken_seals():
         number = int(seal.split()[1].rstrip(":"))
         found[number - 1].note(False, "the chain of requests", seal)
@@ -74,7 +91,41 @@ def _files(entry: Entry) -> Checked:
         else:
             same = digest_of(path) == digest
             checked.note(same, f"hash of {name}", f"{name} was changed after it was written.")
+    _inside(entry, checked)
     return checked
+
+
+def _inside(entry: Entry, checked: Checked) -> None:
+    """The hashes of what the evidence itself says: of its configuration and of the ids."""
+    hashes, config = entry.evidence["hashes"], entry.evidence["config"]
+    same = digest_config(config) == hashes["config"]
+    checked.note(same, "hash of the configuration", "The configuration is not the one hashed.")
+    try:
+        ids, asked = entry.asked
+    except DataError as error:
+        checked.note(False, "hash of the ids", str(error))
+        return
+    same = digest_ids(ids, asked) == hashes["ids"]
+    checked.note(same, "hash of the ids", "The ids are not those hashed.")
+
+
+def _weights(ledger: Ledger, found: list[Checked]) -> None:
+    """Every request began with the weights that the one before left."""
+    pairs = zip(ledger.entries, ledger.entries[1:], found[1:], strict=False)
+    for before, after, checked in pairs:
+        try:
+            left = before.evidence["hashes"]["weights_after"]
+            same = after.evidence["hashes"]["weights_before"] == left
+        except DataError:
+            continue  # it was said before that this cannot be read
+        wrong = f"Request {after.number} did not begin with the weights of {before.number}."
+        checked.note(same, "it began with the weights of the request before", wrong)
+
+
+def _in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
+    config = ledger.entries[-1].evidence["config"]
+    kept = {name: config[name] for name in Job.model_fields if config.get(name) is not None}
+    return make_subject(model, data, make_job(**kept))
 
 
 def _numbers(entry: Entry, checked: Checked, subject: Subject) -> None:

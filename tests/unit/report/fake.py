@@ -34,6 +34,7 @@ def evidence(records: int = 42, seed: int = 0, *, achieved: bool = True) -> dict
             "number": 3,
             "ids": max(1, records // 14),
             "records": records,
+            "copies": [[1007, "exact", 1000, 1.0], [1014, "near", 1000, 0.9991]],
             "share": 0.035,
             "source": "request.csv",
             "when": "2026-03-14T09:26:53+00:00",
@@ -255,7 +256,7 @@ def _metrics(target: dict[str, float], achieved: bool) -> list[dict[str, Any]]:
 
 
 def _epochs(dice: random.Random, target: dict[str, float]) -> list[dict[str, Any]]:
-    actions = ["go on", "go on", "faster", "rolled back", "go on", "go on", "stop"]
+    actions = ["go on", "go on", "faster", "rolled back", "mend", "go on", "stop"]
     ua = [100.0, 97.6, 95.2, 71.4, 92.9, 90.5, 88.0952]
     va = [91.1, 91.0, 90.8, 84.3, 90.7, 90.7, 90.6]
     rows = []

@@ -11,6 +11,7 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from expunge.report import render_request, write_page
 from tests.unit.report import fake
 from tests.unit.report.browser import Browser
 
@@ -69,6 +70,7 @@ def test_another_measure_draws_another_curve(page: Browser) -> None:
     rows = page.texts("#epoch-chart-table tbody tr")
     assert all(f"{value:.3f}" in row for value, row in zip(shown, rows[1:], strict=True))
     assert sum("rolled back" in row for row in rows) == 1
+    assert sum("slowed down, to win back accuracy" in row for row in rows) == 1
 
 
 def shares(page: Browser) -> dict[str, tuple[int, int, str]]:
@@ -189,7 +191,7 @@ def test_the_page_works_with_the_keyboard_alone(page: Browser) -> None:
     first = EVIDENCE["epochs"][0]
     assert page.texts("#said") == [
         f"Epoch 1, Confidence: distance from unseen data (KS) {first['confidence_ks']:.3f}, "
-        f"Then {first['action']}"
+        "Then went on as before"
     ]
     whole = page.drawn("epoch-chart")
     ActionChains(page.driver).send_keys("+").perform()
@@ -259,6 +261,44 @@ def test_paper_has_all_sections_open_and_light(page: Browser) -> None:
     page.media()
     assert not page.one("#record code").is_displayed()
     page.run("localStorage.clear()")
+
+
+def test_paper_has_every_record(page: Browser) -> None:
+    page.media("print")
+    assert ids(page) == [e["id"] for e in EVIDENCE["examples"]]
+    assert page.texts("#example-pager span") == ["1 to 120 of 120 records"]
+    page.media()
+    assert len(ids(page)) == 25
+
+
+def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path) -> None:
+    browser.open(pages / "large.html")
+    browser.media("print")
+    assert len(ids(browser)) == 1000
+    assert browser.texts("#example-pager span") == [
+        "1 to 1000 of 10,000 records; 9,000 are not printed, all are in examples.csv beside this "
+        "page"
+    ]
+    assert browser.one("#example-pager span").is_displayed()
+    browser.media()
+
+
+def test_copies_and_an_attempt_taken_back_are_told(browser: Browser, tmp_path: Path) -> None:
+    evidence = fake.evidence(42, achieved=False)
+    evidence["attempt"] = {
+        "stopped": {"epoch": 7, "reason": "Epoch 7 came nearest."},
+        "metrics": EVIDENCE["metrics"][:2],
+    }
+    evidence["stopped"] |= {"epoch": 0}
+    path = tmp_path / "refused.html"
+    write_page(path, render_request(evidence))
+    browser.open(path)
+    text = browser.one("main").text
+    assert "Of these, 2 are copies of records asked for (1 exact, 1 near)" in text
+    assert "The attempt that was taken back. Epoch 7 came nearest. It had: accuracy on" in text
+    assert "No epoch was taken." in text
+    assert "kept" in browser.drawn("epoch-chart")
+    assert browser.problems() == []
 
 
 def test_ten_thousand_records_stay_responsive(browser: Browser, pages: Path) -> None:

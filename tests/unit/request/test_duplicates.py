@@ -131,7 +131,7 @@ def test_a_near_copy_is_found_and_little_else(world):
     subject, vectors = world
     found = find_duplicates(subject, [1], vectors)
     assert ("retain", 241) in [(copy.split, copy.index) for copy in found.near]
-    assert found.near_count <= found.expected + 5
+    assert len(found.near) <= found.expected + 5
     assert all(copy.similarity >= min(found.thresholds.values()) for copy in found.near)
 
 
@@ -194,8 +194,9 @@ def test_the_list_of_near_copies_is_capped_and_counted(world, monkeypatch):
     monkeypatch.setattr(duplicates, "choose_threshold", lambda *_: (0.5, 1000))
     monkeypatch.setattr(duplicates, "LISTED", 4)
     found = find_duplicates(subject, [1, 2], vectors)
-    assert len(found.near) == 4
-    assert found.near_count > 4
+    written = found.as_dict()
+    assert len(written["near"]) == 4
+    assert written["near_count"] == len(found.near) > 4
     similarities = [copy.similarity for copy in found.near]
     assert similarities == sorted(similarities, reverse=True)
 
@@ -233,5 +234,16 @@ def test_a_wider_world_has_few_false_copies(tmp_path):
     for seed in range(10):
         chosen = np.random.default_rng(seed).permutation(240)[:20].tolist()
         found = find_duplicates(subject, sorted(chosen), vectors, seed=seed)
-        counts.append(found.near_count)
+        counts.append(len(found.near))
     assert np.mean(counts) < 3 * found.expected + 1
+
+
+def test_near_copies_are_included_with_the_exact_ones(world):
+    subject, vectors = world
+    found = find_duplicates(subject, [0], vectors)
+    assert found.to_include("none") == ()
+    exact = {copy.index for copy in found.to_include("exact")}
+    near = {copy.index for copy in found.to_include("near")}
+    assert exact == {240}
+    assert near == {240, *(copy.index for copy in found.near if copy.split == "retain")}
+    assert all(copy.split == "retain" for copy in found.to_include("near"))

@@ -22,10 +22,12 @@ from expunge.files import write_text
 from expunge.jobs import train_initial
 from expunge.request.carry import Outcome, carry_out, forget
 from expunge.request.checking import subject_of
-from expunge.request.job import Job, make_job
-from expunge.request.ledger import Ledger, alone, digest_of
+from expunge.request.examples import Examples
+from expunge.request.job import Job, load_job, make_job
+from expunge.request.ledger import Entry, Ledger, alone, digest_of
 from expunge.request.verify import verify
 from tests.unit.dispatch.forks import Fork
+from tests.unit.request.worlds import fitted, floats
 
 IDS = list(range(0, 60, 2))
 
@@ -150,6 +152,85 @@ def test_a_model_that_collapses_ends_with_the_weights_it_had(
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
+def test_what_came_nearest_is_kept_apart_from_the_weights(
+    request_of: Request, weights: Path
+) -> None:
+    job = request_of(lr=1e-5, max_epochs=2)
+    outcome = go(job)
+    assert outcome.evidence is not None
+    assert outcome.folder is not None
+    assert not outcome.achieved
+    assert outcome.evidence["stopped"]["epoch"] == 0
+    assert outcome.evidence["attempt"]["stopped"]["epoch"] > 0
+    before, after, tried = (
+        tensors.load(path)[0]
+        for path in (
+            weights,
+            outcome.folder / "weights.safetensors",
+            outcome.folder / "attempt.safetensors",
+        )
+    )
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not all(torch.equal(before[name], tried[name]) for name in before)
+    for metric in outcome.evidence["metrics"]:
+        assert metric["before"] == metric["after"]
+    again = go(request_of(lr=1e-5, max_epochs=3))
+    assert again.evidence is not None
+    assert again.evidence["request"]["records"] == len(IDS), "not forgotten, so asked for again"
+
+
+def test_a_request_is_repeated_from_its_bundle(request_of: Request, tmp_path: Path) -> None:
+    first = go(request_of())
+    assert first.folder is not None
+    assert first.evidence is not None
+    assert first.evidence["commands"][0] == (
+        f"expunge forget --job {first.folder}/job.toml --out again"
+    )
+    again = load_job(first.folder / "job.toml").model_copy(update={"out": tmp_path / "again"})
+    second = go(again)
+    assert second.evidence is not None
+    assert second.evidence["metrics"] == first.evidence["metrics"]
+    name = "weights.safetensors"
+    assert second.folder is not None
+    assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes()
+
+
+def test_copies_are_forgotten_along(tmp_path: Path) -> None:
+    train = floats(240, 1)
+    near = train.inputs[:4] + 1e-4
+    data = Examples(
+        torch.cat((train.inputs, train.inputs[:4], near)),
+        torch.cat((train.labels, train.labels[:4], train.labels[:4])),
+        train.classes,
+    )
+    model = fitted(data)
+    found = {}
+    for kind in ("none", "exact", "near"):
+        outcome = forget(
+            model=model,
+            data=(data, floats(60, 2), floats(80, 3)),
+            ids=range(4),
+            out=tmp_path / kind,
+            include_duplicates=kind,
+            max_epochs=1,
+            force=True,
+            progress=False,
+        )
+        assert outcome.evidence is not None
+        assert outcome.folder is not None
+        request = outcome.evidence["request"]
+        found[kind] = {(index, sort) for index, sort, *_ in request["copies"]}
+        assert request["records"] == 4 + len(found[kind])
+        kept = json.loads((outcome.folder / "forgotten.json").read_text())
+        assert kept["indices"] == sorted({*range(4), *(index for index, _ in found[kind])})
+        assert kept["asked"] == [0, 1, 2, 3]
+        assert all(checked.ok for checked in verify(tmp_path / kind))
+    assert found["none"] == set()
+    assert found["exact"] == {(index, "exact") for index in range(240, 244)}
+    assert found["exact"] < found["near"]
+    assert {(index, "near") for index in range(244, 248)} <= found["near"]
+
+
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 def test_killed_at_any_moment_it_goes_on_to_the_same_end(
@@ -195,10 +276,15 @@ def test_a_full_disk_loses_nothing(request_of: Request, monkeypatch: pytest.Monk
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    with monkeypatch.context() as patch:
-        patch.setattr("expunge.request.bundle.sync", full)
-        with pytest.raises(StorageError, match=r"No space left.*the same command goes on"):
-            go(job)
+    def refused(*_: Any, **__: Any) -> None:
+        raise StorageError("Could not write it: No space left on device.")
+
+    for name, fault in (("sync", full), ("write_examples", refused)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"expunge.request.bundle.{name}", fault)
+            with pytest.raises(StorageError, match=r"No space left.*the same command goes on"):
+                go(job)
+        assert [p.name for p in job.out.glob(".*.new")] == []
     assert not (job.out / "0001").exists()
     assert (job.out / ".work" / "run.checkpoint").is_file() or go(job).folder
     assert go(job).folder == job.out / "0001"
@@ -231,6 +317,7 @@ def test_a_sequence_goes_on_from_the_last_weights_and_keeps_what_is_gone_out_of_
         return original(model, **arguments)
 
     monkeypatch.setattr(forgetting, "calibrate", spy)
+    monkeypatch.setattr(Entry, "achieved", property(lambda entry: True))
     first = go(request_of(list(range(10))))
     second = go(request_of(list(range(5, 20))))
     third = go(request_of([100, 101]))
@@ -324,5 +411,14 @@ def test_the_python_entrance_takes_a_model_and_data_in_memory(
     subject, note = subject_of(tmp_path / "out")
     assert subject is None
     assert "in memory" in note
+    checked = verify(
+        tmp_path / "out",
+        model=load_artifact(weights).model,
+        data=(splits.train, splits.val, splits.test),
+    )
+    assert checked[0].ok
+    assert any(line.startswith("holds: UA is") for line in checked[0].lines)
+    with pytest.raises(InvalidInput, match="Data in memory go with a `model` in memory"):
+        forget(weights=weights, data=(splits.train, splits.test), ids=[1], out=tmp_path / "other")
     with pytest.raises(InvalidInput, match="Give a trained `model`"):
         forget(data="digits", ids=[1], out=tmp_path / "other")

@@ -6,6 +6,7 @@ import pytest
 
 from expunge.errors import DataError, InvalidInput
 from expunge.request.job import Job, job_template, load_job, make_job
+from expunge.request.written import as_toml
 from expunge.update import AdamMoments, PublishedMoments
 
 
@@ -107,6 +108,26 @@ def test_the_addon_gets_its_moments():
     assert make_job(weights="w", out="o", addon="none").addon_part().statistics is None
 
 
-@pytest.mark.parametrize(("forget", "size"), [(1, 16), (42, 42), (1000, 256)])
-def test_a_batch_is_no_larger_than_a_small_forget_set(forget, size):
-    assert make_job(weights="w", out="o").batch_for(forget) == size
+@pytest.mark.parametrize(("given", "kept"), [(True, "exact"), (False, "none"), ("near", "near")])
+def test_copies_to_include_are_named(given, kept):
+    assert make_job(weights="w", out="o", include_duplicates=given).include_duplicates == kept
+    with pytest.raises(InvalidInput, match=r"include_duplicates: .*'exact'.*\(got 'all'\)"):
+        make_job(weights="w", out="o", include_duplicates="all")
+
+
+def test_a_job_written_down_reads_as_the_same(tmp_path):
+    options = {"width": 0.5, 'a "b"': [1, "é\n"], "deep": {"on": True}}
+    job = make_job(
+        weights=tmp_path / "w.pt",
+        out=tmp_path / "o",
+        ids=tmp_path / "x.csv",
+        data="shop.data:load",
+        model="shop.models:build",
+        model_options=options,
+        lr=1e-5,
+        include_duplicates="near",
+    )
+    (tmp_path / "job.toml").write_text(as_toml(job), encoding="utf-8")
+    again = load_job(tmp_path / "job.toml")
+    assert again.model_dump(exclude={"ids"}) == job.model_dump(exclude={"ids"})
+    assert again.ids == tmp_path / "ids.json"

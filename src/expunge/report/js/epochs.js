@@ -5,7 +5,11 @@ if (byId("epoch-chart")) {
     ua: ["Accuracy on the forgotten data", "%"],
     va: ["Accuracy on held-out data", "%"],
     ta: ["Accuracy on test data", "%"],
-    gap: ["Distance from the target", "points"],
+    gap: ["Accuracy on them, minus the target", "points"],
+    distance: ["How far from unseen data (1: what chance explains)", ""],
+    utility: ["Accuracy on held-out data of the classes kept", "%"],
+    mean_confidence: ["Mean confidence on the forgotten data", ""],
+    mean_entropy: ["Mean entropy on the forgotten data", ""],
     confidence_ks: ["Confidence: distance from unseen data (KS)", ""],
     entropy_ks: ["Entropy: distance from unseen data (KS)", ""],
     lr: ["Learning rate", ""],
@@ -18,7 +22,15 @@ if (byId("epoch-chart")) {
     agreement: ["Agreement", ""],
     moved: ["Share of parameters moved", ""],
   };
-  const HIDDEN = new Set(["epoch", "target_low", "target_high", "steps"]);
+  const HIDDEN = new Set(["epoch", "target_low", "target_high", "steps", "best_epoch"]);
+  const ACTIONS = {
+    "go on": "went on as before",
+    faster: "went on faster",
+    mend: "slowed down, to win back accuracy",
+    "rolled back": "rolled back, to go on more slowly",
+    stop: "stopped",
+  };
+  const action = (row) => ACTIONS[row.action] ?? row.action ?? "";
   const target = data.target ?? {};
   const stopped = data.stopped ?? {};
   const metrics = new Map((data.metrics ?? []).map((m) => [m.name, m]));
@@ -76,7 +88,7 @@ if (byId("epoch-chart")) {
       0.1,
     );
     const marks = [];
-    if (last >= 0) marks.push(across("xAxis", last, c.ink, "stopped", "end"));
+    if (last >= 0) marks.push(across("xAxis", last, c.ink, stopped.epoch ? "stopped" : "kept", "end"));
     if (floor !== null)
       marks.push(across("yAxis", floor, c.bad, "lowest accepted", "insideStartTop"));
     if (name.startsWith("auc_"))
@@ -99,7 +111,7 @@ if (byId("epoch-chart")) {
           return tip(row.action === "before" ? "Before" : `Epoch ${row.epoch}`, [
             [label, number(row[name], unit)],
             ...(band ? [["Target", `${number(band[0], unit)} to ${number(band[1], unit)}`]] : []),
-            ...(row.action && row.action !== "before" ? [["Then", row.action]] : []),
+            ...(row.action && row.action !== "before" ? [["Then", action(row)]] : []),
           ]);
         },
       },
@@ -145,11 +157,11 @@ if (byId("epoch-chart")) {
     };
   };
   const table = () => [
-    ["Epoch", about(select.value)[0], "Action"],
+    ["Epoch", about(select.value)[0], "Then the run"],
     ...rows.map((row) => [
       String(row.epoch),
       number(row[select.value], about(select.value)[1]),
-      row.action ?? "",
+      row.action === "before" ? "before" : action(row),
     ]),
   ];
   const picture = draw("epoch-chart", build, { table, walk: () => rows.length });

@@ -50,6 +50,7 @@ if (byId("example-table")) {
     table: byId("example-table"),
     pager: byId("example-pager"),
     one: "record",
+    rest: "all are in examples.csv beside this page",
     size: 25,
     text: (e) =>
       [e.id, e.index, e.label, e.before?.prediction, e.after?.prediction, e.flag].join("\n"),

@@ -1,12 +1,16 @@
 // A table that is searched, sorted and shown a page at a time: ten thousand rows cost fifty.
+// Paper has no pages to turn: there all rows are shown, or a thousand and where the rest is.
+
+const PRINTED = 1000;
 
 /**
  * columns: [{ name, value(row) for sorting, show(row) for the cell, num, first }]; `text(row)` is
- * what a search looks in. Returns { show(rows), search(text), rows() }.
+ * what a search looks in; `rest` says where rows are that paper leaves out. Returns
+ * { show(rows), search(text), rows() }.
  */
-function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort = null }) {
+function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort = null, rest }) {
   const body = make("tbody");
-  const state = { all: [], found: [], page: 0, query: "", by: sort, texts: [] };
+  const state = { all: [], found: [], page: 0, query: "", by: sort, texts: [], paper: false };
   const heads = columns.map((column, k) =>
     header(column, () => {
       const down = state.by?.column === k ? !state.by.down : Boolean(column.num);
@@ -37,11 +41,16 @@ function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort 
     paint();
   }
 
+  papers.push((paper) => {
+    state.paper = paper;
+    paint();
+  });
+
   function paint() {
     const pages = Math.max(1, Math.ceil(state.found.length / size));
     state.page = Math.min(Math.max(0, state.page), pages - 1);
-    const start = state.page * size;
-    const shown = state.found.slice(start, start + size);
+    const start = state.paper ? 0 : state.page * size;
+    const shown = state.found.slice(start, start + (state.paper ? PRINTED : size));
     body.replaceChildren(
       ...shown.map((row) => make("tr", {}, ...columns.map((column) => cell(column, row)))),
     );
@@ -53,13 +62,13 @@ function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort 
           make("td", { colSpan: columns.length, className: "quiet", text: "Nothing fits." }),
         ),
       );
-    turn(
-      state.page,
-      pages,
-      shown.length
-        ? `${start + 1} to ${start + shown.length} of ${many(state.found.length, one)}`
-        : `0 of ${many(state.all.length, one)}`,
-    );
+    let told = shown.length
+      ? `${start + 1} to ${start + shown.length} of ${many(state.found.length, one)}`
+      : `0 of ${many(state.all.length, one)}`;
+    const left = state.all.length - shown.length;
+    if (state.paper && left)
+      told += `; ${left.toLocaleString("en-US")} are not printed${rest ? `, ${rest}` : ""}`;
+    turn(state.page, pages, told);
   }
 
   return {

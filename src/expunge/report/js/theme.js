@@ -77,6 +77,8 @@ byId("theme").addEventListener("click", () => {
 prefersDark.addEventListener("change", showTheme);
 
 let kept = null;
+/** Functions that are told whether the page goes to paper (true) or back to the screen (false). */
+const papers = [];
 
 function toPaper() {
   if (kept) return;
@@ -85,6 +87,7 @@ function toPaper() {
   for (const part of folded) part.open = true;
   root.dataset.theme = "light";
   root.classList.add("printing");
+  for (const tell of papers) tell(true);
   repaint();
 }
 
@@ -95,6 +98,7 @@ function toScreen() {
   for (const part of kept.folded) part.open = false;
   kept = null;
   root.classList.remove("printing");
+  for (const tell of papers) tell(false);
   repaint();
 }
 
