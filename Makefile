@@ -16,7 +16,7 @@ $(READY): pyproject.toml constraints.txt
 		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torchjd,ray,mlflow,tensorboard]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torchjd,ray,mlflow,tensorboard,transformers,lightning]'
 	@touch $(READY)
 
 demo: venv ## Unlearn digits in a dozen ways; prints a table, writes demo/.

@@ -5,14 +5,17 @@ from expunge.methods.batchnorm import BatchNormPolicy as BatchNormPolicy
 from expunge.methods.conv_transpose import ConvTranspose as ConvTranspose
 from expunge.methods.fine_tune import FineTune as FineTune
 from expunge.methods.gradient_ascent import GradientAscent as GradientAscent
+from expunge.methods.gradient_difference import GradientDifference as GradientDifference
 from expunge.methods.l1_sparse import L1Sparse as L1Sparse
 from expunge.methods.mask_small_gradients import MaskSmallGradients as MaskSmallGradients
 from expunge.methods.method import Method as Method
 from expunge.methods.neg_grad_plus import NegGradPlus as NegGradPlus
+from expunge.methods.npo import NPO as NPO
 from expunge.methods.problem import Problem as Problem
 from expunge.methods.random_label import RandomLabel as RandomLabel
 from expunge.methods.retrain import Retrain as Retrain
 from expunge.methods.scrub import Scrub as Scrub
+from expunge.methods.tokens import next_token_loss as next_token_loss
 from expunge.registry import Registry
 
 METHODS: Registry[type[Method]] = Registry("method")
@@ -24,4 +27,6 @@ METHODS.add("l1-sparse", L1Sparse)
 METHODS.add("scrub", Scrub, alias="SCRUB")
 METHODS.add("mask-small-gradients", MaskSmallGradients, alias="MSG")
 METHODS.add("conv-transpose", ConvTranspose, alias="CT")
+METHODS.add("gradient-difference", GradientDifference, alias="GradDiff")
+METHODS.add("npo", NPO, alias="NPO")
 METHODS.add("retrain", Retrain, alias="Ideal")

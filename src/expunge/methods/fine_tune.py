@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from expunge.data.batches import Batch
+from expunge.data.batches import Batch, Split
 from expunge.methods.method import Method
 from expunge.methods.problem import Problem
 from expunge.update.gradients import Term
@@ -17,6 +18,8 @@ class FineTune(Method):
     An epoch takes as many retain batches as the forget set has, so that epochs of all methods cost
     alike.
     """
+
+    objective_over: ClassVar[Split] = "retain"
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         return Term(problem.loss_on(retain), saliency=problem.saliency(forget))

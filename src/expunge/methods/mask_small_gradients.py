@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from expunge.data.batches import Batch
 from expunge.errors import InvalidInput
 from expunge.methods.fine_tune import FineTune
 from expunge.methods.problem import Problem
@@ -34,17 +33,12 @@ class MaskSmallGradients(FineTune):
         training = problem.model.training
         problem.model.eval()
         for forget, retain in problem.pairs():
-            g_u, g_c = self._gradient(problem, forget), self._gradient(problem, retain)
+            g_u, g_c = problem.gradient(forget), problem.gradient(retain)
             for score, u, c in zip(scores, g_u, g_c, strict=True):
                 score += torch.minimum(u.abs(), c.abs())
         problem.model.train(training)
         for p, score in zip(parameters, scores, strict=True):
             self._renoise(problem, p, score)
-
-    def _gradient(self, problem: Problem, batch: Batch) -> tuple[Tensor, ...]:
-        return torch.autograd.grad(
-            problem.loss_on(batch), problem.parameters, allow_unused=True, materialize_grads=True
-        )
 
     @torch.no_grad()
     def _renoise(self, problem: Problem, p: Tensor, score: Tensor) -> None:

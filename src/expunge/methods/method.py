@@ -9,6 +9,7 @@ from torch import Tensor
 
 from expunge.data.batches import Batch, Split
 from expunge.methods.problem import Problem
+from expunge.methods.tokens import count_of
 from expunge.update.gradients import Term
 
 
@@ -23,6 +24,9 @@ class Method:
     epoch_over: ClassVar[Split] = "forget"
     """Which split one epoch goes through once."""
 
+    objective_over: ClassVar[Split] = "forget"
+    """Which batch U is a mean over, so that uneven shares of several processes count rightly."""
+
     def prepare(self, problem: Problem) -> None:
         """Change the model before the first step, where the method does so."""
 
@@ -33,6 +37,14 @@ class Method:
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor | Term:
         """C on this step's batches; left undefined where there is no constraint."""
         raise TypeError(f"{type(self).__name__} has no constraint.")
+
+    def size(self, name: str, batch: Batch) -> float:
+        """How many things the ``objective``, ``constraint`` or ``saliency`` is a mean over.
+
+        Labelled tokens, or examples, unless a method says otherwise: micro-batches count in
+        proportion to it.
+        """
+        return count_of(batch.targets)
 
     @property
     def constrained(self) -> bool:

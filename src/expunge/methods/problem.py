@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
@@ -12,8 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge.data.batches import Batch
+from expunge.distributed import SINGLE, Group
+from expunge.distributed.pieces import Share, weight
+from expunge.distributed.randomness import draw_share
 from expunge.errors import InvalidInput
 from expunge.methods.batchnorm import BatchNormPolicy, batchnorm_as
+from expunge.methods.precision import Precision, cast_to, widened
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -23,7 +28,7 @@ class Problem:
 
     ``loss`` maps (logits, targets) to the mean over the batch. ``generator`` is the method's own
     random stream; it is saved with a run. ``ranks`` says whether the add-on reads the gradient of
-    the loss on forget data.
+    the loss on forget data. In a ``group`` of processes, batches are this one's share of them.
     """
 
     def __init__(
@@ -35,12 +40,16 @@ class Problem:
         batchnorm: BatchNormPolicy = "published",
         ranks: bool = False,
         pairs: Callable[[], Iterator[tuple[Batch, Batch]]] | None = None,
+        group: Group = SINGLE,
+        precision: Precision = "fp32",
     ) -> None:
         self.model = model
         self.loss = loss
         self.generator = generator or torch.Generator().manual_seed(0)
         self.batchnorm: BatchNormPolicy = batchnorm
         self.ranks = ranks
+        self.group = group
+        self.precision = precision
         self._pairs = pairs
         self._first = copy.deepcopy(model)
 
@@ -56,16 +65,20 @@ class Problem:
 
     def logits(self, batch: Batch) -> Tensor:
         """The model's output on a batch, with BatchNorm as the policy says for its split."""
-        with batchnorm_as(self.model, self.batchnorm, batch.split, len(batch.inputs)):
-            logits: Tensor = self.model(batch.inputs)
+        size = len(batch.targets) * self.group.size
+        with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
+            logits = widened(apply(self.model, batch.inputs))
         _check_labels(logits, batch.targets)
         return logits
 
     @torch.no_grad()
     def initial_logits(self, batch: Batch) -> Tensor:
         """The initial model's output on a batch."""
-        logits: Tensor = self.initial(batch.inputs)
-        return logits
+        with self._cast(batch):
+            return widened(apply(self.initial, batch.inputs))
+
+    def _cast(self, batch: Batch) -> AbstractContextManager[Any]:
+        return cast_to(self.precision, batch.targets.device)
 
     def loss_on(self, batch: Batch) -> Tensor:
         """The mean loss on a batch."""
@@ -81,9 +94,20 @@ class Problem:
             raise InvalidInput("This method needs data to prepare itself; run it by `unlearn`.")
         return self._pairs()
 
-    def draw(self, high: int, like: Tensor) -> Tensor:
-        """Integers uniform in 0..high-1, shaped and placed like ``like``."""
-        numbers = torch.randint(high, like.shape, generator=self.generator)
+    def gradient(self, batch: Batch) -> list[Tensor]:
+        """The gradient of the mean loss on the batch of all processes; zeros where it has none."""
+        loss = self.loss_on(batch) * weight(batch.share, self.group.size)
+        return self.group.average(
+            torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
+        )
+
+    def draw(self, high: int, like: Tensor, share: Share | None = None) -> Tensor:
+        """Integers uniform in 0..high-1, shaped and placed like ``like``.
+
+        With the ``share`` of a batch, at most once a micro-batch, the numbers are those that a
+        single process would draw for these examples.
+        """
+        numbers = draw_share(self.group, self.generator, high, like.shape, share)
         return numbers.to(like.device, non_blocking=True)
 
     def state_dict(self) -> dict[str, Any]:
@@ -93,6 +117,13 @@ class Problem:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue the random stream."""
         self.generator.set_state(state["generator"])
+
+
+def apply(model: nn.Module, inputs: Any) -> Tensor:
+    """The logits of ``model``: a dict goes in by name; an output with ``logits`` counts as them."""
+    output = model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
+    logits: Tensor = getattr(output, "logits", output)
+    return logits
 
 
 def _check_labels(logits: Tensor, targets: Tensor) -> None:

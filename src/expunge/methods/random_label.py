@@ -30,7 +30,8 @@ class RandomLabel(Method):
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)
         classes = self._classes(logits, forget.targets)
-        other = (forget.targets + 1 + problem.draw(classes - 1, forget.targets)) % classes
+        draws = problem.draw(classes - 1, forget.targets, forget.share)
+        other = (forget.targets + 1 + draws) % classes
         return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
 
     def _classes(self, logits: Tensor, targets: Tensor) -> int:

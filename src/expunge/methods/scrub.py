@@ -11,6 +11,7 @@ from expunge.data.batches import Batch
 from expunge.errors import InvalidInput
 from expunge.methods.method import Method
 from expunge.methods.problem import Problem
+from expunge.methods.tokens import labelled
 from expunge.update.gradients import Term
 
 
@@ -29,13 +30,18 @@ class Scrub(Method):
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)
-        divergence = kl_divergence(problem.initial_logits(forget), logits)
+        divergence = kl_divergence(*self._both(problem, forget, logits))
         return Term(-divergence, saliency=problem.loss(logits, forget.targets))
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
         logits = problem.logits(retain)
-        divergence = kl_divergence(problem.initial_logits(retain), logits)
+        divergence = kl_divergence(*self._both(problem, retain, logits))
         return divergence + self.gamma * problem.loss(logits, retain.targets)
+
+    def _both(self, problem: Problem, batch: Batch, logits: Tensor) -> tuple[Tensor, Tensor]:
+        """Logits [N, K] of the initial model and of the student; of tokens, the labelled ones."""
+        initial = problem.initial_logits(batch)
+        return labelled(initial, batch.targets), labelled(logits, batch.targets)
 
 
 def kl_divergence(initial: Tensor, current: Tensor) -> Tensor:

@@ -1,0 +1,237 @@
+"""Unlearning inside the real Hugging Face Trainer, on the processor."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+import expunge
+from expunge import NPO, Batch, Diverged, InvalidInput, Problem, Update
+from tests.tiny import bits, same
+
+transformers = pytest.importorskip("transformers")
+
+from expunge.integrations import UnlearningTrainer  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+WORDS = 12
+LR = 1e-2
+
+
+def gpt(dropout: float = 0.0, kind: str = "GPT2LMHeadModel", **options: Any) -> nn.Module:
+    torch.manual_seed(0)
+    drop = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
+    size = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 8, "vocab_size": WORDS}
+    ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
+    config = transformers.GPT2Config(**size, **drop, **ends, loss_type="ForCausalLM", **options)
+    return getattr(transformers, kind)(config)
+
+
+class Texts(Dataset[Any]):
+    def __init__(self, count: int, seed: int) -> None:
+        generator = torch.Generator().manual_seed(seed)
+        self.tokens = torch.randint(1, WORDS, (count, 8), generator=generator)
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __getitem__(self, index: int) -> dict[str, Tensor]:
+        labels = self.tokens[index].clone()
+        labels[: 2 + index % 4] = -100
+        mask = torch.ones_like(labels)
+        return {"input_ids": self.tokens[index], "attention_mask": mask, "labels": labels}
+
+
+FORGET, RETAIN = Texts(8, 1), Texts(10, 2)
+
+
+@dataclass(frozen=True)
+class Seen(NPO):
+    """NPO that remembers its batches."""
+
+    pairs: list[tuple[Batch, Batch]] = field(default_factory=list, repr=False, compare=False)
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Any:
+        self.pairs.append((forget, retain))
+        return super().objective(problem, forget, retain)
+
+
+def arguments(folder: Path, **options: Any) -> Any:
+    chosen: dict[str, Any] = {"num_train_epochs": 2, "per_device_train_batch_size": 2}
+    chosen |= {"learning_rate": LR, "lr_scheduler_type": "constant", "max_grad_norm": 0.0}
+    chosen |= {"logging_steps": 1, "report_to": [], "use_cpu": True, "disable_tqdm": True}
+    chosen |= {"save_strategy": "no"}
+    return transformers.TrainingArguments(output_dir=str(folder), **chosen | options)
+
+
+def trainer(folder: Path, model: nn.Module | None = None, **options: Any) -> UnlearningTrainer:
+    ours = ("forget", "retain", "method", "addon", "aggregate", "eval_dataset", "model_init")
+    parts = {k: options.pop(k) for k in ours if k in options}
+    parts = {"forget": FORGET, "retain": RETAIN} | parts
+    return UnlearningTrainer(model or gpt(), arguments(folder, **options), **parts)
+
+
+def by_hand(
+    pairs: list[tuple[Batch, Batch]], addon: str, kind: Any = torch.optim.AdamW
+) -> nn.Module:
+    """The loop that the Trainer should amount to, on batches seen before."""
+    problem, update = Problem(gpt().train()), Update(addon)
+    options = {"fused": True} if kind is torch.optim.AdamW else {}  # the Trainer's choice
+    optimizer = kind(problem.parameters, lr=LR, weight_decay=0.0, **options)
+    for pair in pairs:
+        optimizer.zero_grad()
+        update.backward(
+            objective=NPO().objective(problem, *pair),
+            constraint=NPO().constraint(problem, *pair),
+            params=problem.parameters,
+        )
+        optimizer.step()
+    return problem.model
+
+
+def joined(pairs: list[tuple[Batch, Batch]]) -> tuple[Batch, Batch]:
+    """Micro-batches as one batch."""
+    both = []
+    for side in zip(*pairs, strict=True):
+        inputs = {k: torch.cat([b.inputs[k] for b in side]) for k in side[0].inputs}
+        both.append(Batch(inputs, torch.cat([b.targets for b in side]), side[0].split))
+    return both[0], both[1]
+
+
+@pytest.mark.parametrize("addon", ["none", "focus"])
+def test_the_trainer_takes_the_steps_of_a_loop_by_hand(tmp_path: Path, addon: str) -> None:
+    method = Seen()
+    own = trainer(tmp_path, method=method, addon=addon)
+    own.train()
+    assert len(method.pairs) == 8  # two passes over the forget set
+    forgotten = torch.cat([forget.inputs["input_ids"] for forget, _ in method.pairs[:4]])
+    assert sorted(forgotten.tolist()) == sorted(FORGET.tokens.tolist())
+    kept = torch.cat([retain.inputs["input_ids"] for _, retain in method.pairs[:5]])
+    assert sorted(kept.tolist()) == sorted(RETAIN.tokens.tolist())
+    assert same(bits(own.model), bits(by_hand(method.pairs, addon)))
+
+
+@pytest.mark.parametrize("addon", ["none", "focus", "and"])
+def test_accumulated_gradients_are_averaged_before_they_are_weighed(
+    tmp_path: Path, addon: str
+) -> None:
+    method = Seen()
+    parts = {"method": method, "addon": addon, "optim": "sgd"}
+    own = trainer(tmp_path, gradient_accumulation_steps=3, **parts)
+    own.train()
+    assert own.state.global_step == 4
+    pairs = iter(method.pairs)
+    steps = [[next(pairs) for _ in range(size)] for size in (3, 1, 3, 1)]
+    whole = by_hand([joined(step) for step in steps], addon, torch.optim.SGD)
+    for one, other in zip(own.model.parameters(), whole.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(("addon", "step"), [("focus", 3), ("bernoulli", 4)])
+def test_a_resumed_run_ends_as_one_undisturbed(tmp_path: Path, addon: str, step: int) -> None:
+    options = {"addon": addon, "lr_scheduler_type": "linear", "logging_steps": 2}
+    saved = {"save_strategy": "steps", "save_steps": step}
+    first = trainer(tmp_path, gpt(dropout=0.1), **options, **saved)
+    first.train()
+    again = trainer(tmp_path / "again", gpt(dropout=0.1), **options)
+    again.train(resume_from_checkpoint=str(tmp_path / f"checkpoint-{step}"))
+    assert same(bits(first.model), bits(again.model))
+    assert first.update.state.step == again.update.state.step == 8
+    last = [run.state.log_history[-2] for run in (first, again)]
+    assert last[0] == last[1]
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    trainer(tmp_path, max_steps=2, save_strategy="steps", save_steps=2).train()
+    other = gpt()
+    with torch.no_grad():
+        other.lm_head.weight.add_(1.0)
+    with pytest.raises(InvalidInput, match=r"belongs to another run \(it differs in model"):
+        trainer(tmp_path, other).train(resume_from_checkpoint=True)
+    with pytest.raises(expunge.DataError, match="no checkpoint to resume from"):
+        trainer(tmp_path / "empty").train(resume_from_checkpoint=True)
+
+
+def test_forget_becomes_unlikely_and_the_log_says_how(tmp_path: Path) -> None:
+    both = {"forget": FORGET, "retain": RETAIN}
+    own = trainer(tmp_path, num_train_epochs=8, eval_dataset=both, logging_steps=4)
+    before, _, after = own.evaluate(), own.train(), own.evaluate()
+    assert after["eval_forget_loss"] > before["eval_forget_loss"] + 0.5
+    assert after["eval_retain_loss"] < before["eval_retain_loss"]
+    rows = [row for row in own.state.log_history if "objective" in row]
+    assert len(rows) == 8
+    for row in rows:
+        assert {"loss", "constraint", "cosine", "moved", "learning_rate"} <= set(row)
+        assert 0 < row["agreement"] < 1
+        assert 0 <= row["feasible"] <= 1
+        assert row["loss"] == pytest.approx(row["objective"], rel=1e-5)
+    assert rows[-1]["objective"] < rows[0]["objective"]
+
+
+def test_bf16_autocast_holds_for_the_model_and_its_reference(tmp_path: Path) -> None:
+    own = trainer(tmp_path, bf16=True, max_steps=2, method="npo")
+    types: set[tuple[str, torch.dtype]] = set()
+    for name, model in (("model", own.model), ("reference", own.problem.initial)):
+        layer = model.transformer.h[0].mlp.c_fc
+        layer.register_forward_hook(
+            lambda module, inputs, output, name=name: types.add((name, output.dtype))
+        )
+    own.train()
+    assert types == {("model", torch.bfloat16), ("reference", torch.bfloat16)}
+    assert {p.dtype for p in own.model.parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("method", ["random-label", "scrub"])
+def test_a_classifier_works_with_the_methods_of_classifiers(tmp_path: Path, method: str) -> None:
+    class Labelled(Texts):
+        def __getitem__(self, index: int) -> dict[str, Tensor]:
+            return {"input_ids": self.tokens[index], "labels": torch.tensor(index % 3)}
+
+    model = gpt(kind="GPT2ForSequenceClassification", num_labels=3)
+    before = bits(model)
+    data = {"forget": Labelled(6, 1), "retain": Labelled(8, 2)}
+    own = trainer(tmp_path, model, method=method, **data)
+    own.train()
+    assert not same(bits(own.model), before)
+
+
+def test_the_last_good_weights_are_kept_when_it_diverges(tmp_path: Path) -> None:
+    class Broken(NPO):
+        def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Any:
+            return super().objective(problem, forget, retain).loss * float("nan")
+
+    own = trainer(tmp_path, method=Broken())
+    before = bits(own.model)
+    with pytest.raises(Diverged, match="Diverged at step 1: a loss or gradient is not finite"):
+        own.train()
+    assert same(bits(own.model), before)
+
+
+def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="does not take `label_smoothing_factor`"):
+        trainer(tmp_path, label_smoothing_factor=0.1)
+    with pytest.raises(InvalidInput, match="Retrain trains on the retain set alone"):
+        trainer(tmp_path, method="retrain")
+    with pytest.raises(InvalidInput, match="`method` should be a name or a method"):
+        trainer(tmp_path, method=3)
+    with pytest.raises(InvalidInput, match="should not overlap"):
+        trainer(tmp_path, retain=FORGET)
+
+
+def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    import expunge.integrations as integrations
+
+    monkeypatch.delitem(sys.modules, "expunge.integrations.hf_trainer")
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(InvalidInput, match=r"pip install 'expunge\[transformers\]'"):
+        integrations.UnlearningTrainer  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        integrations.Nothing  # noqa: B018
