@@ -12,13 +12,16 @@ from expunge.errors import DataError as DataError
 from expunge.errors import Diverged as Diverged
 from expunge.errors import ExpungeError as ExpungeError
 from expunge.errors import InvalidInput as InvalidInput
+from expunge.errors import LostProcess as LostProcess
 from expunge.errors import StorageError as StorageError
 from expunge.evaluate import Scores as Scores
 from expunge.evaluate import evaluate as evaluate
+from expunge.methods import NPO as NPO
 from expunge.methods import Batch as Batch
 from expunge.methods import ConvTranspose as ConvTranspose
 from expunge.methods import FineTune as FineTune
 from expunge.methods import GradientAscent as GradientAscent
+from expunge.methods import GradientDifference as GradientDifference
 from expunge.methods import L1Sparse as L1Sparse
 from expunge.methods import MaskSmallGradients as MaskSmallGradients
 from expunge.methods import Method as Method
@@ -27,6 +30,7 @@ from expunge.methods import Problem as Problem
 from expunge.methods import RandomLabel as RandomLabel
 from expunge.methods import Retrain as Retrain
 from expunge.methods import Scrub as Scrub
+from expunge.methods import next_token_loss as next_token_loss
 from expunge.models import build_model as build_model
 from expunge.request import Outcome as Outcome
 from expunge.request import forget as forget
@@ -39,6 +43,7 @@ from expunge.update import Diagnostics as Diagnostics
 from expunge.update import Focus as Focus
 from expunge.update import Jacobian as Jacobian
 from expunge.update import Linear as Linear
+from expunge.update import LossScale as LossScale
 from expunge.update import MinAbs as MinAbs
 from expunge.update import Moments as Moments
 from expunge.update import NoAddon as NoAddon

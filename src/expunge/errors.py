@@ -21,6 +21,10 @@ class StorageError(ExpungeError):
     """A file that could not be written or must not be overwritten; nothing was lost."""
 
 
+class LostProcess(ExpungeError):
+    """Another process of a data-parallel job has ended or does not answer."""
+
+
 class Diverged(ExpungeError):
     """A non-finite loss or gradient stopped a run.
 

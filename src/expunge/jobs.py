@@ -10,9 +10,11 @@ from torch import nn
 
 from expunge.artifact import Artifact, Card, DataCard, ModelCard, load_artifact, save_artifact
 from expunge.data import DATASETS, SCENARIOS, Augment, ImageSet, Splits, load, parse_scenario
+from expunge.distributed import SINGLE, Group
+from expunge.distributed.sharing import shared_passes
 from expunge.engine import Callback, Procedure, Recipe, Result, Run, train, unlearn
 from expunge.errors import DataError, InvalidInput
-from expunge.evaluate import Predictions, Scores, evaluate, predict
+from expunge.evaluate import Predictions, Scores, predict, score, view
 from expunge.files import refuse_existing
 from expunge.methods import Retrain
 from expunge.models import build_model, channel_statistics
@@ -76,7 +78,9 @@ def train_initial(
     card = Card(
         stage="initial",
         model=built,
-        data=DataCard(spec=_absolute(data), limit=limit, fingerprint=splits.train.fingerprint()),
+        data=DataCard(
+            spec=absolute_spec(data), limit=limit, fingerprint=splits.train.fingerprint()
+        ),
         seed=seed,
         recipe=asdict(recipe),
     )
@@ -116,7 +120,7 @@ def retrain_ideal(
         update={
             "stage": "ideal",
             "seed": seed,
-            "scenario": _absolute(scenario),
+            "scenario": absolute_spec(scenario),
             "scenario_seed": scenario_seed,
             "forgotten": parts.forget.fingerprint(),
         }
@@ -157,14 +161,18 @@ def unlearn_artifact(
     ideal: Artifact | None = None,
     evaluate_at: Moment = "end",
     force: bool = False,
+    group: Group = SINGLE,
 ) -> Unlearned:
-    """Unlearn a scenario from an initial model, score it, and write it to ``out``."""
-    refuse_existing(out, force=force)
+    """Unlearn a scenario from an initial model, score it, and write it to ``out``.
+
+    In a ``group``, all processes make this call; the first one writes.
+    """
+    group.by_first(lambda: refuse_existing(out, force=force))
     if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
     parts = divide(data_of(initial.card, data), scenario, scenario_seed)
     reference = matching_ideal(ideal, initial.card, parts, scenario, scenario_seed)
-    judge = Judge(parts, reference, attacks=True)
+    judge = Judge(parts, reference, attacks=True, group=group)
     result = unlearn(
         initial.model,
         forget=parts.forget,
@@ -174,19 +182,20 @@ def unlearn_artifact(
         callbacks=[EpochScores(judge)] if evaluate_at == "every-epoch" else [],
         seed=seed,
         device=device,
+        group=group,
         **procedure.arguments(),
     )
     card = initial.card.model_copy(
         update={
             "stage": "unlearned",
             "seed": seed,
-            "scenario": _absolute(scenario),
+            "scenario": absolute_spec(scenario),
             "scenario_seed": scenario_seed,
             "forgotten": parts.forget.fingerprint(),
             "procedure": _written_down(procedure),
         }
     )
-    artifact = _finish(out, result, card)
+    artifact = _finish(out, result, card, group)
     if evaluate_at == "never":
         return Unlearned(artifact)
     before, after = judge.score(initial.model), judge.score(result.model)
@@ -201,20 +210,21 @@ class Judge:
     parts: Forgetting
     ideal: nn.Module | None = None
     attacks: bool = False
+    group: Group = SINGLE
     _reference: Predictions | None = field(default=None, init=False)
 
     def score(self, model: nn.Module) -> Scores:
         """UA, RA, TA; with an ideal model rUA and FID; if asked for, the membership attacks."""
-        if self.ideal is not None and self._reference is None:
-            self._reference = predict(self.ideal, self.parts.forget)
-        return evaluate(
-            model,
-            forget=self.parts.forget,
-            retain=self.parts.retain,
-            test=self.parts.splits.test,
-            ideal=self._reference,
-            attacks=self.attacks,
-        )
+        with shared_passes(self.group):
+            if self.ideal is not None and self._reference is None:
+                self._reference = predict(self.ideal, self.parts.forget)
+            views = view(
+                model,
+                forget=self.parts.forget,
+                retain=self.parts.retain,
+                test=self.parts.splits.test,
+            )
+        return self.group.by_first(lambda: score(views, self._reference, attacks=self.attacks))
 
 
 class EpochScores(Callback):
@@ -271,11 +281,13 @@ def _written_down(procedure: Procedure) -> dict[str, Any] | None:
     return description
 
 
-def _finish(out: Path, result: Result, card: Card) -> Artifact:
+def _finish(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Artifact:
     card = card.model_copy(
         update={"epochs": result.history.epochs, "seconds": result.history.seconds}
     )
-    save_artifact(out, result.model, card)
+    group.by_first(lambda: save_artifact(out, result.model, card))
+    if not group.is_first:
+        return Artifact(result.model, card)
     _beside(out).unlink(missing_ok=True)
     return load_artifact(out)
 
@@ -285,7 +297,7 @@ def _beside(out: Path) -> Path:
     return out.with_name(out.name + ".checkpoint")
 
 
-def _absolute(spec: str) -> str:
+def absolute_spec(spec: str) -> str:
     """A spec with its path, if any, made absolute, so that it holds from any directory."""
     kind, colon, path = spec.partition(":")
     if kind not in DATASETS and kind not in SCENARIOS and Path(spec).expanduser().exists():

@@ -22,7 +22,8 @@ def describe(part: Any) -> Any:
         return part
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         kind = type(part)
-        fields = {f.name: describe(getattr(part, f.name)) for f in dataclasses.fields(part)}
+        values = {f: getattr(part, f.name) for f in dataclasses.fields(part)}
+        fields = {f.name: describe(v) for f, v in values.items() if not _goes_without_saying(f, v)}
         return {"part": f"{kind.__module__}:{kind.__qualname__}", "fields": fields}
     if isinstance(part, (list, tuple)):
         return [describe(item) for item in part]
@@ -30,6 +31,11 @@ def describe(part: Any) -> Any:
         f"A {type(part).__name__} cannot be written down as plain values, so a run with it cannot "
         "be cached or repeated elsewhere. Use a part that is a frozen dataclass."
     )
+
+
+def _goes_without_saying(field: dataclasses.Field[Any], value: Any) -> bool:
+    """A field that came later, at its default: what was written before it was there still holds."""
+    return bool(field.metadata.get("later")) and value == field.default
 
 
 def rebuild(description: Any) -> Any:

@@ -11,6 +11,7 @@ from rich.console import Console
 from expunge import jobs
 from expunge.artifact import load_artifact
 from expunge.cli.tables import scores_table
+from expunge.distributed.launch import joined
 from expunge.engine import Procedure, Recipe
 from expunge.errors import InvalidInput
 from expunge.update import ADDONS, AGGREGATES, MOMENTS, Addon, Aggregate, Linear
@@ -134,6 +135,19 @@ def unlearn_command(
     strict: Annotated[
         bool, typer.Option("--strict", help="Weights outside the mask do not move at all.")
     ] = False,
+    micro_batches: Annotated[
+        int,
+        typer.Option(
+            help="Take each batch in so many parts: less memory, the same step but for BatchNorm."
+        ),
+    ] = 1,
+    precision: Annotated[
+        Literal["fp32", "bf16", "fp16"],
+        typer.Option(
+            help="What the model computes in; weights and gradients stay fp32. bf16: halves the "
+            "activations; fp16: for GPUs without bf16, scales the losses."
+        ),
+    ] = "fp32",
     seed: Annotated[int, typer.Option(help="Of order, augmentation and random labels.")] = 0,
     scenario_seed: ScenarioSeed = 0,
     ideal: Annotated[
@@ -144,9 +158,14 @@ def unlearn_command(
     ] = "end",
     data: MovedData = None,
     device: Device = "auto",
+    timeout: Annotated[
+        float, typer.Option(help="Under torchrun: seconds to wait for another process.")
+    ] = 1800.0,
     force: Force = False,
 ) -> None:
     """Unlearn a part of the training data. Killed, the same command goes on where it was.
+
+    Several processes share the work:  torchrun --nproc-per-node 2 -m expunge unlearn …
 
     Example:  expunge unlearn initial.safetensors --forget random:0.1 --method SRL --addon FOCUS
     --ideal ideal.safetensors -o unlearned.safetensors
@@ -160,20 +179,26 @@ def unlearn_command(
         lr=lr,
         batchnorm=batchnorm,
         strict=strict,
+        micro_batches=micro_batches,
+        precision=precision,
     )
-    done = jobs.unlearn_artifact(
-        load_artifact(initial),
-        forget,
-        out,
-        procedure,
-        seed=seed,
-        device=device,
-        data=data,
-        scenario_seed=scenario_seed,
-        ideal=None if ideal is None else load_artifact(ideal),
-        evaluate_at=evaluate,
-        force=force,
-    )
+    with joined(device, timeout) as group:
+        done = jobs.unlearn_artifact(
+            load_artifact(initial),
+            forget,
+            out,
+            procedure,
+            seed=seed,
+            device=device,
+            data=data,
+            scenario_seed=scenario_seed,
+            ideal=None if ideal is None else load_artifact(ideal),
+            evaluate_at=evaluate,
+            force=force,
+            group=group,
+        )
+    if not group.is_first:
+        return
     if done.before is not None and done.after is not None:
         columns = {"initial": done.before, "unlearned": done.after, "ideal": done.ideal}
         Console().print(scores_table({k: s for k, s in columns.items() if s is not None}))

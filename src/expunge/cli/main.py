@@ -22,6 +22,7 @@ from expunge.cli.commands import retrain_command, train_command, unlearn_command
 from expunge.cli.demo import demo_command
 from expunge.cli.forget import forget_command, ledger_command, verify_command
 from expunge.cli.listing import list_command
+from expunge.distributed.launch import launched_rank, launched_size
 from expunge.errors import ExpungeError, InvalidInput
 
 app = typer.Typer(
@@ -57,11 +58,16 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
 ) -> None:
-    pass
+    if launched_size() > 1 and context.invoked_subcommand != "unlearn":
+        raise InvalidInput(
+            "Under torchrun, only `unlearn` divides its work among processes; start this command "
+            f"without it. (got {context.invoked_subcommand})"
+        )
 
 
 app.command("demo")(demo_command)
@@ -90,15 +96,20 @@ def main() -> None:
     try:
         app()
     except InvalidInput as error:
-        error_console.print(f"[bold red]Wrong usage:[/] {_safe(error)}", highlight=False)
+        error_console.print(f"[bold red]Wrong usage{_who()}:[/] {_safe(error)}", highlight=False)
         sys.exit(2)
     except ExpungeError as error:
-        error_console.print(f"[bold red]Failed:[/] {_safe(error)}", highlight=False)
+        error_console.print(f"[bold red]Failed{_who()}:[/] {_safe(error)}", highlight=False)
         sys.exit(1)
     except SystemExit as ending:
         if ending.code == INTERRUPTED:  # typer has turned the KeyboardInterrupt into this
             error_console.print("Interrupted. The same command takes the work up where it was.")
         raise
+
+
+def _who() -> str:
+    """Which process speaks, where it is not the first of several."""
+    return f" (process {launched_rank()})" if launched_rank() else ""
 
 
 def _safe(error: Exception) -> str:

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from expunge.distributed.pieces import Share
 from expunge.errors import InvalidInput
 
 
@@ -35,31 +36,36 @@ class Augment:
         if self.padding < 0:
             raise InvalidInput(f"`padding` should be 0 or more pixels. (got {self.padding})")
 
-    def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
+    def __call__(
+        self, images: Tensor, generator: torch.Generator, share: Share | None = None
+    ) -> Tensor:
+        """Augmented images; those of a ``share`` as if the whole batch had been given."""
         if images.ndim != 4:
             raise InvalidInput(
                 f"`images` should be of shape [B, C, H, W]. (got {list(images.shape)})"
             )
+        share = share or Share(0, len(images), len(images))
         if len(images) and self.flip:
-            images = _flip(images, generator)
+            images = _flip(images, generator, share)
         if len(images) and self.padding:
-            images = _crop(images, self.padding, generator)
+            images = _crop(images, self.padding, generator, share)
         return images
 
 
-def _flip(images: Tensor, generator: torch.Generator) -> Tensor:
+def _flip(images: Tensor, generator: torch.Generator, share: Share) -> Tensor:
     count = len(images)
-    mirrored = torch.randint(2, (count,), generator=generator)
+    mirrored = torch.randint(2, (share.total,), generator=generator)[share.start : share.stop]
     chosen = (torch.arange(count) + count * mirrored).to(images.device, non_blocking=True)
     return torch.cat((images, images.flip(3))).index_select(0, chosen)
 
 
-def _crop(images: Tensor, padding: int, generator: torch.Generator) -> Tensor:
+def _crop(images: Tensor, padding: int, generator: torch.Generator, share: Share) -> Tensor:
     """Every crop is a window into the padded batch; pick one window an image by where it starts."""
     count, channels, height, width = images.shape
     padded = F.pad(images, (padding,) * 4)
     batch, *inner = padded.stride()  # not always contiguous: channels-last stays so
-    down, right = torch.randint(2 * padding + 1, (2, count), generator=generator)
+    draws = torch.randint(2 * padding + 1, (2, share.total), generator=generator)
+    down, right = draws[:, share.start : share.stop]
     start = torch.arange(count) * batch + down * inner[1] + right * inner[2]
     starts = (count - 1) * batch + 2 * padding * (inner[1] + inner[2]) + 1
     windows = padded.as_strided((starts, channels, height, width), (1, *inner))

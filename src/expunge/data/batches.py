@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Sized
+from collections.abc import Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, cast
@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 from expunge.data.augment import Augment
 from expunge.data.images import ImageSet
+from expunge.distributed.loading import batches_of, cut_loader, is_shared_already
+from expunge.distributed.pieces import WHOLE, Cut, Share
 from expunge.errors import InvalidInput
 
 Split = Literal["forget", "retain"]
@@ -25,15 +27,36 @@ Data = Dataset[Any] | DataLoader[Any]
 class Batch(NamedTuple):
     """Examples of one split, on the device."""
 
-    inputs: Tensor
+    inputs: Any
+    """A tensor, or a dict of tensors that the model takes by name; examples come first."""
     targets: Tensor
     split: Split
+    share: Share | None = None
+    """Which examples of the batch of all processes these are; None where nobody says."""
 
     def parts(self, count: int) -> list[Batch]:
         """At most ``count`` micro-batches of sizes that differ by one at most."""
-        count = min(count, len(self.inputs))
-        pieces = zip(self.inputs.tensor_split(count), self.targets.tensor_split(count), strict=True)
-        return [Batch(x, y, self.split) for x, y in pieces]
+        count = min(count, len(self.targets))
+        targets = self.targets.tensor_split(count)
+        shares = [None] * count if self.share is None else self.share.parts(count)
+        if not isinstance(self.inputs, Mapping):
+            pieces = self.inputs.tensor_split(count)
+            triples = zip(pieces, targets, shares, strict=True)
+            return [Batch(x, y, self.split, share) for x, y, share in triples]
+        split = {name: tensor.tensor_split(count) for name, tensor in self.inputs.items()}
+        return [
+            Batch({name: pieces[k] for name, pieces in split.items()}, y, self.split, shares[k])
+            for k, y in enumerate(targets)
+        ]
+
+    def cut(self, share: Share) -> Batch:
+        """This process's share of the batch of all processes, where that is at hand."""
+        stretch = slice(share.start, share.stop)
+        if isinstance(self.inputs, Mapping):
+            inputs: Any = {name: tensor[stretch] for name, tensor in self.inputs.items()}
+        else:
+            inputs = self.inputs[stretch]
+        return Batch(inputs, self.targets[stretch], self.split, share)
 
 
 class Source(Protocol):
@@ -59,11 +82,11 @@ class ArraySource:
     batch_size: int
     seed: int
     augment: Augment | None
+    cut: Cut = WHOLE
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self.inputs), self.batch_size)
         # A single example left over joins the batch before it: alone it has no variance.
-        return max(whole + (rest > 1), 1)
+        return self.cut.batches(len(self.inputs), self.batch_size, least=2)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.batch_size}".encode())
@@ -76,13 +99,15 @@ class ArraySource:
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         order = torch.randperm(len(self.inputs), generator=_generator(self.seed, self.split, k))
         for j in range(skip, len(self)):
-            stop = len(order) if j + 1 == len(self) else (j + 1) * self.batch_size
-            chosen = order[j * self.batch_size : stop]
+            start = j * self.batch_size
+            stop = len(order) if j + 1 == len(self) else start + self.batch_size
+            share = self.cut.share(stop - start)
+            chosen = order[start + share.start : start + share.stop]
             chosen = chosen.to(self.inputs.device, non_blocking=True)
             x = self.inputs.index_select(0, chosen)
             if self.augment is not None:
-                x = self.augment(x, _generator(self.seed, self.split, k, j + 1))
-            yield Batch(x, self.targets.index_select(0, chosen), self.split)
+                x = self.augment(x, _generator(self.seed, self.split, k, j + 1), share)
+            yield Batch(x, self.targets.index_select(0, chosen), self.split, share)
 
 
 @dataclass
@@ -93,9 +118,10 @@ class LoaderSource:
     split: Split
     seed: int
     device: torch.device
+    cut: Cut = WHOLE
 
     def __len__(self) -> int:
-        return len(self.loader)
+        return batches_of(self.loader, self.cut)
 
     def fingerprint(self) -> str:
         kind = type(self.loader.dataset).__name__
@@ -106,25 +132,43 @@ class LoaderSource:
         own = _RandomState(seed)
         for generator in _generators(self.loader):
             generator.manual_seed(seed)
+        loader, shares = cut_loader(self.loader, self.cut, k, seed_of(seed, self.cut.rank))
         with own.active():
-            batches = iter(self.loader)
+            batches = iter(loader)
         for j in range(len(self)):
             with own.active():
                 try:
                     item = next(batches)
                 except StopIteration:
                     return
+            share = next(shares)
             if j >= skip:
-                yield self._batch(item)
+                batch = self._batch(item)
+                yield batch._replace(share=share) if share else self._cut(batch)
+
+    def _cut(self, batch: Batch) -> Batch:
+        """A batch that came whole."""
+        if self.cut.size == 1 or is_shared_already(self.loader):
+            return batch
+        return batch.cut(self.cut.share(len(batch.targets)))
 
     def _batch(self, item: Any) -> Batch:
+        if isinstance(item, Mapping) and "labels" in item:
+            item = {name: part for name, part in item.items() if name != "labels"}, item["labels"]
         if not (isinstance(item, (tuple, list)) and len(item) >= 2):
             raise InvalidInput(
-                f"The {self.split} set should yield pairs (inputs, targets). "
-                f"(got {type(item).__name__})"
+                f"The {self.split} set should yield dicts with `labels`, or yield pairs "
+                f"(inputs, targets). (got {type(item).__name__})"
             )
-        x, y = (torch.as_tensor(part).to(self.device, non_blocking=True) for part in item[:2])
-        return Batch(x, y, self.split)
+        x, y = item[:2]
+        if isinstance(x, Mapping):
+            return Batch(
+                {name: self._placed(part) for name, part in x.items()}, self._placed(y), self.split
+            )
+        return Batch(self._placed(x), self._placed(y), self.split)
+
+    def _placed(self, part: Any) -> Tensor:
+        return torch.as_tensor(part).to(self.device, non_blocking=True)
 
 
 def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
@@ -169,36 +213,48 @@ def as_source(
     seed: int,
     augment: Augment | None,
     device: torch.device,
+    cut: Cut = WHOLE,
 ) -> Source:
     """A source from an :class:`ImageSet`, tensors, any map-style dataset, or a ``DataLoader``.
 
-    A loader keeps its own batch size and its own augmentation.
+    A loader keeps its own batch size and its own augmentation. ``batch_size`` is that of all
+    processes together; ``cut`` says which part of each batch is this one's.
     """
     if isinstance(data, DataLoader):
         _check_sized(data, split)
-        return LoaderSource(data, split, seed, device)
+        return LoaderSource(data, split, seed, device, cut)
     if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
         raise InvalidInput(
             f"`{split}` should be a map-style Dataset or a DataLoader. (got {type(data).__name__})"
         )
-    _check_sized(data, split)
+    _check_sized(data, split, least=cut.size)
+    if batch_size < cut.size:
+        raise InvalidInput(
+            "`batch_size` is that of all processes together: at least one example each. "
+            f"(got {batch_size} for {cut.size} processes)"
+        )
     arrays = as_arrays(data)
     if arrays is not None:
         x, y = (part.to(device) for part in arrays)
-        return ArraySource(x, y, split, batch_size, seed, augment)
+        return ArraySource(x, y, split, batch_size, seed, augment, cut)
     if augment is not None:
         raise InvalidInput("`augment` works on images in memory; augment inside your Dataset.")
     loader = DataLoader(data, batch_size=batch_size, shuffle=True)
-    return LoaderSource(loader, split, seed, device)
+    return LoaderSource(loader, split, seed, device, cut)
 
 
-def _check_sized(data: Data, split: Split) -> None:
+def _check_sized(data: Data, split: Split, least: int = 1) -> None:
     try:
         size = len(cast(Sized, data))
     except TypeError as error:
         raise InvalidInput(f"`{split}` should have a length.") from error
     if size == 0:
         raise InvalidInput(f"The {split} set should not be empty.")
+    if size < least:
+        raise InvalidInput(
+            f"The {split} set should have an example for every process. "
+            f"(got {size} for {least} processes)"
+        )
 
 
 def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:

@@ -18,7 +18,8 @@ class History:
     ``epochs`` has, for each epoch: ``epoch`` (from 1), ``steps``, ``seconds`` (of the steps alone,
     from the start of the run: RTE), ``processor_seconds`` (the same in processor time, which other
     work on the machine disturbs less), mean ``objective`` and ``constraint`` losses, the mean of
-    each diagnostic with ``feasible`` as a share, and whatever callbacks recorded. ``steps`` has
+    each diagnostic with ``feasible`` as a share, and whatever callbacks recorded; under loss
+    scaling also how many steps were ``skipped`` and the ``loss_scale``. ``steps`` has
     the losses and diagnostics of each step of a constrained run.
     """
 
@@ -53,4 +54,6 @@ def step_row(losses: tuple[float, float | None], diagnostics: Diagnostics | None
 
 def mean_row(rows: list[Row]) -> Row:
     """The mean of each quantity over ``rows``; nan where it does not exist."""
+    if not rows:  # every step was skipped
+        return {}
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}

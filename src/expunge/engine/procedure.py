@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from expunge.errors import InvalidInput
 from expunge.methods import METHODS, BatchNormPolicy, Method
 from expunge.methods.batchnorm import check_policy
+from expunge.methods.precision import Precision, check_precision
 from expunge.update import ADDONS, Addon, Aggregate
 from expunge.update.aggregate import as_aggregate
 
@@ -30,17 +31,22 @@ class Procedure:
     lr: float = 1e-4
     batchnorm: BatchNormPolicy = "published"
     strict: bool = False
+    micro_batches: int = field(default=1, metadata={"later": True})
+    precision: Precision = field(default="fp32", metadata={"later": True})
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "method", METHODS.resolve(self.method))
         object.__setattr__(self, "addon", ADDONS.resolve(self.addon))
         object.__setattr__(self, "aggregate", as_aggregate(self.aggregate))
         check_policy(self.batchnorm)
+        check_precision(self.precision)
         if self.epochs < 1 or self.batch_size < 1:
             raise InvalidInput(
                 "`epochs` and `batch_size` should be at least 1. "
                 f"(got {self.epochs} and {self.batch_size})"
             )
+        if self.micro_batches < 1:
+            raise InvalidInput(f"`micro_batches` should be at least 1. (got {self.micro_batches})")
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments for :func:`expunge.unlearn`."""

@@ -14,15 +14,21 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from expunge.data.batches import Batch, Source, Stream
+from expunge.distributed import SINGLE, Group
+from expunge.distributed.group import check_same_bits
+from expunge.distributed.weighing import EVEN, common_size, weigh, weights_of
 from expunge.engine.callbacks import Callback
 from expunge.engine.checkpoint import (
     load_checkpoint,
+    model_digest,
     read_random_state,
     save_checkpoint,
     write_random_state,
 )
 from expunge.engine.guard import Guard
 from expunge.engine.history import History, Row, mean_row, step_row
+from expunge.engine.micro import parts_of, weighted
+from expunge.engine.progress import ProgressBar
 from expunge.engine.steering import (
     Snapshot,
     lay_out,
@@ -57,6 +63,8 @@ class Run:
     checkpoint: Path | None = None
     checkpoint_every: int = 100
     fingerprint: dict[str, Any] = field(default_factory=dict)
+    group: Group = SINGLE
+    micro_batches: int = 1
 
     def __post_init__(self) -> None:
         self.model: nn.Module = self.problem.model
@@ -69,6 +77,7 @@ class Run:
         self._rows: list[Row] = []
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
         self._stopped = False
+        self._skipped = 0
         self._guard: Guard | None = None
         self._first_aggregate = self.update.aggregate
 
@@ -144,7 +153,7 @@ class Run:
         self._guard = Guard(self.model, self.device)
         try:
             self._call("on_start")
-            while self.step < self.epochs * self.steps_per_epoch and not self._stopped:
+            while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
                 if not self._take_step():
                     continue
                 ended = self.step % self.steps_per_epoch == 0
@@ -152,11 +161,19 @@ class Run:
                     self._end_epoch()
                 if self.step % self.checkpoint_every == 0 or ended:
                     self._save()
+            if self.group:
+                self.group.copy_first(list(self.model.buffers()))
+                check_same_bits(self.group, model_digest(self.model))
         except Diverged:
             self._discard()
             raise
         finally:
             self._call("on_end")
+
+    def _is_stopped(self) -> bool:
+        """Whether a callback said so, in any process: all go on, or none."""
+        listening = any(not isinstance(callback, ProgressBar) for callback in self.callbacks)
+        return self.group.any(self._stopped) if listening else self._stopped
 
     def _take_step(self) -> bool:
         """One step; False where it diverged and a callback put that right."""
@@ -176,6 +193,11 @@ class Run:
                 "`alpha`, or take fewer epochs; gradient ascent has no lower bound to stop at."
             )
             return False
+        if self.update.skipped:  # loss scaling found its factor too large, nothing worse
+            self._skipped += 1
+            self.step += 1
+            self._call("on_step")
+            return True
         self.update.step(self.optimizer)
         if self.scheduler is not None and self.scheduler_every == "step":
             self.scheduler.step()
@@ -188,18 +210,28 @@ class Run:
     def _terms(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
         """One loss a micro-batch, made when it is asked for: one graph is alive at a time."""
         moments = self.update.addon.statistics
-        count = moments.parts if isinstance(moments, SampleMoments) else 1
+        processes = self.group.size
+        count = parts_of(self.update, self.micro_batches, processes)
         # As many parts of either batch, so that no example of the larger one is left out.
-        count = min([count, *(len(b.inputs) for b in (forget, retain) if b is not None)])
-        if isinstance(moments, SampleMoments) and self.method.constrained and count < 2:
+        least = [common_size(b, processes) for b in (forget, retain) if b is not None]
+        count = min([count, *least])
+        if isinstance(moments, SampleMoments) and self.method.constrained and count * processes < 2:
             raise InvalidInput(
                 "The moments `sample` need batches of at least 2 examples. (got one of 1 at step "
                 f"{self.step + 1}; choose another batch size, or the moments `adam`)"
             )
         forgotten = [None] * count if forget is None else forget.parts(count)
         loss = getattr(self.method, name)
-        for f, r in zip(forgotten, retain.parts(count), strict=True):
-            yield loss(self.problem, f, r)
+        weights = weights_of(self.group, self.method, name, forget, retain)
+        if isinstance(moments, SampleMoments) and self.micro_batches == 1:
+            weights = EVEN  # its parts count alike, whatever their sizes
+        retained = retain.parts(count)
+        pairs = zip(forgotten, retained, strict=True)
+        terms: Iterator[Tensor | Term] = (loss(self.problem, f, r) for f, r in pairs)
+        if self.micro_batches > 1:
+            terms = weighted(terms, self.method, name, forgotten, retained)
+        for term in terms:
+            yield weigh(term, weights)
 
     def _losses_are_finite(self) -> bool:
         assert self.update.losses is not None
@@ -213,7 +245,7 @@ class Run:
         assert self._guard is not None
         self._guard.restore()
         error = Diverged(message)
-        if not any(self._ask("on_divergence", error)):
+        if not self.group.any(any(self._ask("on_divergence", error))):
             raise error
         self._guard = Guard(self.model, self.device)
 
@@ -231,14 +263,18 @@ class Run:
             self.scheduler.step()
         self._stop_clock()
         self._read_pending()
+        self.group.copy_first(list(self.model.buffers()))
         row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}
-        row |= {"seconds": self._seconds, "processor_seconds": self._processor}
+        seconds, processor = self.group.largest(self._seconds, self._processor)
+        row |= {"seconds": seconds, "processor_seconds": processor}
+        if self.update.loss_scale is not None:
+            row |= {"skipped": self._skipped, "loss_scale": self.update.loss_scale.value}
         self.history.epochs.append(row | mean_row(self._rows))
         if self.method.constrained:
             first = len(self.history.steps) + 1
             numbered = enumerate(self._rows, start=first)
             self.history.steps += [{"step": k, "epoch": self.epoch, **r} for k, r in numbered]
-        self._rows = []
+        self._rows, self._skipped = [], 0
         self._start_clock()
         self._call("on_epoch")
 
@@ -281,6 +317,7 @@ class Run:
             return
         self._stop_clock()
         self._read_pending()
+        random = self.group.exchange(read_random_state(self.device))
         tree = {
             "step": self.step,
             "forget": None if self._forget is None else self._forget.position,
@@ -288,28 +325,36 @@ class Run:
             "seconds": self._seconds,
             "processor_seconds": self._processor,
             "rows": self._rows,
+            "skipped": self._skipped,
             "history": self.history.as_dict(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "scheduler": None if self.scheduler is None else _plain(self.scheduler.state_dict()),
             "update": self.update.state_dict(),
             "problem": self.problem.state_dict(),
-            "random": read_random_state(self.device),
+            "random": random if self.group else random[0],
             "callbacks": read_callbacks(self.callbacks),
             "aggregate": read_aggregate(self.update.aggregate, self._first_aggregate),
         }
-        save_checkpoint(self.checkpoint, self.fingerprint, tree)
+        path, fingerprint = self.checkpoint, self.fingerprint
+        self.group.by_first(lambda: save_checkpoint(path, fingerprint, tree))
         self._start_clock()
 
     def _discard(self) -> None:
         """Drop the state of a run that cannot go on: taken up, it would end the same way."""
-        if self.checkpoint is not None:
+        if self.checkpoint is not None and self.group.is_first:
             self.checkpoint.unlink(missing_ok=True)
 
-    def _resume(self) -> bool:
+    def _load(self) -> dict[str, Any] | None:
+        """The state in the checkpoint, if there is one."""
         if self.checkpoint is None or not self.checkpoint.exists():
+            return None
+        return load_checkpoint(self.checkpoint, self.fingerprint)
+
+    def _resume(self) -> bool:
+        tree = self.group.by_first(self._load)
+        if tree is None:
             return False
-        tree = load_checkpoint(self.checkpoint, self.fingerprint)
         self.step = tree["step"]
         if self._forget is not None:
             self._forget.seek(tree["forget"])
@@ -317,6 +362,7 @@ class Run:
         self._seconds = tree["seconds"]
         self._processor = tree.get("processor_seconds", 0.0)
         self._rows = tree["rows"]
+        self._skipped = tree.get("skipped", 0)
         self.history.epochs, self.history.steps = (
             tree["history"]["epochs"],
             tree["history"]["steps"],
@@ -329,7 +375,8 @@ class Run:
             self.scheduler.load_state_dict(own | tree["scheduler"])
         self.update.load_state_dict(tree["update"])
         self.problem.load_state_dict(tree["problem"])
-        write_random_state(tree["random"], self.device)
+        random = tree["random"][self.group.rank] if self.group else tree["random"]
+        write_random_state(random, self.device)
         self.update.aggregate = write_aggregate(tree.get("aggregate"), self._first_aggregate)
         write_callbacks(self.callbacks, tree.get("callbacks", []))
         return True

@@ -17,9 +17,13 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from expunge.data.augment import Augment
 from expunge.data.batches import Batch, Data, Source, Split, Stream, as_source, seed_of
+from expunge.distributed import SINGLE, Group
+from expunge.distributed.batchnorm import synchronised
+from expunge.distributed.pieces import Cut
 from expunge.engine.callbacks import Callback
 from expunge.engine.checkpoint import describe, model_digest
 from expunge.engine.history import History
+from expunge.engine.micro import parts_of
 from expunge.engine.place import device_of, fast_layout, finished, pick_device
 from expunge.engine.progress import ProgressBar
 from expunge.engine.recipe import Recipe
@@ -27,8 +31,10 @@ from expunge.engine.run import Run
 from expunge.errors import Diverged, InvalidInput
 from expunge.methods import BatchNormPolicy, Method, Problem
 from expunge.methods.batchnorm import check_policy
+from expunge.methods.precision import Precision, check_precision
 from expunge.methods.problem import Loss
 from expunge.update import Update
+from expunge.update.shards import is_spread
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
@@ -68,25 +74,33 @@ class Setting:
     callbacks: Sequence[Callback] = ()
     progress: bool = True
     title: str = ""
+    group: Group = SINGLE
+    micro_batches: int = 1
+    precision: Precision = "fp32"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "checkpoint_every"):
+        for name in ("epochs", "batch_size", "checkpoint_every", "micro_batches"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
                 raise InvalidInput(f"`{name}` should be a whole number, at least 1. (got {value})")
         if not self.lr > 0:
             raise InvalidInput(f"`lr` should be positive. (got {self.lr})")
         check_policy(self.batchnorm)
+        check_precision(self.precision)
 
     def execute(self, model: nn.Module, forget: Data | None, retain: Data) -> Result:
         """Run on a copy of ``model``."""
+        _check_whole(model)
         home, device = device_of(model), pick_device(self.device, model)
         copied = copy.deepcopy(model).to(device)
+        self.group.copy_first([*copied.parameters(), *copied.buffers()])
         retained = self._source(retain, "retain", device)
         forgotten = None if forget is None else self._source(forget, "forget", device)
         copied = fast_layout(copied, retained)
         run = self._run(model, copied, forgotten, retained, device)
-        with _seeded(self.seed, device):
+        self._check_agreement(run)
+        seed = self.seed if self.group.is_first else seed_of(self.seed, "process", self.group.rank)
+        with _seeded(seed, device), synchronised(copied, self.group):
             try:
                 run.execute()
             except Diverged as error:
@@ -102,7 +116,25 @@ class Setting:
             seed=self.seed,
             augment=self.augment,
             device=device,
+            cut=self._cut,
         )
+
+    @property
+    def _cut(self) -> Cut:
+        """This process's part of every batch: whole micro-batches, where those are looked at."""
+        parts = parts_of(self.update, self.micro_batches, self.group.size)
+        return Cut(self.group.rank, self.group.size, parts)
+
+    def _check_agreement(self, run: Run) -> None:
+        """All processes should have been given the same, but for the weights, which are sent."""
+        if not self.group:
+            return
+        said = self._fingerprint(run.model, run.forget, run.retain, run.optimizer)
+        names = ("epochs", "batch_size", "checkpoint_every")
+        said |= {name: getattr(self, name) for name in names}
+        said |= {"steps": run.steps_per_epoch, "checkpoint": self.checkpoint is not None}
+        said["callbacks"] = [type(c).__name__ for c in self.callbacks]
+        self.group.check_agreement(said)
 
     def _run(
         self,
@@ -119,6 +151,8 @@ class Setting:
             batchnorm=self.batchnorm,
             ranks=self.update.addon.ranks,
             pairs=None if forget is None else functools.partial(_one_pass, forget, retain),
+            group=self.group,
+            precision=self.precision,
         )
         if not problem.parameters:
             raise InvalidInput("The model has no parameter that requires a gradient.")
@@ -132,9 +166,11 @@ class Setting:
             retain,
             self.epochs,
             device,
-            callbacks=[*([ProgressBar(self.title)] if self.progress else []), *self.callbacks],
+            callbacks=[*self._bar(), *self.callbacks],
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=self.checkpoint_every,
+            group=self.group,
+            micro_batches=self.micro_batches,
         )
         if self.checkpoint is not None:
             run.fingerprint = self._fingerprint(model, forget, retain, optimizer)
@@ -144,6 +180,9 @@ class Setting:
             run.scheduler = self.recipe.scheduler(optimizer, run.steps_per_epoch)
             run.scheduler_every = "step"
         return run
+
+    def _bar(self) -> list[Callback]:
+        return [ProgressBar(self.title)] if self.progress and self.group.is_first else []
 
     def _optimizer(self, params: list[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
         if self.recipe is not None:
@@ -178,7 +217,19 @@ class Setting:
             "optimizer": describe(optimizer),
             "recipe": describe(self.recipe),
             "model": model_digest(model),
+            **({"processes": self.group.size} if self.group else {}),
+            **({"micro_batches": self.micro_batches} if self.micro_batches > 1 else {}),
+            **({"precision": self.precision} if self.precision != "fp32" else {}),
         }
+
+
+def _check_whole(model: nn.Module) -> None:
+    if any(map(is_spread, model.parameters())):
+        raise InvalidInput(
+            "The model should be whole: `unlearn` works on a copy of it, and a sharded model has "
+            "none. Step a sharded model with `expunge.Update` in a loop; see docs/scaling.md. "
+            "(got parameters sharded over processes)"
+        )
 
 
 def _one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:

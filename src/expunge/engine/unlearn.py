@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -12,14 +12,16 @@ from torch.nn import functional as F
 
 from expunge.data.augment import Augment
 from expunge.data.batches import Data
+from expunge.distributed import as_group
 from expunge.engine.callbacks import Callback
 from expunge.engine.disjoint import check_disjoint
 from expunge.engine.recipe import Recipe
 from expunge.engine.setting import OptimizerFactory, Result, SchedulerFactory, Setting
 from expunge.errors import InvalidInput
 from expunge.methods import METHODS, BatchNormPolicy, Method, Retrain
+from expunge.methods.precision import Precision
 from expunge.methods.problem import Loss
-from expunge.update import ADDONS, Addon, Aggregate, Update
+from expunge.update import ADDONS, Addon, Aggregate, LossScale, Update
 
 
 def unlearn(
@@ -45,6 +47,9 @@ def unlearn(
     checkpoint_every: int = 100,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
+    group: Any | Literal["auto"] | None = "auto",
+    micro_batches: int = 1,
+    precision: Precision = "fp32",
 ) -> Result:
     """Take the influence of ``forget`` out of a copy of ``model``, keeping it good on ``retain``.
 
@@ -70,6 +75,14 @@ def unlearn(
             each epoch's end; the same call takes a killed run up where it was.
         callbacks: see :class:`expunge.Callback`.
         progress: show a progress bar if standard error is a terminal.
+        group: processes that share the work, all of which make this call: ``auto`` takes the
+            default process group of ``torch.distributed`` where one is initialised, None works
+            alone. ``batch_size`` is that of all processes together. See ``docs/distributed.md``.
+        micro_batches: take each batch in so many parts, one after the other: the same step (but
+            for BatchNorm, which sees the parts) in the memory of one part.
+        precision: what the model computes in; ``bf16`` or ``fp16`` is autocast around it, and
+            ``fp16`` scales the losses. Weights, losses, gradients and statistics stay float32.
+            See ``docs/scaling.md``.
 
     Returns:
         The unlearned model, in eval mode, on the device of ``model``, and the history.
@@ -91,7 +104,9 @@ def unlearn(
     recipe = None
     if isinstance(chosen, Retrain) and optimizer is None:
         recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=0.1 if lr is None else lr)
-    update = Update(addon, aggregate, strict=strict, seed=seed)
+    processes = as_group(group)
+    scale = LossScale() if precision == "fp16" else None
+    update = Update(addon, aggregate, strict=strict, seed=seed, group=processes, loss_scale=scale)
     names = (METHODS.label_of(chosen), ADDONS.label_of(update.addon))
     setting = Setting(
         method=chosen,
@@ -112,6 +127,9 @@ def unlearn(
         callbacks=callbacks,
         progress=progress,
         title="-".join(name for name in names if name != "none"),
+        group=processes,
+        micro_batches=micro_batches,
+        precision=precision,
     )
     return setting.execute(model, forget, retain)
 
@@ -130,16 +148,18 @@ def train(
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
     title: str = "train",
+    group: Any | Literal["auto"] | None = "auto",
 ) -> Result:
     """Train a copy of ``model`` on ``data``: how initial and ideal models come about.
 
     The same loop as :func:`unlearn`, with the same promises: deterministic, resumable from
-    ``checkpoint``, stopped at divergence with the last good weights.
+    ``checkpoint``, stopped at divergence with the last good weights, shared by a ``group``.
     """
     recipe = recipe or Recipe()
+    processes = as_group(group)
     setting = Setting(
         method=Retrain(reset=False),
-        update=Update("none", seed=seed),
+        update=Update("none", seed=seed, group=processes),
         epochs=recipe.epochs,
         batch_size=recipe.batch_size,
         lr=recipe.lr,
@@ -153,5 +173,6 @@ def train(
         callbacks=callbacks,
         progress=progress,
         title=title,
+        group=processes,
     )
     return setting.execute(model, None, data)

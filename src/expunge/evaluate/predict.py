@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
@@ -10,6 +11,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from expunge.data.batches import Data, as_arrays
+from expunge.distributed import Group
+from expunge.distributed.sharing import dealt_together, sharing_group
 from expunge.errors import InvalidInput
 
 
@@ -35,8 +38,10 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
     """Run ``model`` in eval mode over ``data`` once; its mode is put back afterwards.
 
     Images go through channels-last, unless the model cannot take them so
-    (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused.
+    (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
+    :func:`expunge.distributed.sharing.shared_passes`, processes take turns batch by batch.
     """
+    group = sharing_group()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     training = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -44,11 +49,12 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
     try:
         pieces = [
             (run(x.to(device, non_blocking=True)).float().cpu(), y.cpu())
-            for x, y in _batches(data, batch_size)
+            for x, y in _batches(data, batch_size, group)
         ]
     finally:
         for module, mode in training:
             module.training = mode
+    pieces = dealt_together(group, pieces)
     if not pieces:
         raise InvalidInput("A split to evaluate should not be empty.")
     logits, labels = (torch.cat(part) for part in zip(*pieces, strict=True))
@@ -79,13 +85,20 @@ def check_predictions(predictions: Predictions, name: str = "the split") -> Pred
     return predictions
 
 
-def _batches(data: Data, batch_size: int) -> Iterable[tuple[Tensor, Tensor]]:
+def _batches(data: Data, batch_size: int, group: Group) -> Iterable[tuple[Tensor, Tensor]]:
+    """The batches that are this process's: every ``group.size``-th."""
+    mine = slice(group.rank, None, group.size)
     if isinstance(data, DataLoader):
-        return ((item[0], torch.as_tensor(item[1])) for item in data)
+        items = islice(data, mine.start, None, mine.step)
+        return ((item[0], torch.as_tensor(item[1])) for item in items)
     arrays = as_arrays(data) if isinstance(data, Dataset) else None
     if arrays is not None:
-        return zip(*(torch.split(part, batch_size) for part in arrays), strict=True)
-    return ((item[0], item[1]) for item in DataLoader(data, batch_size=batch_size))
+        return zip(*(torch.split(part, batch_size)[mine] for part in arrays), strict=True)
+    if not group:
+        return ((item[0], item[1]) for item in DataLoader(data, batch_size=batch_size))
+    order = range(len(data))  # type: ignore[arg-type]
+    batches = [list(order[start : start + batch_size]) for start in order[::batch_size]]
+    return ((item[0], item[1]) for item in DataLoader(data, batch_sampler=batches[mine]))
 
 
 class _Layout:

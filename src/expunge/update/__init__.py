@@ -21,4 +21,5 @@ from expunge.update.moments import AdamMoments as AdamMoments
 from expunge.update.moments import Moments as Moments
 from expunge.update.moments import PublishedMoments as PublishedMoments
 from expunge.update.moments import SampleMoments as SampleMoments
+from expunge.update.scale import LossScale as LossScale
 from expunge.update.update import Update as Update

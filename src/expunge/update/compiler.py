@@ -76,8 +76,7 @@ def compiled(recipe: Recipe) -> Callable[..., Any]:
         # float64 is there for its precision; elsewhere the fast erf is as exact as its type.
         cpu = block.objective.device.type == "cpu"
         fast = cpu and block.objective.dtype != torch.float64
-        keep, add, scale_u, scale_c = constants.unbind()
-        return advance(recipe, block, (keep, add, scale_u, scale_c), fast=fast)
+        return advance(recipe, block, constants.unbind(), fast=fast)
 
     # Compilations are counted per code object, and their number is limited: give each its own.
     own = types.FunctionType(

@@ -94,16 +94,20 @@ class Tally:
 
     def record(self) -> Tensor:
         """The raw record over all devices; on one device this waits for nothing."""
-        records = [table.total() for table in self._tables.values()]
-        if not records:
-            return torch.zeros(WIDTH, dtype=torch.float64)
-        total, *others = records
-        for other in others:
-            moved = other.to(total.device, total.dtype)
-            peak = torch.maximum(total[len(SUMS)], moved[len(SUMS)])
-            total += moved
-            total[len(SUMS)] = peak
-        return total
+        return joined([table.total() for table in self._tables.values()])
+
+
+def joined(records: list[Tensor]) -> Tensor:
+    """One raw record from those of disjoint sets of parameters, on the device of the first."""
+    if not records:
+        return torch.zeros(WIDTH, dtype=torch.float64)
+    total, *others = records
+    for other in others:
+        moved = other.to(total.device, total.dtype)
+        peak = torch.maximum(total[len(SUMS)], moved[len(SUMS)])
+        total += moved
+        total[len(SUMS)] = peak
+    return total
 
 
 class _Table:

@@ -16,12 +16,16 @@ from torch import Tensor
 from expunge.update.addons import Addon, Signals, same_sign
 from expunge.update.aggregate import Aggregate
 from expunge.update.agreement import accord
+from expunge.update.rounding import rounded
 
 SUMS = ("dot_u", "dot_c", "square_u", "square_c", "cross", "accord", "moved", "square", "agree")
 """What a block adds up for the diagnostics; max |Δ| comes after them."""
 
-Constants = tuple[float | Tensor, float | Tensor, float | Tensor, float | Tensor]
-"""(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled."""
+Constants = tuple[float | Tensor, ...]
+"""(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled.
+
+A salt follows where moments are kept in bfloat16: see :func:`~expunge.update.rounding.rounded`.
+"""
 
 
 class Block(NamedTuple):
@@ -97,15 +101,28 @@ def _agreement(
     """2f - 1 after bringing the moments up to this step, for add-ons that have moments."""
     if addon.statistics is None or block.moment_u is None or block.moment_c is None:
         return None
-    keep, add, scale_u, scale_c = constants
+    _, _, scale_u, scale_c, *_ = constants
+    moment_u, moment_c = block.moment_u, block.moment_c
     if not addon.statistics.from_parts:
-        for moment, gradient in ((block.moment_u, g_u), (block.moment_c, g_c)):
-            if isinstance(add, Tensor):
-                moment.mul_(keep).add_(gradient * gradient * add)
-            else:  # one pass less
-                moment.mul_(keep).addcmul_(gradient, gradient, value=add)
+        moment_u = _advance_moment(moment_u, g_u, constants)
+        moment_c = _advance_moment(moment_c, g_c, constants)
     scales = (scale_u, scale_c)
-    return accord(g_u, g_c, block.moment_u, block.moment_c, addon.stability, scales, fast=fast)
+    return accord(g_u, g_c, moment_u, moment_c, addon.stability, scales, fast=fast)
+
+
+def _advance_moment(moment: Tensor, gradient: Tensor, constants: Constants) -> Tensor:
+    """``v ← keep·v + add·ĝ²`` in place; the result before it was rounded to what keeps it."""
+    keep, add, _, _, *salt = constants
+    kept, narrow = moment, moment.dtype == torch.bfloat16
+    if narrow:
+        moment = moment.to(gradient.dtype)
+    if isinstance(add, Tensor):
+        moment.mul_(keep).add_(gradient * gradient * add)
+    else:  # one pass less
+        moment.mul_(keep).addcmul_(gradient, gradient, value=add)
+    if narrow:
+        kept.copy_(rounded(moment.float(), salt[0]))
+    return moment
 
 
 def _diagnose_rows(

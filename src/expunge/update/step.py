@@ -10,10 +10,13 @@ from torch import Tensor
 
 from expunge.update.addons import NoAddon
 from expunge.update.aggregate import Alone
-from expunge.update.diagnostics import Tally
+from expunge.update.diagnostics import Tally, joined
 from expunge.update.gradients import Gathered
 from expunge.update.kernel import SUMS, Block, Recipe
 from expunge.update.layout import flat, flatten, laid_out
+from expunge.update.median import absolute_medians
+from expunge.update.rounding import salt_of
+from expunge.update.shards import Family, Shards, divided
 from expunge.update.state import State
 from expunge.update.sweep import Sweep
 
@@ -40,11 +43,16 @@ def take_step(
     second: Gathered | None,
     *,
     compile: bool,
+    shards: Shards | None = None,
 ) -> Step:
-    """Turn both gradients into a step, in their own memory, and advance ``state``."""
+    """Turn both gradients into a step, in their own memory, and advance ``state``.
+
+    Where parameters are sharded over processes, ``params`` and the gradients are the parts that
+    are here.
+    """
     if second is None:
         if not recipe.addon.ranks and not recipe.strict:
-            return _pass_on(first, diagnose=recipe.diagnose)
+            return _pass_on(first, shards, diagnose=recipe.diagnose)
         addon = recipe.addon if recipe.addon.ranks else NoAddon()
         recipe = Recipe(addon, Alone(), recipe.strict, recipe.diagnose)
     coefficients = _advance_state(recipe, state, params, first, second)
@@ -60,18 +68,33 @@ def take_step(
         whole = recipe.aggregate.combine(flatten(g_u), flatten(g_c)) if used else None
         # The kernel no longer aggregates, so neither should its compilation depend on how.
         recipe = Recipe(recipe.addon, Alone(), recipe.strict, recipe.diagnose)
-    sweep = Sweep(recipe, state, coefficients, compile)
-    sweep.run(_blocks(recipe, state, params, used, g_u, g_c, whole, first.salience))
-    record = sweep.tally.record() if recipe.diagnose else None
+    records: list[Tensor] = []
+    for family, members in divided(shards, used):
+        sweep = Sweep(recipe, state, coefficients, compile, family.stream)
+        chosen = [(used[j], g_u[j], g_c[j]) for j in members]
+        sweep.run(_blocks(recipe, state, params, chosen, whole, first.salience, family))
+        if recipe.diagnose:
+            records.append(_over_processes(sweep.tally, family))
+    record = joined(records) if recipe.diagnose else None
     return Step(used, g_c, g_u if recipe.strict else [], record)
 
 
-def _pass_on(first: Gathered, *, diagnose: bool) -> Step:
+def _pass_on(first: Gathered, shards: Shards | None, *, diagnose: bool) -> Step:
     """No constraint and nothing to rank by: the gradient itself, and its length."""
     used = [k for k, g in enumerate(first.gradients) if g is not None]
     gradients = [g for g in first.gradients if g is not None]
+    if not diagnose:
+        return Step(used, gradients, [], None)
+    records = [
+        _over_processes(_lengths([gradients[j] for j in members]), family)
+        for family, members in divided(shards, used)
+    ]
+    return Step(used, gradients, [], joined(records))
+
+
+def _lengths(gradients: Sequence[Tensor]) -> Tally:
     tally = Tally()
-    for g in gradients if diagnose else []:
+    for g in gradients:
         if g.numel():
             dtype = torch.promote_types(g.dtype, torch.float32)
             square = torch.linalg.vector_norm(g, dtype=dtype).square()
@@ -80,7 +103,13 @@ def _pass_on(first: Gathered, *, diagnose: bool) -> Step:
             values["moved"] = torch.full_like(square, g.numel())
             peak = torch.linalg.vector_norm(g, torch.inf, dtype=dtype)
             tally.add((*values.values(), peak), g.numel())
-    return Step(used, gradients, [], tally.record() if diagnose else None)
+    return tally
+
+
+def _over_processes(tally: Tally, family: Family) -> Tensor:
+    """The record of a family over all processes that hold a part of it."""
+    record = tally.record()
+    return joined([*family.gathered(record)]) if family.groups else record
 
 
 def _advance_state(
@@ -89,7 +118,7 @@ def _advance_state(
     params: Sequence[Tensor],
     first: Gathered,
     second: Gathered | None,
-) -> tuple[float, float, float, float]:
+) -> tuple[float, ...]:
     """Count the step; the coefficients of its moments: keep, add, and a scale for each loss."""
     moments = recipe.addon.statistics
     if second is None:
@@ -104,22 +133,28 @@ def _advance_state(
     if first.spread is not None and second.spread is not None:
         torch._foreach_copy_(state.moments_u, first.spread)
         torch._foreach_copy_(state.moments_c, second.spread)
-    return keep, add, scale_u, scale_c
+    coefficients = (keep, add, scale_u, scale_c)
+    return (*coefficients, salt_of(state.step)) if state.narrow else coefficients
 
 
 def _blocks(
     recipe: Recipe,
     state: State,
     params: Sequence[Tensor],
-    used: list[int],
-    g_u: list[Tensor],
-    g_c: list[Tensor],
+    chosen: Sequence[tuple[int, Tensor, Tensor]],
     whole: Tensor | None,
     salience: list[Tensor | None] | None,
+    family: Family,
 ) -> Iterator[Block]:
-    """Each used parameter that is not empty, flat, with all that the kernel reads about it."""
+    """Each chosen parameter that is not empty, flat, with all that the kernel reads about it."""
+    rankings: list[Tensor] = []
+    thresholds: list[Tensor] = []
+    if recipe.addon.ranks and family.groups:
+        # All medians together, before the first block: each exchange serves every tensor.
+        rankings = [_ranking(recipe, u, salience, params, k) for k, u, _ in chosen]
+        thresholds = absolute_medians([flat(r) for r in rankings], family.total)
     offset = 0
-    for k, u, c in zip(used, g_u, g_c, strict=True):
+    for j, (k, u, c) in enumerate(chosen):
         count = u.numel()
         if count == 0:
             continue
@@ -131,13 +166,25 @@ def _blocks(
         if whole is not None:
             block = block._replace(aggregated=whole[offset : offset + count].to(u.device))
         if recipe.addon.ranks:
-            ranking = u if salience is None else _dense(salience[k], params[k])
-            if ranking is u and recipe.strict:
-                ranking = u.clone()  # the weight is written over the objective's gradient
-            values = flat(ranking)
-            block = block._replace(salience=values, threshold=values.abs().median())
+            values = flat(rankings[j] if rankings else _ranking(recipe, u, salience, params, k))
+            threshold = thresholds[j] if thresholds else values.abs().median()
+            block = block._replace(salience=values, threshold=threshold)
         offset += count
         yield block
+
+
+def _ranking(
+    recipe: Recipe,
+    objective: Tensor,
+    salience: list[Tensor | None] | None,
+    params: Sequence[Tensor],
+    k: int,
+) -> Tensor:
+    """The gradient that ranks the elements of parameter ``k``."""
+    if salience is not None:
+        return _dense(salience[k], params[k])
+    # Under `strict` the weight is written over the objective's gradient.
+    return objective.clone() if recipe.strict else objective
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:

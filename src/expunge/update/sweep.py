@@ -12,6 +12,7 @@ from expunge.update import compiler
 from expunge.update.compiler import ROW
 from expunge.update.diagnostics import Tally
 from expunge.update.kernel import Block, Recipe, advance
+from expunge.update.layout import moment_dtype
 from expunge.update.pack import Pack
 from expunge.update.state import State
 
@@ -33,13 +34,15 @@ class Sweep:
         self,
         recipe: Recipe,
         state: State,
-        coefficients: tuple[float, float, float, float],
+        coefficients: tuple[float, ...],
         compile: bool,
+        stream: str = "",
     ) -> None:
         self.recipe = recipe
         self.state = state
         self.compile = compile
         self.tally = Tally()
+        self._stream = stream
         self._coefficients = coefficients
         self._constants: dict[tuple[torch.device, torch.dtype], Tensor] = {}
         self._packs: dict[tuple[object, ...], Pack] = {}
@@ -76,6 +79,14 @@ class Sweep:
 
     def _advance(self, block: Block) -> None:
         """Advance whole rows."""
+        if self.state.offload:
+            home, block = block, _fetched(block, copy=True)
+            self._advance_here(block)
+            _return(block, home)
+        else:
+            self._advance_here(block)
+
+    def _advance_here(self, block: Block) -> None:
         block = self._drawn(block)
         if self._compiles(block.objective.device):
             sums = compiler.run_compiled(self.recipe, block, self._on_device(block))
@@ -91,7 +102,7 @@ class Sweep:
 
     def _unpack(self, pack: Pack) -> None:
         if pack.size:
-            block = self._drawn(pack.join())
+            block = self._drawn(_fetched(pack.join(), copy=False))
             self._advance_eagerly(block)
             pack.return_to_owners(block)
 
@@ -99,7 +110,7 @@ class Sweep:
         if not self.recipe.addon.draws:
             return block
         device = block.objective.device
-        generator = self.state.generator(device)
+        generator = self.state.generator(device, self._stream)
         draws = torch.rand(
             block.objective.shape, generator=generator, device=device, dtype=torch.float32
         )
@@ -108,7 +119,7 @@ class Sweep:
     def _on_device(self, block: Block) -> Tensor:
         """The coefficients as a tensor; filled, since copying from the host would wait for it."""
         reference = block.objective if block.moment_u is None else block.moment_u
-        key = (reference.device, reference.dtype)
+        key = (reference.device, moment_dtype(reference.dtype))
         if key not in self._constants:
             values = [torch.full((), v, dtype=key[1], device=key[0]) for v in self._coefficients]
             self._constants[key] = torch.stack(values)
@@ -122,3 +133,21 @@ def _pieces(count: int, limit: int) -> Iterator[tuple[int, int]]:
     for part in range(1, parts + 1):
         start, stop = stop, rows * part // parts * ROW
         yield start, stop
+
+
+def _fetched(block: Block, *, copy: bool) -> Block:
+    """The block with its moments beside its gradients, whatever keeps them."""
+    if block.moment_u is None or block.moment_c is None:
+        return block
+    device = block.objective.device
+    return block._replace(
+        moment_u=block.moment_u.to(device, non_blocking=True, copy=copy),
+        moment_c=block.moment_c.to(device, non_blocking=True, copy=copy),
+    )
+
+
+def _return(block: Block, home: Block) -> None:
+    """Write fetched moments back where they are kept."""
+    for moment, kept in ((block.moment_u, home.moment_u), (block.moment_c, home.moment_c)):
+        if moment is not None and kept is not None:
+            kept.copy_(moment, non_blocking=True)

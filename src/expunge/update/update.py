@@ -8,6 +8,8 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
+from expunge.distributed import as_group
+from expunge.distributed.reduction import start_reduction
 from expunge.errors import InvalidInput
 from expunge.update.addons import ADDONS, Addon
 from expunge.update.aggregate import Aggregate, as_aggregate
@@ -16,7 +18,9 @@ from expunge.update.diagnostics import Diagnostics, read
 from expunge.update.gradients import Gathered, Losses, Term, gather
 from expunge.update.inputs import bundled, movable
 from expunge.update.kernel import Recipe
-from expunge.update.state import State
+from expunge.update.scale import LossScale
+from expunge.update.shards import Shards, is_spread, local, shards_of
+from expunge.update.state import MomentDtype, State
 from expunge.update.step import Step, take_step
 
 Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
@@ -40,6 +44,16 @@ class Update:
         diagnostics: keep the sums that :attr:`diagnostics` reads.
         compile: ``"auto"`` compiles for large models where a compiler exists; or force it.
         seed: of the random stream of ``bernoulli``.
+        group: processes that share every batch: a process group of ``torch.distributed``, or
+            ``"auto"`` for the default one where there is one. Both gradients, and the losses, are
+            then means over the processes, taken before anything non-linear.
+        moment_dtype: ``"bf16"`` keeps the moments in half the memory, rounded so that they are
+            right on average; everything is computed in float32 all the same.
+        offload: keep the moments in the host's memory, and bring them to the device by blocks.
+        loss_scale: for losses computed in float16; see :class:`LossScale`.
+
+    Parameters sharded by FSDP2 (``fully_shard``) are updated part by part in each process, and
+    nothing is gathered: see ``docs/scaling.md``.
 
     Example:
         >>> from expunge.update import Linear
@@ -66,6 +80,10 @@ class Update:
         diagnostics: bool = True,
         compile: bool | Literal["auto"] = "auto",
         seed: int = 0,
+        group: Any | Literal["auto"] | None = None,
+        moment_dtype: MomentDtype = "fp32",
+        offload: bool = False,
+        loss_scale: LossScale | None = None,
     ) -> None:
         self.addon: Addon = ADDONS.resolve(addon)
         if not isinstance(self.addon, Addon):
@@ -76,9 +94,14 @@ class Update:
         self.strict = strict
         self.diagnose = diagnostics
         self.compile = compile
-        self.state = State(seed)
+        self.state = State(seed, moment_dtype=moment_dtype, offload=offload)
+        self.loss_scale = loss_scale
+        self.group = as_group(group)
         self.losses: tuple[Tensor, Tensor | None] | None = None
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
+        self.skipped = False
+        """Whether the last :meth:`backward` found a scaled gradient that was not finite."""
+        self._shards: Shards | None = None
         self._record: Tensor | None = None
         self._constrained = False
         self._pending: list[tuple[Tensor, Tensor]] | None = None
@@ -109,27 +132,50 @@ class Update:
             saliency: for ``Saliency``, the plain loss on forget data where its gradient is not
                 ±that of the objective. It may share the objective's graph.
             retain_graph: set it where objective and constraint share a part of their graphs.
+
+        With a ``loss_scale``, a gradient that is not finite leaves every ``p.grad`` at None and the
+        moments as they were: the optimizer has nothing to do, and :attr:`skipped` is True.
         """
         moving = movable(params)
         if self._pending is not None:
             raise InvalidInput("With `strict=True`, step with `update.step(optimizer)`.")
+        shards = self._spread_over(moving)
         if saliency is not None:
             if not isinstance(objective, Tensor):
                 raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
             objective = Term(objective, saliency)
         spread = self._from_parts and constraint is not None
         salient = self.addon.ranks
-        first = gather(objective, moving, spread=spread, salient=salient, retain_graph=retain_graph)
-        second = None if constraint is None else gather(constraint, moving, spread=spread)
+        scale = 1.0 if self.loss_scale is None else self.loss_scale.value
+        first = gather(
+            objective,
+            moving,
+            spread=spread,
+            salient=salient,
+            retain_graph=retain_graph,
+            scale=scale,
+        )
+        reduced = start_reduction(self.group, first, moving)  # on its way during the constraint
+        second = None
+        if constraint is not None:
+            second = gather(constraint, moving, spread=spread, scale=scale)
+            second = start_reduction(self.group, second, moving)()
+        first = reduced()
         if spread and second is not None and min(first.parts, second.parts) < 2:
             raise InvalidInput(
                 "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
                 f"losses. (got {first.parts} and {second.parts})"
             )
         self.losses = (first.loss, None if second is None else second.loss)
-        step = self._take(moving, first, second)
+        self.skipped = False
+        if self.loss_scale is not None:
+            both = [first] if second is None else [first, second]
+            self.skipped = self.loss_scale.take_out(both, shards)
+        if self.skipped:
+            return
+        step = self._take(moving if shards is None else shards.here(), first, second)
         for k, gradient in zip(step.used, step.steps, strict=True):
-            moving[k].grad = gradient
+            moving[k].grad = gradient if shards is None else shards.whole(k, gradient)
         if self.strict:
             self._pending = [
                 (moving[k], weight) for k, weight in zip(step.used, step.weights, strict=True)
@@ -156,25 +202,31 @@ class Update:
         """
         if self.strict:
             raise InvalidInput("`strict=True` weighs the optimizer's step: use `backward`.")
+        self._shards = None
         needed = self._from_parts and constraint is not None
         if (variances is not None and not self._from_parts) or (variances is None and needed):
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         parts = 2 if self._from_parts else 1
         given = bundled(objective, constraint, saliency, variances, parts=parts)
+        if any(map(is_spread, given.like)):
+            raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
         steps = self._take(given.like, given.first, given.second).steps
         return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
 
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """``optimizer.step()``; under ``strict``, scaled parameter by parameter by the weight."""
+        if self.skipped:
+            return
         if not self.strict:
             optimizer.step()
             return
         if self._pending is None:
             raise InvalidInput("With `strict=True`, every `step` follows a `backward` of its own.")
-        before = [p.detach().clone() for p, _ in self._pending]
+        before = [local(p).detach().clone() for p, _ in self._pending]
         optimizer.step()
-        for (p, weight), old in zip(self._pending, before, strict=True):
+        for (parameter, weight), old in zip(self._pending, before, strict=True):
+            p = local(parameter)
             # Where the weight is 0 or 1 the old or the new value itself, without rounding.
             scaled = torch.lerp(old, p, weight)
             p.copy_(torch.where(weight == 0, old, torch.where(weight == 1, p, scaled)))
@@ -202,14 +254,43 @@ class Update:
     def state_dict(self) -> dict[str, Any]:
         """Step count, moments and random streams, as plain values and tensors.
 
-        The tensors are the live ones, as in ``torch``: save or copy them before the next step.
+        The tensors are the live ones, as in ``torch``: save or copy them before the next step. The
+        moments of sharded parameters are sharded likewise, as ``DTensor``.
         """
-        return self.state.state_dict()
+        state = self.state.state_dict()
+        if self.loss_scale is not None:
+            state["loss_scale"] = self.loss_scale.state_dict()
+        if self._shards is not None:
+            for name in ("moments_u", "moments_c"):
+                state[name] = [self._shards.whole(k, m) for k, m in enumerate(state[name])]
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken; a step not yet taken is dropped."""
         self.state.load_state_dict(state)
+        if self.loss_scale is not None and "loss_scale" in state:
+            self.loss_scale.load_state_dict(state["loss_scale"])
         self._pending = None
+
+    def prepare(self, params: Iterable[Tensor]) -> None:
+        """Make room for the moments now rather than at the first step.
+
+        Afterwards :meth:`state_dict` has the tensors that a distributed checkpoint loads into.
+        """
+        moving = movable(params)
+        shards = self._spread_over(moving)
+        if self.addon.statistics is not None:
+            self.state.prepare(moving if shards is None else shards.here())
+
+    def _spread_over(self, params: Sequence[Tensor]) -> Shards | None:
+        """How the parameters lie over processes; remembered for what follows."""
+        self._shards = shards_of(params)
+        if self._shards is not None and not self.aggregate.elementwise:
+            raise InvalidInput(
+                "An aggregation of sharded parameters should be elementwise, as linear and min-abs "
+                f"are: no process has all of them. (got {self.aggregate!r})"
+            )
+        return self._shards
 
     @property
     def _from_parts(self) -> bool:
@@ -221,6 +302,8 @@ class Update:
             total = sum(p.numel() for p in params)
             compile = bool(params) and should_compile(params[0].device.type, total)
         recipe = Recipe(self.addon, self.aggregate, self.strict, self.diagnose)
-        step = take_step(recipe, self.state, params, first, second, compile=compile)
+        step = take_step(
+            recipe, self.state, params, first, second, compile=compile, shards=self._shards
+        )
         self._record, self._constrained = step.record, second is not None
         return step

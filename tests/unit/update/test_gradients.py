@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 from expunge.errors import InvalidInput
 from expunge.update import Term, Update
@@ -132,3 +133,19 @@ def test_saliency_in_some_micro_batches_only_is_refused():
     p = nn.Parameter(torch.ones(()))
     with pytest.raises(InvalidInput, match=r"Every micro-batch.*\(got 1 for 2"):
         gather([Term(p * 1, p * 2), Term(p * 1)], [p], salient=True)
+
+
+@pytest.mark.parametrize("covered", [True, False])
+def test_a_reentrant_checkpoint_is_refused_rather_than_missed(covered):
+    """Its parameters would silently have no gradient; without reentering all have theirs."""
+    body, head = nn.Linear(3, 3), nn.Linear(3, 1)
+    params = [*body.parameters(), *([] if covered else head.parameters())]
+    x = torch.ones(2, 3, requires_grad=True)
+    for reentrant in (False, True):
+        hidden = checkpoint(body, x, use_reentrant=reentrant)
+        loss = (hidden if covered else head(hidden)).square().mean()
+        if reentrant:
+            with pytest.raises(InvalidInput, match="use_reentrant=False"):
+                gather(loss, params)
+        else:
+            assert all(g is not None for g in gather(loss, params).gradients)

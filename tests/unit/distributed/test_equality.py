@@ -1,0 +1,117 @@
+"""Two processes do what one does on the same global batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+import expunge
+from expunge import (
+    AdamMoments,
+    Batch,
+    Bernoulli,
+    Focus,
+    MinAbs,
+    NegGradPlus,
+    Prob,
+    Problem,
+    SampleMoments,
+    Term,
+)
+from tests.unit.distributed.pair import Pair
+from tests.unit.distributed.worlds import outcome
+
+METHODS = ["SRL", "NGPlus", "SCRUB"]
+ADDONS: dict[str, Any] = {
+    "none": "none",
+    "focus": "focus",
+    "published": Focus(moments=expunge.PublishedMoments()),
+    "prob": Prob(p=0.4, moments=AdamMoments(decay=0.9)),
+    "and": "and",
+    "bernoulli": Bernoulli(moments=AdamMoments(decay=0.9)),
+    "saliency": "saliency",
+}
+OTHERS: dict[str, dict[str, Any]] = {
+    "min-abs": {"aggregate": MinAbs()},
+    "strict": {"addon": "prob", "strict": True},
+    "one gradient": {"method": "fine-tune", "addon": "saliency"},
+    "no data in the objective": {"method": "l1-sparse", "addon": "focus"},
+    "weights noised before": {"method": "mask-small-gradients", "addon": "none"},
+    "retrain": {"method": "retrain", "addon": "none", "lr": 0.1, "batch_size": 7},
+    "retain-only": {"batchnorm": "retain-only"},
+    "frozen": {"batchnorm": "frozen"},
+    "batches of every size": {"batch_size": 13},
+    "several epochs": {"epochs": 3},
+}
+SAMPLES: dict[str, dict[str, Any]] = {
+    "two": {"addon": Focus(moments=SampleMoments(2))},
+    "four": {"addon": Focus(moments=SampleMoments(4))},
+    "by size": {"addon": Focus(moments=SampleMoments(4)), "micro_batches": 2},
+    "scrub": {"addon": Prob(moments=SampleMoments(4)), "method": "SCRUB"},
+    "six": {"addon": Focus(moments=SampleMoments(6)), "batch_size": 10},
+}
+
+
+class ByTarget(NegGradPlus):
+    """Means over the examples of some labels only, as a token loss is over some tokens."""
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        return Term(-self._loss(problem, forget))
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
+        return self._loss(problem, retain)
+
+    def _loss(self, problem: Problem, batch: Batch) -> Tensor:
+        losses = cross_entropy(problem.logits(batch), batch.targets, reduction="none")
+        return (losses * (batch.targets > 0)).sum() / self.size("", batch)
+
+    def size(self, name: str, batch: Batch) -> float:
+        return float((batch.targets > 0).sum())
+
+
+def assert_alike(pair: Pair, kind: str, options: dict[str, Any]) -> None:
+    alone = outcome(kind, None, options)
+    first, second = pair(outcome, kind, "auto", options)
+    assert first["text"] == second["text"]
+    assert first["classes"] == alone["classes"]
+    for name, values in alone["model"].items():
+        assert np.array_equal(first["model"][name], second["model"][name]), name
+        np.testing.assert_allclose(first["model"][name], values, rtol=2e-4, atol=2e-6, err_msg=name)
+    for one, two in zip(alone["history"]["epochs"], first["history"]["epochs"], strict=True):
+        assert one.keys() == two.keys()
+        for name in ("objective", "constraint", "norm", "cosine"):
+            assert two[name] == pytest.approx(one[name], rel=2e-4, abs=2e-6, nan_ok=True), name
+
+
+@pytest.mark.parametrize("kind", ["plain", "batchnorm"])
+@pytest.mark.parametrize("addon", ADDONS)
+@pytest.mark.parametrize("method", METHODS)
+def test_two_processes_equal_one(pair: Pair, method: str, addon: str, kind: str) -> None:
+    assert_alike(pair, kind, {"method": method, "addon": ADDONS[addon]})
+
+
+@pytest.mark.parametrize("kind", ["plain", "batchnorm"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_whatever_the_setting(pair: Pair, name: str, kind: str) -> None:
+    assert_alike(pair, kind, OTHERS[name])
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_variances_of_micro_batches_combine_over_processes(pair: Pair, name: str) -> None:
+    assert_alike(pair, "plain", SAMPLES[name])
+
+
+def test_a_mean_over_something_else_than_examples(pair: Pair) -> None:
+    assert_alike(pair, "plain", {"method": ByTarget()})
+
+
+def test_micro_batches_of_all_processes_count_by_their_size(pair: Pair) -> None:
+    assert_alike(pair, "plain", {"micro_batches": 2, "addon": "saliency"})
+
+
+def test_augmentation_is_that_of_the_global_batch(pair: Pair) -> None:
+    assert_alike(pair, "batchnorm", {"augment": expunge.Augment(padding=1)})
