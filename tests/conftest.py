@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 import torch
+
+hypothesis.settings.register_profile("steady", deadline=None)  # a busy machine is no failure
+hypothesis.settings.load_profile("steady")
 
 
 @pytest.fixture(scope="module")

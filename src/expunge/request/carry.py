@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from expunge.data import Augment
+from expunge.distributed import as_group
 from expunge.errors import DataError, InvalidInput
 from expunge.evaluate import predict
 from expunge.files import write_text
@@ -116,6 +117,12 @@ def carry_out(
     another, unfinished request left behind. ``say`` is told what is being done, ``show`` gets the
     preflight before anything is changed.
     """
+    group = as_group("auto")
+    if group:
+        raise InvalidInput(
+            "A deletion request is the work of one process; leave the process group first, or "
+            f"start it without torchrun. (got {group.size} processes)"
+        )
     with alone(job.out):
         return _Request(job, subject, ids, say, show, progress).run(
             dry_run=dry_run, force=force, discard=discard

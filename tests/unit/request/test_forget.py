@@ -16,6 +16,7 @@ import expunge.request.carry as forgetting
 from expunge import tensors
 from expunge.artifact import load_artifact
 from expunge.data import load
+from expunge.distributed import Group
 from expunge.engine import Recipe
 from expunge.errors import DataError, InvalidInput, StorageError
 from expunge.files import write_text
@@ -268,6 +269,14 @@ def test_two_requests_at_once_on_one_folder_are_refused(request_of: Request) -> 
     with alone(job.out), pytest.raises(StorageError, match="Another request is at work"):
         go(job)
     assert [p for p in job.out.iterdir() if p.name != ".lock"] == []
+
+
+def test_several_processes_are_refused(
+    request_of: Request, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "as_group", lambda _: Group(rank=1, size=2))
+    with pytest.raises(InvalidInput, match=r"one process.*got 2 processes"):
+        go(request_of())
 
 
 def test_a_full_disk_loses_nothing(request_of: Request, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,9 +253,12 @@ def parameters_taken_too_late_are_refused(rank: int) -> None:
 
 @check
 def unlearn_refuses_a_sharded_model(rank: int) -> None:
-    examples = torch.utils.data.TensorDataset(torch.zeros(4, 6), torch.arange(4) % 3)
+    forget, retain = (
+        torch.utils.data.TensorDataset(torch.full((4, 6), value), torch.arange(4) % 3)
+        for value in (0.0, 1.0)
+    )
     with pytest.raises(InvalidInput, match="The model should be whole"):
-        expunge.unlearn(sharded(net()), forget=examples, retain=examples, progress=False)
+        expunge.unlearn(sharded(net()), forget=forget, retain=retain, progress=False, group=None)
 
 
 @check
@@ -274,8 +277,9 @@ def the_loop_in_the_documents_runs(rank: int) -> None:
     page = Path(__file__).parents[3] / "docs" / "scaling.md"
     code = page.read_text().split("```python\n")[1].split("```")[0]
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
-    model.blocks = nn.ModuleList([model[0]])
+    model = nn.Sequential()
+    model.add_module("blocks", nn.Sequential(nn.Linear(4, 6), nn.Tanh()))
+    model.add_module("head", nn.Linear(6, 3))
     before = full(model)
     examples = [[(torch.randn(4, 4), torch.arange(4) % 3) for _ in range(2)] for _ in range(2)]
     given = {
