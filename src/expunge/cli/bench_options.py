@@ -33,6 +33,11 @@ Conditions = Annotated[
     list[str] | None, typer.Option("--where", "-w", help="name=value, name=a,b; repeat for more.")
 ]
 Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write here instead of printing.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the output.")]
+Format = Annotated[
+    Literal["terminal", "markdown", "latex", "csv"],
+    typer.Option("--format", "-f", help="How to print or write it."),
+]
 MaybeProtocol = Annotated[
     str | None,
     typer.Argument(help=f"{', '.join(BUILT_IN)}, or a TOML file; not with --records."),

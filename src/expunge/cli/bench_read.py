@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -15,6 +15,8 @@ from expunge.cli.bench_options import (
     STORE,
     Conditions,
     DataRoot,
+    Force,
+    Format,
     MaybeProtocol,
     Out,
     ProtocolName,
@@ -42,14 +44,12 @@ def table_command(
     ),
     epoch: Annotated[int | None, typer.Option(help="Epoch; the last one if left out.")] = None,
     conditions: Conditions = None,
-    form: Annotated[
-        Literal["terminal", "markdown", "latex", "csv"], typer.Option("--format", "-f")
-    ] = "terminal",
+    form: Format = "terminal",
     store: StorePath = STORE,
     records: RecordsPath = None,
     data: DataRoot = None,
     out: Out = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    force: Force = False,
 ) -> None:
     """Print a table of the paper, or a free pivot: mean ± std over seeds, the best marked.
 
@@ -107,14 +107,12 @@ def claims_command(
         list[str] | None, typer.Option("--name", "-n", help="A claim; repeat; all if left out.")
     ] = None,
     conditions: Conditions = None,
-    form: Annotated[
-        Literal["terminal", "markdown", "latex", "csv"], typer.Option("--format", "-f")
-    ] = "terminal",
+    form: Format = "terminal",
     store: StorePath = STORE,
     records: RecordsPath = None,
     data: DataRoot = None,
     out: Out = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    force: Force = False,
 ) -> None:
     """Test each claim of the paper on the records: held, not held or inconclusive, and by how much.
 
@@ -135,7 +133,7 @@ def records_command(
     conditions: Conditions = None,
     store: StorePath = STORE,
     data: DataRoot = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output.")] = False,
+    force: Force = False,
 ) -> None:
     """Write the records of finished runs to one file, to keep or to share; no weights.
 

@@ -55,23 +55,7 @@ class ImageSet(Dataset[tuple[Tensor, Tensor]]):
                 "`images` should be uint8 of shape [N, C, H, W]. "
                 f"(got {images.dtype} of shape {list(images.shape)})"
             )
-        if labels.dtype != torch.int64 or labels.shape != images.shape[:1]:
-            raise InvalidInput(
-                f"`labels` should be int64 of shape [{len(images)}], one for every image. "
-                f"(got {labels.dtype} of shape {list(labels.shape)})"
-            )
-        if self.names is not None and len(self.names) != len(images):
-            raise InvalidInput(
-                f"`names` should hold one name for each of {len(images)} images. "
-                f"(got {len(self.names)})"
-            )
-        wrong = ((labels < 0) | (labels >= len(self.classes))).nonzero()
-        if len(wrong):
-            index = int(wrong[0])
-            raise InvalidInput(
-                f"labels should be in 0..{len(self.classes) - 1}. "
-                f"(got {int(labels[index])} at index {index})"
-            )
+        check_labels(labels, self.classes, self.names, len(images), "image")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -143,3 +127,25 @@ def _as_index(indices: Indices, length: int) -> Tensor:
     if len(wrong):
         raise InvalidInput(f"Image indices should be in 0..{length - 1}. (got {int(wrong[0])})")
     return chosen
+
+
+def check_labels(
+    labels: Tensor, classes: Sequence[str], names: Sequence[str] | None, count: int, what: str
+) -> None:
+    """Refuse labels or names that do not go with ``count`` examples, or labels of no class."""
+    if labels.dtype != torch.int64 or labels.shape != (count,):
+        raise InvalidInput(
+            f"`labels` should be int64 of shape [{count}], one for every {what}. "
+            f"(got {labels.dtype} of shape {list(labels.shape)})"
+        )
+    if names is not None and len(names) != count:
+        raise InvalidInput(
+            f"`names` should hold one name for each of {count} {what}s. (got {len(names)})"
+        )
+    wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
+    if len(wrong):
+        index = int(wrong[0])
+        raise InvalidInput(
+            f"labels should be in 0..{len(classes) - 1}. "
+            f"(got {int(labels[index])} at index {index})"
+        )

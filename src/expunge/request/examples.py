@@ -10,8 +10,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from expunge.data import ImageSet
-from expunge.data.images import Indices, _as_index
-from expunge.errors import InvalidInput
+from expunge.data.images import Indices, _as_index, check_labels
 
 
 class Examples(TensorDataset):
@@ -35,27 +34,11 @@ class Examples(TensorDataset):
         classes: Sequence[str],
         names: Sequence[str] | None = None,
     ) -> None:
-        if labels.dtype != torch.int64 or labels.shape != inputs.shape[:1]:
-            raise InvalidInput(
-                f"`labels` should be int64 of shape [{len(inputs)}], one for every example. "
-                f"(got {labels.dtype} of shape {list(labels.shape)})"
-            )
+        check_labels(labels, classes, names, len(inputs), "example")
         super().__init__(inputs, labels)
         self.inputs, self.labels = inputs, labels
         self.classes = tuple(classes)
         self.names = None if names is None else tuple(names)
-        wrong = ((labels < 0) | (labels >= len(self.classes))).nonzero()
-        if len(wrong):
-            index = int(wrong[0])
-            raise InvalidInput(
-                f"labels should be in 0..{len(self.classes) - 1}. "
-                f"(got {int(labels[index])} at index {index})"
-            )
-        if self.names is not None and len(self.names) != len(inputs):
-            raise InvalidInput(
-                f"`names` should hold one name for each of {len(inputs)} examples. "
-                f"(got {len(self.names)})"
-            )
 
     def __repr__(self) -> str:
         shape = tuple(self.inputs.shape[1:])
