@@ -18,12 +18,10 @@ class Fork:
         self.end, theirs = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
-            try:
-                answer = function()
-            except BaseException:
-                answer = traceback.format_exc()
-            os.write(theirs, pickle.dumps(answer))
-            os._exit(0)
+            try:  # whatever happens, the child does not go on with the tests
+                os.write(theirs, _answer(function))
+            finally:
+                os._exit(0)
         os.close(theirs)
 
     def kill_after(self, seconds: float) -> bool:
@@ -42,3 +40,12 @@ class Fork:
             data = file.read()
         self.wait()
         return pickle.loads(data)
+
+
+def _answer(function: Callable[[], Any]) -> bytes:
+    # A shell starts what runs in its background deaf to SIGINT; tests send it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return pickle.dumps(function())
+    except BaseException:
+        return pickle.dumps(traceback.format_exc())

@@ -109,8 +109,11 @@ def test_a_split_can_be_taken_out_of_the_histogram(page: Browser) -> None:
     assert page.drawn("score-chart") != before
 
 
+IDS = "#example-table tbody th span span"
+
+
 def ids(page: Browser) -> list[str]:
-    return page.texts("#example-table tbody th span span")
+    return page.texts(IDS)
 
 
 def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
@@ -265,16 +268,17 @@ def test_paper_has_all_sections_open_and_light(page: Browser) -> None:
 
 def test_paper_has_every_record(page: Browser) -> None:
     page.media("print")
+    page.until(IDS, len(EVIDENCE["examples"]))
     assert ids(page) == [e["id"] for e in EVIDENCE["examples"]]
     assert page.texts("#example-pager span") == ["1 to 120 of 120 records"]
     page.media()
-    assert len(ids(page)) == 25
+    page.until(IDS, 25)
 
 
 def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path) -> None:
     browser.open(pages / "large.html")
     browser.media("print")
-    assert len(ids(browser)) == 1000
+    browser.until(IDS, 1000)
     assert browser.texts("#example-pager span") == [
         "1 to 1000 of 10,000 records; 9,000 are not printed, all are in examples.csv beside this "
         "page"
