@@ -5,6 +5,8 @@ set -euo pipefail
 work="${1:-forget-digits}"
 mkdir -p "$work"
 cd "$work"
+# Sums depend on the number of threads, and a small request can end either way by a record or two.
+export OMP_NUM_THREADS=1
 
 # The model somebody has in production. Yours is already there.
 test -f model.safetensors || expunge train --data digits --limit 400 --width 0.5 --epochs 60 \
