@@ -79,7 +79,7 @@ class ImageSet(Dataset[tuple[Tensor, Tensor]]):
 
     def subset(self, indices: Indices) -> ImageSet:
         """The images at ``indices``, in that order, with their names and all classes."""
-        chosen = _as_index(indices, len(self))
+        chosen = as_index(indices, len(self))
         names = None if self.names is None else [self.names[i] for i in chosen.tolist()]
         chosen = chosen.to(self.images.device)
         return ImageSet(self.images[chosen], self.labels[chosen], self.classes, names)
@@ -112,7 +112,7 @@ def image_set_from(
         raise DataError(f"{source}: {error}") from error
 
 
-def _as_index(indices: Indices, length: int) -> Tensor:
+def as_index(indices: Indices, length: int) -> Tensor:
     """``indices`` as int64 on the CPU, all of them in ``0..length-1``."""
     chosen = torch.as_tensor(indices, device="cpu")
     if chosen.numel() == 0:

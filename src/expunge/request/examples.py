@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from expunge.data import ImageSet
-from expunge.data.images import Indices, _as_index, check_labels
+from expunge.data.images import Indices, as_index, check_labels
 
 
 class Examples(TensorDataset):
@@ -51,7 +51,7 @@ class Examples(TensorDataset):
 
     def subset(self, indices: Indices) -> Examples:
         """The examples at ``indices``, in that order, with their names and all classes."""
-        chosen = _as_index(indices, len(self))
+        chosen = as_index(indices, len(self))
         names = None if self.names is None else [self.names[i] for i in chosen.tolist()]
         return Examples(self.inputs[chosen], self.labels[chosen], self.classes, names)
 

@@ -21,19 +21,7 @@ from expunge.evaluate import predict
 from tests.tiny import TinyConv, images, points
 from tests.unit.distributed.pair import Pair
 from tests.unit.distributed.worlds import Plain, outcome, unlearn
-
-
-class Killed(Exception):
-    pass
-
-
-class KillAt(Callback):
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-    def on_step(self, run: Run) -> None:
-        if run.step == self.step:
-            raise Killed
+from tests.unit.engine.test_resume import KillAt, Killed
 
 
 def resumed(folder: str) -> bool:
