@@ -37,8 +37,11 @@ unit: venv
 acceptance: venv ## Long runs on real data; set EXPUNGE_CIFAR10 to a folder that holds it.
 	$(BIN)/python -m pytest -m slow --timeout 7200
 
-bench: venv ## Side-by-side speed ratios.
+bench: venv ## Side-by-side speed ratios; two hours, on an otherwise idle machine.
 	$(BIN)/python benchmarks/update.py
+	$(BIN)/python benchmarks/step.py
+	$(BIN)/python benchmarks/job.py
+	$(BIN)/python benchmarks/growth.py
 
 format: venv ## Format the code and fix what can be fixed.
 	$(BIN)/ruff format .

@@ -35,7 +35,7 @@ import expunge
 from expunge.data import ImageSet
 from expunge.models import build_model
 from expunge.update import Update
-from step import Bench
+from step import Bench, Clock
 from update import Given
 
 Timed = dict[str, list[list[float]]]
@@ -66,7 +66,7 @@ def timed(work: Callable[[], Any]) -> Callable[[], float]:
 
 def steps(width: float, batch: int, count: int) -> dict[str, list[float]]:
     """Whole steps without and with FOCUS, and the two updates alone."""
-    bench = Bench("resnet18", "SRL", batch, width)
+    bench = Bench("resnet18", "SRL", batch, width, Clock())
     params = [nn.Parameter(p.detach().clone()) for p in bench.model.parameters()]
     contenders = {
         "none": timed(lambda: bench.step("none")),

@@ -1,6 +1,6 @@
 """What an add-on costs: whole unlearning steps, side by side, with the memory of each.
 
-    python benchmarks/step.py                                   # all of it, about half an hour
+    python benchmarks/step.py  # an hour and a half on 2 cores
     python benchmarks/step.py --arch vgg16 --method SRL --rounds 3 --no-memory
 
 For each architecture (width 1, batches of 256 images of 32x32) and each method, all contenders take
@@ -14,11 +14,22 @@ memory to moved weights (Adam):
 - plain: no library, one ``backward`` for α·U and one for β·C into ``p.grad``, then the optimizer.
 
 The ratio is the median over the rounds of contender / none within a round, with its lowest and
-highest. SalUn needs one more backward pass wherever its gradient is not the objective's.
+highest; ``best`` is the fastest step of one over the fastest of the other, since what disturbs a
+step on a shared machine only ever makes it longer. SalUn needs one more backward pass wherever its
+gradient is not the objective's.
 
-Memory is the highest resident set over three steps in a process of its own, less what the process
-held before the model was made. With ``--out`` finished rows are kept in a file, and a rerun goes
-on from there.
+Two batches through a net take seconds here, and an add-on a hundredth of one, which is less than a
+step varies by. So each step also clocks what comes after its two gradients, up to ``p.grad``: the
+column ``own`` is 1 + (that of the contender - that of none) / a step of none, from the same steps.
+It leaves out what a contender does elsewhere, such as SalUn's third backward pass.
+
+Between steps the process keeps the memory it freed. By default glibc gives it back, and to fetch it
+anew, page by page, takes a time of its own that varies.
+
+Memory is the highest resident set over three steps in a process of its own (default allocator),
+less what it held before the model was made; on an accelerator, the peak torch reports. With
+``--out`` finished rows are kept in a file: a rerun goes on from there, and with more ``--rounds``
+adds what is missing.
 """
 
 from __future__ import annotations
@@ -26,7 +37,6 @@ from __future__ import annotations
 import argparse
 import ctypes
 import json
-import math
 import os
 import platform
 import statistics
@@ -35,6 +45,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,22 +57,55 @@ from expunge.models import build_model
 from expunge.update import ADDONS, Update
 from expunge.update.gradients import Term
 
+Row = dict[str, dict[str, Any]]
+"""Of one architecture and method: seconds, own seconds and memory by contender."""
 ALPHA, BETA, DECAY, EPS = 0.05, 0.95, 0.999, 1e-8
 ARCHS, METHOD_NAMES = ("resnet18", "vgg16"), ("SRL", "NGPlus", "SCRUB")
 ADDON_NAMES = {"none": "none", "FOCUS": "focus", "PROB": "prob", "AND": "and", "SalUn": "saliency"}
 CONTENDERS = (*ADDON_NAMES, "textbook", "plain")
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+
+
+class Clock:
+    """Seconds, once the device has done what it was given."""
+
+    def __init__(self, kind: str = "wall", device: str = "cpu") -> None:
+        self._read, self._waits = CLOCKS[kind], device != "cpu"
+
+    def __call__(self) -> float:
+        if self._waits:
+            torch.accelerator.synchronize()
+        return self._read()
+
+
+class ClockedUpdate(Update):
+    """An update that knows how long the way from two gradients to one step took."""
+
+    clock: Clock
+    own = 0.0
+
+    def _take(self, *args: Any) -> Any:
+        start = self.clock()
+        step = super()._take(*args)
+        self.own = self.clock() - start
+        return step
 
 
 class Bench:
     """One model, two batches, and every contender's way to take a step on them."""
 
-    def __init__(self, arch: str, method: str, batch: int, width: float) -> None:
+    def __init__(
+        self, arch: str, method: str, batch: int, width: float, clock: Clock, device: str = "cpu"
+    ) -> None:
         torch.manual_seed(0)
-        self.model = build_model(arch, width=width, seed=0).train()
+        self.clock = clock
+        self.own = 0.0
+        """Seconds of the last step between its gradients and ``p.grad``."""
+        self.model = build_model(arch, width=width, seed=0).to(device).train()
         self.method: Method = METHODS.resolve(method)
         self.problem = Problem(self.model)
-        self.forget, self.retain = (_batch(batch, split) for split in ("forget", "retain"))
+        self.forget, self.retain = (_batch(batch, split, device) for split in ("forget", "retain"))
         self._steps: dict[str, Callable[[], None]] = {}
 
     def step(self, contender: str) -> None:
@@ -77,7 +121,8 @@ class Bench:
         self._steps[contender]()
 
     def _updating(self, addon: str, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
-        update = Update(ADDONS.resolve(addon))
+        update = ClockedUpdate(ADDONS.resolve(addon))
+        update.clock = self.clock
 
         def step() -> None:
             optimizer.zero_grad(set_to_none=True)
@@ -87,6 +132,7 @@ class Bench:
                 constraint=(self._constraint() for _ in range(1)),
                 params=self.problem.parameters,
             )
+            self.own = update.own
             update.step(optimizer)
 
         return step
@@ -110,10 +156,12 @@ class Bench:
             nonlocal count
             count += 1
             g_u, g_c = gradient(self._objective()), gradient(self._constraint())
+            start = self.clock()
             for p, u, c, v_u, v_c in zip(params, g_u, g_c, *moments, strict=True):
                 phi_u, phi_c = phi(u, v_u), phi(c, v_c)
                 focus = phi_u * phi_c + (1 - phi_u) * (1 - phi_c)
                 p.grad = focus * (ALPHA * u + BETA * c)
+            self.own = self.clock() - start
             optimizer.step()
 
         return step
@@ -123,6 +171,7 @@ class Bench:
             optimizer.zero_grad()
             (ALPHA * self._objective()).backward()
             (BETA * self._constraint()).backward()
+            self.own = 0.0
             optimizer.step()
 
         return step
@@ -139,47 +188,68 @@ def _loss(term: Tensor | Term) -> Tensor:
     return term.loss if isinstance(term, Term) else term
 
 
-def _batch(size: int, split: str) -> Batch:
+def _batch(size: int, split: str, device: str) -> Batch:
     seed = ("forget", "retain").index(split)
     random = torch.Generator().manual_seed(seed)
     pixels = torch.randint(0, 256, (size, 3, 32, 32), generator=random, dtype=torch.uint8)
-    return Batch(pixels, torch.randint(0, 10, (size,), generator=random), split)  # type: ignore[arg-type]
+    labels = torch.randint(0, 10, (size,), generator=random)
+    return Batch(pixels.to(device), labels.to(device), split)  # type: ignore[arg-type]
 
 
-def compare(arch: str, method: str, options: argparse.Namespace) -> dict[str, list[float]]:
-    """Seconds of every contender in every round; the first round warms up and is dropped."""
-    clock = CLOCKS[options.clock]
-    bench = Bench(arch, method, options.batch, options.width)
-    times: dict[str, list[float]] = {name: [] for name in options.contenders}
-    for k in range(options.rounds + 1):
+def compare(arch: str, method: str, rounds: int, options: argparse.Namespace) -> Row:
+    """Seconds of every contender in every round, after one to warm up."""
+    clock = Clock(options.clock, options.device)
+    bench = Bench(arch, method, options.batch, options.width, clock, options.device)
+    row: Row = {kind: {name: [] for name in options.contenders} for kind in ("seconds", "own")}
+    for k in range(rounds + 1):
         # Each round starts elsewhere, so that no contender always follows the same one.
         shift = k % len(options.contenders)
         for name in (*options.contenders[shift:], *options.contenders[:shift]):
             start = clock()
             bench.step(name)
             if k:
-                times[name].append(clock() - start)
-    return times
+                row["seconds"][name].append(clock() - start)
+                row["own"][name].append(bench.own)
+    return row
+
+
+def keep_freed_memory() -> None:
+    """Have the C library keep what the process frees, for the next step; glibc only."""
+    if hasattr(libc := ctypes.CDLL(None), "mallopt"):
+        libc.mallopt(M_MMAP_MAX, 0)
+        libc.mallopt(M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def memory_of(arch: str, method: str, contender: str, options: argparse.Namespace) -> float:
     """Peak of the resident set in a process of its own, in MiB."""
     command = [sys.executable, __file__, "--measure", contender, "--arch", arch]
     command += ["--method", method, "--batch", str(options.batch), "--width", str(options.width)]
+    command += ["--device", options.device]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return float(run.stdout.split()[-1])
 
 
-def measure_memory(arch: str, method: str, contender: str, batch: int, width: float) -> None:
+def measure_memory(contender: str, options: argparse.Namespace) -> None:
     """In a process of its own: print the MiB that three steps take at their peak."""
-    Bench("small-cnn", method, 4, 0.25).step(contender)  # libraries loaded, the kernel compiled
-    ctypes.CDLL(None).malloc_trim(0)
-    before = _resident()["VmRSS"]
-    Path("/proc/self/clear_refs").write_text("5")  # forget the old peak
-    bench = Bench(arch, method, batch, width)
+    arch, method, device = options.arch[0], options.method[0], options.device
+    # Libraries loaded, the kernel compiled.
+    Bench("small-cnn", method, 4, 0.25, Clock(), device).step(contender)
+    before = _start_peak(device)
+    bench = Bench(arch, method, options.batch, options.width, Clock(), device)
     for _ in range(3):
         bench.step(contender)
-    print((_resident()["VmHWM"] - before) / 2**20)
+    peak = _resident()["VmHWM"] if device == "cpu" else torch.cuda.max_memory_allocated()
+    print((peak - before) / 2**20)
+
+
+def _start_peak(device: str) -> int:
+    """Forget the old peak; how much is held now."""
+    if device != "cpu":
+        torch.cuda.reset_peak_memory_stats()
+        return torch.cuda.memory_allocated()
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+    return _resident()["VmRSS"]
 
 
 def _resident() -> dict[str, int]:
@@ -188,40 +258,61 @@ def _resident() -> dict[str, int]:
     return {name: int(text.split()[0]) * 1024 for name, text in pairs if name in ("VmRSS", "VmHWM")}
 
 
-def ratios(times: dict[str, list[float]], base: str = "none") -> dict[str, list[float]]:
+def ratios(row: Row, base: str = "none") -> dict[str, list[float]]:
     """Contender / base, round by round."""
     return {
-        name: [mine / its for mine, its in zip(values, times[base], strict=True)]
-        for name, values in times.items()
+        name: [mine / its for mine, its in zip(values, row["seconds"][base], strict=True)]
+        for name, values in row["seconds"].items()
     }
 
 
-def show(arch: str, method: str, row: dict[str, dict[str, float] | dict[str, list[float]]]) -> None:
+def best_ratio(row: Row, name: str, base: str = "none") -> float:
+    """The fastest step, over that of the base."""
+    fastest: float = min(row["seconds"][name]) / min(row["seconds"][base])
+    return fastest
+
+
+def own_ratio(row: Row, name: str, base: str = "none") -> float | None:
+    """1 + what lies between gradients and step, over that of the base; None where it is not all."""
+    if name in (base, "SalUn", "plain"):
+        return None
+    pairs: Any = zip(row["own"][name], row["own"][base], row["seconds"][base], strict=True)
+    return statistics.median(1 + (mine - its) / step for mine, its, step in pairs)
+
+
+def show(arch: str, method: str, row: Row) -> None:
     """Print one table."""
-    times: dict[str, list[float]] = row["seconds"]  # type: ignore[assignment]
-    memory: dict[str, float] = row.get("memory", {})  # type: ignore[assignment]
-    rounds = len(times["none"])
-    print(f"\n{arch}, {method}, {rounds} rounds")
-    print(f"{'':12}{'step':>9}{'ratio':>8}{'low':>7}{'high':>7}{'peak MiB':>10}{'ratio':>7}")
-    for name, found in ratios(times).items():
-        line = f"{name:12}{statistics.median(times[name]):8.3f}s{statistics.median(found):8.3f}"
-        line += f"{min(found):7.3f}{max(found):7.3f}"
+    times, memory = row["seconds"], row.get("memory", {})
+    print(f"\n{arch}, {method}, {len(times['none'])} rounds")
+    heads = {"step": 9, "ratio": 8, "low": 7, "high": 7, "best": 7, "own": 8, "MiB": 8, "": 7}
+    print(f"{'':10}" + "".join(f"{head:>{width}}" for head, width in heads.items()))
+    for name, found in ratios(row).items():
+        line = f"{name:10}{statistics.median(times[name]):8.3f}s{statistics.median(found):8.3f}"
+        line += f"{min(found):7.3f}{max(found):7.3f}{best_ratio(row, name):7.3f}"
+        own = own_ratio(row, name)
+        line += f"{'-':>8}" if own is None else f"{own:8.4f}"
         if name in memory:
-            line += f"{memory[name]:10.0f}{memory[name] / memory['none']:7.2f}"
+            line += f"{memory[name]:8.0f}{memory[name] / memory['none']:7.2f}"
         print(line, flush=True)
 
 
-def summarise(rows: dict[str, dict[str, dict[str, list[float]]]]) -> None:
-    """Print the geometric mean of the ratios over all tables."""
-    print(f"\ngeometric mean over {len(rows)} pairs of architecture and method, of median ratios")
-    found = [
-        {name: statistics.median(values) for name, values in ratios(row["seconds"]).items()}
-        for row in rows.values()
-    ]
-    for name in found[0]:
-        mean = math.exp(statistics.fmean(math.log(row[name]) for row in found))
-        worst = max(row[name] for row in found)
-        print(f"{name:12}{mean:8.3f}   worst {worst:.3f}")
+def summarise(rows: dict[str, Row]) -> None:
+    """Print the geometric mean over all tables of each kind of ratio, and the worst."""
+    kinds: dict[str, Callable[[Row, str], float | None]] = {
+        "ratio": lambda row, name: statistics.median(ratios(row)[name]),
+        "best": best_ratio,
+        "own": own_ratio,
+    }
+    count = len(rows)
+    print(f"\ngeometric mean over {count} pairs of architecture and method, and the worst of them")
+    print(f"{'':10}" + "".join(f"{kind:>9}{'worst':>9}" for kind in kinds))
+    for name in next(iter(rows.values()))["seconds"]:
+        line = f"{name:10}"
+        for ratio in kinds.values():
+            found = [value for row in rows.values() if (value := ratio(row, name)) is not None]
+            if found:
+                line += f"{statistics.geometric_mean(found):9.4f}{max(found):9.4f}"
+        print(line)
 
 
 def main() -> None:
@@ -234,28 +325,35 @@ def main() -> None:
     parser.add_argument("--width", type=float, default=1.0)
     parser.add_argument("--clock", choices=CLOCKS, default="wall")
     parser.add_argument("--threads", type=int, help="of torch; all cores unless given")
+    parser.add_argument("--device", default="cpu", help="such as cuda (default: cpu)")
     parser.add_argument("--no-memory", dest="memory", action="store_false")
     parser.add_argument("--out", type=Path, help="JSON file of finished rows, to go on from")
     parser.add_argument("--measure", choices=CONTENDERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if "none" not in options.contenders:
+        parser.error("--contenders should include none: it is what the others are compared with.")
     if options.threads:
         torch.set_num_threads(options.threads)
     if options.measure:
-        arch, method = options.arch[0], options.method[0]
-        measure_memory(arch, method, options.measure, options.batch, options.width)
+        measure_memory(options.measure, options)
         return
+    keep_freed_memory()
     print(
         f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, "
         f"{torch.get_num_threads()} of {os.cpu_count()} threads, torch {torch.__version__}, "
         f"{options.clock} clock, load {os.getloadavg()[0]:.1f}; batch {options.batch}, width "
-        f"{options.width:g}"
+        f"{options.width:g}, {options.device}"
     )
     rows = json.loads(options.out.read_text()) if options.out and options.out.exists() else {}
     for arch in options.arch:
         for method in options.method:
             row = rows.setdefault(f"{arch} {method}", {})
-            if "seconds" not in row:
-                row["seconds"] = compare(arch, method, options)
+            missing = options.rounds - len(row.get("seconds", {}).get("none", ()))
+            if missing > 0:
+                for kind, more in compare(arch, method, missing, options).items():
+                    kept = row.setdefault(kind, {})
+                    for name, seconds in more.items():
+                        kept[name] = kept.get(name, []) + seconds
                 _keep(options.out, rows)
             if options.memory and "memory" not in row:
                 row["memory"] = {

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -13,10 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from expunge.data.batches import Batch, Source, Stream
+from expunge.data.batches import Source, Stream
 from expunge.distributed import SINGLE, Group
 from expunge.distributed.group import check_same_bits
-from expunge.distributed.weighing import EVEN, common_size, weigh, weights_of
 from expunge.engine.callbacks import Callback
 from expunge.engine.checkpoint import (
     load_checkpoint,
@@ -27,7 +25,7 @@ from expunge.engine.checkpoint import (
 )
 from expunge.engine.guard import Guard
 from expunge.engine.history import History, Row, mean_row, step_row
-from expunge.engine.micro import parts_of, weighted
+from expunge.engine.losses import Losses
 from expunge.engine.progress import ProgressBar
 from expunge.engine.steering import (
     Snapshot,
@@ -40,9 +38,10 @@ from expunge.engine.steering import (
     write_callbacks,
     write_snapshot,
 )
+from expunge.engine.stopwatch import Stopwatch
 from expunge.errors import Diverged, InvalidInput
 from expunge.methods import Method, Problem
-from expunge.update import Aggregate, SampleMoments, Term, Update
+from expunge.update import Aggregate, Update
 
 
 @dataclass
@@ -72,13 +71,13 @@ class Run:
         self.history = History()
         self._forget = None if self.forget is None else Stream(self.forget)
         self._retain = Stream(self.retain)
-        self._seconds = self._processor = 0.0
-        self._since = self._processor_since = 0.0
+        self._watch = Stopwatch()
         self._rows: list[Row] = []
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
         self._stopped = False
         self._skipped = 0
         self._guard: Guard | None = None
+        self._terms = Losses(self.method, self.problem, self.update, self.group, self.micro_batches)
         self._first_aggregate = self.update.aggregate
 
     @property
@@ -146,7 +145,7 @@ class Run:
         """Run from the start, or from the checkpoint, to the end."""
         resumed = self._resume()
         self.model.train()
-        self._start_clock()
+        self._watch.start()
         if not resumed:
             self.method.prepare(self.problem)
             self.model.train()
@@ -207,32 +206,6 @@ class Run:
         self._call("on_step")
         return True
 
-    def _terms(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
-        """One loss a micro-batch, made when it is asked for: one graph is alive at a time."""
-        moments = self.update.addon.statistics
-        processes = self.group.size
-        count = parts_of(self.update, self.micro_batches, processes)
-        # As many parts of either batch, so that no example of the larger one is left out.
-        least = [common_size(b, processes) for b in (forget, retain) if b is not None]
-        count = min([count, *least])
-        if isinstance(moments, SampleMoments) and self.method.constrained and count * processes < 2:
-            raise InvalidInput(
-                "The moments `sample` need batches of at least 2 examples. (got one of 1 at step "
-                f"{self.step + 1}; choose another batch size, or the moments `adam`)"
-            )
-        forgotten = [None] * count if forget is None else forget.parts(count)
-        loss = getattr(self.method, name)
-        weights = weights_of(self.group, self.method, name, forget, retain)
-        if isinstance(moments, SampleMoments) and self.micro_batches == 1:
-            weights = EVEN  # its parts count alike, whatever their sizes
-        retained = retain.parts(count)
-        pairs = zip(forgotten, retained, strict=True)
-        terms: Iterator[Tensor | Term] = (loss(self.problem, f, r) for f, r in pairs)
-        if self.micro_batches > 1:
-            terms = weighted(terms, self.method, name, forgotten, retained)
-        for term in terms:
-            yield weigh(term, weights)
-
     def _losses_are_finite(self) -> bool:
         assert self.update.losses is not None
         assert self._guard is not None
@@ -261,11 +234,11 @@ class Run:
             torch.accelerator.synchronize()
         if self.scheduler is not None and self.scheduler_every == "epoch":
             self.scheduler.step()
-        self._stop_clock()
+        self._watch.stop()
         self._read_pending()
         self.group.copy_first(list(self.model.buffers()))
         row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}
-        seconds, processor = self.group.largest(self._seconds, self._processor)
+        seconds, processor = self.group.largest(self._watch.seconds, self._watch.processor_seconds)
         row |= {"seconds": seconds, "processor_seconds": processor}
         if self.update.loss_scale is not None:
             row |= {"skipped": self._skipped, "loss_scale": self.update.loss_scale.value}
@@ -275,7 +248,7 @@ class Run:
             numbered = enumerate(self._rows, start=first)
             self.history.steps += [{"step": k, "epoch": self.epoch, **r} for k, r in numbered]
         self._rows, self._skipped = [], 0
-        self._start_clock()
+        self._watch.start()
         self._call("on_epoch")
 
     def _read_pending(self) -> None:
@@ -296,34 +269,31 @@ class Run:
         """Call one hook of every callback, and what each returned."""
         if not self.callbacks:
             return []
-        self._stop_clock()
         training = self.model.training
         devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
+        with self._watch.paused(), torch.random.fork_rng(devices=devices):
             answers = [getattr(callback, hook)(self, *arguments) for callback in self.callbacks]
         self.model.train(training)
-        self._start_clock()
         return answers
-
-    def _start_clock(self) -> None:
-        self._since, self._processor_since = time.perf_counter(), time.process_time()
-
-    def _stop_clock(self) -> None:
-        self._seconds += time.perf_counter() - self._since
-        self._processor += time.process_time() - self._processor_since
 
     def _save(self) -> None:
         if self.checkpoint is None:
             return
-        self._stop_clock()
-        self._read_pending()
-        random = self.group.exchange(read_random_state(self.device))
-        tree = {
+        with self._watch.paused():
+            self._read_pending()
+            random = self.group.exchange(read_random_state(self.device))
+            tree = self._tree(random if self.group else random[0])
+            path, fingerprint = self.checkpoint, self.fingerprint
+            self.group.by_first(lambda: save_checkpoint(path, fingerprint, tree))
+
+    def _tree(self, random: Any) -> dict[str, Any]:
+        """All that goes on from here depends on."""
+        return {
             "step": self.step,
             "forget": None if self._forget is None else self._forget.position,
             "retain": self._retain.position,
-            "seconds": self._seconds,
-            "processor_seconds": self._processor,
+            "seconds": self._watch.seconds,
+            "processor_seconds": self._watch.processor_seconds,
             "rows": self._rows,
             "skipped": self._skipped,
             "history": self.history.as_dict(),
@@ -332,13 +302,10 @@ class Run:
             "scheduler": None if self.scheduler is None else _plain(self.scheduler.state_dict()),
             "update": self.update.state_dict(),
             "problem": self.problem.state_dict(),
-            "random": random if self.group else random[0],
+            "random": random,
             "callbacks": read_callbacks(self.callbacks),
             "aggregate": read_aggregate(self.update.aggregate, self._first_aggregate),
         }
-        path, fingerprint = self.checkpoint, self.fingerprint
-        self.group.by_first(lambda: save_checkpoint(path, fingerprint, tree))
-        self._start_clock()
 
     def _discard(self) -> None:
         """Drop the state of a run that cannot go on: taken up, it would end the same way."""
@@ -359,8 +326,8 @@ class Run:
         if self._forget is not None:
             self._forget.seek(tree["forget"])
         self._retain.seek(tree["retain"])
-        self._seconds = tree["seconds"]
-        self._processor = tree.get("processor_seconds", 0.0)
+        self._watch.seconds = tree["seconds"]
+        self._watch.processor_seconds = tree.get("processor_seconds", 0.0)
         self._rows = tree["rows"]
         self._skipped = tree.get("skipped", 0)
         self.history.epochs, self.history.steps = (

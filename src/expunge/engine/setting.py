@@ -220,6 +220,7 @@ class Setting:
             **({"processes": self.group.size} if self.group else {}),
             **({"micro_batches": self.micro_batches} if self.micro_batches > 1 else {}),
             **({"precision": self.precision} if self.precision != "fp32" else {}),
+            **({"moment_dtype": "bf16"} if self.update.state.narrow else {}),
         }
 
 

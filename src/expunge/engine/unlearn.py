@@ -22,6 +22,7 @@ from expunge.methods import METHODS, BatchNormPolicy, Method, Retrain
 from expunge.methods.precision import Precision
 from expunge.methods.problem import Loss
 from expunge.update import ADDONS, Addon, Aggregate, LossScale, Update
+from expunge.update.state import MomentDtype
 
 
 def unlearn(
@@ -50,6 +51,8 @@ def unlearn(
     group: Any | Literal["auto"] | None = "auto",
     micro_batches: int = 1,
     precision: Precision = "fp32",
+    moment_dtype: MomentDtype = "fp32",
+    offload: bool = False,
 ) -> Result:
     """Take the influence of ``forget`` out of a copy of ``model``, keeping it good on ``retain``.
 
@@ -83,6 +86,8 @@ def unlearn(
         precision: what the model computes in; ``bf16`` or ``fp16`` is autocast around it, and
             ``fp16`` scales the losses. Weights, losses, gradients and statistics stay float32.
             See ``docs/scaling.md``.
+        moment_dtype, offload: what the moments are kept in, and where; see
+            :class:`expunge.Update`.
 
     Returns:
         The unlearned model, in eval mode, on the device of ``model``, and the history.
@@ -105,8 +110,16 @@ def unlearn(
     if isinstance(chosen, Retrain) and optimizer is None:
         recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=0.1 if lr is None else lr)
     processes = as_group(group)
-    scale = LossScale() if precision == "fp16" else None
-    update = Update(addon, aggregate, strict=strict, seed=seed, group=processes, loss_scale=scale)
+    update = Update(
+        addon,
+        aggregate,
+        strict=strict,
+        seed=seed,
+        group=processes,
+        moment_dtype=moment_dtype,
+        offload=offload,
+        loss_scale=LossScale() if precision == "fp16" else None,
+    )
     names = (METHODS.label_of(chosen), ADDONS.label_of(update.addon))
     setting = Setting(
         method=chosen,

@@ -94,6 +94,19 @@ def test_options_reach_the_run(
     )
 
 
+def test_half_precision_in_parts(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
+    whole, halved = tmp_path / "whole", tmp_path / "halved"
+    options = ("--precision", "bf16", "--micro-batches", "3")
+    assert expunge("unlearn", trained, *UNLEARN, "--evaluate", "never", "-o", whole).code == 0
+    ending = expunge("unlearn", trained, *UNLEARN, *options, "-o", halved)
+    assert ending.code == 0, ending.err
+    assert "UA" in ending.out
+    artifact = load_artifact(halved)
+    procedure = rebuild(artifact.card.procedure)
+    assert (procedure.precision, procedure.micro_batches) == ("bf16", 3)
+    assert not same(bits(artifact.model), bits(load_artifact(whole).model))
+
+
 def test_same_command_same_weights(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
     assert expunge(*TRAIN, "-o", tmp_path / "again").code == 0
     first, again = (load_artifact(path) for path in (trained, tmp_path / "again"))

@@ -4,12 +4,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.distributed.pair import Pair
+from tests.unit.distributed.team import Team
 
 
 @pytest.fixture(scope="session")
-def pair() -> Iterator[Pair]:
+def pair() -> Iterator[Team]:
     """Two processes of one gloo group."""
-    made = Pair()
+    made = Team()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[Team]:
+    """Three."""
+    made = Team(3)
     yield made
     made.close()

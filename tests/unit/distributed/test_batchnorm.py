@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from expunge.distributed import Group, as_group
 from expunge.distributed.batchnorm import synchronised
 from tests.tiny import TinyConv
-from tests.unit.distributed.pair import Pair
+from tests.unit.distributed.team import Team
 
 LAYERS: dict[str, tuple[type[nn.Module], dict[str, Any], tuple[int, ...]]] = {
     "1d": (nn.BatchNorm1d, {}, (7, 3)),
@@ -55,7 +55,7 @@ def in_group(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_equals_batchnorm_on_the_whole_batch(pair: Pair, name: str) -> None:
+def test_equals_batchnorm_on_the_whole_batch(pair: Team, name: str) -> None:
     alone = pass_through(name, Group())
     first, second = pair(in_group, name)
     for key, value in alone.items():
@@ -84,6 +84,6 @@ def classes() -> dict[str, bool]:
     return found
 
 
-def test_a_layer_keeps_its_kind_and_its_names(pair: Pair) -> None:
+def test_a_layer_keeps_its_kind_and_its_names(pair: Team) -> None:
     for found in pair(classes):
         assert all(found.values()), found

@@ -22,7 +22,7 @@ from expunge import (
     SampleMoments,
     Term,
 )
-from tests.unit.distributed.pair import Pair
+from tests.unit.distributed.team import Team
 from tests.unit.distributed.worlds import outcome
 
 METHODS = ["SRL", "NGPlus", "SCRUB"]
@@ -73,45 +73,66 @@ class ByTarget(NegGradPlus):
         return float((batch.targets > 0).sum())
 
 
-def assert_alike(pair: Pair, kind: str, options: dict[str, Any]) -> None:
+def assert_alike(team: Team, kind: str, options: dict[str, Any]) -> None:
     alone = outcome(kind, None, options)
-    first, second = pair(outcome, kind, "auto", options)
-    assert first["text"] == second["text"]
+    first, *others = team(outcome, kind, "auto", options)
+    assert all(other["text"] == first["text"] for other in others)
     assert first["classes"] == alone["classes"]
     for name, values in alone["model"].items():
-        assert np.array_equal(first["model"][name], second["model"][name]), name
+        for other in others:
+            assert np.array_equal(first["model"][name], other["model"][name]), name
         np.testing.assert_allclose(first["model"][name], values, rtol=2e-4, atol=2e-6, err_msg=name)
     for one, two in zip(alone["history"]["epochs"], first["history"]["epochs"], strict=True):
         assert one.keys() == two.keys()
-        for name in ("objective", "constraint", "norm", "cosine"):
+        # SCRUB's first objective is at its minimum: the angle of its gradient is one of rounding.
+        angle = () if options.get("method") == "SCRUB" else ("cosine",)
+        for name in ("objective", "constraint", "norm", *angle):
             assert two[name] == pytest.approx(one[name], rel=2e-4, abs=2e-6, nan_ok=True), name
 
 
 @pytest.mark.parametrize("kind", ["plain", "batchnorm"])
 @pytest.mark.parametrize("addon", ADDONS)
 @pytest.mark.parametrize("method", METHODS)
-def test_two_processes_equal_one(pair: Pair, method: str, addon: str, kind: str) -> None:
+def test_two_processes_equal_one(pair: Team, method: str, addon: str, kind: str) -> None:
     assert_alike(pair, kind, {"method": method, "addon": ADDONS[addon]})
 
 
 @pytest.mark.parametrize("kind", ["plain", "batchnorm"])
 @pytest.mark.parametrize("name", OTHERS)
-def test_whatever_the_setting(pair: Pair, name: str, kind: str) -> None:
+def test_whatever_the_setting(pair: Team, name: str, kind: str) -> None:
     assert_alike(pair, kind, OTHERS[name])
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_variances_of_micro_batches_combine_over_processes(pair: Pair, name: str) -> None:
+def test_variances_of_micro_batches_combine_over_processes(pair: Team, name: str) -> None:
     assert_alike(pair, "plain", SAMPLES[name])
 
 
-def test_a_mean_over_something_else_than_examples(pair: Pair) -> None:
+def test_a_mean_over_something_else_than_examples(pair: Team) -> None:
     assert_alike(pair, "plain", {"method": ByTarget()})
 
 
-def test_micro_batches_of_all_processes_count_by_their_size(pair: Pair) -> None:
+def test_micro_batches_of_all_processes_count_by_their_size(pair: Team) -> None:
     assert_alike(pair, "plain", {"micro_batches": 2, "addon": "saliency"})
 
 
-def test_augmentation_is_that_of_the_global_batch(pair: Pair) -> None:
+@pytest.mark.parametrize("micro_batches", [2, 3])
+def test_uneven_micro_batches_of_uneven_shares(pair: Team, micro_batches: int) -> None:
+    options = {"micro_batches": micro_batches, "batch_size": 13, "batchnorm": "frozen"}
+    assert_alike(pair, "batchnorm", options)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["plain", "batchnorm"])
+def test_three_processes_equal_one(trio: Team, method: str, kind: str) -> None:
+    """Batches of 8 and 5: shares of 3, 3 and 2, then of 2, 2 and 1."""
+    assert_alike(trio, kind, {"method": method, "epochs": 2})
+
+
+def test_three_processes_sample_their_variances(trio: Team) -> None:
+    options = {"addon": Focus(moments=SampleMoments(6)), "batch_size": 7}
+    assert_alike(trio, "plain", options)
+
+
+def test_augmentation_is_that_of_the_global_batch(pair: Team) -> None:
     assert_alike(pair, "batchnorm", {"augment": expunge.Augment(padding=1)})

@@ -21,7 +21,7 @@ from expunge.distributed.launch import joined
 from expunge.engine import Procedure
 from expunge.jobs import train_initial, unlearn_artifact
 from tests.tiny import bits, same
-from tests.unit.distributed.pair import Pair
+from tests.unit.distributed.team import Team
 
 ROOT = Path(__file__).parents[3]
 OPTIONS = ("--forget", "random:0.2", "--batch-size", "16", "--addon", "BER")
@@ -81,7 +81,7 @@ def undisturbed(initial: str, out: str, epochs: int) -> dict[str, Any]:
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
 def test_a_job_that_lost_a_process_says_so_and_resumes(
-    pair: Pair, initial: Path, tmp_path: Path
+    pair: Team, initial: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "unlearned.safetensors"
     checkpoint = tmp_path / "unlearned.safetensors.checkpoint"

@@ -13,7 +13,7 @@ import expunge
 from expunge import Focus, InvalidInput, Linear, SampleMoments, Update
 from expunge.distributed import SINGLE, as_group
 from expunge.distributed.buckets import fill
-from tests.unit.distributed.pair import Pair
+from tests.unit.distributed.team import Team
 from tests.unit.distributed.worlds import Plain
 
 GRADIENTS = {"objective": (3.0, -1.0), "constraint": (-1.0, 3.0)}
@@ -33,7 +33,7 @@ def before_and_after() -> tuple[float, float]:
     return steps[0].item(), as_group("auto").average(steps[1:])[0].item()
 
 
-def test_reducing_after_the_weight_is_another_algorithm(pair: Pair) -> None:
+def test_reducing_after_the_weight_is_another_algorithm(pair: Team) -> None:
     w = nn.Parameter(torch.ones(1))
     means = {name: sum(both) / 2 * w.sum() for name, both in GRADIENTS.items()}
     Update("and", Linear(1.0, 1.0)).backward(**means, params=[w])
@@ -60,7 +60,7 @@ def focus_both_ways() -> dict[str, list[float]]:
     return found
 
 
-def test_focus_is_that_of_the_global_batch_only_if_reduced_before(pair: Pair) -> None:
+def test_focus_is_that_of_the_global_batch_only_if_reduced_before(pair: Team) -> None:
     found, same = pair(focus_both_ways)
     assert found == same
     model = Plain()
@@ -85,7 +85,7 @@ def partly_reached() -> list[list[float] | None]:
     return [None if p.grad is None else p.grad.tolist() for p in (a, b, c, d)]
 
 
-def test_a_parameter_that_some_processes_miss_counts_as_zero_there(pair: Pair) -> None:
+def test_a_parameter_that_some_processes_miss_counts_as_zero_there(pair: Team) -> None:
     assert pair(partly_reached) == [[[0.5, 0.5], [0.5, 0.5], [2.5, 2.5], None]] * 2
 
 
@@ -117,7 +117,7 @@ def uneven_micro_batches() -> str:
     return str(error.value)
 
 
-def test_squared_deviations_are_those_about_the_common_mean(pair: Pair) -> None:
+def test_squared_deviations_are_those_about_the_common_mean(pair: Team) -> None:
     alone = sample_variances(6)
     first, second = pair(sample_variances, 6)
     assert first == second
@@ -139,7 +139,7 @@ def in_every_type() -> list[Any]:
     return [*(a.tolist() for a in averaged), *(t.tolist() for t in tensors)]
 
 
-def test_buckets_carry_every_type_and_memory_order(pair: Pair) -> None:
+def test_buckets_carry_every_type_and_memory_order(pair: Team) -> None:
     first, second = pair(in_every_type)
     assert first == second
     image = (1.5 * torch.arange(24.0).view(1, 2, 3, 4)).tolist()
@@ -183,7 +183,7 @@ def disagree() -> tuple[str, str, str]:
     return str(given.value), str(bits.value), str(first.value)
 
 
-def test_disagreement_is_an_error_in_every_process(pair: Pair) -> None:
+def test_disagreement_is_an_error_in_every_process(pair: Team) -> None:
     given, bits, first = pair(disagree)[0]
     assert pair(disagree)[1] == (given, bits, first)
     assert "they differ in seed. (got 0 and 1)" in given

@@ -19,7 +19,7 @@ from expunge.distributed.sharing import shared_passes
 from expunge.engine import Run
 from expunge.evaluate import predict
 from tests.tiny import TinyConv, images, points
-from tests.unit.distributed.pair import Pair
+from tests.unit.distributed.team import Team
 from tests.unit.distributed.worlds import Plain, outcome, unlearn
 from tests.unit.engine.test_resume import KillAt, Killed
 
@@ -47,7 +47,7 @@ def resumed(folder: str) -> bool:
     return all(np.array_equal(whole[k], again[k]) for k in whole)
 
 
-def test_a_killed_run_resumes_to_the_same_bits(pair: Pair, tmp_path: Path) -> None:
+def test_a_killed_run_resumes_to_the_same_bits(pair: Team, tmp_path: Path) -> None:
     assert pair(resumed, str(tmp_path)) == [True, True]
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     with pytest.raises(InvalidInput, match=r"another run \(it differs in .*processes"):
@@ -116,7 +116,7 @@ class Pairs(torch.utils.data.Dataset[Any]):
         return points(23)[index]
 
 
-def test_what_happens_in_one_process_happens_in_all(pair: Pair) -> None:
+def test_what_happens_in_one_process_happens_in_all(pair: Team) -> None:
     first, second = pair(various)
     assert first == second
     assert first["stopped after"] == 2
@@ -146,7 +146,7 @@ class Lazy(torch.utils.data.Dataset[Any]):
         return x, int(y)
 
 
-def test_data_behind_a_loader_is_divided_alike(pair: Pair) -> None:
+def test_data_behind_a_loader_is_divided_alike(pair: Team) -> None:
     options = {"forget": Lazy(21, 1), "retain": Lazy(40, 2), "addon": "prob"}
     alone = outcome("plain", None, options)
     first, second = pair(outcome, "plain", "auto", options)

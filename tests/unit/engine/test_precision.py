@@ -92,10 +92,26 @@ def test_a_stopped_run_goes_on(tmp_path, precision, one_thread):
     assert without_seconds(resumed.history) == without_seconds(straight.history)
 
 
-def test_a_checkpoint_belongs_to_its_precision(tmp_path):
+@pytest.mark.parametrize("option", [{"precision": "bf16"}, {"moment_dtype": "bf16"}])
+def test_a_checkpoint_belongs_to_its_precision(tmp_path, option):
     run(checkpoint=tmp_path / "state", epochs=1)
-    with pytest.raises(InvalidInput, match="differs in precision"):
-        run(checkpoint=tmp_path / "state", precision="bf16")
+    with pytest.raises(InvalidInput, match=f"differs in {next(iter(option))}"):
+        run(checkpoint=tmp_path / "state", **option)
+
+
+def test_moments_can_be_narrow_and_elsewhere(tmp_path, one_thread):
+    seen = []
+
+    class Look(expunge.Callback):
+        def on_end(self, run) -> None:
+            seen.extend((m.dtype, run.update.state.offload) for m in run.update.state.moments_c)
+
+    narrow = {"moment_dtype": "bf16", "checkpoint": tmp_path / "state"}
+    run(**narrow, epochs=1)
+    resumed = run(**narrow, offload=True, callbacks=[Look()])
+    assert set(seen) == {(torch.bfloat16, True)}
+    assert same(bits(resumed.model), bits(run(moment_dtype="bf16").model))
+    assert not same(bits(resumed.model), bits(run().model))
 
 
 class Steep(nn.Module):

@@ -1,4 +1,4 @@
-"""Two processes in a gloo group that stay, so that many tests share the price of starting them."""
+"""Processes in a gloo group that stay, so that many tests share the price of starting them."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ import torch.distributed as dist
 PATIENCE = 280.0
 
 
-class Pair:
-    """Call a function in two processes of one group, and get both answers."""
+class Team:
+    """Call a function in all processes of one group, and get their answers."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = 2) -> None:
         context = multiprocessing.get_context("spawn")
         self._folder = tempfile.TemporaryDirectory()
         meeting = Path(self._folder.name) / "meeting"
         self._ends: list[Connection] = []
         self._processes = []
-        for rank in range(2):
+        for rank in range(size):
             ours, theirs = context.Pipe()
-            process = context.Process(target=_serve, args=(rank, str(meeting), theirs), daemon=True)
+            given = (rank, size, str(meeting), theirs)
+            process = context.Process(target=_serve, args=given, daemon=True)
             process.start()
             theirs.close()
             self._ends.append(ours)
             self._processes.append(process)
 
     def __call__(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        """What ``function(*arguments)`` returned in process 0 and 1; raises if either did."""
+        """What ``function(*arguments)`` returned in process 0, 1, …; raises if any did."""
         for end in self._ends:
             end.send((function, arguments))
         answers = [self._answer(end) for end in self._ends]
@@ -58,14 +59,14 @@ class Pair:
         self._folder.cleanup()
 
 
-def _serve(rank: int, meeting: str, end: Connection) -> None:
+def _serve(rank: int, size: int, meeting: str, end: Connection) -> None:
     warnings.simplefilter("error")
     torch.set_num_threads(1)
     dist.init_process_group(
         "gloo",
         init_method=f"file://{meeting}",
         rank=rank,
-        world_size=2,
+        world_size=size,
         timeout=timedelta(seconds=250),
     )
     while True:
