@@ -44,7 +44,15 @@ from expunge.artifact import load_artifact
 from expunge.data import Augment, ImageSet, load, parse_scenario
 from expunge.data.batches import Data
 from expunge.engine import Callback
-from expunge.evaluate import FEATURES, PAPER_FIVE, Predictions, member_shares, score, view
+from expunge.evaluate import (
+    FEATURES,
+    PAPER_FIVE,
+    Predictions,
+    member_shares,
+    predict,
+    score,
+    view,
+)
 from expunge.models import build_model
 
 ALPHA, BETA, DECAY, EPS, GAMMA, LR = 0.05, 0.95, 0.999, 1e-8, 1.0, 1e-4
@@ -198,14 +206,14 @@ class Turns(Callback):
     ) -> None:
         self.published, self.splits, self.watch = published, splits, watch
         with watch.on("passes"):
-            self.ideal = view(ideal, **splits)
+            self.ideal = predict(ideal, splits["forget"])
         self.since = watch.clock()
 
     def on_epoch(self, run: Any) -> None:
         self.watch.seconds["steps"] += self.watch.clock() - self.since
         with self.watch.on("passes"):
             views = view(run.model.eval(), **self.splits)
-            scores = score(views, self.ideal.forget)
+            scores = score(views, self.ideal)
         with self.watch.on("attacks"):
             shares = member_shares(views)
         theirs = self.published.epoch()

@@ -26,7 +26,7 @@ It leaves out what a contender does elsewhere, such as SalUn's third backward pa
 Between steps the process keeps the memory it freed. By default glibc gives it back, and to fetch it
 anew, page by page, takes a time of its own that varies.
 
-Memory is the highest resident set over three steps in a process of its own (default allocator),
+Memory is the highest resident set over two steps in a process of its own (default allocator),
 less what it held before the model was made; on an accelerator, the peak torch reports. With
 ``--out`` finished rows are kept in a file: a rerun goes on from there, and with more ``--rounds``
 adds what is missing.
@@ -47,6 +47,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.distributions import Normal
@@ -230,13 +231,16 @@ def memory_of(arch: str, method: str, contender: str, options: argparse.Namespac
 
 
 def measure_memory(contender: str, options: argparse.Namespace) -> None:
-    """In a process of its own: print the MiB that three steps take at their peak."""
+    """In a process of its own: print the MiB that two steps take at their peak.
+
+    All that is kept from step to step is there in the second.
+    """
     arch, method, device = options.arch[0], options.method[0], options.device
     # Libraries loaded, the kernel compiled.
     Bench("small-cnn", method, 4, 0.25, Clock(), device).step(contender)
     before = _start_peak(device)
     bench = Bench(arch, method, options.batch, options.width, Clock(), device)
-    for _ in range(3):
+    for _ in range(2):
         bench.step(contender)
     peak = _resident()["VmHWM"] if device == "cpu" else torch.cuda.max_memory_allocated()
     print((peak - before) / 2**20)
@@ -297,22 +301,30 @@ def show(arch: str, method: str, row: Row) -> None:
 
 
 def summarise(rows: dict[str, Row]) -> None:
-    """Print the geometric mean over all tables of each kind of ratio, and the worst."""
-    kinds: dict[str, Callable[[Row, str], float | None]] = {
-        "ratio": lambda row, name: statistics.median(ratios(row)[name]),
-        "best": best_ratio,
-        "own": own_ratio,
-    }
+    """Print what all tables say together."""
     count = len(rows)
-    print(f"\ngeometric mean over {count} pairs of architecture and method, and the worst of them")
-    print(f"{'':10}" + "".join(f"{kind:>9}{'worst':>9}" for kind in kinds))
+    print(
+        f"\nover {count} pairs of architecture and method: the median of all rounds, with its 95 %"
+    )
+    print("interval; geometric mean of best and own, with the worst")
+    print(f"{'':10}{'ratio':>7}{'from':>7}{'to':>7}{'best':>9}{'worst':>7}{'own':>9}{'worst':>8}")
     for name in next(iter(rows.values()))["seconds"]:
-        line = f"{name:10}"
-        for ratio in kinds.values():
-            found = [value for row in rows.values() if (value := ratio(row, name)) is not None]
-            if found:
-                line += f"{statistics.geometric_mean(found):9.4f}{max(found):9.4f}"
+        found = np.concatenate([ratios(row)[name] for row in rows.values()])
+        low, high = interval(found)
+        line = f"{name:10}{np.median(found):7.3f}{low:7.3f}{high:7.3f}"
+        best = [best_ratio(row, name) for row in rows.values()]
+        line += f"{statistics.geometric_mean(best):9.3f}{max(best):7.3f}"
+        own = [value for row in rows.values() if (value := own_ratio(row, name)) is not None]
+        if own:
+            line += f"{statistics.geometric_mean(own):9.4f}{max(own):8.4f}"
         print(line)
+
+
+def interval(found: np.ndarray, draws: int = 10_000) -> tuple[float, float]:
+    """Bootstrapped 95 % interval of the median."""
+    drawn = np.random.default_rng(0).choice(found, (draws, len(found)))
+    low, high = np.quantile(np.median(drawn, axis=1), (0.025, 0.975))
+    return float(low), float(high)
 
 
 def main() -> None:
