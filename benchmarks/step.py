@@ -26,8 +26,9 @@ It leaves out what a contender does elsewhere, such as SalUn's third backward pa
 Between steps the process keeps the memory it freed. By default glibc gives it back, and to fetch it
 anew, page by page, takes a time of its own that varies.
 
-Memory is the highest resident set over two steps in a process of its own (default allocator),
-less what it held before the model was made; on an accelerator, the peak torch reports. With
+Memory is the highest resident set over a step in a process of its own, all that is kept from step
+to step being there, less what the process held before the model was made. Freed tensors go back at
+once there, so that the set holds nothing else; on an accelerator it is the peak torch reports. With
 ``--out`` finished rows are kept in a file: a rerun goes on from there, and with more ``--rounds``
 adds what is missing.
 """
@@ -65,7 +66,7 @@ ARCHS, METHOD_NAMES = ("resnet18", "vgg16"), ("SRL", "NGPlus", "SCRUB")
 ADDON_NAMES = {"none": "none", "FOCUS": "focus", "PROB": "prob", "AND": "and", "SalUn": "saliency"}
 CONTENDERS = (*ADDON_NAMES, "textbook", "plain")
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
-M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_MMAP_MAX = -1, -3, -4
 
 
 class Clock:
@@ -106,8 +107,15 @@ class Bench:
         self.model = build_model(arch, width=width, seed=0).to(device).train()
         self.method: Method = METHODS.resolve(method)
         self.problem = Problem(self.model)
-        self.forget, self.retain = (_batch(batch, split, device) for split in ("forget", "retain"))
+        self.device = device
+        self.give(batch)
         self._steps: dict[str, Callable[[], None]] = {}
+
+    def give(self, size: int) -> None:
+        """Two new batches."""
+        self.forget, self.retain = (
+            _batch(size, split, self.device) for split in ("forget", "retain")
+        )
 
     def step(self, contender: str) -> None:
         """Take one step."""
@@ -231,17 +239,15 @@ def memory_of(arch: str, method: str, contender: str, options: argparse.Namespac
 
 
 def measure_memory(contender: str, options: argparse.Namespace) -> None:
-    """In a process of its own: print the MiB that two steps take at their peak.
-
-    All that is kept from step to step is there in the second.
-    """
+    """In a process of its own: print the MiB that a step takes at its peak."""
     arch, method, device = options.arch[0], options.method[0], options.device
     # Libraries loaded, the kernel compiled.
     Bench("small-cnn", method, 4, 0.25, Clock(), device).step(contender)
     before = _start_peak(device)
-    bench = Bench(arch, method, options.batch, options.width, Clock(), device)
-    for _ in range(2):
-        bench.step(contender)
+    bench = Bench(arch, method, 2, options.width, Clock(), device)
+    bench.step(contender)  # on two examples: makes all that is kept
+    bench.give(options.batch)
+    bench.step(contender)
     peak = _resident()["VmHWM"] if device == "cpu" else torch.cuda.max_memory_allocated()
     print((peak - before) / 2**20)
 
@@ -251,7 +257,9 @@ def _start_peak(device: str) -> int:
     if device != "cpu":
         torch.cuda.reset_peak_memory_stats()
         return torch.cuda.memory_allocated()
-    ctypes.CDLL(None).malloc_trim(0)
+    libc = ctypes.CDLL(None)
+    libc.mallopt(M_MMAP_THRESHOLD, 2**16)
+    libc.malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     return _resident()["VmRSS"]
 
