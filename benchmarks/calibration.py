@@ -28,19 +28,19 @@ from rich.console import Console
 from rich.table import Table
 from torch import nn
 
+from expunge._files import write_text
+from expunge._workflows import divide
 from expunge.data import ImageSet, Splits, load
 from expunge.engine import Recipe, train, unlearn
-from expunge.evaluate import predict
-from expunge.evaluate.features import loss
-from expunge.evaluate.roc import Sample, auc
-from expunge.evaluate.scores import accuracy
-from expunge.files import write_text
-from expunge.jobs import divide
+from expunge.evaluation import predict
+from expunge.evaluation._scores import accuracy
+from expunge.evaluation.attacks._features import loss
+from expunge.evaluation.attacks._roc import Sample, auc
 from expunge.models import build_model, channel_statistics
-from expunge.request.behaviour import compare
-from expunge.request.calibrate import calibrate, fit_batch
-from expunge.request.target import estimate_target
-from expunge.store.environment import cores, environment, hardware
+from expunge.request.calibrate._comparison import compare
+from expunge.request.calibrate._run import calibrate, fit_batch
+from expunge.request.calibrate._target import estimate_target
+from expunge.store._environment import cores, environment, hardware
 from expunge.update import Linear
 from pairs import Pair, from_files, from_store
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from expunge.dispatch import Context, LocalEngine, run
 from expunge.store import Stage, Store
-from expunge.store.environment import cores, environment, hardware
+from expunge.store._environment import cores, environment, hardware
 
 TARGET = 20.0
 

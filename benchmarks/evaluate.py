@@ -25,10 +25,10 @@ import torch
 from sklearn.svm import SVC
 from torch import nn
 
-from expunge.artifact import load_artifact
+from expunge._artifact import load_artifact
 from expunge.data import ImageSet, load, parse_scenario
-from expunge.evaluate import FEATURES, PAPER_FIVE, Predictions, Views, member_shares, view
-from expunge.evaluate.membership import sample
+from expunge.evaluation import FEATURES, PAPER_FIVE, Predictions, Views, member_shares, view
+from expunge.evaluation.attacks._paper_attacks import sample
 from expunge.models import build_model
 
 

@@ -40,11 +40,11 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
 import expunge
-from expunge.artifact import load_artifact
+from expunge._artifact import load_artifact
 from expunge.data import Augment, ImageSet, load, parse_scenario
-from expunge.data.batches import Data
+from expunge.data._batches import Data
 from expunge.engine import Callback
-from expunge.evaluate import (
+from expunge.evaluation import (
     FEATURES,
     PAPER_FIVE,
     Predictions,

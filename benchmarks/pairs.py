@@ -10,15 +10,15 @@ from typing import Any
 
 from torch import nn
 
-from expunge import tensors
-from expunge.artifact import fit_weights, load_artifact
-from expunge.bench.stages import IDEAL_SEED
-from expunge.bench.work import METRICS_FILE, WEIGHTS
+from expunge import _tensors as tensors
+from expunge._artifact import fit_weights, load_artifact
+from expunge._errors import DataError
+from expunge._part_values import rebuild
+from expunge._workflows import Forgetting, data_of, default_augment, divide, matching_ideal
+from expunge.bench._stage_functions import METRICS_FILE, WEIGHTS
+from expunge.bench._stages import IDEAL_SEED
 from expunge.data import Augment, Splits, load
-from expunge.errors import DataError
-from expunge.jobs import Forgetting, data_of, default_augment, divide, matching_ideal
 from expunge.models import build_model
-from expunge.parts import rebuild
 from expunge.store import Entry, Store
 
 

@@ -53,11 +53,11 @@ import torch
 from torch import Tensor
 from torch.distributions import Normal
 
-from expunge.data.batches import Batch
+from expunge.data._batches import Batch
 from expunge.methods import METHODS, Method, Problem
 from expunge.models import build_model
 from expunge.update import ADDONS, Update
-from expunge.update.gradients import Term
+from expunge.update._gradients import Term
 
 Row = dict[str, dict[str, Any]]
 """Of one architecture and method: seconds, own seconds and memory by contender."""

@@ -1,5 +1,11 @@
 """Machine unlearning for PyTorch."""
 
+from expunge._errors import DataError as DataError
+from expunge._errors import Diverged as Diverged
+from expunge._errors import ExpungeError as ExpungeError
+from expunge._errors import InvalidInput as InvalidInput
+from expunge._errors import LostProcess as LostProcess
+from expunge._errors import StorageError as StorageError
 from expunge.data import Augment as Augment
 from expunge.data import ImageSet as ImageSet
 from expunge.engine import Callback as Callback
@@ -8,14 +14,8 @@ from expunge.engine import Recipe as Recipe
 from expunge.engine import Result as Result
 from expunge.engine import train as train
 from expunge.engine import unlearn as unlearn
-from expunge.errors import DataError as DataError
-from expunge.errors import Diverged as Diverged
-from expunge.errors import ExpungeError as ExpungeError
-from expunge.errors import InvalidInput as InvalidInput
-from expunge.errors import LostProcess as LostProcess
-from expunge.errors import StorageError as StorageError
-from expunge.evaluate import Scores as Scores
-from expunge.evaluate import evaluate as evaluate
+from expunge.evaluation import Scores as Scores
+from expunge.evaluation import evaluate as evaluate
 from expunge.methods import NPO as NPO
 from expunge.methods import Batch as Batch
 from expunge.methods import ConvTranspose as ConvTranspose

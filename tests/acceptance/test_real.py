@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from expunge.cli.main import app
+from expunge.cli._main import app
 from expunge.data import load
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Linear, Update, compiler
-from expunge.update.compiler import ROW
-from expunge.update.sweep import SMALL
+from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Linear, Update
+from expunge.update import _compiler as compiler
+from expunge.update._block_loop import SMALL
+from expunge.update._compiler import ROW
 
 NOISY = [name for name in ADDONS if ADDONS[name]().statistics is not None]
 CONFIGURATIONS = [

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from expunge.update import Bernoulli, Focus, Linear, MinAbs, Prob, Update
-from expunge.update.compiler import ROW
-from expunge.update.sweep import SMALL
+from expunge.update._block_loop import SMALL
+from expunge.update._compiler import ROW
 from tests.reference.algorithm import Outcome, Tensor1, diagnostics
 
 STEPS = 3

@@ -10,9 +10,9 @@ import safetensors.torch
 import torch
 
 import expunge
-from expunge import tensors
-from expunge.artifact import Card, DataCard, ModelCard, fit_weights, load_artifact, save_artifact
-from expunge.errors import DataError, InvalidInput
+from expunge import _tensors as tensors
+from expunge._artifact import Card, DataCard, ModelCard, fit_weights, load_artifact, save_artifact
+from expunge._errors import DataError, InvalidInput
 from expunge.models import build_model
 from tests.tiny import bits, same
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from expunge.errors import StorageError
-from expunge.files import atomic, refuse_existing, write_text
+from expunge._errors import StorageError
+from expunge._files import atomic, refuse_existing, write_text
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
+from expunge._registry import Registry
 from expunge.methods import METHODS, Scrub
-from expunge.registry import Registry
 from expunge.update import ADDONS
 
 PAPER = {

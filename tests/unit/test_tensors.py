@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from expunge import tensors
-from expunge.errors import DataError, StorageError
+from expunge import _tensors as tensors
+from expunge._errors import DataError, StorageError
 
 KINDS = {
     "float": torch.randn(3, 4),

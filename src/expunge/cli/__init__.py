@@ -1,3 +1,3 @@
 """The command line: parse, call, print."""
 
-from expunge.cli.main import main as main
+from expunge.cli._main import main as main

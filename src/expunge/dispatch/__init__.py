@@ -1,12 +1,12 @@
 """Run a graph of stages: parents first, nothing twice, whatever happens to the workers."""
 
-from expunge.dispatch.context import Context as Context
-from expunge.dispatch.display import Display as Display
-from expunge.dispatch.engine import Engine as Engine
-from expunge.dispatch.engine import Event as Event
-from expunge.dispatch.inline import InlineEngine as InlineEngine
-from expunge.dispatch.local import LocalEngine as LocalEngine
-from expunge.dispatch.outcome import Failure as Failure
-from expunge.dispatch.outcome import Outcome as Outcome
-from expunge.dispatch.ray import RayEngine as RayEngine
-from expunge.dispatch.run import run as run
+from expunge.dispatch._context import Context as Context
+from expunge.dispatch._display import Display as Display
+from expunge.dispatch._engine import Engine as Engine
+from expunge.dispatch._engine import Event as Event
+from expunge.dispatch._inline import InlineEngine as InlineEngine
+from expunge.dispatch._local import LocalEngine as LocalEngine
+from expunge.dispatch._outcome import Failure as Failure
+from expunge.dispatch._outcome import Outcome as Outcome
+from expunge.dispatch._ray import RayEngine as RayEngine
+from expunge.dispatch._run import run as run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from expunge.integrations.hf_trainer import UnlearningTrainer as UnlearningTrainer
+    from expunge.integrations._hf_trainer import UnlearningTrainer as UnlearningTrainer
 
 __all__ = ["UnlearningTrainer"]
 
@@ -13,6 +13,6 @@ __all__ = ["UnlearningTrainer"]
 def __getattr__(name: str) -> Any:
     if name != "UnlearningTrainer":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from expunge.integrations.hf_trainer import UnlearningTrainer
+    from expunge.integrations._hf_trainer import UnlearningTrainer
 
     return UnlearningTrainer

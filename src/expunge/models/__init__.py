@@ -10,13 +10,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from expunge.errors import InvalidInput
-from expunge.models.normalise import Normalise as Normalise
-from expunge.models.normalise import channel_statistics as channel_statistics
-from expunge.models.resnet import ResNet18 as ResNet18
-from expunge.models.small import SmallCNN as SmallCNN
-from expunge.models.vgg import VGG16 as VGG16
-from expunge.registry import Registry
+from expunge._errors import InvalidInput
+from expunge._registry import Registry
+from expunge.models._normalise import Normalise as Normalise
+from expunge.models._normalise import channel_statistics as channel_statistics
+from expunge.models._resnet import ResNet18 as ResNet18
+from expunge.models._small import SmallCNN as SmallCNN
+from expunge.models._vgg import VGG16 as VGG16
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
 MODELS.add("resnet18", ResNet18)

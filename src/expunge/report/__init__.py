@@ -1,5 +1,5 @@
 """One self-contained HTML page: of a deletion request, or of a benchmark's results."""
 
-from expunge.report.bench import render_bench as render_bench
-from expunge.report.page import write_page as write_page
-from expunge.report.request import render_request as render_request
+from expunge.report._bench import render_bench as render_bench
+from expunge.report._page import write_page as write_page
+from expunge.report._request import render_request as render_request

@@ -1,9 +1,9 @@
 """Experiment trackers, all optional: MLflow and TensorBoard see what a run measures."""
 
-from expunge.track.callback import Track as Track
-from expunge.track.mlflow import MlflowTracker as MlflowTracker
-from expunge.track.runs import track_runs as track_runs
-from expunge.track.tensorboard import TensorBoardTracker as TensorBoardTracker
-from expunge.track.tracker import TRACKERS as TRACKERS
-from expunge.track.tracker import Tracker as Tracker
-from expunge.track.tracker import open_tracker as open_tracker
+from expunge.track._callback import Track as Track
+from expunge.track._finished_runs import track_runs as track_runs
+from expunge.track._mlflow import MlflowTracker as MlflowTracker
+from expunge.track._registry import TRACKERS as TRACKERS
+from expunge.track._registry import Tracker as Tracker
+from expunge.track._registry import open_tracker as open_tracker
+from expunge.track._tensorboard import TensorBoardTracker as TensorBoardTracker

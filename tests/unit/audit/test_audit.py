@@ -11,15 +11,15 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from expunge.audit.audit import Audit, Subject, audit, match_classes
-from expunge.audit.budget import Workload, choose_rung
-from expunge.audit.figures import roc
-from expunge.audit.report import as_json, markdown, write_audit
-from expunge.cli.main import app
+from expunge._errors import InvalidInput
+from expunge.audit._audit import Audit, Subject, audit, match_classes
+from expunge.audit._budget import Workload, choose_rung
+from expunge.audit._figures import roc
+from expunge.audit._report import as_json, markdown, write_audit
+from expunge.cli._main import app
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
-from expunge.errors import InvalidInput
-from expunge.evaluate import MemberScores, report
+from expunge.evaluation import MemberScores, report
 
 
 class Rememberer(nn.Module):

@@ -9,11 +9,11 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from expunge.audit.ulira import INCONCLUSIVE, ulira
-from expunge.errors import InvalidInput
-from expunge.evaluate import MemberScores, report
-from expunge.evaluate.lira import ShadowScores, lira, scaled_confidence
-from expunge.evaluate.shadows import Shadows
+from expunge._errors import InvalidInput
+from expunge.audit._ulira import INCONCLUSIVE, ulira
+from expunge.evaluation import MemberScores, report
+from expunge.evaluation.attacks._lira import ShadowScores, lira, scaled_confidence
+from expunge.evaluation.attacks._shadow_models import Shadows
 
 
 def world(

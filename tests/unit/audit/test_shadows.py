@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.artifact import ModelCard
+from expunge._artifact import ModelCard
+from expunge._errors import InvalidInput
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
-from expunge.errors import InvalidInput
-from expunge.evaluate.shadows import (
+from expunge.evaluation.attacks._shadow_models import (
     ShadowPlan,
     draw_members,
     run_references,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from expunge.bench.records import SETTINGS, Record
+from expunge.bench._records import SETTINGS, Record
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from expunge._errors import InvalidInput
+from expunge.bench._records import SETTINGS, Record
 from expunge.bench.claims import CLAIMS, Finding, judge_claims
-from expunge.bench.claims.order import kendall
-from expunge.bench.records import SETTINGS, Record
-from expunge.errors import InvalidInput
+from expunge.bench.claims._addon_order import kendall
 
 EPOCHS = (0, 1, 2, 5, 10)
 SETTING = {

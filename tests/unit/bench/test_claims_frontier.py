@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expunge.bench._records import Record
 from expunge.bench.claims import Finding, judge_claims
-from expunge.bench.claims.arms import setting_of
-from expunge.bench.claims.frontier import Point, compare_frontiers, lowest, pareto
-from expunge.bench.claims.runs import Sweep
-from expunge.bench.records import Record
+from expunge.bench.claims._arms import setting_of
+from expunge.bench.claims._claim_runs import Sweep
+from expunge.bench.claims._frontier import Point, compare_frontiers, lowest, pareto
 from tests.unit.bench.test_claims import EPOCHS, run
 
 RATES = (1.0, 2.0, 4.0)

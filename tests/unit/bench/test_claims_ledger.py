@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from expunge.bench.claims import CLAIMS, Ledger
-from expunge.bench.claims.claim import Claim
+from expunge.bench.claims._base import Claim
 from tests.unit.bench.test_claims import both, rua, run
 
 RECORDS = [

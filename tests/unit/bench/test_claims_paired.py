@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from expunge.bench import claims
-from expunge.bench.claims.paired import Region, estimate, verdict
+from expunge.bench.claims._statistics import Region, estimate, verdict
 
 VALUES = st.lists(st.floats(-100, 100), min_size=3, max_size=10)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from expunge.bench.demo import (
+from expunge._errors import InvalidInput
+from expunge.bench._demo import (
     METRIC_NAMES,
     Demo,
     label,
@@ -17,7 +18,6 @@ from expunge.bench.demo import (
     total_parts,
     write_demo,
 )
-from expunge.errors import InvalidInput
 
 TINY = Demo(seeds=2, limit=40, width=0.1, train_epochs=2, epochs=2, batch_size=16)
 

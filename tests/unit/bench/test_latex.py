@@ -8,12 +8,12 @@ import re
 import pytest
 from rich.console import Console
 
-from expunge.bench.latex import escape
-from expunge.bench.paper_values import MASKS_SRL, beside
-from expunge.bench.pivot import pivot
-from expunge.bench.tables import Group, Row, Summary
-from expunge.bench.writing import FORMATS, render
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
+from expunge.bench.tables._files import FORMATS, render
+from expunge.bench.tables._latex import escape
+from expunge.bench.tables._paper_values import MASKS_SRL, beside
+from expunge.bench.tables._pivot import pivot
+from expunge.bench.tables._summary import Group, Row, Summary
 from tests.unit.bench.making import over_seeds, references
 
 EQUAL = Summary(

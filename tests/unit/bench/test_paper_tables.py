@@ -12,12 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from expunge.bench.paper_tables import TABLES
-from expunge.bench.paper_values import BENCHMARK, MASKS_NGPLUS, MASKS_SRL, METRIC_NAMES, beside
-from expunge.bench.records import Record
-from expunge.bench.tables import Row, Summary
-from expunge.bench.writing import render, write_tables
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
+from expunge.bench._records import Record
+from expunge.bench.tables._files import render, write_tables
+from expunge.bench.tables._paper import TABLES
+from expunge.bench.tables._paper_values import (
+    BENCHMARK,
+    MASKS_NGPLUS,
+    MASKS_SRL,
+    METRIC_NAMES,
+    beside,
+)
+from expunge.bench.tables._summary import Row, Summary
 from tests.unit.bench.making import over_seeds, reference, references, run
 
 PAPER = Path("/work/shared/paper/paper.tex")

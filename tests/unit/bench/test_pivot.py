@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.bench.pivot import FIELDS, pivot
-from expunge.bench.tables import Row, Summary
-from expunge.errors import InvalidInput
-from expunge.evaluate import METRICS
+from expunge._errors import InvalidInput
+from expunge.bench.tables._pivot import FIELDS, pivot
+from expunge.bench.tables._summary import Row, Summary
+from expunge.evaluation import METRICS
 from tests.unit.bench.making import over_seeds, reference, references, run
 
 SRL = [

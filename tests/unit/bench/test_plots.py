@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 import pytest
 
+from expunge._errors import InvalidInput
+from expunge.bench._records import Record
 from expunge.bench.plots import FIGURES, write_figures
-from expunge.bench.plots.arrows import feasible_corners
-from expunge.bench.plots.distribution import distributions_of, kernel_density, zones
-from expunge.bench.plots.evolution import addon_lines, baseline_lines, method_lines
-from expunge.bench.plots.groups import groups_of, main_arms, main_setting
-from expunge.bench.plots.heatmap import LEVEL, centres, masked, probability
-from expunge.bench.plots.looks import ADDON_LOOKS, METHOD_LOOKS, look_of
-from expunge.bench.plots.masking import EXAMPLES, LINEAR, masked_update
-from expunge.bench.plots.noisy import Noisy
-from expunge.bench.plots.panels import Line, evolution_figure
-from expunge.bench.plots.series import Series, level_of, limits_of, series_of
-from expunge.bench.plots.sweep import points_of, shared, staircase, sweep_of
-from expunge.bench.records import Record
-from expunge.errors import InvalidInput
+from expunge.bench.plots._arrows import feasible_corners
+from expunge.bench.plots._curve_panels import Line, evolution_figure
+from expunge.bench.plots._curve_series import Series, level_of, limits_of, series_of
+from expunge.bench.plots._curves import addon_lines, baseline_lines, method_lines
+from expunge.bench.plots._density_values import distributions_of, kernel_density, zones
+from expunge.bench.plots._frontier_points import points_of, shared, staircase, sweep_of
+from expunge.bench.plots._groups import groups_of, main_arms, main_setting
+from expunge.bench.plots._heatmap import LEVEL, centres, masked, probability
+from expunge.bench.plots._masking import EXAMPLES, LINEAR, masked_update
+from expunge.bench.plots._noisy_masking import Noisy
+from expunge.bench.plots._style import ADDON_LOOKS, METHOD_LOOKS, look_of
 from expunge.update import And, MinAbs, Prob
 from tests.unit.bench.making import references, run
 

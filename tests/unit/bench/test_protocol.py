@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from expunge.bench.lines import line_of
-from expunge.bench.protocol import BUILT_IN, Protocol, load_protocol, protocol_text
-from expunge.bench.stages import Where, plan
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
+from expunge.bench._protocol import BUILT_IN, Protocol, load_protocol, protocol_text
+from expunge.bench._stages import Where, plan
+from expunge.bench._toml_lines import line_of
 from expunge.update import Focus, Linear, Prob, PublishedMoments
 from tests.unit.bench.tiny_protocol import TINY, write_tiny
 

@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from expunge import dispatch, tensors
-from expunge.bench.probe import agreement_of
-from expunge.bench.protocol import load_protocol
-from expunge.bench.records import collect, load_records, save_records, where
-from expunge.bench.run import drop_trained, run_planned, stages_of
-from expunge.bench.stages import Planned, Where, plan
-from expunge.bench.status import status
+from expunge import _tensors as tensors
+from expunge import dispatch
+from expunge._errors import DataError, InvalidInput
+from expunge._workflows import divide
+from expunge.bench._agreement_probe import agreement_of
+from expunge.bench._protocol import load_protocol
+from expunge.bench._records import collect, load_records, save_records, where
+from expunge.bench._run import drop_trained, run_planned, stages_of
+from expunge.bench._stages import Planned, Where, plan
+from expunge.bench._status import status
 from expunge.data import load
 from expunge.dispatch import InlineEngine
 from expunge.engine import Callback, Run, unlearn
-from expunge.errors import DataError, InvalidInput
-from expunge.evaluate import evaluate
-from expunge.jobs import divide
+from expunge.evaluation import evaluate
 from expunge.models import build_model
 from expunge.store import Store
 from tests.unit.bench.tiny_protocol import timeless, write_tiny

@@ -9,7 +9,7 @@ import math
 import pytest
 from rich.console import Console
 
-from expunge.bench.tables import Group, Row, Summary
+from expunge.bench.tables._summary import Group, Row, Summary
 
 IDEAL = Row("ideal", {"ua": (90.0, 92.0), "ta": (80.0, 80.0), "rua": (0.0, 0.0), "rte": (9.0, 9.0)})
 A = Row("A", {"ua": (93.0, 95.0), "ta": (79.0, 81.0), "rua": (3.0, 3.0), "rte": (2.0, 1.0)})

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from expunge.bench.records import Record
+from expunge.bench._records import Record
 
 TINY = """\
 seeds = [0]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from expunge.bench.records import load_records
+from expunge.bench._records import load_records
 from expunge.cli import main
 from tests.unit.bench.tiny_protocol import write_tiny
 from tests.unit.cli.conftest import Expunge

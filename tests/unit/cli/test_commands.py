@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from expunge import tensors
-from expunge.artifact import load_artifact
+from expunge import _tensors as tensors
+from expunge._artifact import load_artifact
+from expunge._part_values import rebuild
+from expunge._workflows import data_of
 from expunge.engine import Procedure, Run
-from expunge.evaluate import predict
-from expunge.jobs import data_of
-from expunge.parts import rebuild
+from expunge.evaluation import predict
 from expunge.update import Linear, Prob
 from tests.tiny import bits, same
 from tests.unit.cli.conftest import TRAIN, Expunge

@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import expunge as package
-from expunge.cli.listing import KINDS
-from expunge.cli.main import app
+from expunge.cli._listing import KINDS
+from expunge.cli._main import app
 from tests.unit.cli.conftest import Expunge
 
 COMMANDS = [command.name for command in app.registered_commands]

@@ -6,9 +6,9 @@ import zipfile
 
 import pytest
 
-from expunge.data import archive
-from expunge.data.archive import list_files, read_archive
-from expunge.errors import DataError
+from expunge._errors import DataError
+from expunge.data import _archive as archive
+from expunge.data._archive import list_files, read_archive
 
 
 def everything(place):

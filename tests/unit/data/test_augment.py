@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from expunge._errors import InvalidInput
 from expunge.data import Augment
-from expunge.errors import InvalidInput
 
 
 def seeded(seed: int) -> torch.Generator:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset, TensorDataset
 
+from expunge._errors import InvalidInput
 from expunge.data import Augment, ImageSet
-from expunge.data.batches import ArraySource, Batch, Source, Stream, as_arrays, as_source
-from expunge.errors import InvalidInput
+from expunge.data._batches import ArraySource, Batch, Source, Stream, as_arrays, as_source
 from tests.tiny import points
 
 CPU = torch.device("cpu")

@@ -9,9 +9,9 @@ import tarfile
 import numpy as np
 import pytest
 
-from expunge.data import cifar10
-from expunge.data.cifar10 import TEST, TRAIN, load_cifar10
-from expunge.errors import DataError
+from expunge._errors import DataError
+from expunge.data import _cifar10 as cifar10
+from expunge.data._cifar10 import TEST, TRAIN, load_cifar10
 
 RECORDS = 7
 

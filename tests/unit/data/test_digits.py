@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from expunge.data.digits import load_digits
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
+from expunge.data._digits import load_digits
 
 
 def test_grey_levels_span_a_byte():

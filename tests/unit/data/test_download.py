@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from expunge._errors import DataError, InvalidInput
 from expunge.data import cache_dir, fetch
-from expunge.errors import DataError, InvalidInput
 
 CONTENT = bytes(i * i % 251 for i in range(300_000))
 MD5 = hashlib.md5(CONTENT).hexdigest()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from expunge.data.folder import load_folder, load_folder_val
-from expunge.errors import DataError, InvalidInput
+from expunge._errors import DataError, InvalidInput
+from expunge.data._folder import load_folder, load_folder_val
 
 
 def paint(path, colour=(10, 20, 30), size=(6, 4), mode="RGB"):

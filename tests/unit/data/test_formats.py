@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from expunge._errors import DataError, InvalidInput
 from expunge.data import DATASETS, load
-from expunge.errors import DataError, InvalidInput
 
 
 @pytest.fixture

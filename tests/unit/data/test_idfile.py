@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from expunge.data.idfile import read_ids
-from expunge.errors import DataError
+from expunge._errors import DataError
+from expunge.data._id_file import read_ids
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from expunge._errors import InvalidInput
 from expunge.data import ImageSet
-from expunge.errors import InvalidInput
 
 PIXELS = torch.zeros(3, 1, 2, 2, dtype=torch.uint8)
 LABELS = torch.tensor([0, 1, 1])

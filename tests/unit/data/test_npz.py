@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expunge.data.npz import load_npz, load_npz_val
-from expunge.errors import DataError
+from expunge._errors import DataError
+from expunge.data._npz import load_npz, load_npz_val
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 256, (10, 3, 6, 5), np.uint8)

@@ -5,6 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expunge._errors import DataError, InvalidInput
 from expunge.data import (
     ClassForget,
     IdsForget,
@@ -12,7 +13,6 @@ from expunge.data import (
     RandomForget,
     parse_scenario,
 )
-from expunge.errors import DataError, InvalidInput
 
 FRACTIONS = st.floats(0.001, 0.999)
 

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from expunge._errors import InvalidInput
 from expunge.data import hold_out
-from expunge.data.splits import split_stratified, thin_out
-from expunge.errors import InvalidInput
+from expunge.data._splits import split_stratified, thin_out
 
 
 @pytest.mark.parametrize(("count", "fraction", "held"), [(50, 0.1, 5), (7, 0.25, 2), (9, 0, 0)])

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from expunge.data import svhn
-from expunge.data.svhn import load_svhn
-from expunge.errors import DataError
+from expunge._errors import DataError
+from expunge.data import _svhn as svhn
+from expunge.data._svhn import load_svhn
 
 
 def write(root, name, labels, **changes):

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from expunge.dispatch import Display, Event, run
-from expunge.dispatch.display import Tally
+from expunge.dispatch._display import Tally
 from expunge.store import Store
 from tests.unit.dispatch.work import stage
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from expunge.dispatch import Engine, run
-from expunge.dispatch.engine import Progress, Result
-from expunge.dispatch.execute import execute
+from expunge.dispatch._engine import Progress, Result
+from expunge.dispatch._execute import execute
 from expunge.store import Job, Stage, Store
 from tests.unit.dispatch.work import stage
 

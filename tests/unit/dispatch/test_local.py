@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from expunge.dispatch import Event, LocalEngine, run, worker
-from expunge.errors import ExpungeError
+from expunge._errors import ExpungeError
+from expunge.dispatch import Event, LocalEngine, run
+from expunge.dispatch import _worker as worker
 from expunge.store import Stage, Store
-from expunge.store.environment import cores
+from expunge.store._environment import cores
 from tests.unit.dispatch.forks import Fork
 from tests.unit.dispatch.work import stage
 

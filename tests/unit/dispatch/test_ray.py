@@ -18,15 +18,15 @@ from typing import Any
 
 import pytest
 
-from expunge.bench.protocol import load_protocol
-from expunge.bench.records import collect
-from expunge.bench.run import run_planned
-from expunge.bench.stages import Where, plan
+from expunge._errors import ExpungeError, InvalidInput
+from expunge.bench._protocol import load_protocol
+from expunge.bench._records import collect
+from expunge.bench._run import run_planned
+from expunge.bench._stages import Where, plan
 from expunge.dispatch import Engine, Event, InlineEngine, Outcome, run
-from expunge.dispatch.cluster import load
-from expunge.dispatch.engine import Result
-from expunge.dispatch.ray import RayEngine, perform
-from expunge.errors import ExpungeError, InvalidInput
+from expunge.dispatch._engine import Result
+from expunge.dispatch._ray import RayEngine, perform
+from expunge.dispatch._ray_cluster import load
 from expunge.store import Stage, Store
 from tests.unit.bench.tiny_protocol import timeless, write_tiny
 from tests.unit.dispatch.work import stage
@@ -281,7 +281,7 @@ def test_an_address_where_nobody_answers_is_told_soon(store: Store, scheme: str)
 
 @pytest.mark.usefixtures("alone")
 def test_another_server_is_not_taken_for_ray(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("expunge.dispatch.cluster._PATIENCE", 0.5)
+    monkeypatch.setattr("expunge.dispatch._ray_cluster._PATIENCE", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{server.getsockname()[1]}")
         with pytest.raises(ExpungeError, match="is not Ray"):
@@ -302,5 +302,5 @@ def test_without_ray_the_remedy_is_told(store: Store, monkeypatch: pytest.Monkey
 
 
 def test_ray_is_imported_by_its_engine_only() -> None:
-    code = "import sys, expunge.dispatch, expunge.dispatch.ray; sys.exit('ray' in sys.modules)"
+    code = "import sys, expunge.dispatch, expunge.dispatch._ray; sys.exit('ray' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

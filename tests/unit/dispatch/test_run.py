@@ -14,9 +14,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from expunge._errors import ExpungeError, InvalidInput, StorageError
 from expunge.dispatch import Event, Outcome, run
-from expunge.dispatch.execute import execute
-from expunge.errors import ExpungeError, InvalidInput, StorageError
+from expunge.dispatch._execute import execute
 from expunge.store import Stage, Store
 from tests.unit.dispatch.forks import Fork
 from tests.unit.dispatch.work import stage

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge.distributed import Group, as_group
-from expunge.distributed.batchnorm import synchronised
+from expunge.distributed._batchnorm import synchronised
 from tests.tiny import TinyConv
 from tests.unit.distributed.team import Team
 

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from expunge import InvalidInput, Recipe, tensors
-from expunge.artifact import load_artifact
+from expunge import InvalidInput, Recipe
+from expunge import _tensors as tensors
+from expunge._artifact import load_artifact
+from expunge._workflows import train_initial, unlearn_artifact
 from expunge.cli import main
 from expunge.distributed import as_group
-from expunge.distributed.launch import joined
+from expunge.distributed._launch import joined
 from expunge.engine import Procedure
-from expunge.jobs import train_initial, unlearn_artifact
 from tests.tiny import bits, same
 from tests.unit.distributed.team import Team
 

@@ -13,8 +13,8 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 from torch.utils.data.distributed import DistributedSampler
 
 from expunge import Augment, InvalidInput
-from expunge.data.batches import Batch, Source, as_source
-from expunge.distributed.pieces import Cut, Share, weight
+from expunge.data._batches import Batch, Source, as_source
+from expunge.distributed._batch_shares import Cut, Share, weight
 from tests.tiny import images, points
 
 

@@ -12,7 +12,7 @@ from torch import nn
 import expunge
 from expunge import Focus, InvalidInput, Linear, SampleMoments, Update
 from expunge.distributed import SINGLE, as_group
-from expunge.distributed.buckets import fill
+from expunge.distributed._buckets import fill
 from tests.unit.distributed.team import Team
 from tests.unit.distributed.worlds import Plain
 
@@ -173,7 +173,7 @@ def disagree() -> tuple[str, str, str]:
     with pytest.raises(InvalidInput) as given:
         group.check_agreement({"seed": group.rank, "epochs": 3})
     with pytest.raises(expunge.ExpungeError) as bits:
-        expunge.distributed.group.check_same_bits(group, f"digest {group.rank}")
+        expunge.distributed._group.check_same_bits(group, f"digest {group.rank}")
 
     def fail() -> None:
         raise expunge.DataError("Only the first looked.")

@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 import expunge
 from expunge import Callback, InvalidInput
 from expunge.distributed import as_group
-from expunge.distributed.sharing import shared_passes
+from expunge.distributed._shared_inference import shared_passes
 from expunge.engine import Run
-from expunge.evaluate import predict
+from expunge.evaluation import predict
 from tests.tiny import TinyConv, images, points
 from tests.unit.distributed.team import Team
 from tests.unit.distributed.worlds import Plain, outcome, unlearn

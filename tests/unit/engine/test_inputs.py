@@ -15,9 +15,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 import expunge
 from expunge import Callback, ImageSet, InvalidInput
 from expunge.engine import Run
-from expunge.engine.disjoint import check_disjoint
-from expunge.engine.place import pick_device
-from expunge.engine.progress import ProgressBar
+from expunge.engine._device import pick_device
+from expunge.engine._overlap_check import check_disjoint
+from expunge.engine._progress import ProgressBar
 from tests.tiny import Counting, TinyConv, bits, points, same
 
 FORGET, RETAIN = points(6), points(8, seed=1)

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import expunge
-from expunge.data.batches import Batch
-from expunge.engine.micro import parts_of, weighted
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
+from expunge.data._batches import Batch
+from expunge.engine._micro_batches import parts_of, weighted
 from expunge.methods import METHODS
 from expunge.update import Focus, SampleMoments, Term, Update
 from tests.tiny import CLASSES, TinyConv, bits, images, points, same, without_seconds

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor, nn
 
 import expunge
-from expunge.data.batches import Batch
+from expunge._errors import Diverged, InvalidInput
+from expunge._part_values import describe, rebuild
+from expunge.data._batches import Batch
 from expunge.engine import Procedure
-from expunge.errors import Diverged, InvalidInput
 from expunge.methods import Problem
-from expunge.parts import describe, rebuild
 from tests.tiny import CLASSES, TinyConv, bits, images, points, same, without_seconds
 
 HALVES = [("bf16", torch.bfloat16), ("fp16", torch.float16)]

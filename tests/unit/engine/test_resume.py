@@ -24,8 +24,8 @@ from torch.utils.data import DataLoader, Dataset, RandomSampler
 
 import expunge
 from expunge import Callback, InvalidInput, Recipe, Result, SampleMoments, StorageError
+from expunge._errors import DataError
 from expunge.engine import Run
-from expunge.errors import DataError
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)

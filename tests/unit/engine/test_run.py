@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 import expunge
 from expunge import Callback, InvalidInput, Method, Problem, Recipe, Result
 from expunge.engine import Run
-from expunge.evaluate import predict
+from expunge.evaluation import predict
 from expunge.methods import METHODS, Batch
 from expunge.update import ADDONS
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
@@ -101,7 +101,7 @@ def test_data_never_reseed_the_accelerator_the_model_draws_from(
     def fail(seed: int) -> None:
         raise AssertionError("an accelerator was reseeded")
 
-    source = expunge.data.batches.LoaderSource(
+    source = expunge.data._batches.LoaderSource(
         DataLoader(RETAIN, batch_size=4, shuffle=True), "retain", 0, torch.device("cpu")
     )
     monkeypatch.setattr(torch.cuda, "manual_seed_all", fail)

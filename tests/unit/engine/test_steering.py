@@ -59,7 +59,7 @@ class Restless(Callback):
         return {"count": self.count, "kept": kept}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        from expunge.engine.steering import Snapshot
+        from expunge.engine._snapshots import Snapshot
 
         self.count = state["count"]
         self.kept = None if state["kept"] is None else Snapshot(**state["kept"])
@@ -183,7 +183,7 @@ def test_a_callback_can_put_divergence_right(strict: bool) -> None:
 
 
 def test_callbacks_without_state_add_nothing_to_a_checkpoint(tmp_path: Path) -> None:
-    from expunge import tensors
+    from expunge import _tensors as tensors
 
     unlearn(epochs=1, checkpoint=tmp_path / "c", callbacks=[Callback()])
     arrays, notes = tensors.load(tmp_path / "c")
@@ -193,7 +193,7 @@ def test_callbacks_without_state_add_nothing_to_a_checkpoint(tmp_path: Path) -> 
 
 
 def test_a_checkpoint_from_before_callbacks_had_states_still_loads(tmp_path: Path) -> None:
-    from expunge import tensors
+    from expunge import _tensors as tensors
 
     path = tmp_path / "c"
     whole = unlearn(epochs=2)

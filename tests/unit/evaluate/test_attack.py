@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.errors import InvalidInput
-from expunge.evaluate import (
+from expunge._errors import InvalidInput
+from expunge.evaluation import (
     ATTACKS,
     RMIA,
     Attack,

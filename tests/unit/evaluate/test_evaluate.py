@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
+from expunge._errors import InvalidInput
 from expunge.data import ImageSet
-from expunge.errors import InvalidInput
-from expunge.evaluate import (
+from expunge.evaluation import (
     DIRECTIONS,
     METRICS,
     Predictions,

@@ -9,9 +9,9 @@ import pytest
 import torch
 from PIL import Image
 
+from expunge._errors import InvalidInput
 from expunge.data import ImageSet
-from expunge.errors import InvalidInput
-from expunge.evaluate import Exposure, Predictions, Views, contact_sheet, expose
+from expunge.evaluation import Exposure, Predictions, Views, contact_sheet, expose
 
 from .worlds import world
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.evaluate import FEATURES, Predictions
-from expunge.evaluate.features import loss
+from expunge.evaluation import FEATURES, Predictions
+from expunge.evaluation.attacks._features import loss
 
 from .worlds import predictions
 

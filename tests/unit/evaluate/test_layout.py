@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from expunge.engine.pace import measure_pace
-from expunge.evaluate import predict
+from expunge.engine._speed import measure_pace
+from expunge.evaluation import predict
 
 
 class Viewing(nn.Module):

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
-from expunge.errors import InvalidInput
-from expunge.evaluate.roc import Sample, auc, balanced_accuracy, tpr_at
+from expunge._errors import InvalidInput
+from expunge.evaluation.attacks._roc import Sample, auc, balanced_accuracy, tpr_at
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 OPTIONS = {"level": 0.95, "resamples": 200, "seed": 0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from expunge.evaluate import Predictions, Views, over_forgetting, run_attack
-from expunge.evaluate.streisand import entropy_shift, relative_accuracy
+from expunge.evaluation import Predictions, Views, over_forgetting, run_attack
+from expunge.evaluation._over_forgetting import entropy_shift, relative_accuracy
 
 from .worlds import world
 

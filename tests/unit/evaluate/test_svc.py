@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC
 
-from expunge.errors import InvalidInput
-from expunge.evaluate import FEATURES, PAPER_FIVE, Predictions, Views, member_shares
-from expunge.evaluate import svc as module
-from expunge.evaluate.kernels import kernel_sums, own_kernel_sums
-from expunge.evaluate.landmarks import choose_landmarks, rbf, solve_svm
-from expunge.evaluate.membership import sample
-from expunge.evaluate.polish import polish
-from expunge.evaluate.svc import fit_svc
+from expunge._errors import InvalidInput
+from expunge.evaluation import FEATURES, PAPER_FIVE, Predictions, Views, member_shares
+from expunge.evaluation.attacks._paper_attacks import sample
+from expunge.evaluation.svm import _svc as module
+from expunge.evaluation.svm._kernel_sums import kernel_sums, own_kernel_sums
+from expunge.evaluation.svm._landmarks import choose_landmarks, rbf, solve_svm
+from expunge.evaluation.svm._refine import polish
+from expunge.evaluation.svm._svc import fit_svc
 
 from .worlds import predictions, world
 

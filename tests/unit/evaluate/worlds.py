@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from expunge.evaluate import Predictions, Views
+from expunge.evaluation import Predictions, Views
 
 
 def predictions(count: int, seed: int, *, margin: float = 1.0, classes: int = 5) -> Predictions:

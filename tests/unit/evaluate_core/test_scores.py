@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from expunge import ImageSet, InvalidInput, evaluate
-from expunge.evaluate import METRICS, Scores, predict
-from expunge.evaluate.scores import accuracy, agreement
+from expunge.evaluation import METRICS, Scores, predict
+from expunge.evaluation._scores import accuracy, agreement
 
 
 class Says(nn.Module):

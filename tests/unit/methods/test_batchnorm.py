@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 import expunge
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.methods import Batch, BatchNormPolicy, Problem
-from expunge.methods.batchnorm import batchnorm_as
+from expunge.methods._batchnorm import batchnorm_as
 from tests.tiny import TinyConv, images
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")

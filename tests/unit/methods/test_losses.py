@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.methods import (
     Batch,
     ConvTranspose,

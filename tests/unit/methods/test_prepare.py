@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import expunge
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.methods import Batch, ConvTranspose, MaskSmallGradients, Problem, Retrain
-from expunge.methods.retrain import reset_parameters
+from expunge.methods._retrain import reset_parameters
 from tests.tiny import TinyConv, bits, images, same
 
 

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import expunge
 from expunge import NPO, Batch, GradientDifference, InvalidInput, Problem, next_token_loss
-from expunge.methods.scrub import kl_divergence
-from expunge.methods.tokens import sequence_log_likelihood
+from expunge.methods._scrub import kl_divergence
+from expunge.methods._tokens import sequence_log_likelihood
 from expunge.update import Term, Update
 from tests.tiny import Counting, bits, points, same
 

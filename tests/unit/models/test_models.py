@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.models import MODELS, Normalise, build_model, channel_statistics
 from tests.tiny import bits, same
 

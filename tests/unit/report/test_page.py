@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.report import library, render_bench, render_request, write_page
-from expunge.report.bench import rows_by
-from expunge.report.embed import embed
-from expunge.report.facts import facts
+from expunge.report import _library as library
+from expunge.report import render_bench, render_request, write_page
+from expunge.report._bench import rows_by
+from expunge.report._embed import embed
+from expunge.report._facts import facts
 from tests.unit.report import fake, fake_bench
 
 

@@ -6,11 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.errors import InvalidInput
-from expunge.evaluate import Predictions
-from expunge.request.behaviour import Behaviour, compare
-from expunge.request.exchange import Division, auc_and_ks, exchange, mean_difference
-from expunge.request.target import estimate_target
+from expunge._errors import InvalidInput
+from expunge.evaluation import Predictions
+from expunge.request.calibrate._comparison import Behaviour, compare
+from expunge.request.calibrate._permutation_test import (
+    Division,
+    auc_and_ks,
+    exchange,
+    mean_difference,
+)
+from expunge.request.calibrate._target import estimate_target
 
 
 def literal(scores: np.ndarray, division: Division) -> tuple[float, float, float]:

@@ -12,12 +12,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from expunge import Callback, InvalidInput
 from expunge.engine import Run
-from expunge.evaluate import predict
-from expunge.evaluate.scores import accuracy
-from expunge.request.behaviour import compare
-from expunge.request.calibrate import Calibrated, calibrate, labels_of
-from expunge.request.rules import Rules
-from expunge.request.target import estimate_target
+from expunge.evaluation import predict
+from expunge.evaluation._scores import accuracy
+from expunge.request.calibrate._comparison import compare
+from expunge.request.calibrate._rules import Rules
+from expunge.request.calibrate._run import Calibrated, calibrate, labels_of
+from expunge.request.calibrate._target import estimate_target
 from tests.tiny import bits, same
 from tests.unit.request.blobs import World, digits, world
 

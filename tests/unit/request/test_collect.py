@@ -6,10 +6,10 @@ import torch
 from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
+from expunge._errors import DataError, InvalidInput
 from expunge.data import ImageSet
-from expunge.errors import DataError, InvalidInput
-from expunge.request.collect import collect
-from expunge.request.examples import Examples
+from expunge.request.subject._dataset import collect
+from expunge.request.subject._examples import Examples
 
 
 class Listed(Dataset):

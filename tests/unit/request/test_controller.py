@@ -9,14 +9,14 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.engine.steering import Snapshot
-from expunge.errors import Diverged, InvalidInput
-from expunge.evaluate import Predictions
-from expunge.request.behaviour import Behaviour, compare
-from expunge.request.controller import Controller
-from expunge.request.line import mix, search_line
-from expunge.request.rules import Rules
-from expunge.request.target import estimate_target
+from expunge._errors import Diverged, InvalidInput
+from expunge.engine._snapshots import Snapshot
+from expunge.evaluation import Predictions
+from expunge.request.calibrate._comparison import Behaviour, compare
+from expunge.request.calibrate._controller import Controller
+from expunge.request.calibrate._line_search import mix, search_line
+from expunge.request.calibrate._rules import Rules
+from expunge.request.calibrate._target import estimate_target
 from expunge.update import Aggregate, Linear, Update
 
 RANDOM = torch.Generator().manual_seed(0)

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.engine.pace import Pace
-from expunge.request import cost
-from expunge.request.cost import OVERHEAD, advise, estimate_cost, in_words
-from expunge.request.subject import make_subject
+from expunge.engine._speed import Pace
+from expunge.request.preflight import _cost as cost
+from expunge.request.preflight._cost import OVERHEAD, advise, estimate_cost, in_words
+from expunge.request.subject._load import make_subject
 from tests.unit.request.test_subject import Viewing
 from tests.unit.request.worlds import images, job_of, subject_of
 

@@ -8,13 +8,13 @@ import torch
 from torch import nn
 
 from expunge.data import ImageSet
-from expunge.evaluate.overlap import content_hashes
-from expunge.request import duplicates
-from expunge.request.duplicates import Copy, find_duplicates, find_exact, find_near
-from expunge.request.examples import Examples
-from expunge.request.features import WIDEST, features, predict_with_features
-from expunge.request.nearest import nearest
-from expunge.request.similar import choose_threshold, draw_references
+from expunge.evaluation._train_test_overlap import content_hashes
+from expunge.request.preflight import _duplicates as duplicates
+from expunge.request.preflight._duplicates import Copy, find_duplicates, find_exact, find_near
+from expunge.request.preflight._features import WIDEST, features, predict_with_features
+from expunge.request.preflight._neighbours import nearest
+from expunge.request.preflight._similarity import choose_threshold, draw_references
+from expunge.request.subject._examples import Examples
 from tests.unit.request.worlds import Net, fitted, floats, subject_of
 
 

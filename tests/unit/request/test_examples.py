@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from expunge.data.batches import as_arrays
-from expunge.errors import InvalidInput
-from expunge.request.examples import Examples, as_fractions, inputs_of
+from expunge._errors import InvalidInput
+from expunge.data._batches import as_arrays
+from expunge.request.subject._examples import Examples, as_fractions, inputs_of
 from tests.unit.request.worlds import bytes_of, floats
 
 

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from expunge.errors import InvalidInput
-from expunge.request.factory import call_factory, is_factory
+from expunge._errors import InvalidInput
+from expunge.request.subject._factory import call_factory, is_factory
 
 CODE = {
     "inputs_plain": "def make(n=1): return n\nnumber = 3\n",

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from expunge._errors import InvalidInput
 from expunge.data import ImageSet
-from expunge.errors import InvalidInput
-from expunge.evaluate import Predictions, predict
-from expunge.request.examples import Examples, InMemory
-from expunge.request.fit import check_fit
-from expunge.request.remedies import other_inputs, permuted_labels, remedies
-from expunge.request.share import accuracy_of, wilson
+from expunge.evaluation import Predictions, predict
+from expunge.request.calibrate._wilson import accuracy_of, wilson
+from expunge.request.preflight._model_fit import check_fit
+from expunge.request.preflight._remedies import other_inputs, permuted_labels, remedies
+from expunge.request.subject._examples import Examples, InMemory
 from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
 
 

@@ -12,21 +12,21 @@ from typing import Any
 import pytest
 import torch
 
-import expunge.request.carry as forgetting
-from expunge import tensors
-from expunge.artifact import load_artifact
+import expunge.request._run as forgetting
+from expunge import _tensors as tensors
+from expunge._artifact import load_artifact
+from expunge._errors import DataError, InvalidInput, StorageError
+from expunge._files import write_text
+from expunge._workflows import train_initial
 from expunge.data import load
 from expunge.distributed import Group
 from expunge.engine import Recipe
-from expunge.errors import DataError, InvalidInput, StorageError
-from expunge.files import write_text
-from expunge.jobs import train_initial
-from expunge.request.carry import Outcome, carry_out, forget
-from expunge.request.checking import subject_of
-from expunge.request.examples import Examples
-from expunge.request.job import Job, load_job, make_job
-from expunge.request.ledger import Entry, Ledger, alone, digest_of
-from expunge.request.verify import verify
+from expunge.request._job import Job, load_job, make_job
+from expunge.request._ledger import Entry, Ledger, alone, digest_of
+from expunge.request._run import Outcome, carry_out, forget
+from expunge.request._verify import verify
+from expunge.request._verify_subject import subject_of
+from expunge.request.subject._examples import Examples
 from tests.unit.dispatch.forks import Fork
 from tests.unit.request.worlds import fitted, floats
 
@@ -290,7 +290,7 @@ def test_a_full_disk_loses_nothing(request_of: Request, monkeypatch: pytest.Monk
 
     for name, fault in (("sync", full), ("write_examples", refused)):
         with monkeypatch.context() as patch:
-            patch.setattr(f"expunge.request.bundle.{name}", fault)
+            patch.setattr(f"expunge.request.evidence._bundle.{name}", fault)
             with pytest.raises(StorageError, match=r"No space left.*the same command goes on"):
                 go(job)
         assert [p.name for p in job.out.glob(".*.new")] == []

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from expunge.errors import DataError, InvalidInput
-from expunge.request.job import Job, job_template, load_job, make_job
-from expunge.request.written import as_toml
+from expunge._errors import DataError, InvalidInput
+from expunge.request._job import Job, job_template, load_job, make_job
+from expunge.request._job_text import as_toml
 from expunge.update import AdamMoments, PublishedMoments
 
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from expunge.errors import DataError, InvalidInput
-from expunge.request.examples import Examples
-from expunge.request.names import resolve_ids
+from expunge._errors import DataError, InvalidInput
+from expunge.request._ids import resolve_ids
+from expunge.request.subject._examples import Examples
 from tests.unit.request.worlds import job_of, subject_of
 
 

@@ -9,13 +9,13 @@ import torch
 from rich.cells import cell_len
 from rich.console import Console
 
-from expunge.evaluate import predict
-from expunge.evaluate.features import confidence, entropy
-from expunge.request.examples import Examples
-from expunge.request.names import resolve_ids
-from expunge.request.preflight import Preflight, preflight
-from expunge.request.subject import Subject, make_subject
-from expunge.request.summary import shown
+from expunge.evaluation import predict
+from expunge.evaluation.attacks._features import confidence, entropy
+from expunge.request._ids import resolve_ids
+from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.preflight._terminal import shown
+from expunge.request.subject._examples import Examples
+from expunge.request.subject._load import Subject, make_subject
 from tests.unit.request.worlds import Net, fitted, floats, job_of, subject_of
 
 EVIL = ("[bold red]ant[/]", "\x1b[2Jbee", "cat\u202egod", "x" * 200)

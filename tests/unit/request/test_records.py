@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from expunge.errors import DataError, InvalidInput
-from expunge.request.names import resolve_ids
+from expunge._errors import DataError, InvalidInput
+from expunge.request._ids import resolve_ids
 from tests.unit.request.worlds import job_of, subject_of
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.errors import DataError, InvalidInput
-from expunge.request.source import gather_parts, load_parts
+from expunge._errors import DataError, InvalidInput
+from expunge.request.subject._data_source import gather_parts, load_parts
 from tests.unit.request.worlds import bytes_of, floats, images, job_of
 
 

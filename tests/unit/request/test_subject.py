@@ -7,15 +7,15 @@ import pytest
 import torch
 from torch import nn
 
-from expunge import tensors
-from expunge.artifact import load_artifact, save_artifact
+from expunge import _tensors as tensors
+from expunge._artifact import load_artifact, save_artifact
+from expunge._errors import DataError, InvalidInput
+from expunge._workflows import train_initial
 from expunge.data import load
 from expunge.engine import Recipe
-from expunge.errors import DataError, InvalidInput
-from expunge.evaluate import predict
-from expunge.jobs import train_initial
+from expunge.evaluation import predict
 from expunge.models import build_model
-from expunge.request.subject import load_subject, make_subject
+from expunge.request.subject._load import load_subject, make_subject
 from tests.unit.request.worlds import Net, bytes_of, fitted, floats, images, job_of
 
 FACTORIES = """

@@ -11,9 +11,9 @@ import torch
 from scipy.stats import betabinom
 from torch import Tensor
 
-from expunge.errors import InvalidInput
-from expunge.evaluate import Predictions
-from expunge.request.target import estimate_target
+from expunge._errors import InvalidInput
+from expunge.evaluation import Predictions
+from expunge.request.calibrate._target import estimate_target
 
 
 def answers(labels: list[int], right: list[int], classes: int = 3) -> Predictions:

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from expunge.errors import DataError, InvalidInput
-from expunge.request.weights import file_digest, read_weights, without_prefix
+from expunge._errors import DataError, InvalidInput
+from expunge.request.subject._weights import file_digest, read_weights, without_prefix
 
 
 class Evil:

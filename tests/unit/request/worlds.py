@@ -11,9 +11,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from expunge.data import ImageSet
-from expunge.request.examples import Examples, InMemory
-from expunge.request.job import Job, make_job
-from expunge.request.subject import Subject, make_subject
+from expunge.request._job import Job, make_job
+from expunge.request.subject._examples import Examples, InMemory
+from expunge.request.subject._load import Subject, make_subject
 
 CLASSES = ("ant", "bee", "cat", "dog")
 

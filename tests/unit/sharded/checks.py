@@ -16,7 +16,7 @@ from torch.distributed.tensor import DTensor
 from torch.nn import functional as F
 
 import expunge
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import Bernoulli, Focus, Jacobian, Linear, LossScale, Prob, Update
 from tests.unit.sharded.world import (
     assert_alike,

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.store import Stage
 
 numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from expunge.errors import DataError, InvalidInput, StorageError
-from expunge.store import Locked, Stage, Store, locks
+from expunge._errors import DataError, InvalidInput, StorageError
+from expunge.store import Locked, Stage, Store
+from expunge.store import _locks as locks
 from tests.unit.dispatch.forks import Fork
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork, 3.12

@@ -13,7 +13,7 @@ import expunge
 from expunge import Callback, Diverged, Result
 from expunge.engine import Run
 from expunge.track import MlflowTracker, TensorBoardTracker, Track
-from expunge.track.protocol import Status, Value
+from expunge.track._interface import Status, Value
 from tests.tiny import Counting, bits, points, same, without_seconds
 from tests.unit.track.read import (
     mlflow_curves,

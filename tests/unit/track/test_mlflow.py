@@ -9,7 +9,7 @@ import pytest
 
 from expunge import InvalidInput
 from expunge.track import MlflowTracker, open_tracker
-from expunge.track import mlflow as module
+from expunge.track import _mlflow as module
 from tests.unit.track.read import mlflow_curves, mlflow_runs
 
 TAGS = {"expunge.key": "k1"}

@@ -9,7 +9,7 @@ import pytest
 
 from expunge import InvalidInput, StorageError
 from expunge.track import TensorBoardTracker, open_tracker
-from expunge.track.tensorboard import run_folder
+from expunge.track._tensorboard import run_folder
 from tests.unit.track.read import tensorboard_curves, tensorboard_text
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torchjd.aggregation import CAGrad, Mean, PCGrad, UPGrad
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import ADDONS, Focus, Jacobian, Linear, Update
 
 AGGREGATORS = [UPGrad(), PCGrad(), CAGrad(c=0.5), Mean()]

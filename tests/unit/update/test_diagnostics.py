@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import Focus, Linear, Update
-from expunge.update.diagnostics import WIDTH, Tally
-from expunge.update.kernel import SUMS
-from expunge.update.sweep import SMALL
+from expunge.update._block_loop import SMALL
+from expunge.update._diagnostics import WIDTH, Tally
+from expunge.update._kernel import SUMS
 
 
 def pair(seed: int = 0, n: int = 50):

@@ -8,9 +8,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import Term, Update
-from expunge.update.gradients import gather
+from expunge.update._gradients import gather
 from tests.reference.algorithm import sample_variance
 from tests.unit.update.problems import batch, gradients, small_model
 

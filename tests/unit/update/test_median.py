@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.update.median import absolute_medians, count, tally
+from expunge.update._median import absolute_medians, count, tally
 
 KINDS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 ALIKE = {"rtol": 0, "atol": 0, "equal_nan": True}

@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 import torch
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import (
     ADDONS,
     AGGREGATES,

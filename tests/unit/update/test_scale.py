@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import Focus, LossScale, Saliency, Term, Update
 from tests.unit.update.problems import losses, small_model
 

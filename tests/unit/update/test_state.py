@@ -7,7 +7,7 @@ import io
 import pytest
 import torch
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import Bernoulli, Focus, Prob, Update
 from tests.unit.update.problems import losses, small_model
 

@@ -6,11 +6,11 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import Focus, Update
-from expunge.update.compiler import ROW
-from expunge.update.rounding import rounded, salt_of
-from expunge.update.sweep import SMALL
+from expunge.update._block_loop import SMALL
+from expunge.update._compiler import ROW
+from expunge.update._rounding import rounded, salt_of
 
 SHAPES = [(SMALL // 64, 80), (3, 9), (7,)]
 

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from expunge.errors import InvalidInput
+from expunge._errors import InvalidInput
 from expunge.update import ADDONS, Focus, Linear, Saliency, Term, Update
-from expunge.update.sweep import SMALL
+from expunge.update._block_loop import SMALL
 from tests.reference.algorithm import Tensor1
 from tests.unit.update.problems import batch, gradients, losses, small_model
 

@@ -9,23 +9,23 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from expunge.bench.figures import save_figure
-from expunge.bench.plots.density import agreement
-from expunge.bench.plots.evolution import (
+from expunge._registry import Registry
+from expunge.bench._records import Record
+from expunge.bench.plots._curves import (
     addons_ngplus,
     addons_srl,
     baselines_ngplus,
     baselines_srl,
     focus_methods,
 )
-from expunge.bench.plots.frontier import frontier
-from expunge.bench.plots.groups import Lacking
-from expunge.bench.plots.heatmap import heatmap
-from expunge.bench.plots.looks import Drawn, styled
-from expunge.bench.plots.masking import masking
-from expunge.bench.plots.noisy import noisy_masking
-from expunge.bench.records import Record
-from expunge.registry import Registry
+from expunge.bench.plots._density import agreement
+from expunge.bench.plots._frontier import frontier
+from expunge.bench.plots._groups import Lacking
+from expunge.bench.plots._heatmap import heatmap
+from expunge.bench.plots._masking import masking
+from expunge.bench.plots._noisy_masking import noisy_masking
+from expunge.bench.plots._style import Drawn, styled
+from expunge.plotting._curves import save_figure
 
 FORMATS = ("pdf", "svg", "png")
 

@@ -1,0 +1,65 @@
+"""Parts as plain values and back: what a configuration file or a cache key can hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+from typing import Any
+
+from expunge._errors import InvalidInput
+
+
+def describe(part: Any) -> Any:
+    """A frozen dataclass as JSON-able values: its class, and its fields likewise.
+
+    >>> from expunge.update import Focus
+    >>> describe(Focus(eps=1e-6))["fields"]["eps"]
+    1e-06
+    >>> rebuild(describe(Focus(eps=1e-6))) == Focus(eps=1e-6)
+    True
+    """
+    if part is None or isinstance(part, (bool, int, float, str)):
+        return part
+    if dataclasses.is_dataclass(part) and not isinstance(part, type):
+        kind = type(part)
+        values = {f: getattr(part, f.name) for f in dataclasses.fields(part)}
+        fields = {f.name: describe(v) for f, v in values.items() if not _goes_without_saying(f, v)}
+        return {"part": f"{_persisted(kind.__module__)}:{kind.__qualname__}", "fields": fields}
+    if isinstance(part, (list, tuple)):
+        return [describe(item) for item in part]
+    raise InvalidInput(
+        f"A {type(part).__name__} cannot be written down as plain values, so a run with it cannot "
+        "be cached or repeated elsewhere. Use a part that is a frozen dataclass."
+    )
+
+
+def _goes_without_saying(field: dataclasses.Field[Any], value: Any) -> bool:
+    """A field that came later, at its default: what was written before it was there still holds."""
+    return bool(field.metadata.get("later")) and value == field.default
+
+
+def _persisted(module: str) -> str:
+    """The module as files and keys name it: private modules without their underscore."""
+    return module.replace("._", ".") if module.startswith("expunge.") else module
+
+
+def _import_persisted(module: str) -> Any:
+    if module.startswith("expunge."):
+        package, _, leaf = module.rpartition(".")
+        module = f"{package}._{leaf}"
+    return importlib.import_module(module)
+
+
+def rebuild(description: Any) -> Any:
+    """The part that :func:`describe` wrote down; its module is imported if need be."""
+    if isinstance(description, list):
+        return [rebuild(item) for item in description]
+    if not isinstance(description, dict):
+        return description
+    module, _, name = description["part"].partition(":")
+    kind: Any = _import_persisted(module)
+    for word in name.split("."):
+        kind = getattr(kind, word)
+    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+        raise InvalidInput(f"{description['part']} is not a part.")
+    return kind(**{key: rebuild(value) for key, value in description["fields"].items()})

@@ -1,0 +1,110 @@
+"""Trees of tensors and plain values in one safetensors file: written atomically, read safely."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from expunge._errors import DataError, StorageError
+from expunge._files import atomic
+
+
+def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
+    """Write ``tensors`` and JSON ``metadata``; a digest of both guards against damage.
+
+    The same content makes the same bytes: safetensors writes its notes in no fixed order, so there
+    is one note only.
+    """
+    flat = {name: _own(tensor) for name, tensor in tensors.items()}
+    text = json.dumps(metadata, sort_keys=True)
+    notes = {"expunge": f"{_digest(flat, text)} {text}"}
+    with atomic(path) as scratch:
+        try:
+            safetensors.torch.save_file(flat, scratch, metadata=notes)
+        except safetensors.SafetensorError as error:  # the library wraps the system's errors
+            raise StorageError(
+                f"Could not write {path}: {error}. What stood there before is kept."
+            ) from error
+
+
+def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and metadata of a file written by :func:`save`; a damaged file is refused."""
+    path = Path(path)
+    if not path.is_file():
+        raise DataError(f"There is no file {path}.")
+    try:
+        with safetensors.safe_open(path, framework="pt") as file:
+            notes = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (safetensors.SafetensorError, OSError) as error:
+        raise DataError(f"{path} is truncated or not a safetensors file: {error}.") from error
+    if "expunge" not in notes:
+        return tensors, {}
+    if "sha256" in notes:  # the older way: two notes
+        digest, text = notes["sha256"], notes["expunge"]
+    else:
+        digest, _, text = notes["expunge"].partition(" ")
+    if digest != _digest(tensors, text):
+        raise DataError(f"{path} has been changed since it was written: its digest does not match.")
+    return tensors, json.loads(text)
+
+
+def pack(tree: Any) -> tuple[dict[str, Tensor], Any]:
+    """Take the tensors out of a tree of dicts, lists, tuples and plain values.
+
+    >>> tensors, plain = pack({"a": [torch.zeros(1), (2, "b")], 3: None})
+    >>> unpack(tensors, json.loads(json.dumps(plain)))
+    {'a': [tensor([0.]), (2, 'b')], 3: None}
+    """
+    tensors: dict[str, Tensor] = {}
+
+    def walk(node: Any) -> Any:
+        if isinstance(node, Tensor):
+            tensors[f"{len(tensors)}"] = node
+            return {"tensor": f"{len(tensors) - 1}"}
+        if isinstance(node, dict):
+            return {"dict": [[key, walk(value)] for key, value in node.items()]}
+        if isinstance(node, tuple):
+            return {"tuple": [walk(value) for value in node]}
+        if isinstance(node, list):
+            return [walk(value) for value in node]
+        if node is None or isinstance(node, (bool, int, float, str)):
+            return node
+        raise StorageError(f"A {type(node).__name__} cannot be kept in a checkpoint.")
+
+    return tensors, walk(tree)
+
+
+def unpack(tensors: dict[str, Tensor], node: Any) -> Any:
+    """The tree that :func:`pack` took apart."""
+    if isinstance(node, list):
+        return [unpack(tensors, value) for value in node]
+    if not isinstance(node, dict):
+        return node
+    ((kind, value),) = node.items()
+    if kind == "tensor":
+        return tensors[value]
+    if kind == "dict":
+        return {key: unpack(tensors, item) for key, item in value}
+    return tuple(unpack(tensors, item) for item in value)
+
+
+def _own(tensor: Tensor) -> Tensor:
+    """A contiguous copy on the host: tied tensors may not share memory in a file."""
+    return tensor.detach().to("cpu", copy=True).contiguous()
+
+
+def _digest(tensors: dict[str, Tensor], text: str) -> str:
+    state = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        state.update(f"{name}:{tensor.dtype}:{tuple(tensor.shape)}".encode())
+        state.update(tensor.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return state.hexdigest()

@@ -1,0 +1,251 @@
+"""An audit: predictions of three models, every attack that is affordable, and what follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from expunge._errors import InvalidInput
+from expunge.audit._ulira import ULiRA, ulira
+from expunge.data import ImageSet
+from expunge.evaluation import (
+    ATTACKS,
+    AttackReport,
+    Exposure,
+    Finding,
+    Scores,
+    Views,
+    expose,
+    over_forgetting,
+    predict,
+    run_attack,
+    score,
+    view,
+)
+from expunge.evaluation._train_test_overlap import check_overlap
+from expunge.evaluation.attacks._lira import Variant, scaled_confidence
+from expunge.evaluation.attacks._shadow_models import ShadowPlan, run_references, run_shadows
+from expunge.store import Store
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is audited: the unlearned model, its data, and the models to compare it with."""
+
+    unlearned: nn.Module
+    forget: ImageSet
+    retain: ImageSet
+    test: ImageSet
+    val: ImageSet | None = None
+    initial: nn.Module | None = None
+    ideal: nn.Module | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Audit:
+    """Everything an audit found; None or empty where the material for it was not given."""
+
+    scores: dict[str, Scores]
+    """By model: ``initial``, ``unlearned``, ``ideal``, those there are."""
+    attacks: tuple[AttackReport, ...]
+    ulira: tuple[ULiRA, ...]
+    findings: tuple[Finding, ...]
+    exposure: Exposure | None
+    views: dict[str, Views] = field(repr=False)
+    overlap: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """The strongest attack that can be believed decides, and over-forgetting counts too."""
+        for attack in self.ulira:
+            if attack.verdict != "inconclusive":
+                return f"{attack.report.name}: {attack.verdict}. {attack.reason}"
+        if self.findings and all(f.kind != "entropy too low" for f in self.findings):
+            return f"over-forgotten: {self.findings[0].words}"
+        found = [a for a in self.attacks if a.verdict == "detected"]
+        if found:
+            worst = max(found, key=lambda a: a.auc.value)
+            return f"{worst.name}: detected. {worst.reason}"
+        return (
+            "No population attack detects the forget set. Such attacks flatter: only U-LiRA, which "
+            "did not decide here, looks at each example by itself."
+        )
+
+
+def audit(
+    subject: Subject,
+    *,
+    plan: ShadowPlan | None = None,
+    reference_plan: ShadowPlan | None = None,
+    references: int = 0,
+    store: Store | None = None,
+    workers: int | None = None,
+    variants: Sequence[Variant] = ("online", "offline"),
+    exact: bool = False,
+    allow_overlap: bool = False,
+    seed: int = 0,
+    progress: Callable[[str], None] = lambda _: None,
+    report: Any = None,
+) -> Audit:
+    """Audit ``subject``: metrics, population attacks, RMIA if there is a reference, U-LiRA by plan.
+
+    ``plan`` describes U-LiRA's shadow models, ``reference_plan`` the models of which ``references``
+    are trained for RMIA; both are kept in ``store``. Attacks compare the forget set with the unseen
+    data of its classes.
+    """
+    overlap = check_overlap(
+        {"forget": subject.forget, "retain": subject.retain},
+        subject.test,
+        allow_overlap=allow_overlap,
+    )
+    models = {"initial": subject.initial, "unlearned": subject.unlearned, "ideal": subject.ideal}
+    there = {name: model for name, model in models.items() if model is not None}
+    test, val = _alike(subject.test, subject.forget), _alike(subject.val, subject.forget)
+    views: dict[str, Views] = {}
+    scores: dict[str, Scores] = {}
+    fair: dict[str, Views] = {}
+    for name, model in there.items():
+        progress(f"predictions of the {name} model")
+        views[name] = view(
+            model,
+            forget=subject.forget,
+            retain=subject.retain,
+            test=subject.test,
+            val=subject.val,
+        )
+        fair[name] = _restrict(views[name], test, val)
+    for name in there:
+        progress(f"metrics of the {name} model")
+        scores[name] = score(views[name], views.get("ideal"), attacks=True, exact=exact, seed=seed)
+    peers = _references(subject, reference_plan, references, store, workers, report, test, val)
+    if subject.ideal is not None:
+        peers = [fair["ideal"], *peers]
+    attacks = []
+    for name in ATTACKS:
+        if name != "rmia" or peers:
+            progress(f"attack {name}")
+            attacks.append(run_attack(name, fair["unlearned"], peers, seed=seed))
+    lira, notes = _ulira(subject, plan, store, workers, variants, seed, report)
+    ideal = views["ideal"].forget if "ideal" in views else None
+    found = over_forgetting(fair["unlearned"], ideal=ideal, reports=attacks, seed=seed)
+    exposure = None
+    if "initial" in views and len(subject.test) >= 100:
+        progress("exposure of each example")
+        exposure = expose(
+            views["initial"],
+            views["unlearned"],
+            forget=subject.forget,
+            retain=subject.retain,
+            seed=seed,
+        )
+    return Audit(
+        scores,
+        tuple(attacks),
+        tuple(lira),
+        tuple(found),
+        exposure,
+        views,
+        str(overlap) if overlap else "",
+        tuple(notes),
+    )
+
+
+def _ulira(
+    subject: Subject,
+    plan: ShadowPlan | None,
+    store: Store | None,
+    workers: int | None,
+    variants: Sequence[Variant],
+    seed: int,
+    report: Any,
+) -> tuple[list[ULiRA], tuple[str, ...]]:
+    if plan is None:
+        return [], ()
+    if store is None:
+        raise InvalidInput("Shadow models are kept in a store: give one.")
+    others = match_classes(subject.test, subject.forget, seed)
+    targets = ImageSet(
+        torch.cat([subject.forget.images, others.images]),
+        torch.cat([subject.forget.labels, others.labels]),
+        subject.forget.classes,
+    )
+    shadows = run_shadows(
+        plan, retain=subject.retain, targets=targets, store=store, workers=workers, report=report
+    )
+
+    def confidence(model: nn.Module | None) -> Any:
+        if model is None:
+            return None
+        predictions = predict(model, targets)
+        return scaled_confidence(predictions.logits, predictions.labels)
+
+    found = [
+        ulira(
+            shadows,
+            forgotten=len(subject.forget),
+            unlearned=confidence(subject.unlearned),
+            initial=confidence(subject.initial),
+            ideal=confidence(subject.ideal),
+            variant=variant,
+            seed=seed,
+        )
+        for variant in variants
+    ]
+    return found, shadows.notes
+
+
+def match_classes(pool: ImageSet, like: ImageSet, seed: int) -> ImageSet:
+    """As many images of ``pool`` as ``like`` has, of the same classes as far as they go."""
+    random = np.random.default_rng(seed)
+    chosen: list[int] = []
+    labels = pool.labels.numpy()
+    for label, wanted in zip(*np.unique(like.labels.numpy(), return_counts=True), strict=True):
+        members = random.permutation(np.flatnonzero(labels == label))
+        chosen += members[:wanted].tolist()
+    if not chosen:
+        raise InvalidInput("The test set has no example of the forget set's classes.")
+    return pool.subset(sorted(chosen))
+
+
+def _references(
+    subject: Subject,
+    plan: ShadowPlan | None,
+    count: int,
+    store: Store | None,
+    workers: int | None,
+    report: Any,
+    test: Tensor,
+    val: Tensor | None,
+) -> list[Views]:
+    if count == 0 or plan is None or store is None:
+        return []
+    models = run_references(
+        plan, count, retain=subject.retain, store=store, workers=workers, report=report
+    )
+    return [
+        _restrict(view(model, forget=subject.forget, test=subject.test, val=subject.val), test, val)
+        for model in models
+    ]
+
+
+def _alike(data: ImageSet | None, forget: ImageSet) -> Any:
+    """Where ``data`` is of a class of the forget set; all of it for a forget set of all classes."""
+    if data is None:
+        return None
+    return torch.isin(data.labels, torch.unique(forget.labels)).nonzero().squeeze(1)
+
+
+def _restrict(views: Views, test: Tensor, val: Tensor | None) -> Views:
+    """The views with unseen data of the forget set's classes only: the fair comparison."""
+    return Views(
+        forget=views.forget,
+        retain=views.retain,
+        test=views.test.take(test.numpy()),
+        val=None if views.val is None or val is None else views.val.take(val.numpy()),
+    )

@@ -1,0 +1,1 @@
+"""Records grouped into runs: by task, arm and dials."""

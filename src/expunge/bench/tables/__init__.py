@@ -1,0 +1,1 @@
+"""Tables over the records of a protocol: summaries, the paper's tables, pivots."""

@@ -1,0 +1,244 @@
+"""Mean ± std over seeds, the best of each group marked, in several formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from expunge.evaluation import METRICS
+from expunge.evaluation._metrics import Metric
+
+
+@dataclass(frozen=True)
+class Column(Metric):
+    """A column that is more than a metric.
+
+    ``over`` is a heading it shares with its neighbours, ``least`` the decimals a terminal keeps.
+    """
+
+    over: str = ""
+    least: int = 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line: a label, and for each metric its values over the seeds.
+
+    ``printed`` holds mean and std of cells that are quoted, so that their seeds are not at hand.
+    """
+
+    label: str
+    values: dict[str, tuple[float, ...]]
+    printed: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def mean(self, metric: str) -> float:
+        """The mean over seeds, nan where there is none."""
+        if metric in self.printed:
+            return self.printed[metric][0]
+        values = self.values.get(metric, ())
+        return statistics.fmean(values) if values else math.nan
+
+    def std(self, metric: str) -> float:
+        """The sample standard deviation over seeds; nan for fewer than two."""
+        if metric in self.printed:
+            return self.printed[metric][1]
+        values = self.values.get(metric, ())
+        return statistics.stdev(values) if len(values) > 1 else math.nan
+
+    def counts(self, metrics: Sequence[str]) -> list[int]:
+        """The numbers of seeds behind the cells that hold something, each once, ascending."""
+        return sorted({len(self.values[m]) for m in metrics if self.values.get(m)})
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows that compete with each other; ``ranked=False`` for references that do not.
+
+    ``ideal`` is the row that metrics of direction "ideal" aim at, where groups differ in it.
+    """
+
+    name: str
+    rows: tuple[Row, ...]
+    ranked: bool = True
+    ideal: Row | None = None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Groups of rows by metrics. ``ideal`` is the row that metrics of direction "ideal" aim at.
+
+    ``columns`` describes names of ``metrics`` that METRICS does not have. ``together`` ranks the
+    rows of all ranked groups as one; ``numbered`` asks for a column n, which is there anyway where
+    rows differ in their number of seeds.
+    """
+
+    groups: tuple[Group, ...]
+    metrics: tuple[str, ...]
+    ideal: Row | None = None
+    title: str = ""
+    notes: tuple[str, ...] = ()
+    columns: Mapping[str, Metric] = field(default_factory=dict)
+    together: bool = False
+    numbered: bool = False
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows of all groups."""
+        return tuple(row for group in self.groups for row in group.rows)
+
+    @property
+    def n(self) -> int | None:
+        """The number of seeds behind every cell; None where cells differ, or where all are empty.
+
+        >>> Summary((Group("", (Row("a", {"ua": (1.0, 2.0)}),)),), ("ua",)).n
+        2
+        """
+        found = {n for row in self.rows for n in row.counts(self.metrics)}
+        return found.pop() if len(found) == 1 else None
+
+    @property
+    def has_n_column(self) -> bool:
+        """Whether every row says its n."""
+        differ = self.n is None and any(row.counts(self.metrics) for row in self.rows)
+        return self.numbered or differ
+
+    def count(self, row: Row) -> str:
+        """A row's n, as in ``3``, or ``2-3`` where its cells differ."""
+        counts = row.counts(self.metrics)
+        return "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
+
+    def metric(self, name: str) -> Metric:
+        """What a column is."""
+        return self.columns[name] if name in self.columns else METRICS[name]
+
+    def heading(self, name: str) -> str:
+        """A column's heading, on one line."""
+        metric = self.metric(name)
+        return f"{getattr(metric, 'over', '')} {metric.label}".strip()
+
+    def footnotes(self) -> list[str]:
+        """What a reader has to know: n, and the notes."""
+        counts = [] if self.n is None or self.has_n_column else [f"n = {self.n}"]
+        return [*counts, *self.notes]
+
+    def best(self, group: Group, metric: str) -> frozenset[str]:
+        """The labels of the best rows of a group; ties share the mark, unless all tie."""
+        rivals = [g for g in self.groups if g.ranked] if self.together else [group]
+        if not group.ranked or sum(len(g.rows) for g in rivals) < 2:
+            return frozenset()
+        badness = {row.label: self._badness(g, row, metric) for g in rivals for row in g.rows}
+        finite = [value for value in badness.values() if not math.isnan(value)]
+        if not finite or len(set(finite)) == 1:  # nothing to tell apart
+            return frozenset()
+        winners = {label for label, value in badness.items() if value == min(finite)}
+        return frozenset(row.label for row in group.rows if row.label in winners)
+
+    def _badness(self, group: Group, row: Row, metric: str) -> float:
+        """Rounded below what is printed: records are, and means of equal shares should tie."""
+        mean, what = row.mean(metric), self.metric(metric)
+        ideal = group.ideal or self.ideal
+        aim = math.nan if ideal is None else ideal.mean(metric)
+        badness = {"higher": -mean, "lower": mean, "zero": abs(mean), "ideal": abs(mean - aim)}
+        return round(badness.get(what.direction, math.nan), what.decimals + 2)
+
+    def cell(self, row: Row, metric: str, *, short: bool = False) -> str:
+        """``mean ± std`` with the metric's decimals; only the mean for one seed; empty for none.
+
+        ``short`` is for terminals: one decimal less and no blanks.
+        """
+        mean, std, about = row.mean(metric), row.std(metric), self.metric(metric)
+        decimals, sign = about.decimals, "±" if short else " ± "
+        if short:
+            decimals = max(decimals - 1, getattr(about, "least", 0))
+        if math.isnan(mean):
+            return ""
+        return f"{mean:.{decimals}f}" + ("" if math.isnan(std) else f"{sign}{std:.{decimals}f}")
+
+    def marked(self) -> Iterator[tuple[Group, Row, dict[str, bool]]]:
+        """Every row with its group, and whether it is the best by each metric."""
+        for group in self.groups:
+            best = {m: self.best(group, m) for m in self.metrics}
+            for row in group.rows:
+                yield group, row, {m: row.label in best[m] for m in self.metrics}
+
+    def terminal(self, title: str = "") -> Table:
+        """A table for the terminal, 80 columns wide for six metrics; the best carry a star."""
+        table = Table(
+            title=escape(title or self.title),
+            caption=escape("\n".join(self.footnotes())) or None,
+            caption_style="dim",
+            caption_justify="left",
+            header_style="bold",
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            padding=0,
+        )
+        table.add_column("", no_wrap=True)
+        for metric in self.metrics:
+            over, label = getattr(self.metric(metric), "over", ""), self.metric(metric).label
+            heading = escape(f"{over} \n{label} " if over else f"{label} ")
+            table.add_column(heading, justify="right", no_wrap=True)
+        if self.has_n_column:
+            table.add_column("n", justify="right", style="dim", no_wrap=True)
+        for group, row, best in self.marked():
+            cells = [
+                f"[bold green]{self.cell(row, m, short=True)}*[/]"
+                if best[m]
+                else f"{self.cell(row, m, short=True)} "
+                for m in self.metrics
+            ]
+            cells += [self.count(row)] if self.has_n_column else []
+            table.add_row(escape(row.label), *cells, end_section=row is group.rows[-1])
+        return table
+
+    def markdown(self, *, notes: bool = False) -> str:
+        """A Markdown table; the best of each group in bold. ``notes`` adds title, n and notes."""
+        header = ["", *(self.heading(m) for m in self.metrics)]
+        header += ["n"] if self.has_n_column else []
+        lines = [_line(header), _line(["---", *["---:"] * (len(header) - 1)])]
+        for _, row, best in self.marked():
+            cells = [f"**{self.cell(row, m)}**" if best[m] else self.cell(row, m) for m in best]
+            cells += [self.count(row)] if self.has_n_column else []
+            lines.append(_line([row.label, *cells]))
+        text = "\n".join(lines) + "\n"
+        if not notes:
+            return text
+        above = f"**{self.title}**\n\n" if self.title else ""
+        below = "".join(f"\n{_sentence(note)}\n" for note in self.footnotes())
+        return above + text + below
+
+    def latex(self, *, label: str = "") -> str:
+        """A LaTeX table with booktabs' rules; the best of each group in bold, n in the caption."""
+        from expunge.bench.tables._latex import latex_table
+
+        return latex_table(self, label)
+
+    def csv(self) -> str:
+        """One line a row and metric: group, label, metric, unit, n, mean, std, best."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["group", "label", "metric", "unit", "n", "mean", "std", "best"])
+        for group, row, best in self.marked():
+            for m in self.metrics:
+                mean, std = row.mean(m), row.std(m)
+                if not math.isnan(mean):
+                    n = len(row.values[m]) if row.values.get(m) else ""
+                    unit = self.metric(m).unit
+                    writer.writerow([group.name, row.label, m, unit, n, mean, std, int(best[m])])
+        return text.getvalue()
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _sentence(note: str) -> str:
+    return note if note.endswith(".") else f"{note}."

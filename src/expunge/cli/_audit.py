@@ -1,0 +1,166 @@
+"""``expunge audit``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from expunge._artifact import Artifact, load_artifact
+from expunge._errors import InvalidInput
+from expunge._files import refuse_existing
+from expunge._part_values import rebuild
+from expunge._workflows import Forgetting, data_of, default_augment, divide, matching_ideal
+from expunge.audit._audit import Subject, audit
+from expunge.audit._budget import Workload, choose_rung, measure_example
+from expunge.audit._report import terminal, write_audit
+from expunge.cli._commands import MovedData
+from expunge.data._download import cache_dir
+from expunge.dispatch import Display
+from expunge.engine import Procedure, Recipe
+from expunge.evaluation.attacks._shadow_models import ShadowPlan
+from expunge.store import Store
+
+
+def audit_command(
+    unlearned: Annotated[Path, typer.Argument(help="The model, from `expunge unlearn`.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report.")],
+    initial: Annotated[
+        Path | None, typer.Option(help="The model before: for exposure, and U-LiRA's proof.")
+    ] = None,
+    ideal: Annotated[
+        Path | None, typer.Option(help="The retrained model: rUA, FID, RMIA, U-LiRA's proof.")
+    ] = None,
+    shadows: Annotated[
+        int, typer.Option(help="Shadow models for U-LiRA; even, 16 or more; 0 for none.")
+    ] = 0,
+    references: Annotated[
+        int, typer.Option(help="Reference models to train for RMIA, 0 to 4; the ideal is one.")
+    ] = 0,
+    budget: Annotated[
+        float | None,
+        typer.Option(help="Minutes: pick the highest rung that fits, from measured step times."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Shadow models side by side.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(help="Where shadow models are kept; a cache if left out.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Plain SVC fits, as published: slow.")
+    ] = False,
+    allow_overlap: Annotated[
+        bool, typer.Option("--allow-overlap", help="Go on though test data are training data.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Of samples, bootstrap and shadows.")] = 0,
+    data: MovedData = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier report.")] = False,
+) -> None:
+    """Audit an unlearned model: metrics, membership attacks with intervals, exposed examples.
+
+    The ladder: population attacks (seconds), RMIA with reference models (minutes), U-LiRA with
+    shadow models (longest, and the only one that looks at each example by itself). Killed, the same
+    command goes on where it was; shadow trainings are shared by audits of other add-ons.
+
+    Example:  expunge audit unlearned.safetensors --initial initial.safetensors
+    --ideal ideal.safetensors --budget 10 -o audit
+    """
+    refuse_existing(out / "report.json", force=force)
+    model = load_artifact(unlearned)
+    parts = _parts(model, data)
+    before = None if initial is None else load_artifact(initial)
+    if before is not None and before.card.data.fingerprint != model.card.data.fingerprint:
+        raise InvalidInput("The initial model was trained on other data than the unlearned one.")
+    retrained = None if ideal is None else load_artifact(ideal)
+    assert model.card.scenario is not None
+    assert model.card.scenario_seed is not None
+    subject = Subject(
+        model.model,
+        parts.forget,
+        parts.retain,
+        parts.splits.test,
+        parts.splits.val if len(parts.splits.val) else None,
+        initial=None if before is None else before.model,
+        ideal=matching_ideal(
+            retrained, model.card, parts, model.card.scenario, model.card.scenario_seed
+        ),
+    )
+    errors = Console(stderr=True)
+    if budget is not None:
+        if shadows or references:
+            raise InvalidInput("Give --budget, or --shadows and --references, not both.")
+        shadows, references = _affordable(model, parts, budget, workers, ideal, errors)
+    plan = _plan(model, parts, shadows, seed) if shadows or references else None
+    with Display("shadow models", console=errors) as display:
+        found = audit(
+            subject,
+            plan=plan if shadows else None,
+            reference_plan=plan,
+            references=references,
+            store=Store(store or cache_dir() / "store"),
+            workers=workers,
+            exact=exact,
+            allow_overlap=allow_overlap,
+            seed=seed,
+            progress=lambda text: errors.print(f"  {text}", style="dim", highlight=False),
+            report=display,
+        )
+    written = write_audit(found, subject, out)
+    Console().print(terminal(found))
+    errors.print(f"Wrote {', '.join(p.name for p in written)} to {out}/", highlight=False)
+
+
+def _parts(model: Artifact, data: str | None) -> Forgetting:
+    card = model.card
+    if card.scenario is None or card.scenario_seed is None:
+        raise InvalidInput(f"An {card.stage} model has forgotten nothing: audit an unlearned one.")
+    return divide(data_of(card, data), card.scenario, card.scenario_seed)
+
+
+def _procedure(model: Artifact) -> Procedure:
+    if model.card.procedure is None:
+        raise InvalidInput(
+            "The weights file does not say how the model was unlearned, so shadow models cannot "
+            "repeat it. Audit without --shadows."
+        )
+    procedure: Procedure = rebuild(model.card.procedure)
+    return procedure
+
+
+def _plan(model: Artifact, parts: Forgetting, shadows: int, seed: int) -> ShadowPlan:
+    return ShadowPlan(
+        model.card.model,
+        Recipe(**model.card.recipe),
+        _procedure(model),
+        augment=default_augment(parts.splits),
+        count=shadows or 4,
+        seed=seed,
+    )
+
+
+def _affordable(
+    model: Artifact,
+    parts: Forgetting,
+    budget: float,
+    workers: int | None,
+    ideal: Path | None,
+    console: Console,
+) -> tuple[int, int]:
+    recipe = Recipe(**model.card.recipe)
+    load = Workload(recipe, _procedure(model), len(parts.forget), len(parts.retain))
+    example = measure_example(model.model, parts.retain, recipe.batch_size)
+    rung = choose_rung(
+        60.0 * budget,
+        example,
+        load,
+        workers=workers or os.cpu_count() or 1,
+        ideal=ideal is not None,
+    )
+    console.print(
+        f"A step takes {1e3 * example * recipe.batch_size:.0f} ms here; {budget:g} min allow "
+        f"{rung.words} (about {rung.seconds / 60:.1f} min).",
+        highlight=False,
+    )
+    return rung.shadows, rung.references

@@ -1,0 +1,194 @@
+"""``expunge bench table``, ``figure``, ``claims``, ``records`` and ``show``: what came of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from expunge._errors import ExpungeError, InvalidInput
+from expunge._files import refuse_existing, write_text
+from expunge.bench._protocol import protocol_text
+from expunge.bench._records import Record, collect, load_records, save_records, where
+from expunge.cli._bench_options import (
+    STORE,
+    Conditions,
+    DataRoot,
+    Force,
+    Format,
+    MaybeProtocol,
+    Out,
+    ProtocolName,
+    RecordsPath,
+    StorePath,
+    planned_of,
+)
+from expunge.store import Store
+
+
+def table_command(
+    protocol: MaybeProtocol = None,
+    like: Annotated[
+        str | None,
+        typer.Option(help="table1, table2, attacks, moments, epochs, cost; all if left out."),
+    ] = None,
+    rows: Annotated[
+        str | None, typer.Option(help="A free pivot: what to put in rows, such as addon.")
+    ] = None,
+    cols: Annotated[str, typer.Option(help="What to put in columns.")] = "metric",
+    metrics: Annotated[str, typer.Option(help="Metrics, with commas.")] = (
+        "mia_entropy,rua,ta,ra,ua,fid"
+    ),
+    epoch: Annotated[int | None, typer.Option(help="Epoch; the last one if left out.")] = None,
+    conditions: Conditions = None,
+    form: Format = "terminal",
+    store: StorePath = STORE,
+    records: RecordsPath = None,
+    data: DataRoot = None,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Print a table of the paper, or a free pivot: mean ± std over seeds, the best marked.
+
+    Example:  expunge bench table demo --rows addon --cols metric --where method=SRL
+    """
+    from expunge.bench.tables._files import render
+    from expunge.bench.tables._paper import TABLES
+    from expunge.bench.tables._pivot import pivot
+
+    found = _records(protocol, store, records, data, conditions)
+    names = [name.strip() for name in metrics.split(",")]
+    if rows is not None:
+        if like is not None:
+            raise InvalidInput("Give --like or --rows, not both.")
+        summaries = [pivot(found, rows=rows, cols=cols, metrics=names, epoch=epoch)]
+    else:
+        wanted = [like] if like is not None else list(TABLES)
+        summaries = [summary for name in wanted for summary in TABLES[name](found)]
+    if not summaries:
+        raise ExpungeError(f"The records at hand hold nothing for {like or 'any table'}.")
+    _emit([render(summary, form) for summary in summaries], form, out, force)
+
+
+def figure_command(
+    protocol: MaybeProtocol = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", "-n", help="A figure; repeat; all if left out.")
+    ] = None,
+    conditions: Conditions = None,
+    store: StorePath = STORE,
+    records: RecordsPath = None,
+    data: DataRoot = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")] = Path("figures"),
+) -> None:
+    """Draw the paper's figures from the records, as PDF, SVG and PNG.
+
+    Names: masking, noisy-masking, agreement, heatmap, addons-srl, focus-methods, addons-ngplus,
+    baselines-srl, baselines-ngplus, frontier.
+
+    Example:  expunge bench figure demo --name agreement --name frontier
+    """
+    from expunge.bench.plots import write_figures
+
+    found = _records(protocol, store, records, data, conditions)
+    written = write_figures(found, out, names=name)
+    errors = Console(stderr=True)
+    for figure, why in written.left_out.items():
+        errors.print(f"left out, {escape(figure)}: {escape(why)}", style="dim", highlight=False)
+    errors.print(f"Wrote {len(written.paths)} files to {out}/.", highlight=False)
+
+
+def claims_command(
+    protocol: MaybeProtocol = None,
+    name: Annotated[
+        list[str] | None, typer.Option("--name", "-n", help="A claim; repeat; all if left out.")
+    ] = None,
+    conditions: Conditions = None,
+    form: Format = "terminal",
+    store: StorePath = STORE,
+    records: RecordsPath = None,
+    data: DataRoot = None,
+    out: Out = None,
+    force: Force = False,
+) -> None:
+    """Test each claim of the paper on the records: held, not held or inconclusive, and by how much.
+
+    Seeds are paired; no claim is called held on fewer than three.
+
+    Example:  expunge bench claims demo
+    """
+    from expunge.bench.claims import Ledger
+
+    ledger = Ledger.of(_records(protocol, store, records, data, conditions), names=name)
+    text: Any = getattr(ledger, form)()
+    _emit([text], form, out, force)
+
+
+def records_command(
+    protocol: ProtocolName,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, JSON lines.")],
+    conditions: Conditions = None,
+    store: StorePath = STORE,
+    data: DataRoot = None,
+    force: Force = False,
+) -> None:
+    """Write the records of finished runs to one file, to keep or to share; no weights.
+
+    Example:  expunge bench records cpu -o records.jsonl
+    """
+    refuse_existing(out, force=force)
+    found = _records(protocol, store, None, data, conditions)
+    save_records(out, found)
+    Console(stderr=True).print(f"Wrote {len(found)} records to {out}.", highlight=False)
+
+
+def show_command(protocol: ProtocolName) -> None:
+    """Print a protocol's TOML: the start of one of your own.
+
+    Example:  expunge bench show demo > mine.toml
+    """
+    typer.echo(protocol_text(protocol), nl=False)
+
+
+def _records(
+    protocol: str | None,
+    store: Path,
+    records: Path | None,
+    data: Path | None,
+    conditions: list[str] | None,
+) -> list[Record]:
+    if (protocol is None) == (records is None):
+        raise InvalidInput("Give a protocol, or --records FILE.")
+    if records is not None:
+        found = load_records(records)
+    else:
+        assert protocol is not None
+        _, planned, _ = planned_of(protocol, data, None, "last", "auto")
+        found = collect(planned, Store(store))
+    chosen = where(found, conditions or [])
+    if not chosen:
+        raise ExpungeError(
+            "No finished run fits the conditions."
+            if found
+            else f"There are no finished runs of {protocol} in {store}. Start with `expunge bench "
+            f"run {protocol}`."
+        )
+    return chosen
+
+
+def _emit(parts: list[Any], form: str, out: Path | None, force: bool) -> None:
+    if out is not None:
+        refuse_existing(out, force=force)
+        if form == "terminal":
+            raise InvalidInput("--out goes with --format markdown, latex or csv.")
+        write_text(out, "\n".join(str(text) for text in parts))
+        return
+    console = Console() if Console().is_terminal else Console(width=120)
+    for text in parts:
+        if form == "terminal":
+            console.print(text)
+        else:
+            typer.echo(str(text))

@@ -1,0 +1,232 @@
+"""``expunge train``, ``retrain`` and ``unlearn``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from expunge import _workflows as jobs
+from expunge._artifact import load_artifact
+from expunge._errors import InvalidInput
+from expunge.cli._tables import scores_table
+from expunge.distributed._launch import joined
+from expunge.engine import Procedure, Recipe
+from expunge.update import ADDONS, AGGREGATES, MOMENTS, Addon, Aggregate, Linear
+
+Data = Annotated[
+    str,
+    typer.Option(
+        help="digits, cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE; `expunge list datasets`."
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", "-o", help="Where to write the weights.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
+Initial = Annotated[Path, typer.Argument(help="The initial model, from `expunge train`.")]
+Scenario = Annotated[
+    str,
+    typer.Option(
+        "--forget",
+        "-f",
+        help="What to forget: random:0.1, class:3:0.4 (40 % of class 3), ids:FILE.",
+    ),
+]
+ScenarioSeed = Annotated[int, typer.Option(help="Decides which examples a scenario draws.")]
+MovedData = Annotated[
+    str | None, typer.Option("--data", help="Where the data are now, if they have moved.")
+]
+
+
+def train_command(
+    out: Out,
+    data: Data = "digits",
+    model: Annotated[
+        str | None, typer.Option(help="small-cnn, resnet18, vgg16; by the image size if left out.")
+    ] = None,
+    width: Annotated[float, typer.Option(help="Multiplies every layer's channels.")] = 1.0,
+    epochs: Annotated[int, typer.Option(help="Passes over the training part.")] = 100,
+    batch_size: Annotated[int, typer.Option(help="Examples a step.")] = 256,
+    lr: Annotated[float, typer.Option(help="Initial (step) or highest (one-cycle) rate.")] = 0.1,
+    schedule: Annotated[
+        Literal["step", "one-cycle"],
+        typer.Option(help="step: x0.1 after 91 % of the epochs; one-cycle: for short trainings."),
+    ] = "step",
+    seed: Annotated[int, typer.Option(help="Of initial weights, order and augmentation.")] = 0,
+    limit: Annotated[int | None, typer.Option(help="Train on only so many images.")] = None,
+    device: Device = "auto",
+    force: Force = False,
+) -> None:
+    """Train an initial model. Killed, the same command goes on where it was.
+
+    Example:  expunge train --data digits --epochs 40 --batch-size 64 -o initial.safetensors
+    """
+    recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr, schedule=schedule)
+    artifact = jobs.train_initial(
+        data,
+        out,
+        model=model,
+        width=width,
+        recipe=recipe,
+        seed=seed,
+        limit=limit,
+        device=device,
+        force=force,
+    )
+    _say_written(out, artifact.card.seconds)
+
+
+def retrain_command(
+    initial: Initial,
+    forget: Scenario,
+    out: Out,
+    data: MovedData = None,
+    scenario_seed: ScenarioSeed = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Of the new weights; the initial seed + 1000 if left out.")
+    ] = None,
+    device: Device = "auto",
+    force: Force = False,
+) -> None:
+    """Retrain without the forgotten data: the ideal model that unlearning is measured against.
+
+    Example:  expunge retrain initial.safetensors --forget random:0.1 -o ideal.safetensors
+    """
+    artifact = jobs.retrain_ideal(
+        load_artifact(initial),
+        forget,
+        out,
+        data=data,
+        scenario_seed=scenario_seed,
+        seed=seed,
+        device=device,
+        force=force,
+    )
+    _say_written(out, artifact.card.seconds)
+
+
+def unlearn_command(
+    initial: Initial,
+    forget: Scenario,
+    out: Out,
+    method: Annotated[
+        str,
+        typer.Option("--method", "-m", help="SRL, NGPlus, SCRUB, FT: `expunge list methods`."),
+    ] = "random-label",
+    addon: Annotated[
+        str, typer.Option("--addon", "-a", help="none, SalUn, AND, PROB, BER, FOCUS.")
+    ] = "focus",
+    moments: Annotated[
+        str | None, typer.Option(help="adam, published or sample, for PROB, BER and FOCUS.")
+    ] = None,
+    p: Annotated[float | None, typer.Option(help="Level of certainty of PROB, in (0, 1).")] = None,
+    aggregate: Annotated[str, typer.Option(help="linear, min-abs, or torchjd:NAME.")] = "linear",
+    alpha: Annotated[float | None, typer.Option(help="Weight of the objective (linear).")] = None,
+    beta: Annotated[float | None, typer.Option(help="Weight of the constraint (linear).")] = None,
+    epochs: Annotated[int, typer.Option(help="Passes over the forget set.")] = 10,
+    batch_size: Annotated[int, typer.Option(help="Examples of either set a step.")] = 256,
+    lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-4,
+    batchnorm: Annotated[
+        Literal["published", "retain-only", "frozen"],
+        typer.Option(help="Which batches move running statistics."),
+    ] = "published",
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Weights outside the mask do not move at all.")
+    ] = False,
+    micro_batches: Annotated[
+        int,
+        typer.Option(
+            help="Take each batch in so many parts: less memory, the same step but for BatchNorm."
+        ),
+    ] = 1,
+    precision: Annotated[
+        Literal["fp32", "bf16", "fp16"],
+        typer.Option(
+            help="What the model computes in; weights and gradients stay fp32. bf16: halves the "
+            "activations; fp16: for GPUs without bf16, scales the losses."
+        ),
+    ] = "fp32",
+    seed: Annotated[int, typer.Option(help="Of order, augmentation and random labels.")] = 0,
+    scenario_seed: ScenarioSeed = 0,
+    ideal: Annotated[
+        Path | None, typer.Option(help="The ideal model, for rUA and FID: `expunge retrain`.")
+    ] = None,
+    evaluate: Annotated[
+        Literal["never", "end", "every-epoch"], typer.Option(help="When to score the model.")
+    ] = "end",
+    data: MovedData = None,
+    device: Device = "auto",
+    timeout: Annotated[
+        float, typer.Option(help="Under torchrun: seconds to wait for another process.")
+    ] = 1800.0,
+    force: Force = False,
+) -> None:
+    """Unlearn a part of the training data. Killed, the same command goes on where it was.
+
+    Several processes share the work:  torchrun --nproc-per-node 2 -m expunge unlearn …
+
+    Example:  expunge unlearn initial.safetensors --forget random:0.1 --method SRL --addon FOCUS
+    --ideal ideal.safetensors -o unlearned.safetensors
+    """
+    procedure = Procedure(
+        method=method,
+        addon=_addon(addon, moments, p),
+        aggregate=_aggregate(aggregate, alpha, beta),
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=lr,
+        batchnorm=batchnorm,
+        strict=strict,
+        micro_batches=micro_batches,
+        precision=precision,
+    )
+    with joined(device, timeout) as group:
+        done = jobs.unlearn_artifact(
+            load_artifact(initial),
+            forget,
+            out,
+            procedure,
+            seed=seed,
+            device=device,
+            data=data,
+            scenario_seed=scenario_seed,
+            ideal=None if ideal is None else load_artifact(ideal),
+            evaluate_at=evaluate,
+            force=force,
+            group=group,
+        )
+    if not group.is_first:
+        return
+    if done.before is not None and done.after is not None:
+        columns = {"initial": done.before, "unlearned": done.after, "ideal": done.ideal}
+        Console().print(scores_table({k: s for k, s in columns.items() if s is not None}))
+    _say_written(out, done.artifact.card.seconds)
+
+
+def _addon(name: str, moments: str | None, p: float | None) -> Addon:
+    kind: Any = ADDONS[name]
+    chosen: dict[str, Any] = {}
+    if moments is not None:
+        chosen["moments"] = MOMENTS.resolve(moments)
+    if p is not None:
+        chosen["p"] = p
+    for option in chosen:
+        if option not in kind.__dataclass_fields__:
+            raise InvalidInput(f"--{option} does not apply to the add-on {ADDONS.label(name)}.")
+    addon: Addon = kind(**chosen)
+    return addon
+
+
+def _aggregate(name: str, alpha: float | None, beta: float | None) -> Aggregate | str:
+    given = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
+    if not given:
+        return name
+    if name not in AGGREGATES or AGGREGATES[name] is not Linear:
+        raise InvalidInput("--alpha and --beta apply to the aggregation linear.")
+    return Linear(**given)
+
+
+def _say_written(out: Path, seconds: float) -> None:
+    Console(stderr=True).print(f"Wrote {out} ({seconds:.1f} s of steps).", highlight=False)

@@ -1,0 +1,325 @@
+"""Batches of one split, pass after pass, from any dataset or loader, resumable anywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping, Sized
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+
+from expunge._errors import InvalidInput
+from expunge.data._augment import Augment
+from expunge.data._images import ImageSet
+from expunge.distributed._batch_shares import WHOLE, Cut, Share
+from expunge.distributed._loader import batches_of, cut_loader, is_shared_already
+
+Split = Literal["forget", "retain"]
+Data = Dataset[Any] | DataLoader[Any]
+
+
+class Batch(NamedTuple):
+    """Examples of one split, on the device."""
+
+    inputs: Any
+    """A tensor, or a dict of tensors that the model takes by name; examples come first."""
+    targets: Tensor
+    split: Split
+    share: Share | None = None
+    """Which examples of the batch of all processes these are; None where nobody says."""
+
+    def parts(self, count: int) -> list[Batch]:
+        """At most ``count`` micro-batches of sizes that differ by one at most."""
+        count = min(count, len(self.targets))
+        targets = self.targets.tensor_split(count)
+        shares = [None] * count if self.share is None else self.share.parts(count)
+        if not isinstance(self.inputs, Mapping):
+            pieces = self.inputs.tensor_split(count)
+            triples = zip(pieces, targets, shares, strict=True)
+            return [Batch(x, y, self.split, share) for x, y, share in triples]
+        split = {name: tensor.tensor_split(count) for name, tensor in self.inputs.items()}
+        return [
+            Batch({name: pieces[k] for name, pieces in split.items()}, y, self.split, shares[k])
+            for k, y in enumerate(targets)
+        ]
+
+    def cut(self, share: Share) -> Batch:
+        """This process's share of the batch of all processes, where that is at hand."""
+        stretch = slice(share.start, share.stop)
+        if isinstance(self.inputs, Mapping):
+            inputs: Any = {name: tensor[stretch] for name, tensor in self.inputs.items()}
+        else:
+            inputs = self.inputs[stretch]
+        return Batch(inputs, self.targets[stretch], self.split, share)
+
+
+class Source(Protocol):
+    """A split that can be gone through again and again; pass ``k`` is the same every time."""
+
+    def __len__(self) -> int:
+        """Batches a pass."""
+
+    def walk(self, k: int, skip: int) -> Iterator[Batch]:
+        """The batches of pass ``k``, without the first ``skip``."""
+
+    def fingerprint(self) -> str:
+        """Different for different batches, as far as can be told without going through them."""
+
+
+@dataclass
+class ArraySource:
+    """Tensors in memory: batches are gathered and augmented whole, on the device."""
+
+    inputs: Tensor
+    targets: Tensor
+    split: Split
+    batch_size: int
+    seed: int
+    augment: Augment | None
+    cut: Cut = WHOLE
+
+    def __len__(self) -> int:
+        # A single example left over joins the batch before it: alone it has no variance.
+        return self.cut.batches(len(self.inputs), self.batch_size, least=2)
+
+    def fingerprint(self) -> str:
+        digest = hashlib.sha256(f"{self.batch_size}".encode())
+        for tensor in (self.inputs, self.targets):
+            digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            digest.update(flat.view(torch.uint8).numpy().data)
+        return digest.hexdigest()
+
+    def walk(self, k: int, skip: int) -> Iterator[Batch]:
+        order = torch.randperm(len(self.inputs), generator=_generator(self.seed, self.split, k))
+        for j in range(skip, len(self)):
+            start = j * self.batch_size
+            stop = len(order) if j + 1 == len(self) else start + self.batch_size
+            share = self.cut.share(stop - start)
+            chosen = order[start + share.start : start + share.stop]
+            chosen = chosen.to(self.inputs.device, non_blocking=True)
+            x = self.inputs.index_select(0, chosen)
+            if self.augment is not None:
+                x = self.augment(x, _generator(self.seed, self.split, k, j + 1), share)
+            yield Batch(x, self.targets.index_select(0, chosen), self.split, share)
+
+
+@dataclass
+class LoaderSource:
+    """A user's ``DataLoader``, its randomness seeded pass by pass, apart from the model's."""
+
+    loader: DataLoader[Any]
+    split: Split
+    seed: int
+    device: torch.device
+    cut: Cut = WHOLE
+
+    def __len__(self) -> int:
+        return batches_of(self.loader, self.cut)
+
+    def fingerprint(self) -> str:
+        kind = type(self.loader.dataset).__name__
+        return f"{kind} in {len(self)} batches of {self.loader.batch_size}"
+
+    def walk(self, k: int, skip: int) -> Iterator[Batch]:
+        seed = seed_of(self.seed, self.split, k)
+        own = _RandomState(seed)
+        for generator in _generators(self.loader):
+            generator.manual_seed(seed)
+        loader, shares = cut_loader(self.loader, self.cut, k, seed_of(seed, self.cut.rank))
+        with own.active():
+            batches = iter(loader)
+        for j in range(len(self)):
+            with own.active():
+                try:
+                    item = next(batches)
+                except StopIteration:
+                    return
+            share = next(shares)
+            if j >= skip:
+                batch = self._batch(item)
+                yield batch._replace(share=share) if share else self._cut(batch)
+
+    def _cut(self, batch: Batch) -> Batch:
+        """A batch that came whole."""
+        if self.cut.size == 1 or is_shared_already(self.loader):
+            return batch
+        return batch.cut(self.cut.share(len(batch.targets)))
+
+    def _batch(self, item: Any) -> Batch:
+        if isinstance(item, Mapping) and "labels" in item:
+            item = {name: part for name, part in item.items() if name != "labels"}, item["labels"]
+        if not (isinstance(item, (tuple, list)) and len(item) >= 2):
+            raise InvalidInput(
+                f"The {self.split} set should yield dicts with `labels`, or yield pairs "
+                f"(inputs, targets). (got {type(item).__name__})"
+            )
+        x, y = item[:2]
+        if isinstance(x, Mapping):
+            return Batch(
+                {name: self._placed(part) for name, part in x.items()}, self._placed(y), self.split
+            )
+        return Batch(self._placed(x), self._placed(y), self.split)
+
+    def _placed(self, part: Any) -> Tensor:
+        return torch.as_tensor(part).to(self.device, non_blocking=True)
+
+
+def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
+    """The generators of its own that a loader shuffles with."""
+    parts = [loader, loader.sampler, loader.batch_sampler]
+    parts.append(getattr(loader.batch_sampler, "sampler", None))
+    found = [getattr(part, "generator", None) for part in parts]
+    return [generator for generator in found if isinstance(generator, torch.Generator)]
+
+
+class Stream:
+    """An endless walk over a source; ``position`` says where it is and where to take it up."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.position = (0, 0)
+        self._batches: Iterator[Batch] | None = None
+
+    def __next__(self) -> Batch:
+        k, j = self.position
+        if self._batches is None:
+            self._batches = self.source.walk(k, j)
+        batch = next(self._batches, None)
+        if batch is None:
+            if j == 0:
+                raise InvalidInput("A data loader should yield at least one batch a pass.")
+            self.position, self._batches = (k + 1, 0), None
+            return next(self)
+        self.position = (k, j + 1)
+        return batch
+
+    def seek(self, position: tuple[int, int]) -> None:
+        """Take up the walk at a ``position`` read earlier."""
+        self.position, self._batches = (int(position[0]), int(position[1])), None
+
+
+def as_source(
+    data: Data,
+    *,
+    split: Split,
+    batch_size: int,
+    seed: int,
+    augment: Augment | None,
+    device: torch.device,
+    cut: Cut = WHOLE,
+) -> Source:
+    """A source from an :class:`ImageSet`, tensors, any map-style dataset, or a ``DataLoader``.
+
+    A loader keeps its own batch size and its own augmentation. ``batch_size`` is that of all
+    processes together; ``cut`` says which part of each batch is this one's.
+    """
+    if isinstance(data, DataLoader):
+        _check_sized(data, split)
+        return LoaderSource(data, split, seed, device, cut)
+    if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
+        raise InvalidInput(
+            f"`{split}` should be a map-style Dataset or a DataLoader. (got {type(data).__name__})"
+        )
+    _check_sized(data, split, least=cut.size)
+    if batch_size < cut.size:
+        raise InvalidInput(
+            "`batch_size` is that of all processes together: at least one example each. "
+            f"(got {batch_size} for {cut.size} processes)"
+        )
+    arrays = as_arrays(data)
+    if arrays is not None:
+        x, y = (part.to(device) for part in arrays)
+        return ArraySource(x, y, split, batch_size, seed, augment, cut)
+    if augment is not None:
+        raise InvalidInput("`augment` works on images in memory; augment inside your Dataset.")
+    loader = DataLoader(data, batch_size=batch_size, shuffle=True)
+    return LoaderSource(loader, split, seed, device, cut)
+
+
+def _check_sized(data: Data, split: Split, least: int = 1) -> None:
+    try:
+        size = len(cast(Sized, data))
+    except TypeError as error:
+        raise InvalidInput(f"`{split}` should have a length.") from error
+    if size == 0:
+        raise InvalidInput(f"The {split} set should not be empty.")
+    if size < least:
+        raise InvalidInput(
+            f"The {split} set should have an example for every process. "
+            f"(got {size} for {least} processes)"
+        )
+
+
+def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
+    """The whole set as two tensors, where it is held that way.
+
+    A subclass with a ``__getitem__`` of its own, a transform say, is not: it is asked item by item.
+    """
+    own = type(data).__getitem__
+    if isinstance(data, ImageSet) and own is ImageSet.__getitem__:
+        return data.images, data.labels
+    if isinstance(data, TensorDataset) and own is TensorDataset.__getitem__:
+        return (data.tensors[0], data.tensors[1]) if len(data.tensors) == 2 else None
+    if isinstance(data, Subset) and own is Subset.__getitem__:
+        whole = as_arrays(data.dataset)
+        if whole is not None:
+            chosen = torch.as_tensor(data.indices, dtype=torch.int64)
+            return whole[0][chosen], whole[1][chosen]
+    return None
+
+
+class _RandomState:
+    """The random states that a user's dataset may draw from, swapped in while it works."""
+
+    def __init__(self, seed: int) -> None:
+        with self._borrowed():
+            # Not torch.manual_seed: it would also reset the accelerator that the model draws from.
+            torch.default_generator.manual_seed(seed)
+            random.seed(seed)
+            np.random.seed(seed % 2**32)  # noqa: NPY002
+            self.state = self._read()
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        with self._borrowed():
+            self._write(self.state)
+            try:
+                yield
+            finally:
+                self.state = self._read()
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[None]:
+        before = self._read()
+        try:
+            yield
+        finally:
+            self._write(before)
+
+    @staticmethod
+    def _read() -> tuple[Any, Any, Any]:
+        return torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+
+    @staticmethod
+    def _write(state: tuple[Any, Any, Any]) -> None:
+        torch.set_rng_state(state[0])
+        random.setstate(state[1])
+        np.random.set_state(state[2])  # noqa: NPY002
+
+
+def seed_of(*words: object) -> int:
+    """One 63-bit seed out of several words; equal words, equal seeds, on every machine."""
+    text = "/".join(str(word) for word in words).encode()
+    high, low = np.random.SeedSequence(list(text)).generate_state(2)
+    return (int(high) << 31) ^ int(low)
+
+
+def _generator(*words: object) -> torch.Generator:
+    return torch.Generator().manual_seed(seed_of(*words))

@@ -1,0 +1,69 @@
+"""Lists of image ids, as people send them: text, CSV or JSON."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+from expunge._errors import DataError
+
+COLUMNS = ("id", "ids", "index", "name")
+
+Id = str | int
+
+
+def read_ids(path: Path) -> tuple[Id, ...]:
+    """The ids in ``path``, in order.
+
+    ``.json`` holds a list. ``.csv`` and ``.tsv`` have a header with one of the columns id, ids,
+    index or name, or no header, and then the first column counts. Any other file has one id a
+    line; ``#`` at the start of a line or after a blank begins a comment.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"The list of ids {path} cannot be read: {error}. It should be a UTF-8 text, CSV or "
+            "JSON file."
+        ) from error
+    kind = path.suffix.lower()
+    if kind == ".json":
+        ids = _from_json(path, text)
+    elif kind in (".csv", ".tsv"):
+        ids = _from_csv(path, text, "\t" if kind == ".tsv" else ",")
+    else:
+        ids = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in text.splitlines()]
+    kept = tuple(entry for entry in ids if entry != "")
+    if not kept:
+        raise DataError(f"The list of ids {path} is empty. It should name one image or more.")
+    return kept
+
+
+def _from_json(path: Path, text: str) -> list[Id]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not valid JSON: {error}.") from error
+    if not isinstance(content, list):
+        raise DataError(f"{path} should hold a JSON list. (got {type(content).__name__})")
+    for entry in content:
+        if isinstance(entry, bool) or not isinstance(entry, str | int):
+            raise DataError(f"{path}: ids should be strings or whole numbers. (got {entry!r})")
+    return content
+
+
+def _from_csv(path: Path, text: str, delimiter: str) -> list[Id]:
+    try:
+        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(row)]
+    except csv.Error as error:
+        raise DataError(f"{path} is not valid CSV: {error}.") from error
+    header = [cell.strip().lower() for cell in rows[0]] if rows else []
+    column = next((header.index(name) for name in COLUMNS if name in header), None)
+    if column is None:
+        return [row[0].strip() for row in rows]
+    for number, row in enumerate(rows[1:], start=2):
+        if len(row) <= column or not row[column].strip():
+            raise DataError(f"{path}: row {number} should have a value for {header[column]!r}.")
+    return [row[column].strip() for row in rows[1:]]

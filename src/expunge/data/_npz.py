@@ -1,0 +1,139 @@
+"""Images and labels in one ``.npz`` file, as ``numpy.savez`` writes it."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from expunge._errors import DataError
+from expunge.data._images import ImageSet, image_set_from
+from expunge.data._splits import split_stratified
+
+MAX_LABEL = 65_535
+_LABEL_KEYS = ("y", "y_train", "y_test", "y_val")
+_BROKEN = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    OSError,
+    ValueError,  # pickled objects, or a broken header
+    AttributeError,  # a single .npy array
+    RuntimeError,  # an encrypted zip
+    MemoryError,  # a header that promises more than there is
+)
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def load_npz(root: Path) -> tuple[ImageSet, ImageSet]:
+    """(train, test) from the keys ``x_train, y_train, x_test, y_test``, or from ``x, y``.
+
+    Of ``x, y`` a fixed 20 % of every class becomes test. Images are NHW, NHWC or NCHW with 1 or 3
+    channels (where both fit, the last axis is taken); whole numbers in 0..255, or fractions in
+    [0, 1], which become ``round(255 * x)``. Labels are whole numbers from 0. ``classes`` may name
+    the classes and ``ids`` the training images (of ``x, y``: all images).
+    """
+    arrays = _read(root)
+    classes = _classes(root, arrays)
+    if "x_train" not in arrays:
+        full = _image_set(root, arrays, "x", "y", classes, _ids(arrays))
+        rest, held = split_stratified(full.labels, fraction=0.2)
+        return full.subset(rest), full.subset(held)
+    train = _image_set(root, arrays, "x_train", "y_train", classes, _ids(arrays))
+    return train, _image_set(root, arrays, "x_test", "y_test", classes)
+
+
+def load_npz_val(root: Path) -> ImageSet | None:
+    """The images of ``x_val, y_val``, if the file has them beside ``x_train``."""
+    arrays = _read(root, only_with="x_val")
+    if "x_train" not in arrays:
+        return None
+    return _image_set(root, arrays, "x_val", "y_val", _classes(root, arrays))
+
+
+def _read(path: Path, only_with: str | None = None) -> Arrays:
+    """All arrays of the file, or none if ``only_with`` is not among them."""
+    if not path.is_file():
+        raise DataError(f"There is no file {path}. Check the path.")
+    try:
+        with path.open("rb") as file:
+            content = np.load(file, allow_pickle=False)
+            if only_with and only_with not in content.files:
+                return {}
+            arrays = {key: np.asarray(content[key]) for key in content.files}
+    except _BROKEN as error:
+        raise DataError(
+            f"{path} cannot be read as an .npz file of plain arrays: {error}. Save it again with "
+            "numpy.savez, without Python objects."
+        ) from error
+    keys = ["x_train", "y_train", "x_test", "y_test"] if "x_train" in arrays else ["x", "y"]
+    missing = [key for key in keys + ["y_val"] * ("x_val" in arrays) if key not in arrays]
+    if missing:
+        raise DataError(
+            f"{path} should hold x_train, y_train, x_test and y_test, or x and y. "
+            f"(missing: {', '.join(missing)}; found: {', '.join(sorted(arrays)) or 'none'})"
+        )
+    return arrays
+
+
+def _classes(path: Path, arrays: Arrays) -> list[str]:
+    if "classes" in arrays:
+        return [str(name) for name in arrays["classes"].reshape(-1)]
+    labels = [_labels(path, key, arrays[key]) for key in arrays if key in _LABEL_KEYS]
+    top = max(y.max(initial=0) for y in labels)
+    if top > MAX_LABEL:
+        raise DataError(
+            f"{path}: labels should be in 0..{MAX_LABEL}. (got {top}) Number them anew."
+        )
+    return [str(label) for label in range(1 + top)]
+
+
+def _ids(arrays: Arrays) -> list[str] | None:
+    return [str(name) for name in arrays["ids"].reshape(-1)] if "ids" in arrays else None
+
+
+def _image_set(
+    path: Path, arrays: Arrays, x: str, y: str, classes: list[str], names: list[str] | None = None
+) -> ImageSet:
+    labels = _labels(path, y, arrays[y])
+    return image_set_from(f"{path} ({x})", _images(path, x, arrays[x]), labels, classes, names)
+
+
+def _labels(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    if not np.issubdtype(values.dtype, np.integer) or values.size != len(np.atleast_1d(values)):
+        raise DataError(
+            f"{path}: {key} should hold one whole number an image. "
+            f"(got {values.dtype} of shape {values.shape})"
+        )
+    return values.reshape(-1).astype(np.int64)
+
+
+def _images(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+    """``values`` as uint8 NCHW."""
+    shape = values.shape
+    if values.ndim == 3:
+        values = values[:, None]
+    elif values.ndim == 4 and shape[3] in (1, 3):
+        values = values.transpose(0, 3, 1, 2)
+    elif values.ndim != 4 or shape[1] not in (1, 3):
+        raise DataError(
+            f"{path}: {key} should be NHW, NHWC or NCHW with 1 or 3 channels. (got shape {shape})"
+        )
+    if values.dtype == np.uint8:
+        return values
+    fractions = np.issubdtype(values.dtype, np.floating)
+    top = 1 if fractions else 255
+    if not (fractions or np.issubdtype(values.dtype, np.integer)):
+        raise DataError(f"{path}: {key} should hold numbers. (got {values.dtype})")
+    if not ((values >= 0) & (values <= top)).all():  # also False for NaN
+        raise DataError(
+            f"{path}: {key} of type {values.dtype} should be in [0, {top}]. "
+            f"(got {values.min()} to {values.max()})"
+        )
+    scaled = np.rint(values.astype(np.float32) * 255) if fractions else values
+    return scaled.astype(np.uint8)

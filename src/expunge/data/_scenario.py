@@ -1,0 +1,137 @@
+"""Which training images to forget: a random part, a class or part of it, or a list of ids."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from expunge._errors import InvalidInput
+from expunge._registry import Registry
+from expunge.data._id_file import read_ids
+from expunge.data._ids_scenario import IdsForget as IdsForget
+from expunge.data._images import ImageSet
+from expunge.data._selection import Selection as Selection
+from expunge.data._selection import as_number, draw, select
+
+
+class Scenario(Protocol):
+    """A rule that picks the images to forget; its ``str`` is what :func:`parse_scenario` reads."""
+
+    def pick(self, train: ImageSet, seed: int) -> Selection:
+        """The images of ``train`` to forget and to retain; the same for the same seed."""
+        ...
+
+
+@dataclass(frozen=True)
+class RandomForget:
+    """``round(fraction * N)`` of the N training images, at least one. ``fraction`` in (0, 1)."""
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction < 1:
+            raise InvalidInput(f"`fraction` should be in (0, 1). (got {self.fraction})")
+
+    def __str__(self) -> str:
+        return f"random:{self.fraction}"
+
+    def pick(self, train: ImageSet, seed: int) -> Selection:
+        return select(train, draw(np.arange(len(train)), self.fraction, seed))
+
+
+@dataclass(frozen=True)
+class ClassForget:
+    """``round(fraction * n)`` of the n images of one class, at least one. ``fraction`` in (0, 1].
+
+    ``label`` is a class name or an index; a number that is itself a class name is that class.
+    """
+
+    label: str | int
+    fraction: float = 1.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", as_number(self.label))
+        if not 0 < self.fraction <= 1:
+            raise InvalidInput(f"`fraction` of a class should be in (0, 1]. (got {self.fraction})")
+
+    def __str__(self) -> str:
+        plain = self.fraction == 1 and ":" not in str(self.label)
+        return f"class:{self.label}" if plain else f"class:{self.label}:{self.fraction}"
+
+    def pick(self, train: ImageSet, seed: int) -> Selection:
+        label = self._resolve(train.classes)
+        members = np.flatnonzero(train.labels.cpu().numpy() == label)
+        if not len(members):
+            raise InvalidInput(
+                f"The class {train.classes[label]!r} should have training images to forget. "
+                "(got none)"
+            )
+        return select(train, draw(members, self.fraction, seed))
+
+    def _resolve(self, classes: tuple[str, ...]) -> int:
+        if str(self.label) in classes:
+            return classes.index(str(self.label))
+        if isinstance(self.label, int):
+            if 0 <= self.label < len(classes):
+                return self.label
+            raise InvalidInput(f"A class should be in 0..{len(classes) - 1}. (got {self.label})")
+        names: Registry[int] = Registry("class")
+        for index, name in enumerate(classes):
+            if name not in names:
+                names.add(name, index)
+        return names[self.label]
+
+
+def parse_scenario(text: str) -> Scenario:
+    """The scenario that ``text`` names: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``ids:FILE``.
+
+    >>> parse_scenario("class:cat:0.4")
+    ClassForget(label='cat', fraction=0.4)
+    >>> str(parse_scenario("random:0.1"))
+    'random:0.1'
+    >>> parse_scenario("randon:0.1")
+    Traceback (most recent call last):
+    expunge._errors.InvalidInput: Unknown scenario 'randon'. Did you mean 'random'?
+    """
+    kind, _, rest = text.strip().partition(":")
+    parse = SCENARIOS[kind]
+    if not rest:
+        raise InvalidInput(
+            "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION or "
+            f"ids:FILE. (got {text!r})"
+        )
+    return parse(rest)
+
+
+def _parse_random(rest: str) -> Scenario:
+    fraction = _float(rest)
+    if fraction is None:
+        raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
+    return RandomForget(fraction)
+
+
+def _parse_class(rest: str) -> Scenario:
+    label, _, last = rest.rpartition(":")
+    fraction = _float(last)
+    return ClassForget(rest) if not label or fraction is None else ClassForget(label, fraction)
+
+
+def _parse_ids(rest: str) -> Scenario:
+    return IdsForget(read_ids(Path(rest).expanduser()), rest)
+
+
+SCENARIOS: Registry[Callable[[str], Scenario]] = Registry("scenario")
+SCENARIOS.add("random", _parse_random)
+SCENARIOS.add("class", _parse_class)
+SCENARIOS.add("ids", _parse_ids)
+
+
+def _float(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

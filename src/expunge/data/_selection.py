@@ -1,0 +1,47 @@
+"""The images to forget and to retain, as indices into the training part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+from expunge.data._images import ImageSet
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """Sorted int64 indices into the training part; together they are all of it."""
+
+    forget: Tensor
+    retain: Tensor
+
+
+def draw(members: npt.NDArray[np.int64], fraction: float, seed: int) -> list[int]:
+    """``round(fraction * n)`` of the n members, at least one, sorted."""
+    count = max(1, round(fraction * len(members)))
+    chosen = np.random.default_rng(seed).permutation(members)[:count]
+    return sorted(chosen.tolist())
+
+
+def select(train: ImageSet, forget: Iterable[int]) -> Selection:
+    """``forget`` and the rest of ``train``, which must not be empty."""
+    mask = torch.zeros(len(train), dtype=torch.bool)
+    mask[torch.tensor(list(forget), dtype=torch.int64)] = True
+    if mask.all():
+        raise InvalidInput(
+            f"Some images should be left to retain. (got all {len(train)} to forget) "
+            "To forget everything, discard the model."
+        )
+    return Selection(mask.nonzero()[:, 0], (~mask).nonzero()[:, 0])
+
+
+def as_number(value: str | int) -> str | int:
+    """A whole number written the usual way as an int; anything else as it is."""
+    plain = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
+    return int(value) if plain and str(int(value)) == value else value

@@ -1,0 +1,218 @@
+"""The processes that work together, and what they say to each other.
+
+In a single process every call here does nothing and answers for the one process there is, so that
+nobody else has to ask how many there are.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from expunge._errors import ExpungeError, InvalidInput, LostProcess
+from expunge.distributed._buckets import fill
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Group:
+    """``size`` processes, of which this one is number ``rank``; false where it is alone.
+
+    All calls are collective: every process makes the same ones in the same order. A process that
+    ends in between makes them raise :class:`~expunge._errors.LostProcess` in the others.
+
+    >>> alone = Group()
+    >>> bool(alone), alone.any(True), alone.exchange("me")
+    (False, True, ['me'])
+    """
+
+    rank: int = 0
+    size: int = 1
+    processes: Any = field(default=None, repr=False)
+    """The process group of torch; None is its default one."""
+
+    def __bool__(self) -> bool:
+        return self.size > 1
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and speaks to the user."""
+        return self.rank == 0
+
+    @property
+    def device(self) -> torch.device:
+        """Where small tensors travel from: the CPU if the backend can."""
+        if "cpu:" in str(dist.get_backend_config(self.processes)):
+            return torch.device("cpu")
+        return torch.device("cuda", torch.cuda.current_device())
+
+    @property
+    def _first(self) -> int:
+        """The number of the first process among all of the job."""
+        return 0 if self.processes is None else dist.get_global_rank(self.processes, 0)
+
+    def start_sum(self, tensor: Tensor) -> Callable[[], None]:
+        """Begin to add ``tensor`` up over all processes, in place; call the answer to wait."""
+        with heard():
+            work = dist.all_reduce(tensor, group=self.processes, async_op=True)
+        assert work is not None
+
+        def wait() -> None:
+            with heard():
+                work.wait()
+
+        return wait
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """``tensor`` added up over all processes, in place; the same bits everywhere."""
+        if self:
+            self.start_sum(tensor)()
+        return tensor
+
+    def gather(self, tensor: Tensor) -> Tensor:
+        """Every process's ``tensor``, all of one shape, along a new first dimension."""
+        pieces = [torch.empty_like(tensor) for _ in range(self.size)]
+        with heard():
+            dist.all_gather(pieces, tensor, group=self.processes)
+        return torch.stack(pieces)
+
+    def average(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """The mean of each tensor over all processes."""
+        if not self:
+            return list(tensors)
+        buckets = fill(list(tensors), list(tensors), scale=1.0 / self.size)
+        waits = [self.start_sum(bucket) for bucket in buckets.flat]
+        for wait in waits:
+            wait()
+        return buckets.views
+
+    def copy_first(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite ``tensors`` by those of the first process."""
+        if not self or not tensors:
+            return
+        buckets = fill([t.detach() for t in tensors], [t.detach() for t in tensors])
+        with heard():
+            for bucket in buckets.flat:
+                dist.broadcast(bucket, self._first, group=self.processes)
+        with torch.no_grad():
+            for tensor, view in zip(tensors, buckets.views, strict=True):
+                tensor.copy_(view)
+
+    def any(self, flag: bool) -> bool:
+        """Whether any process says so."""
+        return self.largest(float(flag))[0] > 0 if self else flag
+
+    def largest(self, *values: float) -> list[float]:
+        """The largest of each value over all processes."""
+        if not self:
+            return list(values)
+        packed = torch.tensor(values, dtype=torch.float64, device=self.device)
+        with heard():
+            dist.all_reduce(packed, op=dist.ReduceOp.MAX, group=self.processes)
+        return packed.tolist()
+
+    def exchange(self, value: Any) -> list[Any]:
+        """Every process's ``value``, in their order."""
+        if not self:
+            return [value]
+        values: list[Any] = [None] * self.size
+        with heard():
+            dist.all_gather_object(values, value, group=self.processes)
+        return values
+
+    def by_first(self, make: Callable[[], T]) -> T:
+        """What ``make`` returns in the first process; all raise what it raises there."""
+        if not self:
+            return make()
+        answer: list[Any] = [None, None]
+        if self.is_first:
+            try:
+                answer[0] = make()
+            except Exception as error:
+                answer[1] = _sendable(error)
+        with heard():
+            dist.broadcast_object_list(answer, self._first, group=self.processes)
+        if answer[1] is not None:
+            raise answer[1]
+        return answer[0]  # type: ignore[no-any-return]
+
+    def check_agreement(self, what: dict[str, Any]) -> None:
+        """Raise, in every process, where they were not given the same."""
+        texts = [{k: repr(v) for k, v in said.items()} for said in self.exchange(what)]
+        names = sorted({k for said in texts for k in said})
+        differing = [k for k in names if len({said.get(k) for said in texts}) > 1]
+        if differing:
+            first, other = (next(s for s in texts if s != texts[0]), texts[0])
+            raise InvalidInput(
+                "Every process of a job should be given the same; they differ in "
+                f"{', '.join(differing)}. (got {other.get(differing[0])} and "
+                f"{first.get(differing[0])})"
+            )
+
+    def wait_for_all(self) -> None:
+        """Go on when every process has come here."""
+        self.any(False)
+
+
+SINGLE = Group()
+"""This process alone."""
+
+
+def as_group(choice: Group | Any | Literal["auto"] | None) -> Group:
+    """A group from None (alone), ``auto`` (the default process group, if any), or one of torch."""
+    if choice is None:
+        return SINGLE
+    if isinstance(choice, Group):
+        return choice
+    if choice == "auto":
+        if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
+            return SINGLE
+        return Group(dist.get_rank(), dist.get_world_size())
+    if not (dist.is_available() and isinstance(choice, dist.ProcessGroup)):
+        raise InvalidInput(
+            f'`group` should be a process group of torch.distributed, "auto" or None. '
+            f"(got {choice!r})"
+        )
+    return Group(dist.get_rank(choice), dist.get_world_size(choice), choice)
+
+
+def check_same_bits(group: Group, digest: str) -> None:
+    """Raise, in every process, where a digest of the weights is not the same in all."""
+    digests = group.exchange(digest)
+    others = [k for k, found in enumerate(digests) if found != digests[0]]
+    if others:
+        raise ExpungeError(
+            "Every process should end with the same weights, to the last bit; those of process "
+            f"{others[0]} differ from those of process 0. A callback that changes the model in "
+            "one process only, or machines of different kinds, can do that."
+        )
+
+
+@contextmanager
+def heard() -> Iterator[None]:
+    """Turn what a backend says about a process that is gone into words."""
+    try:
+        yield
+    except RuntimeError as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise LostProcess(
+            "Another process of this job has ended or did not answer in time. Its own message, if "
+            "it had the time for one, says why. If the run has a checkpoint, start the same job "
+            f"again to go on from it. ({reason})"
+        ) from error
+
+
+def _sendable(error: Exception) -> Exception:
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return ExpungeError(f"{type(error).__name__}: {error}")
+    return error

@@ -1,0 +1,85 @@
+"""Processes that a launcher such as ``torchrun`` started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from expunge._errors import InvalidInput, LostProcess
+from expunge.distributed._group import SINGLE, Group, as_group, heard
+
+_NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+def launched_rank() -> int:
+    """Which of the launcher's processes this is; 0 where there is no launcher."""
+    return int(os.environ["RANK"]) if launched_size() > 1 else 0
+
+
+def launched_size() -> int:
+    """How many processes a launcher started; 1 where there is none."""
+    if not all(name in os.environ for name in _NEEDED):
+        return 1
+    return int(os.environ["WORLD_SIZE"])
+
+
+@contextmanager
+def joined(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
+    """Within, the launcher's processes are one group; alone where there is no launcher.
+
+    NCCL carries tensors on GPUs, one GPU a process; gloo carries the rest. ``timeout`` seconds
+    without an answer from another process count as its end.
+    """
+    if launched_size() == 1:
+        yield SINGLE
+        return
+    if not timeout > 0:
+        raise InvalidInput(f"`timeout` should be positive. (got {timeout})")
+    backend = _prepare(device)
+    with heard():
+        dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    with _told_to_stop():
+        yield as_group("auto")
+        dist.destroy_process_group()
+
+
+def _prepare(device: str) -> str:
+    """Give this process its GPU, where GPUs are used, and name the backend."""
+    if device.startswith("cuda:"):
+        raise InvalidInput(
+            f"With a launcher, every process takes a GPU of its own: use `cuda`. (got {device})"
+        )
+    if not device.startswith("cuda") and not (device == "auto" and torch.cuda.is_available()):
+        return "gloo"
+    torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    return "cpu:gloo,cuda:nccl"
+
+
+@contextmanager
+def _told_to_stop() -> Iterator[None]:
+    """A launcher that loses a process ends the others by SIGTERM: say so, and stop once."""
+
+    def stop(*_: Any) -> None:
+        raise LostProcess(
+            "This process was told to stop, as launchers do when another process of the job has "
+            "ended. Run the same command again to go on from the checkpoint."
+        )
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    except BaseException:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it is ending already
+        raise
+    signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,355 @@
+"""The loop: two batches, two gradients, one step, and what surrounds it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.optim.lr_scheduler import LRScheduler
+
+from expunge._errors import Diverged, InvalidInput
+from expunge.data._batches import Source, Stream
+from expunge.distributed import SINGLE, Group
+from expunge.distributed._group import check_same_bits
+from expunge.engine._callbacks import Callback
+from expunge.engine._checkpoint import (
+    load_checkpoint,
+    model_digest,
+    read_random_state,
+    save_checkpoint,
+    write_random_state,
+)
+from expunge.engine._divergence import Guard
+from expunge.engine._history import History, Row, mean_row, step_row
+from expunge.engine._losses import Losses
+from expunge.engine._progress import ProgressBar
+from expunge.engine._snapshots import (
+    Snapshot,
+    lay_out,
+    read_aggregate,
+    read_callbacks,
+    scale_rates,
+    take_snapshot,
+    write_aggregate,
+    write_callbacks,
+    write_snapshot,
+)
+from expunge.engine._stopwatch import Stopwatch
+from expunge.methods import Method, Problem
+from expunge.update import Aggregate, Update
+
+
+@dataclass
+class Run:
+    """One run in progress. Callbacks see this object."""
+
+    problem: Problem
+    method: Method
+    update: Update
+    optimizer: torch.optim.Optimizer
+    forget: Source | None
+    retain: Source
+    epochs: int
+    device: torch.device
+    scheduler: LRScheduler | None = None
+    scheduler_every: Literal["step", "epoch"] = "epoch"
+    callbacks: Sequence[Callback] = ()
+    checkpoint: Path | None = None
+    checkpoint_every: int = 100
+    fingerprint: dict[str, Any] = field(default_factory=dict)
+    group: Group = SINGLE
+    micro_batches: int = 1
+
+    def __post_init__(self) -> None:
+        self.model: nn.Module = self.problem.model
+        self.step = 0
+        self.history = History()
+        self._forget = None if self.forget is None else Stream(self.forget)
+        self._retain = Stream(self.retain)
+        self._watch = Stopwatch()
+        self._rows: list[Row] = []
+        self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
+        self._stopped = False
+        self._skipped = 0
+        self._guard: Guard | None = None
+        self._terms = Losses(self.method, self.problem, self.update, self.group, self.micro_batches)
+        self._first_aggregate = self.update.aggregate
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Batches of the split that one epoch goes through."""
+        if self.forget is None or self.method.epoch_over == "retain":
+            return len(self.retain)
+        return len(self.forget)
+
+    @property
+    def epoch(self) -> int:
+        """Epochs completed."""
+        return self.step // self.steps_per_epoch
+
+    @property
+    def losses(self) -> tuple[float, float | None]:
+        """Objective and constraint at the last step; reading them waits for the device."""
+        assert self.update.losses is not None
+        objective, constraint = self.update.losses
+        return float(objective), None if constraint is None else float(constraint)
+
+    def record(self, **values: float) -> None:
+        """Add quantities to the row of the epoch that just ended."""
+        if not self.history.epochs:
+            raise InvalidInput("`record` adds to an epoch's row: there is none before the first.")
+        self.history.epochs[-1].update({name: float(value) for name, value in values.items()})
+
+    def stop(self) -> None:
+        """End the run after the current step."""
+        self._stopped = True
+
+    @property
+    def lr(self) -> float:
+        """The learning rate of the first group of parameters."""
+        return float(self.optimizer.param_groups[0]["lr"])
+
+    def set_lr(self, lr: float) -> None:
+        """Go on at the rate ``lr``: other groups, and a schedule's rates, change in proportion."""
+        if not 0 < lr < math.inf:
+            raise InvalidInput(f"`lr` should be positive and finite. (got {lr})")
+        scale_rates(self.optimizer, self.scheduler, lr)
+
+    def set_aggregate(self, aggregate: Aggregate) -> None:
+        """Go on with another aggregation of the two gradients.
+
+        A checkpoint keeps one of the package's own; set one of yours again in ``on_start``.
+        """
+        self.update.aggregate = aggregate
+
+    def snapshot(self) -> Snapshot:
+        """A copy of weights, buffers, and the state of optimizer and update, to go back to."""
+        return take_snapshot(self.model, self.optimizer, self.update)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Go back to the weights and states of a snapshot.
+
+        Rates, aggregation, the order of the data and all random streams go on as they are: what
+        follows is not a repetition.
+        """
+        write_snapshot(snapshot, self.model, self.optimizer, self.update)
+        if self._guard is not None:
+            self._guard = Guard(self.model, self.device)
+
+    def execute(self) -> None:
+        """Run from the start, or from the checkpoint, to the end."""
+        resumed = self._resume()
+        self.model.train()
+        self._watch.start()
+        if not resumed:
+            self.method.prepare(self.problem)
+            self.model.train()
+        self._guard = Guard(self.model, self.device)
+        try:
+            self._call("on_start")
+            while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
+                if not self._take_step():
+                    continue
+                ended = self.step % self.steps_per_epoch == 0
+                if ended:
+                    self._end_epoch()
+                if self.step % self.checkpoint_every == 0 or ended:
+                    self._save()
+            if self.group:
+                self.group.copy_first(list(self.model.buffers()))
+                check_same_bits(self.group, model_digest(self.model))
+        except Diverged:
+            self._discard()
+            raise
+        finally:
+            self._call("on_end")
+
+    def _is_stopped(self) -> bool:
+        """Whether a callback said so, in any process: all go on, or none."""
+        listening = any(not isinstance(callback, ProgressBar) for callback in self.callbacks)
+        return self.group.any(self._stopped) if listening else self._stopped
+
+    def _take_step(self) -> bool:
+        """One step; False where it diverged and a callback put that right."""
+        forget = None if self._forget is None else next(self._forget)
+        retain = next(self._retain)
+        self.optimizer.zero_grad(set_to_none=True)
+        constrained = self.method.constrained
+        self.update.backward(
+            objective=self._terms("objective", forget, retain),
+            constraint=self._terms("constraint", forget, retain) if constrained else None,
+            params=self.problem.parameters,
+        )
+        if not self._losses_are_finite():
+            self._diverge(
+                f"Diverged at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient is "
+                "not finite. The model holds the last good weights. Lower the learning rate or "
+                "`alpha`, or take fewer epochs; gradient ascent has no lower bound to stop at."
+            )
+            return False
+        if self.update.skipped:  # loss scaling found its factor too large, nothing worse
+            self._skipped += 1
+            self.step += 1
+            self._call("on_step")
+            return True
+        self.update.step(self.optimizer)
+        if self.scheduler is not None and self.scheduler_every == "step":
+            self.scheduler.step()
+        self.step += 1
+        assert self.update.losses is not None
+        self._pending.append((*self.update.losses, self.update.record))
+        self._call("on_step")
+        return True
+
+    def _losses_are_finite(self) -> bool:
+        assert self.update.losses is not None
+        assert self._guard is not None
+        objective, constraint = self.update.losses
+        values = [v for v in (objective, constraint, self.update.record) if v is not None]
+        return self._guard.passes(values)
+
+    def _diverge(self, message: str) -> None:
+        """Back to the last good weights; raise, unless a callback takes it from here."""
+        assert self._guard is not None
+        self._guard.restore()
+        error = Diverged(message)
+        if not self.group.any(any(self._ask("on_divergence", error))):
+            raise error
+        self._guard = Guard(self.model, self.device)
+
+    def _end_epoch(self) -> None:
+        assert self._guard is not None
+        looked = self.device.type == "cpu" or self._guard.look()
+        if not (looked and self._guard.weights_are_finite()):
+            self._diverge(
+                f"Diverged in epoch {self.epoch}: a weight or loss is not finite. The model holds "
+                "the last good weights. Lower the learning rate."
+            )
+        if self.device.type != "cpu":
+            torch.accelerator.synchronize()
+        if self.scheduler is not None and self.scheduler_every == "epoch":
+            self.scheduler.step()
+        self._watch.stop()
+        self._read_pending()
+        self.group.copy_first(list(self.model.buffers()))
+        row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}
+        seconds, processor = self.group.largest(self._watch.seconds, self._watch.processor_seconds)
+        row |= {"seconds": seconds, "processor_seconds": processor}
+        if self.update.loss_scale is not None:
+            row |= {"skipped": self._skipped, "loss_scale": self.update.loss_scale.value}
+        self.history.epochs.append(row | mean_row(self._rows))
+        if self.method.constrained:
+            first = len(self.history.steps) + 1
+            numbered = enumerate(self._rows, start=first)
+            self.history.steps += [{"step": k, "epoch": self.epoch, **r} for k, r in numbered]
+        self._rows, self._skipped = [], 0
+        self._watch.start()
+        self._call("on_epoch")
+
+    def _read_pending(self) -> None:
+        for objective, constraint, record in self._pending:
+            losses = (float(objective), None if constraint is None else float(constraint))
+            diagnostics = (
+                None
+                if record is None
+                else self.update.read(record, constrained=self.method.constrained)
+            )
+            self._rows.append(step_row(losses, diagnostics))
+        self._pending = []
+
+    def _call(self, hook: str) -> None:
+        self._ask(hook)
+
+    def _ask(self, hook: str, *arguments: Any) -> list[Any]:
+        """Call one hook of every callback, and what each returned."""
+        if not self.callbacks:
+            return []
+        training = self.model.training
+        devices = [self.device] if self.device.type == "cuda" else []
+        with self._watch.paused(), torch.random.fork_rng(devices=devices):
+            answers = [getattr(callback, hook)(self, *arguments) for callback in self.callbacks]
+        self.model.train(training)
+        return answers
+
+    def _save(self) -> None:
+        if self.checkpoint is None:
+            return
+        with self._watch.paused():
+            self._read_pending()
+            random = self.group.exchange(read_random_state(self.device))
+            tree = self._tree(random if self.group else random[0])
+            path, fingerprint = self.checkpoint, self.fingerprint
+            self.group.by_first(lambda: save_checkpoint(path, fingerprint, tree))
+
+    def _tree(self, random: Any) -> dict[str, Any]:
+        """All that goes on from here depends on."""
+        return {
+            "step": self.step,
+            "forget": None if self._forget is None else self._forget.position,
+            "retain": self._retain.position,
+            "seconds": self._watch.seconds,
+            "processor_seconds": self._watch.processor_seconds,
+            "rows": self._rows,
+            "skipped": self._skipped,
+            "history": self.history.as_dict(),
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "scheduler": None if self.scheduler is None else _plain(self.scheduler.state_dict()),
+            "update": self.update.state_dict(),
+            "problem": self.problem.state_dict(),
+            "random": random,
+            "callbacks": read_callbacks(self.callbacks),
+            "aggregate": read_aggregate(self.update.aggregate, self._first_aggregate),
+        }
+
+    def _discard(self) -> None:
+        """Drop the state of a run that cannot go on: taken up, it would end the same way."""
+        if self.checkpoint is not None and self.group.is_first:
+            self.checkpoint.unlink(missing_ok=True)
+
+    def _load(self) -> dict[str, Any] | None:
+        """The state in the checkpoint, if there is one."""
+        if self.checkpoint is None or not self.checkpoint.exists():
+            return None
+        return load_checkpoint(self.checkpoint, self.fingerprint)
+
+    def _resume(self) -> bool:
+        tree = self.group.by_first(self._load)
+        if tree is None:
+            return False
+        self.step = tree["step"]
+        if self._forget is not None:
+            self._forget.seek(tree["forget"])
+        self._retain.seek(tree["retain"])
+        self._watch.seconds = tree["seconds"]
+        self._watch.processor_seconds = tree.get("processor_seconds", 0.0)
+        self._rows = tree["rows"]
+        self._skipped = tree.get("skipped", 0)
+        self.history.epochs, self.history.steps = (
+            tree["history"]["epochs"],
+            tree["history"]["steps"],
+        )
+        self.model.load_state_dict(tree["model"])
+        self.optimizer.load_state_dict(tree["optimizer"])
+        lay_out(self.optimizer)
+        if self.scheduler is not None:
+            own = self.scheduler.state_dict()  # with the functions that `_plain` left out
+            self.scheduler.load_state_dict(own | tree["scheduler"])
+        self.update.load_state_dict(tree["update"])
+        self.problem.load_state_dict(tree["problem"])
+        random = tree["random"][self.group.rank] if self.group else tree["random"]
+        write_random_state(random, self.device)
+        self.update.aggregate = write_aggregate(tree.get("aggregate"), self._first_aggregate)
+        write_callbacks(self.callbacks, tree.get("callbacks", []))
+        return True
+
+
+def _plain(state: dict[str, Any]) -> dict[str, Any]:
+    """A scheduler's state without its functions, which the caller gives again."""
+    simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
+    return {k: v for k, v in state.items() if isinstance(v, simple) and k != "lr_lambdas"}

@@ -1,0 +1,191 @@
+"""The two entrances: ``unlearn`` a part of the data, or ``train`` on all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from expunge._errors import InvalidInput
+from expunge.data._augment import Augment
+from expunge.data._batches import Data
+from expunge.distributed import as_group
+from expunge.engine._callbacks import Callback
+from expunge.engine._overlap_check import check_disjoint
+from expunge.engine._recipe import Recipe
+from expunge.engine._run_builder import OptimizerFactory, Result, SchedulerFactory, Setting
+from expunge.methods import METHODS, BatchNormPolicy, Method, Retrain
+from expunge.methods._precision import Precision
+from expunge.methods._problem import Loss
+from expunge.update import ADDONS, Addon, Aggregate, LossScale, Update
+from expunge.update._state import MomentDtype
+
+
+def unlearn(
+    model: nn.Module,
+    *,
+    forget: Data,
+    retain: Data,
+    method: Method | str = "random-label",
+    addon: Addon | str = "focus",
+    aggregate: Aggregate | str | Any = "linear",
+    epochs: int = 10,
+    batch_size: int = 256,
+    lr: float | None = None,
+    optimizer: OptimizerFactory | None = None,
+    scheduler: SchedulerFactory | None = None,
+    loss: Loss = F.cross_entropy,
+    augment: Augment | None = None,
+    batchnorm: BatchNormPolicy = "published",
+    strict: bool = False,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 100,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    group: Any | Literal["auto"] | None = "auto",
+    micro_batches: int = 1,
+    precision: Precision = "fp32",
+    moment_dtype: MomentDtype = "fp32",
+    offload: bool = False,
+) -> Result:
+    """Take the influence of ``forget`` out of a copy of ``model``, keeping it good on ``retain``.
+
+    One epoch is one pass over the forget set; each of its batches is paired with the next batch of
+    the retain set, which is reshuffled when it runs out. Same seed, same bits on the CPU.
+
+    Args:
+        model: any module that maps a batch of inputs to logits; it is left untouched.
+        forget, retain: map-style datasets of (input, target), or DataLoaders.
+        method: a name (``"random-label"``, ``"SRL"``, …) or an instance.
+        addon, aggregate: see :class:`expunge.Update`.
+        lr: learning rate; 1e-4 by default, 0.1 for ``retrain``.
+        optimizer: a class of ``torch.optim``, called with the parameters and ``lr``, or a function
+            of the parameters; Adam by default.
+        scheduler: a function of the optimizer; stepped once an epoch.
+        loss: maps (logits, targets) to the mean over the batch.
+        augment: applied to whole batches of images held in memory.
+        batchnorm: what may move running statistics: ``published`` (every batch), ``retain-only``,
+            ``frozen``.
+        strict: a parameter outside the mask does not move at all; see :class:`expunge.Update`.
+        device: ``auto`` takes an accelerator if there is one.
+        checkpoint: a file to keep the state of the run in, every ``checkpoint_every`` steps and at
+            each epoch's end; the same call takes a killed run up where it was.
+        callbacks: see :class:`expunge.Callback`.
+        progress: show a progress bar if standard error is a terminal.
+        group: processes that share the work, all of which make this call: ``auto`` takes the
+            default process group of ``torch.distributed`` where one is initialised, None works
+            alone. ``batch_size`` is that of all processes together. See ``docs/distributed.md``.
+        micro_batches: take each batch in so many parts, one after the other: the same step (but
+            for BatchNorm, which sees the parts) in the memory of one part.
+        precision: what the model computes in; ``bf16`` or ``fp16`` is autocast around it, and
+            ``fp16`` scales the losses. Weights, losses, gradients and statistics stay float32.
+            See ``docs/scaling.md``.
+        moment_dtype, offload: what the moments are kept in, and where; see
+            :class:`expunge.Update`.
+
+    Returns:
+        The unlearned model, in eval mode, on the device of ``model``, and the history.
+
+    Raises:
+        Diverged: a loss or gradient became non-finite; ``.result`` has the last good weights.
+
+    Example:
+        >>> data = torch.utils.data.TensorDataset(torch.randn(32, 3), torch.arange(32) % 2)
+        >>> forget, retain = torch.utils.data.random_split(data, [8, 24])
+        >>> result = unlearn(torch.nn.Linear(3, 2), forget=forget, retain=retain, epochs=2)
+        >>> len(result.history.epochs), result.history.epochs[-1]["steps"]
+        (2, 1)
+    """
+    chosen: Method = METHODS.resolve(method)
+    if not isinstance(chosen, Method):
+        raise InvalidInput(f"`method` should be a name or a method. (got {method!r})")
+    check_disjoint(forget, retain)
+    recipe = None
+    if isinstance(chosen, Retrain) and optimizer is None:
+        recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=0.1 if lr is None else lr)
+    processes = as_group(group)
+    update = Update(
+        addon,
+        aggregate,
+        strict=strict,
+        seed=seed,
+        group=processes,
+        moment_dtype=moment_dtype,
+        offload=offload,
+        loss_scale=LossScale() if precision == "fp16" else None,
+    )
+    names = (METHODS.label_of(chosen), ADDONS.label_of(update.addon))
+    setting = Setting(
+        method=chosen,
+        update=update,
+        epochs=epochs,
+        batch_size=batch_size,
+        lr=1e-4 if lr is None else lr,
+        optimizer=optimizer,
+        scheduler=scheduler,
+        recipe=recipe,
+        loss=loss,
+        augment=augment,
+        batchnorm=batchnorm,
+        seed=seed,
+        device=device,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        callbacks=callbacks,
+        progress=progress,
+        title="-".join(name for name in names if name != "none"),
+        group=processes,
+        micro_batches=micro_batches,
+        precision=precision,
+    )
+    return setting.execute(model, forget, retain)
+
+
+def train(
+    model: nn.Module,
+    data: Data,
+    *,
+    recipe: Recipe | None = None,
+    loss: Loss = F.cross_entropy,
+    augment: Augment | None = None,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 1000,
+    callbacks: Sequence[Callback] = (),
+    progress: bool = True,
+    title: str = "train",
+    group: Any | Literal["auto"] | None = "auto",
+) -> Result:
+    """Train a copy of ``model`` on ``data``: how initial and ideal models come about.
+
+    The same loop as :func:`unlearn`, with the same promises: deterministic, resumable from
+    ``checkpoint``, stopped at divergence with the last good weights, shared by a ``group``.
+    """
+    recipe = recipe or Recipe()
+    processes = as_group(group)
+    setting = Setting(
+        method=Retrain(reset=False),
+        update=Update("none", seed=seed, group=processes),
+        epochs=recipe.epochs,
+        batch_size=recipe.batch_size,
+        lr=recipe.lr,
+        recipe=recipe,
+        loss=loss,
+        augment=augment,
+        seed=seed,
+        device=device,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        callbacks=callbacks,
+        progress=progress,
+        title=title,
+        group=processes,
+    )
+    return setting.execute(model, None, data)

@@ -1,0 +1,121 @@
+"""One inference pass over a split; every metric is derived from what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import Data, as_arrays
+from expunge.distributed import Group
+from expunge.distributed._shared_inference import dealt_together, sharing_group
+
+
+class Predictions(NamedTuple):
+    """Logits [N, K] and labels [N] of a split, in its own order, on the CPU."""
+
+    logits: Tensor
+    labels: Tensor
+
+    @property
+    def classes(self) -> Tensor:
+        """The predicted class of each example."""
+        return self.logits.argmax(dim=1)
+
+    def take(self, indices: Any) -> Predictions:
+        """The examples at ``indices``, in that order."""
+        chosen = torch.as_tensor(indices, dtype=torch.int64)
+        return Predictions(self.logits[chosen], self.labels[chosen])
+
+
+@torch.inference_mode()
+def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictions:
+    """Run ``model`` in eval mode over ``data`` once; its mode is put back afterwards.
+
+    Images go through channels-last, unless the model cannot take them so
+    (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
+    ``shared_passes``, processes take turns batch by batch.
+    """
+    group = sharing_group()
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    training = [(module, module.training) for module in model.modules()]
+    model.eval()
+    run = _Layout(model)
+    try:
+        pieces = [
+            (run(x.to(device, non_blocking=True)).float().cpu(), y.cpu())
+            for x, y in _batches(data, batch_size, group)
+        ]
+    finally:
+        for module, mode in training:
+            module.training = mode
+    pieces = dealt_together(group, pieces)
+    if not pieces:
+        raise InvalidInput("A split to evaluate should not be empty.")
+    logits, labels = (torch.cat(part) for part in zip(*pieces, strict=True))
+    return check_predictions(Predictions(logits.clone(), labels.clone()))
+
+
+def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:
+    """The same predictions, if logits [N, K] are finite and pair up with labels below K."""
+    logits, labels = predictions
+    if logits.ndim != 2 or labels.shape != logits.shape[:1] or len(logits) == 0:
+        raise InvalidInput(
+            f"Predictions of {name} should be logits [N, K] and labels [N], N > 0. "
+            f"(got {tuple(logits.shape)} and {tuple(labels.shape)})"
+        )
+    wrong = (~torch.isfinite(logits).all(dim=1)).nonzero()
+    if len(wrong):
+        raise InvalidInput(
+            f"Logits of {name} should be finite: {len(wrong)} of {len(logits)} examples have NaN "
+            f"or infinity, the first at index {int(wrong[0])}. The model has diverged."
+        )
+    classes = logits.shape[1]
+    if int(labels.min()) < 0 or int(labels.max()) >= classes:
+        outside = labels[(labels < 0) | (labels >= classes)]
+        raise InvalidInput(
+            f"Labels of {name} should be in 0..{classes - 1}, the model's classes. "
+            f"(got {int(outside[0])})"
+        )
+    return predictions
+
+
+def _batches(data: Data, batch_size: int, group: Group) -> Iterable[tuple[Tensor, Tensor]]:
+    """The batches that are this process's: every ``group.size``-th."""
+    mine = slice(group.rank, None, group.size)
+    if isinstance(data, DataLoader):
+        items = islice(data, mine.start, None, mine.step)
+        return ((item[0], torch.as_tensor(item[1])) for item in items)
+    arrays = as_arrays(data) if isinstance(data, Dataset) else None
+    if arrays is not None:
+        return zip(*(torch.split(part, batch_size)[mine] for part in arrays), strict=True)
+    if not group:
+        return ((item[0], item[1]) for item in DataLoader(data, batch_size=batch_size))
+    order = range(len(data))  # type: ignore[arg-type]
+    batches = [list(order[start : start + batch_size]) for start in order[::batch_size]]
+    return ((item[0], item[1]) for item in DataLoader(data, batch_sampler=batches[mine]))
+
+
+class _Layout:
+    """Calls a model with images channels-last, which is faster, or plain if it fails so."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.channels_last = any(isinstance(m, nn.Conv2d) for m in model.modules())
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        logits: Tensor
+        if self.channels_last and inputs.ndim == 4 and inputs.shape[1] > 1:
+            try:
+                logits = self.model(inputs.contiguous(memory_format=torch.channels_last))
+            except RuntimeError:  # if it is not the layout, the plain one fails as well
+                self.channels_last = False
+            else:
+                return logits
+        logits = self.model(inputs.contiguous())
+        return logits

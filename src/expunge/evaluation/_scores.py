@@ -1,0 +1,157 @@
+"""Every metric of the paper, from one pass a split."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import Data
+from expunge.evaluation._predict import Predictions
+from expunge.evaluation._views import Views, check_same_labels, view, view_once
+from expunge.evaluation.attacks._paper_attacks import member_shares
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Accuracies and fidelity in percent, rUA in points, ``mia_*`` in [0, 1]; None: not asked for.
+
+    ``gaps`` holds, for RA, TA, VA and the attacks, the score minus the ideal model's; rUA is that
+    of UA. ``per_class`` holds the accuracy on each class, in percent, for every split (``"ua"``,
+    ``"ra"``, …); NaN where a split has no example of a class. :data:`~expunge.evaluation.METRICS`
+    defines each.
+    """
+
+    ua: float
+    ra: float
+    ta: float
+    rua: float | None = None
+    fid: float | None = None
+    va: float | None = None
+    mia_correctness: float | None = None
+    mia_confidence: float | None = None
+    mia_logits: float | None = None
+    mia_entropy: float | None = None
+    mia_modified_entropy: float | None = None
+    gaps: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
+    per_class: Mapping[str, tuple[float, ...]] = field(
+        default_factory=dict, hash=False, compare=False, repr=False
+    )
+
+    def as_dict(self, *, per_class: bool = False) -> dict[str, float]:
+        """The scores that exist, by name; gaps as ``gap_ra``, classes as ``ua_class_3``."""
+        found = {
+            name: value
+            for name in (item.name for item in fields(self))
+            if isinstance(value := getattr(self, name), float)
+        }
+        found |= {f"gap_{name}": value for name, value in self.gaps.items()}
+        if per_class:
+            for split, values in self.per_class.items():
+                found |= {f"{split}_class_{k}": v for k, v in enumerate(values) if v == v}
+        return found
+
+
+def evaluate(
+    model: nn.Module,
+    *,
+    forget: Data,
+    retain: Data,
+    test: Data,
+    val: Data | None = None,
+    ideal: nn.Module | Predictions | Views | None = None,
+    attacks: bool = False,
+    exact: bool = False,
+    seed: int = 0,
+) -> Scores:
+    """Score ``model`` from one pass over each split.
+
+    rUA (27) is UA minus the ideal's UA: near zero is good, above means still remembered, below
+    means too brutal. FID (28) is the share of the forget set where both predict the same class.
+
+    Args:
+        model: maps a batch of inputs to logits.
+        forget, retain, test, val: data sets or loaders that keep their order.
+        ideal: a model trained without the forget set, whose predictions are computed once and
+            kept; or its :class:`Views`; or its predictions on ``forget`` alone, which give rUA and
+            FID but no gaps.
+        attacks: also run the paper's five membership attacks (4), on the ideal model too.
+        exact: fit them the plain, slow way.
+        seed: draws the retained examples that the attacks learn from.
+
+    Example:
+        >>> data = torch.utils.data.TensorDataset(torch.eye(4), torch.tensor([0, 1, 2, 3]))
+        >>> scores = evaluate(nn.Identity(), forget=data, retain=data, test=data, ideal=nn.ReLU())
+        >>> scores.as_dict() == {"ua": 100.0, "ra": 100.0, "ta": 100.0, "rua": 0.0, "fid": 100.0,
+        ...                      "gap_ra": 0.0, "gap_ta": 0.0}
+        True
+    """
+    views = view(model, forget=forget, retain=retain, test=test, val=val)
+    if isinstance(ideal, nn.Module):
+        ideal = view_once(ideal, forget=forget, retain=retain, test=test, val=val)
+    return score(views, ideal, attacks=attacks, exact=exact, seed=seed)
+
+
+def score(
+    views: Views,
+    ideal: Predictions | Views | None = None,
+    *,
+    attacks: bool = False,
+    exact: bool = False,
+    seed: int = 0,
+) -> Scores:
+    """The scores behind :func:`evaluate`, from predictions made already."""
+    scores = _own_scores(views, attacks=attacks, exact=exact, seed=seed)
+    if ideal is None:
+        return scores
+    reference = ideal if isinstance(ideal, Predictions) else ideal.forget
+    check_same_labels(reference, views.forget)
+    scores = replace(
+        scores,
+        rua=scores.ua - accuracy(reference),
+        fid=agreement(views.forget.classes, reference.classes),
+    )
+    if isinstance(ideal, Predictions):
+        return scores
+    best = _own_scores(ideal, attacks=attacks, exact=exact, seed=seed).as_dict()
+    gaps = {k: v - best[k] for k, v in scores.as_dict().items() if k in best and k != "ua"}
+    return replace(scores, gaps=gaps)
+
+
+def _own_scores(views: Views, *, attacks: bool, exact: bool, seed: int) -> Scores:
+    retain = views.split("retain")
+    parts = {"ua": views.forget, "ra": retain, "ta": views.test}
+    if views.val is not None:
+        parts["va"] = views.val
+    shares = member_shares(views, exact=exact, seed=seed) if attacks else {}
+    found: dict[str, Any] = {name: accuracy(part) for name, part in parts.items()}
+    found |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}
+    classes = {name: class_accuracies(part) for name, part in parts.items()}
+    return Scores(**found, per_class=classes)
+
+
+def accuracy(predictions: Predictions) -> float:
+    """The share of correct predictions (3), in percent."""
+    return agreement(predictions.classes, predictions.labels)
+
+
+def class_accuracies(predictions: Predictions) -> tuple[float, ...]:
+    """The accuracy on the examples of each class, in percent; NaN for a class without any."""
+    classes = predictions.logits.shape[1]
+    right = predictions.labels[predictions.classes == predictions.labels]
+    counts = [torch.bincount(part, minlength=classes) for part in (right, predictions.labels)]
+    return tuple((100.0 * counts[0].double() / counts[1].double()).tolist())
+
+
+def agreement(a: Tensor, b: Tensor) -> float:
+    """The share of places where ``a`` and ``b`` are equal, in percent."""
+    if a.shape != b.shape:
+        raise InvalidInput(
+            "Predictions to compare should be of the same examples. "
+            f"(got {tuple(a.shape)} and {tuple(b.shape)})"
+        )
+    return 100.0 * float((a == b).double().mean())

@@ -1,0 +1,78 @@
+"""Test examples that are training examples too, found by the hash of their content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import as_arrays
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How many examples of the test set occur in each part of the training set."""
+
+    counts: Mapping[str, int]
+    indices: tuple[int, ...]
+    """Which test examples occur in any part."""
+    size: int
+    """Of the test set."""
+
+    def __bool__(self) -> bool:
+        return bool(self.indices)
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{count} in {name}" for name, count in self.counts.items())
+        return f"{len(self.indices)} of {self.size} test examples are training examples ({parts})"
+
+
+def check_overlap(
+    train_parts: Mapping[str, Any], test: Any, *, allow_overlap: bool = False
+) -> Overlap:
+    """Compare inputs by SHA-256; an overlap is refused unless ``allow_overlap``.
+
+    Labels are left out: the same image under another label was seen all the same.
+
+    Args:
+        train_parts: by name, :class:`~expunge.ImageSet` or other data sets or arrays [N, ...].
+        test: the same for the test set.
+
+    >>> known = torch.arange(6).reshape(3, 2)
+    >>> print(check_overlap({"retain": known}, known[:1] + 100))
+    0 of 1 test examples are training examples (0 in retain)
+    """
+    hashes = content_hashes(test)
+    parts = {name: set(content_hashes(part)) for name, part in train_parts.items()}
+    found = Overlap(
+        {name: sum(item in part for item in hashes) for name, part in parts.items()},
+        tuple(i for i, item in enumerate(hashes) if any(item in part for part in parts.values())),
+        len(hashes),
+    )
+    if found and not allow_overlap:
+        raise InvalidInput(
+            f"{found}, the first at index {found.indices[0]}. Scores on them would not be of "
+            "unseen data: take them out, or go on with allow_overlap (--allow-overlap)."
+        )
+    return found
+
+
+def content_hashes(data: Any) -> list[bytes]:
+    """SHA-256 of every input of a data set or array, with its shape and type."""
+    arrays = as_arrays(data) if isinstance(data, Dataset) else (data, None)
+    if arrays is None:
+        return [_hash(torch.as_tensor(data[i][0]).cpu().numpy()) for i in range(len(data))]
+    inputs = np.ascontiguousarray(torch.as_tensor(arrays[0]).cpu().numpy())
+    return [_hash(row) for row in inputs]
+
+
+def _hash(row: np.ndarray[Any, Any]) -> bytes:
+    state = hashlib.sha256(f"{row.dtype}{row.shape}".encode())
+    state.update(np.ascontiguousarray(row).tobytes())
+    return state.digest()

@@ -1,0 +1,1 @@
+"""Membership attacks, from population attacks to shadow models."""

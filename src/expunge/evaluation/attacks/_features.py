@@ -1,0 +1,114 @@
+"""What the membership attacks look at, one function of the predictions each.
+
+With p the softmax of the logits in float64 and y the label of the example:
+
+============================ ==================================================================
+``correctness``              1 where the predicted class is y, else 0
+``confidence``               p_y
+``logits``                   the logits, all K of them
+``probabilities``            p, all K of them
+``entropy``                  −Σᵢ pᵢ log pᵢ, in nats
+``modified-entropy``         −(1−p_y) log p_y − Σ_{i≠y} pᵢ log(1−pᵢ) (Song and Mittal, 2021)
+============================ ==================================================================
+
+Logarithms are cut off at log 1e-30.
+
+Deviation: the paper's Section 6.2 calls *confidence* the probability of the assigned class; its
+released code, and the SalUn code it grew from, take the class assigned to the example, its label,
+and so do we. The paper says *logits*; the released code feeds the softmax: the five attacks use the
+logits, ``probabilities`` is there besides. The paper's *mix entropy* is the modified entropy; the
+released code exchanges its two logarithms (log(1−p_y) and log pᵢ), we use Song and Mittal's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from expunge._registry import Registry
+from expunge.evaluation._predict import Predictions
+from expunge.evaluation.svm._landmarks import Array
+
+Feature = Callable[[Predictions], Array]
+_LEAST = math.log(1e-30)
+
+
+def correctness(predictions: Predictions) -> Array:
+    """1 where the prediction is right, else 0, [N, 1]."""
+    return _column(predictions.classes == predictions.labels)
+
+
+def confidence(predictions: Predictions) -> Array:
+    """The probability of the label, in [0, 1], [N, 1]."""
+    return _column(_of_label(log_probabilities(predictions), predictions.labels).exp())
+
+
+def logits(predictions: Predictions) -> Array:
+    """The logits, [N, K]."""
+    result: Array = predictions.logits.double().numpy()
+    return result
+
+
+def probabilities(predictions: Predictions) -> Array:
+    """The softmax, [N, K]."""
+    result: Array = log_probabilities(predictions).exp().numpy()
+    return result
+
+
+def entropy(predictions: Predictions) -> Array:
+    """The entropy of the softmax in nats, in [0, log K], [N, 1]."""
+    log_p = log_probabilities(predictions)
+    return _column(-(log_p.exp() * log_p.clamp_min(_LEAST)).sum(1))
+
+
+def modified_entropy(predictions: Predictions) -> Array:
+    """Small where the model is sure and right, large where it is sure and wrong, [N, 1].
+
+    >>> sure = torch.tensor([[9.0, -9.0]])
+    >>> right, wrong = (modified_entropy(Predictions(sure, torch.tensor([y]))) for y in (0, 1))
+    >>> bool(right < 1e-6), bool(wrong > 30)
+    (True, True)
+    """
+    log_p = log_probabilities(predictions)
+    log_rest = (-torch.expm1(log_p)).clamp_min(1e-30).log()
+    terms = log_p.exp() * log_rest
+    of_label = _of_label(log_p, predictions.labels)
+    others = terms.sum(1) - _of_label(terms, predictions.labels)
+    return _column(torch.expm1(of_label) * of_label.clamp_min(_LEAST) - others)
+
+
+def loss(predictions: Predictions) -> Array:
+    """The cross-entropy of each example in nats, at least 0, [N]."""
+    result: Array = -_of_label(log_probabilities(predictions), predictions.labels).numpy()
+    return result
+
+
+def log_probabilities(predictions: Predictions) -> Tensor:
+    """The log-softmax in float64, [N, K]."""
+    return F.log_softmax(predictions.logits.double(), dim=1)
+
+
+def _of_label(values: Tensor, labels: Tensor) -> Tensor:
+    return values.gather(1, labels.long()[:, None])[:, 0]
+
+
+def _column(values: Tensor) -> Array:
+    result: Array = values.double().numpy()[:, np.newaxis]
+    return result
+
+
+FEATURES: Registry[Feature] = Registry("attack feature")
+FEATURES.add("correctness", correctness)
+FEATURES.add("confidence", confidence)
+FEATURES.add("logits", logits)
+FEATURES.add("entropy", entropy)
+FEATURES.add("modified-entropy", modified_entropy, alias="mix-entropy")
+FEATURES.add("probabilities", probabilities, alias="prob")
+
+PAPER_FIVE = ("correctness", "confidence", "logits", "entropy", "modified-entropy")
+"""The features of the paper's five attacks."""

@@ -1,0 +1,110 @@
+"""LiRA and U-LiRA: one Gaussian an example and a world, from shadow models.
+
+In one world the example was seen (and, for U-LiRA, unlearned again); in the other it was never
+seen. A model's confidence in the example's true label is more likely in one world than in the
+other; the attack's score says which, and by how much (Carlini et al., 2022; Hayes et al., 2024).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+from scipy.special import log_ndtr
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Variant = Literal["online", "offline"]
+
+OWN_VARIANCE_FROM = 16
+"""Shadows a world from which each example gets a variance of its own."""
+
+
+def scaled_confidence(logits: Tensor, labels: Tensor) -> Array:
+    """``log p_y - log(1 - p_y)`` of each example: the logit-scaled confidence, near Gaussian.
+
+    From logits [N, K] as ``z_y - logsumexp(z_j, j ≠ y)``, which neither rounds to ±∞ nor needs a
+    softmax.
+
+    >>> import torch
+    >>> scaled_confidence(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
+    array([2.])
+    """
+    z = logits.double()
+    own = z.gather(1, labels.view(-1, 1)).squeeze(1)
+    others = z.scatter(1, labels.view(-1, 1), -math.inf).logsumexp(dim=1)
+    result: Array = (own - others).numpy()
+    return result
+
+
+@dataclass(frozen=True)
+class ShadowScores:
+    """What the shadow models said: confidences [S, N], and which examples each had seen [S, N]."""
+
+    confidence: Array
+    seen: np.ndarray[Any, np.dtype[np.bool_]]
+
+    def __post_init__(self) -> None:
+        if self.confidence.shape != self.seen.shape or self.confidence.ndim != 2:
+            raise InvalidInput(
+                "Shadow confidences and memberships should be of one shape [shadows, examples]. "
+                f"(got {self.confidence.shape} and {self.seen.shape})"
+            )
+        if not np.isfinite(self.confidence).all():
+            raise InvalidInput("Shadow confidences should be finite.")
+
+    def world(self, seen: bool) -> tuple[Array, Array]:
+        """Mean and standard deviation [N] of each example in one world.
+
+        Each example has its own mean. With fewer than ``OWN_VARIANCE_FROM`` shadows in this world
+        for some example, one pooled variance serves all, as Carlini et al. advise.
+        """
+        mask = self.seen if seen else ~self.seen
+        count = mask.sum(axis=0)
+        if count.min() < 1 or count.max() < 2:
+            name = "saw" if seen else "never saw"
+            raise InvalidInput(
+                f"U-LiRA needs every example in at least one shadow that {name} it, and two for "
+                "some. Train more shadow models."
+            )
+        values = np.where(mask, self.confidence, 0.0)
+        mean = values.sum(axis=0) / count
+        squares = np.where(mask, (self.confidence - mean) ** 2, 0.0).sum(axis=0)
+        if count.min() >= OWN_VARIANCE_FROM:
+            variance = squares / (count - 1)
+        else:
+            pooled = squares.sum() / max((count - 1).sum(), 1)
+            variance = np.full_like(mean, pooled)
+        return mean, np.sqrt(np.maximum(variance, 1e-12))
+
+
+def lira(target: Array, shadows: ShadowScores, variant: Variant = "online") -> Array:
+    """The score of each example [N]: higher means more likely seen.
+
+    ``online``: the log likelihood ratio, ``log N(x; μ_seen, σ_seen) - log N(x; μ_never, σ_never)``.
+    ``offline``: from the never-seen world alone, ``log P(X < x)`` under it, for attackers who
+    cannot train on the examples.
+    """
+    if variant not in get_args(Variant):
+        raise InvalidInput(f"`variant` should be online or offline. (got {variant!r})")
+    if target.shape != shadows.confidence.shape[1:]:
+        raise InvalidInput(
+            f"Target and shadows should score the same examples. (got {target.shape} and "
+            f"{shadows.confidence.shape[1:]})"
+        )
+    mean, std = shadows.world(seen=False)
+    if variant == "offline":
+        offline: Array = log_ndtr((target - mean) / std)
+        return offline
+    mean_in, std_in = shadows.world(seen=True)
+    return _log_density(target, mean_in, std_in) - _log_density(target, mean, std)
+
+
+def _log_density(x: Array, mean: Array, std: Array) -> Array:
+    """Of the normal distribution, but for the constant that cancels in a ratio."""
+    result: Array = -0.5 * ((x - mean) / std) ** 2 - np.log(std)
+    return result

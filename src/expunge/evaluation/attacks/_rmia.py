@@ -1,0 +1,96 @@
+"""RMIA: is the target model surer of an example, against reference models, than of others?
+
+Zarifzadeh, Liu and Shokri, *Low-Cost High-Power Membership Inference Attacks*, ICML 2024, in its
+offline form: no reference model has seen the examples in question. With p_θ(x) the probability of
+the label of x and p̄(x) its mean over the reference models,
+
+    p(x) = ½ ((1 + a) p̄(x) + (1 − a))            what a model picked at random would say,
+    r(x) = p_θ(x) / p(x),
+    score(x) = share of the population z with r(x) / r(z) ≥ γ,   in [0, 1].
+
+``a`` is how far the models that saw x are pulled to 1: p_in(x) ≈ a p̄(x) + 1 − a. The authors take
+0.3 on CIFAR-10, and γ = 2. The population z are unseen by the target and by the references.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from expunge._errors import InvalidInput
+from expunge.evaluation._predict import Predictions
+from expunge.evaluation._views import Views
+from expunge.evaluation.attacks._attack import ATTACKS, MemberScores
+from expunge.evaluation.attacks._features import loss
+from expunge.evaluation.attacks._population import unseen
+from expunge.evaluation.svm._landmarks import Array
+
+
+@dataclass(frozen=True)
+class RMIA:
+    """Robust membership inference with a few reference models (1 to 4 are enough).
+
+    References are models trained without the forget set: the ideal model, or models trained on
+    other parts of the same data. The population is the validation set if there is one, else a
+    random half of the test set, and the other half is scored.
+
+    Args:
+        a: in [0, 1]; see the formula above.
+        gamma: how many times surer than of z, at least 1.
+    """
+
+    a: float = 0.3
+    gamma: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.a <= 1.0:
+            raise InvalidInput(f"`a` should be in [0, 1]. (got {self.a})")
+        if not self.gamma >= 1.0:
+            raise InvalidInput(f"`gamma` should be at least 1. (got {self.gamma})")
+
+    def score(
+        self,
+        target: Views,
+        references: Sequence[Views] = (),
+        *,
+        splits: Sequence[str] = ("forget", "test"),
+        seed: int = 0,
+    ) -> MemberScores:
+        """See :class:`~expunge.evaluation.Attack`; at least one reference is needed."""
+        if not references:
+            raise InvalidInput("RMIA needs 1 to 4 reference models. (got none)")
+        views = [_with_population(part, seed) for part in (target, *references)]
+        population = np.sort(self._ratios([part["population"] for part in views]))
+        scores = {}
+        for name in splits:
+            ratios = self._ratios([part.get(name) or _missing(name) for part in views])
+            # r(x) / r(z) ≥ γ  ⇔  r(z) ≤ r(x) / γ
+            below = np.searchsorted(population, ratios / self.gamma, side="right")
+            scores[name] = below / len(population)
+        return MemberScores(scores)
+
+    def _ratios(self, models: Sequence[Predictions]) -> Array:
+        labels = models[0].labels
+        if not all(torch.equal(part.labels, labels) for part in models):
+            raise InvalidInput(
+                "Reference models should predict the same examples as the target, in their order."
+            )
+        own, *others = (np.exp(-loss(part)) for part in models)
+        out = np.mean(others, axis=0)
+        result: Array = own / np.maximum(0.5 * ((1.0 + self.a) * out + (1.0 - self.a)), 1e-300)
+        return result
+
+
+def _with_population(views: Views, seed: int) -> dict[str, Predictions]:
+    population, test = unseen(views, seed)
+    return dict(views.items()) | {"population": population, "test": test}
+
+
+def _missing(name: str) -> Predictions:
+    raise InvalidInput(f"RMIA needs the {name} set's predictions of every model.")
+
+
+ATTACKS.add("rmia", RMIA())

@@ -1,0 +1,150 @@
+"""How well scores tell two kinds of examples apart, with bootstrap intervals.
+
+Everything is computed from counts: how many positives and negatives have each distinct score. A
+bootstrap replicate draws as many positives and negatives as there were, with replacement, each
+from their own (stratified); in counts, all replicates are computed at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from expunge._errors import InvalidInput
+from expunge.evaluation.svm._landmarks import Array
+
+Counts = NDArray[np.int64]
+Statistic = Callable[[Counts, Counts], Array]
+"""Counts of positives and negatives [R, U] by rising score, to one value a row, [R]."""
+
+
+class Estimate(NamedTuple):
+    """A value and its interval; all NaN where it is not defined."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+UNDEFINED = Estimate(math.nan, math.nan, math.nan)
+
+
+def auc(positive: Counts, negative: Counts) -> Array:
+    """P(positive > negative) + ½ P(equal): the area under the ROC curve, by midranks."""
+    below = np.cumsum(negative, axis=1) - negative
+    wins = (positive * (2 * below + negative)).sum(1)
+    result: Array = wins / (2.0 * positive.sum(1) * negative.sum(1))
+    return result
+
+
+def tpr_at(fpr: float) -> Statistic:
+    """The largest share of positives above a threshold that at most ``fpr`` of negatives pass.
+
+    Equal scores pass together; nothing is interpolated.
+    """
+
+    def statistic(positive: Counts, negative: Counts) -> Array:
+        passed = np.cumsum(negative[:, ::-1], axis=1)
+        found = np.cumsum(positive[:, ::-1], axis=1)
+        allowed = passed <= fpr * negative.sum(1, keepdims=True) + 1e-9
+        best = np.where(allowed, found, 0).max(1)
+        result: Array = best / positive.sum(1)
+        return result
+
+    return statistic
+
+
+def balanced_accuracy(above: NDArray[np.bool_]) -> Statistic:
+    """½ (TPR + 1 − FPR) for the rule "score is among ``above``" (a flag a distinct score)."""
+
+    def statistic(positive: Counts, negative: Counts) -> Array:
+        found = (positive * above).sum(1) / positive.sum(1)
+        passed = (negative * above).sum(1) / negative.sum(1)
+        result: Array = 0.5 * (found + 1.0 - passed)
+        return result
+
+    return statistic
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Scores of positives and negatives, as counts by distinct score."""
+
+    levels: Array
+    positive: NDArray[np.intp]
+    negative: NDArray[np.intp]
+
+    @staticmethod
+    def of(positive: Array, negative: Array) -> Sample:
+        """From scores, [N] and [M], finite or infinite but never NaN, none of them empty."""
+        for name, scores in (("positive", positive), ("negative", negative)):
+            if scores.ndim != 1 or len(scores) == 0 or bool(np.isnan(scores).any()):
+                raise InvalidInput(
+                    f"Scores of {name} examples should be a non-empty list without NaN. "
+                    f"(got shape {scores.shape}, {int(np.isnan(scores).sum())} NaN)"
+                )
+        levels, where = np.unique(np.concatenate([positive, negative]), return_inverse=True)
+        return Sample(levels, where[: len(positive)], where[len(positive) :])
+
+    @property
+    def constant(self) -> bool:
+        """Whether all scores are the same."""
+        return len(self.levels) == 1
+
+    def value(self, statistic: Statistic) -> float:
+        """The statistic on the sample itself."""
+        return float(
+            statistic(*(self._count(part[None]) for part in (self.positive, self.negative)))[0]
+        )
+
+    def estimates(
+        self, statistics: list[Statistic], *, level: float, resamples: int, seed: int
+    ) -> list[Estimate]:
+        """Values and percentile intervals at ``level``, all from the same replicates.
+
+        Where no replicate differs because the value is 0 or 1, the interval is that of an
+        n-out-of-n result (Clopper and Pearson) for the smaller of the two groups; with a single
+        example in a group it is [0, 1].
+        """
+        draws = self._draws(statistics, resamples, seed)
+        tail = (1.0 - level) / 2.0
+        smaller = min(len(self.positive), len(self.negative))
+        found = []
+        for statistic, values in zip(statistics, draws, strict=True):
+            value = self.value(statistic)
+            low, high = (float(q) for q in np.quantile(values, [tail, 1.0 - tail]))
+            if smaller == 1:
+                low, high = 0.0, 1.0
+            elif low == high and value in (0.0, 1.0):
+                bound = float(tail ** (1.0 / smaller))
+                low, high = (bound, 1.0) if value == 1.0 else (0.0, 1.0 - bound)
+            found.append(Estimate(value, low, high))
+        return found
+
+    def _draws(self, statistics: list[Statistic], resamples: int, seed: int) -> Array:
+        random = np.random.default_rng(seed)
+        size = len(self.positive) + len(self.negative)
+        chunk = max(1, min(resamples, 2_000_000 // size))
+        columns = []
+        for start in range(0, resamples, chunk):
+            rows = min(chunk, resamples - start)
+            counts = [
+                self._count(part[random.integers(0, len(part), (rows, len(part)))])
+                for part in (self.positive, self.negative)
+            ]
+            columns.append(np.stack([statistic(*counts) for statistic in statistics]))
+        result: Array = np.concatenate(columns, axis=1)
+        return result
+
+    def _count(self, where: NDArray[np.intp]) -> Counts:
+        rows, width = len(where), len(self.levels)
+        flat = (where + width * np.arange(rows)[:, None]).reshape(-1)
+        return np.bincount(flat, minlength=rows * width).reshape(rows, width)

@@ -1,0 +1,266 @@
+"""Shadow models for U-LiRA: train on a random half, unlearn a random part, with what is under test.
+
+Every shadow serves all target examples. It trains on a random ``share`` of the retain set and a
+random half of the targets, then unlearns those targets with the method and add-on under test. So
+each target has been unlearned by one half of the shadows and never seen by the other, and N
+trainings and N unlearnings judge any number of targets. Trainings are shared by every method and
+add-on that is audited; only unlearnings are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from expunge import _tensors as tensors
+from expunge import dispatch
+from expunge._artifact import ModelCard, fit_weights
+from expunge._errors import DataError, InvalidInput
+from expunge._part_values import describe, rebuild
+from expunge.data import Augment, ImageSet
+from expunge.engine import Callback, Procedure, Recipe, Run, train, unlearn
+from expunge.evaluation._predict import predict
+from expunge.evaluation.attacks._lira import ShadowScores, scaled_confidence
+from expunge.models import build_model, channel_statistics
+from expunge.store import Stage, Store
+
+VERSION = 1
+HERE = "expunge.evaluation.attacks._shadow_models"
+
+
+@dataclass(frozen=True)
+class ShadowPlan:
+    """How many shadows, of what model, trained how. ``count`` is even: shadows come in pairs whose
+    halves of the targets are complements."""
+
+    model: ModelCard
+    recipe: Recipe
+    procedure: Procedure
+    augment: Augment | None = None
+    count: int = 16
+    share: float = 0.5
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.count < 4 or self.count % 2:
+            raise InvalidInput(
+                f"The number of shadows should be even and at least 4. (got {self.count})"
+            )
+        if not 0.0 < self.share <= 1.0:
+            raise InvalidInput(f"`share` should be in (0, 1]. (got {self.share})")
+
+
+@dataclass(frozen=True)
+class Shadows:
+    """What the shadows said about the targets, before and after they unlearned."""
+
+    trained: ShadowScores
+    unlearned: ShadowScores
+    seconds: float
+    """Wall time of all stages, those taken from the store included."""
+    notes: tuple[str, ...] = ()
+    """What is worth knowing, such as results found damaged and computed again."""
+
+
+def run_shadows(
+    plan: ShadowPlan,
+    *,
+    retain: ImageSet,
+    targets: ImageSet,
+    store: Store,
+    workers: int | None = None,
+    device: str = "auto",
+    report: Any = None,
+) -> Shadows:
+    """Train and unlearn the shadows that are not in the store yet, and collect what all said."""
+    path = _keep_data(store, retain, targets)
+    stages = shadow_stages(plan, path, device)
+    pairs = list(zip(stages[::2], stages[1::2], strict=True))
+    outcome = dispatch.run(stages, store, workers=workers, report=report)
+    outcome.check()
+    entries = [(store.open(a), store.open(b)) for a, b in pairs]
+    scores = [[tensors.load(e.path("scores.safetensors"))[0] for e in pair] for pair in entries]
+    seen = np.stack([pair[0]["seen"].numpy().astype(bool) for pair in scores])
+    trained, unlearned = (
+        ShadowScores(np.stack([pair[k]["confidence"].numpy() for pair in scores]), seen)
+        for k in (0, 1)
+    )
+    seconds = sum(entry.seconds for pair in entries for entry in pair)
+    return Shadows(trained, unlearned, seconds, tuple(outcome.warnings))
+
+
+def run_references(
+    plan: ShadowPlan,
+    count: int,
+    *,
+    retain: ImageSet,
+    store: Store,
+    workers: int | None = None,
+    device: str = "auto",
+    report: Any = None,
+) -> list[nn.Module]:
+    """Models trained on random parts of the retain set alone: references for RMIA."""
+    nobody = retain.subset([])
+    path = _keep_data(store, retain, nobody)
+    stages = shadow_stages(replace(plan, count=max(4, count + count % 2)), path, device)
+    chosen = stages[: 2 * count : 2]
+    dispatch.run(chosen, store, workers=workers, report=report).check()
+    models = []
+    for stage in chosen:
+        model = build_model(**plan.model.model_dump())
+        weights = store.open(stage).path("weights.safetensors")
+        fit_weights(model, tensors.load(weights)[0], str(weights))
+        models.append(model.eval())
+    return models
+
+
+def shadow_stages(plan: ShadowPlan, data: Path, device: str = "auto") -> list[Stage]:
+    """Two stages a shadow, training before unlearning."""
+    base = {
+        "data": data.stem,
+        "model": plan.model.model_dump(),
+        "recipe": asdict(plan.recipe),
+        "augment": describe(plan.augment),
+        "share": plan.share,
+        "seed": plan.seed,
+    }
+    options = {"data": str(data), "device": device}
+    stages = []
+    for index in range(plan.count):
+        trained = Stage(
+            "shadow-train",
+            base | {"index": index},
+            run=f"{HERE}:train_shadow",
+            version=VERSION,
+            title=f"shadow {index}: train",
+            options=options,
+            cost=float(plan.recipe.epochs),
+        )
+        unlearned = Stage(
+            "shadow-unlearn",
+            {"procedure": describe(plan.procedure)},
+            parents=(trained,),
+            run=f"{HERE}:unlearn_shadow",
+            version=VERSION,
+            title=f"shadow {index}: unlearn",
+            options=options,
+            cost=0.2 * plan.procedure.epochs,
+        )
+        stages += [trained, unlearned]
+    return stages
+
+
+def train_shadow(context: dispatch.Context) -> None:
+    """A stage: train one shadow, keep its weights and what it says about the targets."""
+    config = context.config
+    retain, targets = _read_data(Path(context.options["data"]))
+    seen, kept = draw_members(len(targets), len(retain), config)
+    data = _join(targets.subset(np.flatnonzero(seen)), retain.subset(kept))
+    seed = int(config["seed"]) * 1_000_003 + int(config["index"])
+    mean, std = channel_statistics(data.images)
+    recipe = Recipe(**config["recipe"])
+    result = train(
+        build_model(**config["model"], mean=mean, std=std, seed=seed),
+        data,
+        recipe=recipe,
+        augment=rebuild(config["augment"]),
+        seed=seed,
+        device=context.options["device"],
+        checkpoint=context.folder / ".checkpoint",
+        callbacks=[_Progress(context)],
+        progress=False,
+    )
+    tensors.save(context.folder / "weights.safetensors", result.model.state_dict(), {})
+    if len(targets):
+        _save_scores(context.folder, result.model, targets, seen)
+
+
+def unlearn_shadow(context: dispatch.Context) -> None:
+    """A stage: the shadow unlearns the targets it saw, by the procedure under test."""
+    parent = context.parents[0]
+    retain, targets = _read_data(Path(context.options["data"]))
+    seen, kept = draw_members(len(targets), len(retain), parent.config)
+    model = build_model(**parent.config["model"])
+    weights = parent.path("weights.safetensors")
+    fit_weights(model, tensors.load(weights)[0], str(weights))
+    procedure: Procedure = rebuild(context.config["procedure"])
+    result = unlearn(
+        model,
+        forget=targets.subset(np.flatnonzero(seen)),
+        retain=retain.subset(kept),
+        augment=rebuild(parent.config["augment"]),
+        seed=int(parent.config["index"]),
+        device=context.options["device"],
+        checkpoint=context.folder / ".checkpoint",
+        callbacks=[_Progress(context)],
+        progress=False,
+        **procedure.arguments(),
+    )
+    _save_scores(context.folder, result.model, targets, seen)
+
+
+def draw_members(
+    targets: int, retained: int, config: dict[str, Any]
+) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], np.ndarray[Any, np.dtype[np.int64]]]:
+    """Which targets a shadow sees, and which retained examples: by seed and index alone.
+
+    Shadows 2k and 2k+1 see complementary halves of the targets, so every target is seen by exactly
+    half of an even number of shadows, and more shadows extend fewer.
+    """
+    seed, index = int(config["seed"]), int(config["index"])
+    half = np.random.default_rng([seed, index // 2, 0]).permutation(targets) < targets // 2
+    seen = half if index % 2 == 0 else ~half
+    count = max(1, round(float(config["share"]) * retained))
+    kept = np.random.default_rng([seed, index, 1]).permutation(retained)[:count]
+    return seen, np.sort(kept)
+
+
+class _Progress(Callback):
+    def __init__(self, context: dispatch.Context) -> None:
+        self.context = context
+
+    def on_step(self, run: Run) -> None:
+        self.context.progress(run.step, run.epochs * run.steps_per_epoch, "")
+
+
+def _save_scores(folder: Path, model: nn.Module, targets: ImageSet, seen: Any) -> None:
+    predictions = predict(model, targets)
+    confidence = scaled_confidence(predictions.logits, predictions.labels)
+    tensors.save(
+        folder / "scores.safetensors",
+        {"confidence": torch.from_numpy(confidence), "seen": torch.from_numpy(seen.copy())},
+        {},
+    )
+
+
+def _keep_data(store: Store, retain: ImageSet, targets: ImageSet) -> Path:
+    """The examples in one file that workers read, named after what is in it."""
+    words = f"{retain.fingerprint()}/{targets.fingerprint()}/{len(retain.classes)}"
+    path = store.root / ".data" / f"{hashlib.sha256(words.encode()).hexdigest()}.safetensors"
+    try:
+        tensors.load(path)
+    except DataError:  # not there, or damaged
+        store.prepare()
+        arrays = {"retain": retain.images, "retain_labels": retain.labels}
+        arrays |= {"targets": targets.images, "targets_labels": targets.labels}
+        tensors.save(path, arrays, {"classes": list(retain.classes)})
+    return path
+
+
+def _read_data(path: Path) -> tuple[ImageSet, ImageSet]:
+    arrays, notes = tensors.load(path)
+    retain, targets = (
+        ImageSet(arrays[name], arrays[f"{name}_labels"], notes["classes"])
+        for name in ("retain", "targets")
+    )
+    return retain, targets
+
+
+def _join(a: ImageSet, b: ImageSet) -> ImageSet:
+    return ImageSet(torch.cat([a.images, b.images]), torch.cat([a.labels, b.labels]), a.classes)

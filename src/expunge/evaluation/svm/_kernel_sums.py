@@ -1,0 +1,66 @@
+"""Sums over an RBF kernel too large to keep: computed tile by tile, never stored."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from expunge.evaluation.svm._landmarks import Array
+
+_ROWS, _COLUMNS = 128, 2048  # a tile of the kernel fits the cache
+Single = NDArray[np.float32]
+
+
+def kernel_sums(a: Array, b: Array, weights: Array, gamma: float) -> Array:
+    """``Σⱼ weightsⱼ exp(−gamma |aᵢ − bⱼ|²)`` for every row of ``a``, tile by tile, in float32."""
+    left, right = exponents(a, b, gamma)
+    weights = weights.astype(np.float32)
+
+    def block(start: int) -> Array:
+        rows = left[start : start + _ROWS]
+        total = np.zeros(len(rows))
+        for column in range(0, right.shape[1], _COLUMNS):
+            tile = rows @ right[:, column : column + _COLUMNS]
+            total += np.exp(tile, out=tile) @ weights[column : column + _COLUMNS]
+        return total
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return np.concatenate(list(pool.map(block, range(0, len(left), _ROWS))))
+
+
+def own_kernel_sums(x: Array, weights: Array, gamma: float) -> Array:
+    """``kernel_sums(x, x, weights, gamma)`` from half the kernel, as it is symmetric."""
+    left, right = exponents(x, x, gamma)
+    weights = weights.astype(np.float32)
+
+    def block(start: int) -> Array:
+        stop = min(start + _ROWS, len(x))
+        rows, own = left[start:stop], weights[start:stop]
+        total = np.zeros(len(x) - start)
+        for column in range(start, len(x), _COLUMNS):
+            end = min(column + _COLUMNS, len(x))
+            tile = rows @ right[:, column:end]
+            np.exp(tile, out=tile)
+            total[: stop - start] += tile @ weights[column:end]
+            first = max(column, stop)  # what lies left of it was counted just now
+            total[first - start : end - start] += own @ tile[:, first - column :]
+        return total
+
+    result = np.zeros(len(x))
+    starts = range(0, len(x), _ROWS)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for start, total in zip(starts, pool.map(block, starts), strict=True):
+            result[start:] += total
+    return result
+
+
+def exponents(a: Array, b: Array, gamma: float) -> tuple[Single, Single]:
+    """Factors whose product is ``−gamma |aᵢ − bⱼ|²``: [len(a), d + 2] and [d + 2, len(b)]."""
+    middle = b.mean(0)
+    a, b = a - middle, b - middle
+    left = np.column_stack([2.0 * gamma * a, -gamma * (a * a).sum(1), np.ones(len(a))])
+    right = np.column_stack([b, np.ones(len(b)), -gamma * (b * b).sum(1)])
+    return left.astype(np.float32), np.ascontiguousarray(right.T, dtype=np.float32)

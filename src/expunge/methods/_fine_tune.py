@@ -1,0 +1,25 @@
+"""FT: go on training on what is retained (Warnecke et al., 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from expunge.data._batches import Batch, Split
+from expunge.methods._method import Method
+from expunge.methods._problem import Problem
+from expunge.update._gradients import Term
+
+
+@dataclass(frozen=True)
+class FineTune(Method):
+    """U = L on retain, no constraint.
+
+    An epoch takes as many retain batches as the forget set has, so that epochs of all methods cost
+    alike.
+    """
+
+    objective_over: ClassVar[Split] = "retain"
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        return Term(problem.loss_on(retain), saliency=problem.saliency(forget))

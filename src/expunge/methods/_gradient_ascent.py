@@ -1,0 +1,18 @@
+"""GA: undo learning by climbing the loss on what is to be forgotten (Thudi et al., 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from expunge.data._batches import Batch
+from expunge.methods._method import Method
+from expunge.methods._problem import Problem
+from expunge.update._gradients import Term
+
+
+@dataclass(frozen=True)
+class GradientAscent(Method):
+    """U = -L on forget, no constraint. The gradient of U already ranks by saliency."""
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        return Term(-problem.loss_on(forget))

@@ -1,0 +1,25 @@
+"""l1-sparse: shrink the weights while keeping what is retained (Jia et al., 2023)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from expunge.data._batches import Batch
+from expunge.methods._method import Method
+from expunge.methods._problem import Problem
+from expunge.update._gradients import Term
+
+
+@dataclass(frozen=True)
+class L1Sparse(Method):
+    """U = ‖θ‖₁, a sum over all parameters; C = L on retain."""
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        norm = torch.stack([p.abs().sum() for p in problem.parameters]).sum()
+        return Term(norm, saliency=problem.saliency(forget))
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
+        return problem.loss_on(retain)

@@ -1,0 +1,52 @@
+"""A method is a choice of (U, C): what to minimise, and what not to break on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from expunge.data._batches import Batch, Split
+from expunge.methods._problem import Problem
+from expunge.methods._tokens import count_of
+from expunge.update._gradients import Term
+
+
+@dataclass(frozen=True)
+class Method:
+    """Base of the methods: subclass it, define ``objective``, register the class, done.
+
+    Losses are means over their batch, to be minimised. ``forget`` and ``retain`` are the two
+    batches of the step; ``forget`` is None where a run has nothing to forget (plain training).
+    """
+
+    epoch_over: ClassVar[Split] = "forget"
+    """Which split one epoch goes through once."""
+
+    objective_over: ClassVar[Split] = "forget"
+    """Which batch U is a mean over, so that uneven shares of several processes count rightly."""
+
+    def prepare(self, problem: Problem) -> None:
+        """Change the model before the first step, where the method does so."""
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor | Term:
+        """U on this step's batches."""
+        raise TypeError(f"{type(self).__name__} should define `objective`.")
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor | Term:
+        """C on this step's batches; left undefined where there is no constraint."""
+        raise TypeError(f"{type(self).__name__} has no constraint.")
+
+    def size(self, name: str, batch: Batch) -> float:
+        """How many things the ``objective``, ``constraint`` or ``saliency`` is a mean over.
+
+        Labelled tokens, or examples, unless a method says otherwise: micro-batches count in
+        proportion to it.
+        """
+        return count_of(batch.targets)
+
+    @property
+    def constrained(self) -> bool:
+        """Whether there is a constraint."""
+        return type(self).constraint is not Method.constraint

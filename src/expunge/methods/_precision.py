@@ -1,0 +1,37 @@
+"""What a model computes in: float32, or half of it under autocast."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+
+Precision = Literal["fp32", "bf16", "fp16"]
+"""``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
+
+_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+def check_precision(precision: str) -> Precision:
+    """The precision itself, or an error that lists them."""
+    if precision not in get_args(Precision):
+        known = ", ".join(get_args(Precision))
+        raise InvalidInput(f"`precision` should be one of {known}. (got {precision!r})")
+    return precision  # type: ignore[return-value]
+
+
+def cast_to(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+    """Within, matrix products and convolutions on ``device`` are computed in ``precision``."""
+    if precision == "fp32":
+        return nullcontext()
+    return torch.autocast(device.type, dtype=_TYPES[precision])
+
+
+def widened(logits: Tensor) -> Tensor:
+    """Half-precision logits in float32, for the losses; others as they are."""
+    half = isinstance(logits, Tensor) and logits.dtype in _TYPES.values()
+    return logits.float() if half else logits

@@ -1,0 +1,139 @@
+"""The constrained problem as a method sees it: a model, two kinds of batches, a loss."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import Batch
+from expunge.distributed import SINGLE, Group
+from expunge.distributed._batch_shares import Share, weight
+from expunge.distributed._randomness import draw_share
+from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
+from expunge.methods._precision import Precision, cast_to, widened
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+class Problem:
+    """What a method may use: the model under its BatchNorm policy, the initial model, a loss.
+
+    ``loss`` maps (logits, targets) to the mean over the batch. ``generator`` is the method's own
+    random stream; it is saved with a run. ``ranks`` says whether the add-on reads the gradient of
+    the loss on forget data. In a ``group`` of processes, batches are this one's share of them.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        *,
+        loss: Loss = F.cross_entropy,
+        generator: torch.Generator | None = None,
+        batchnorm: BatchNormPolicy = "published",
+        ranks: bool = False,
+        pairs: Callable[[], Iterator[tuple[Batch, Batch]]] | None = None,
+        group: Group = SINGLE,
+        precision: Precision = "fp32",
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.generator = generator or torch.Generator().manual_seed(0)
+        self.batchnorm: BatchNormPolicy = batchnorm
+        self.ranks = ranks
+        self.group = group
+        self.precision = precision
+        self._pairs = pairs
+        self._first = copy.deepcopy(model)
+
+    @cached_property
+    def initial(self) -> nn.Module:
+        """The model as it was given: frozen, in eval mode."""
+        return self._first.eval().requires_grad_(False)
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """The parameters that may move."""
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    def logits(self, batch: Batch) -> Tensor:
+        """The model's output on a batch, with BatchNorm as the policy says for its split."""
+        size = len(batch.targets) * self.group.size
+        with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
+            logits = widened(apply(self.model, batch.inputs))
+        _check_labels(logits, batch.targets)
+        return logits
+
+    @torch.no_grad()
+    def initial_logits(self, batch: Batch) -> Tensor:
+        """The initial model's output on a batch."""
+        with self._cast(batch):
+            return widened(apply(self.initial, batch.inputs))
+
+    def _cast(self, batch: Batch) -> AbstractContextManager[Any]:
+        return cast_to(self.precision, batch.targets.device)
+
+    def loss_on(self, batch: Batch) -> Tensor:
+        """The mean loss on a batch."""
+        return self.loss(self.logits(batch), batch.targets)
+
+    def saliency(self, forget: Batch | None) -> Tensor | None:
+        """The loss on a forget batch, for methods that do not otherwise visit it, if needed."""
+        return self.loss_on(forget) if self.ranks and forget is not None else None
+
+    def pairs(self) -> Iterator[tuple[Batch, Batch]]:
+        """One pass over the forget set, each batch with one of the retain set."""
+        if self._pairs is None:
+            raise InvalidInput("This method needs data to prepare itself; run it by `unlearn`.")
+        return self._pairs()
+
+    def gradient(self, batch: Batch) -> list[Tensor]:
+        """The gradient of the mean loss on the batch of all processes; zeros where it has none."""
+        loss = self.loss_on(batch) * weight(batch.share, self.group.size)
+        return self.group.average(
+            torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
+        )
+
+    def draw(self, high: int, like: Tensor, share: Share | None = None) -> Tensor:
+        """Integers uniform in 0..high-1, shaped and placed like ``like``.
+
+        With the ``share`` of a batch, at most once a micro-batch, the numbers are those that a
+        single process would draw for these examples.
+        """
+        numbers = draw_share(self.group, self.generator, high, like.shape, share)
+        return numbers.to(like.device, non_blocking=True)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The random stream; everything else is given again by the caller."""
+        return {"generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the random stream."""
+        self.generator.set_state(state["generator"])
+
+
+def apply(model: nn.Module, inputs: Any) -> Tensor:
+    """The logits of ``model``: a dict goes in by name; an output with ``logits`` counts as them."""
+    output = model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
+    logits: Tensor = getattr(output, "logits", output)
+    return logits
+
+
+def _check_labels(logits: Tensor, targets: Tensor) -> None:
+    """Labels outside the classes; looked for on the CPU, where looking costs no waiting."""
+    if targets.dtype != torch.int64 or targets.device.type != "cpu" or targets.dim() != 1:
+        return
+    classes = logits.shape[-1]
+    low, high = targets.aminmax()
+    if low < 0 or high >= classes:
+        bad = int(low if low < 0 else high)
+        raise InvalidInput(
+            f"Labels should be in 0..{classes - 1}, the model's classes. (got {bad})"
+        )

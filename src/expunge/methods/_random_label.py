@@ -1,0 +1,53 @@
+"""SRL: successive random labelling (Golatkar et al., 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import Batch
+from expunge.methods._method import Method
+from expunge.methods._problem import Problem
+from expunge.update._gradients import Term
+
+
+@dataclass(frozen=True)
+class RandomLabel(Method):
+    """U = L on forget with a fresh random label ≠ y at every visit; C = L on retain.
+
+    The label is uniform over the other classes; ``num_classes`` defaults to the number of the
+    model's outputs.
+    """
+
+    num_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.num_classes is not None and self.num_classes < 2:
+            raise InvalidInput(f"`num_classes` should be at least 2. (got {self.num_classes})")
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        logits = problem.logits(forget)
+        classes = self._classes(logits, forget.targets)
+        draws = problem.draw(classes - 1, forget.targets, forget.share)
+        other = (forget.targets + 1 + draws) % classes
+        return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
+
+    def _classes(self, logits: Tensor, targets: Tensor) -> int:
+        outputs = logits.shape[-1]
+        classes = outputs if self.num_classes is None else self.num_classes
+        if not 2 <= classes <= outputs:
+            raise InvalidInput(
+                "`random-label` draws among 2 classes or more that the model has outputs for. "
+                f"(got {classes} classes and {outputs} outputs)"
+            )
+        if targets.is_floating_point() or targets.dim() != 1:
+            raise InvalidInput(
+                "`random-label` needs one class number an example. "
+                f"(got {targets.dtype} of shape {tuple(targets.shape)})"
+            )
+        return classes
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
+        return problem.loss_on(retain)

@@ -1,0 +1,57 @@
+"""The ideal: a model trained from scratch on what is retained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import Split
+from expunge.methods._fine_tune import FineTune
+from expunge.methods._problem import Problem
+
+
+@dataclass(frozen=True)
+class Retrain(FineTune):
+    """Forget everything, then U = L on retain, with the recipe of the initial model.
+
+    An epoch is one pass over the retain set. Every submodule's ``reset_parameters`` draws the new
+    weights; frozen parameters stay. ``reset=False`` starts from the weights as given, for a model
+    that is fresh already.
+    """
+
+    epoch_over: ClassVar[Split] = "retain"
+
+    reset: bool = True
+
+    def prepare(self, problem: Problem) -> None:
+        if not self.reset:
+            return
+        seed = int(torch.randint(2**62, (), generator=problem.generator))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            reset_parameters(problem.model)
+
+
+def reset_parameters(model: nn.Module) -> None:
+    """Draw all weights that may move anew, in place; refuse where one has no way to be reset."""
+    frozen = {p: p.detach().clone() for p in model.parameters() if not p.requires_grad}
+    covered: set[nn.Parameter] = {*frozen}
+    for module in reversed(list(model.modules())):  # children first, their parents may refine
+        reset = getattr(module, "reset_parameters", None)
+        own = set(module.parameters(recurse=False))
+        if callable(reset) and not (own and own <= frozen.keys()):
+            reset()
+            covered |= own
+    with torch.no_grad():
+        for p, value in frozen.items():
+            p.copy_(value)
+    left = [name for name, p in model.named_parameters() if p not in covered]
+    if left:
+        raise InvalidInput(
+            "These parameters belong to modules without `reset_parameters`: "
+            f"{', '.join(left[:5])}. Pass a freshly initialised model and `Retrain(reset=False)`."
+        )

@@ -1,0 +1,95 @@
+"""Likelihoods of token sequences under a causal language model."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from expunge._errors import InvalidInput
+
+IGNORED = -100
+"""The label of a token that is not to be predicted: prompt or padding."""
+
+
+def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean negative log-likelihood of the labelled tokens, each given those before it.
+
+    ``labels`` [B, T] are the tokens themselves, -100 where there is nothing to predict; ``logits``
+    [B, T, V] at one position are about the next, so they are shifted here. The mean is over all
+    labelled tokens of the batch, in float32 at least. Class numbers [B] with logits [B, K] have no
+    next position: for them this is the cross-entropy.
+
+    >>> logits = torch.zeros(1, 3, 4)
+    >>> float(next_token_loss(logits, torch.tensor([[-100, 1, 2]]))) == torch.tensor(4.0).log()
+    tensor(True)
+    """
+    predicted, wanted = shifted(logits, labels)
+    return F.cross_entropy(predicted, wanted, ignore_index=IGNORED)
+
+
+def sequence_log_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
+    """log π(y|x) of each sequence [B]: the sum over its labelled tokens, each given the earlier."""
+    predicted, wanted = shifted(logits, labels)
+    losses = F.cross_entropy(predicted, wanted, ignore_index=IGNORED, reduction="none")
+    return -losses.view(len(labels), -1).sum(dim=1)
+
+
+def labelled(logits: Tensor, labels: Tensor) -> Tensor:
+    """The rows of logits [B, T, V] that are about a label, [N, V]; other logits as they are."""
+    if logits.dim() != 3 or logits.shape[:-1] != labels.shape:
+        return logits
+    return logits[:, :-1][labels[:, 1:] != IGNORED]
+
+
+def count_of(targets: Tensor) -> int:
+    """What a mean over a batch is over: labelled tokens of labels [B, T], else examples.
+
+    >>> count_of(torch.tensor([[1, 2, 3], [4, 5, -100]])), count_of(torch.tensor([0, 1]))
+    (3, 2)
+    """
+    if targets.dim() == 2 and not targets.is_floating_point():
+        return int((targets[:, 1:] != IGNORED).sum())
+    return len(targets)
+
+
+def check_token_loss(loss: object) -> None:
+    """Refuse a loss of the user's own where the method brings its own."""
+    if loss not in (F.cross_entropy, next_token_loss):
+        raise InvalidInput(
+            "This method's losses are token likelihoods: leave `loss` out, or take "
+            f"`neg-grad-plus`, which reads it. (got {getattr(loss, '__name__', loss)})"
+        )
+
+
+def shifted(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits [B, V, T-1] and the next tokens [B, T-1]; or [B, K] and [B], unchanged."""
+    if logits.shape[:-1] != labels.shape or labels.dim() not in (1, 2):
+        raise InvalidInput(
+            "Token losses need logits [B, T, V] with labels [B, T], or [B, K] with [B]. "
+            f"(got {list(logits.shape)} with {list(labels.shape)})"
+        )
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if labels.dim() == 1:
+        return wide, labels
+    wanted = labels[:, 1:]
+    _check_tokens(wanted, logits.shape[-1])
+    return wide[:, :-1].transpose(1, 2), wanted
+
+
+def _check_tokens(wanted: Tensor, vocabulary: int) -> None:
+    """Labels outside the vocabulary, or none at all; looked for on the CPU only, as elsewhere."""
+    if wanted.device.type != "cpu":
+        return
+    labels = wanted[wanted != IGNORED]
+    if not len(labels):
+        raise InvalidInput(
+            f"A batch should have a token to predict: labels other than {IGNORED} after the first "
+            f"position. (got labels [B, T-1] = {list(wanted.shape)}, all ignored)"
+        )
+    low, high = labels.aminmax()
+    if low < 0 or high >= vocabulary:
+        bad = int(low if low < 0 else high)
+        raise InvalidInput(
+            f"Labels should be in 0..{vocabulary - 1}, or {IGNORED} to be ignored. (got {bad})"
+        )

@@ -1,0 +1,59 @@
+"""Input normalisation as a layer, so that a weights file carries it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from expunge._errors import InvalidInput
+
+
+class Normalise(nn.Module):
+    """``(x - mean) / std`` per channel, for x in [0, 1]; uint8 images are divided by 255 first.
+
+    >>> layer = Normalise(mean=[0.5], std=[0.25])
+    >>> layer(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8)).item()
+    2.0
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        if len(mean) != len(std) or not all(s > 0 for s in std):
+            raise InvalidInput(
+                f"`mean` and `std` should pair up, `std` positive. (got {mean}, {std})"
+            )
+        self.register_buffer("mean", torch.tensor(list(mean)).view(1, -1, 1, 1))
+        self.register_buffer("std", torch.tensor(list(std)).view(1, -1, 1, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.dtype == torch.uint8:
+            return (x.to(self.mean.dtype) - 255.0 * self.mean) / (255.0 * self.std)
+        return (x - self.mean) / self.std
+
+
+def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each channel of uint8 images [N, C, H, W], in [0, 1].
+
+    >>> channel_statistics(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
+    ([0.5], [0.5])
+    """
+    channels = images.shape[1]
+    levels = torch.arange(256, dtype=torch.float64) / 255.0
+    mean, std = [], []
+    for channel in range(channels):
+        counts = torch.bincount(images[:, channel].reshape(-1), minlength=256).double()
+        share = counts / counts.sum()
+        m = float((share * levels).sum())
+        mean.append(m)
+        std.append(max(float((share * (levels - m) ** 2).sum().sqrt()), 1e-3))
+    return mean, std
+
+
+def scaled(channels: int, width: float) -> int:
+    """``channels`` times the width factor, at least one."""
+    return max(1, round(channels * width))

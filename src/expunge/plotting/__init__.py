@@ -1,0 +1,1 @@
+"""Figures that audits, requests and benchmarks share."""

@@ -1,0 +1,1 @@
+"""Unlearn until the forgotten records are treated like unseen ones, and no further."""

@@ -1,0 +1,1 @@
+"""The model and the data that a request is about."""

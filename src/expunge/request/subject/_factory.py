@@ -1,0 +1,93 @@
+"""A user's own code, named ``package.module:factory``."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from expunge._errors import InvalidInput
+from expunge.data import DATASETS
+
+_SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+def is_factory(spec: str) -> bool:
+    """Whether ``spec`` reads ``package.module:factory``, and is not a data set with a path.
+
+    >>> is_factory("shop.models:build"), is_factory("npz:photos"), is_factory("npz:a/b.npz")
+    (True, False, False)
+    """
+    return bool(_SPEC.fullmatch(spec)) and spec.partition(":")[0] not in DATASETS
+
+
+@contextmanager
+def from_here() -> Iterator[None]:
+    """Modules can be imported from the current directory, as under ``python -m``."""
+    here = str(Path.cwd())
+    if here in sys.path or "" in sys.path:
+        yield
+        return
+    sys.path.insert(0, here)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def find_factory(spec: str, what: str) -> Callable[..., Any]:
+    """The callable that ``spec`` names; ``what`` it is for ("model", "data") goes into messages."""
+    module_name, _, name = spec.partition(":")
+    if not _SPEC.fullmatch(spec):
+        raise InvalidInput(f"The {what} factory should read package.module:factory. (got {spec!r})")
+    found: Any = _module(module_name, spec, what)
+    for part in name.split("."):
+        if not hasattr(found, part):
+            near = difflib.get_close_matches(part, dir(found), n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InvalidInput(f"The {what} factory {spec}: {module_name} has no {part!r}.{hint}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise InvalidInput(
+            f"The {what} factory {spec} should be a function or a class. "
+            f"(got {type(found).__name__})"
+        )
+    factory: Callable[..., Any] = found
+    return factory
+
+
+def call_factory(spec: str, what: str, **options: Any) -> Any:
+    """What the factory returns; whatever it raises is put into words."""
+    with from_here():
+        factory = find_factory(spec, what)
+        try:
+            return factory(**options)
+        except (Exception, SystemExit) as error:  # the code is the user's: anything can happen
+            raise InvalidInput(
+                f"The {what} factory {spec} failed: {type(error).__name__}: {error}"
+            ) from error
+
+
+def _module(name: str, spec: str, what: str) -> Any:
+    with from_here():
+        importlib.invalidate_caches()
+        try:
+            return importlib.import_module(name)
+        except (Exception, SystemExit) as error:  # importing runs the user's code
+            missing = error.name if isinstance(error, ModuleNotFoundError) else None
+            if missing and (name == missing or name.startswith(f"{missing}.")):
+                raise InvalidInput(
+                    f"The {what} factory {spec}: there is no module {missing!r}, neither installed "
+                    f"nor in the current directory {Path.cwd()}."
+                ) from error
+            raise InvalidInput(
+                f"The {what} factory {spec}: importing {name} failed: "
+                f"{type(error).__name__}: {error}"
+            ) from error

@@ -1,0 +1,108 @@
+"""Weights files, read without running anything that is in them."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import torch
+from torch import Tensor, nn
+
+from expunge import _tensors as tensors
+from expunge._artifact import Card
+from expunge._errors import DataError, InvalidInput
+
+TORCH = (".pt", ".pth", ".bin", ".ckpt")
+NESTED = ("state_dict", "model_state_dict", "model", "net")
+"""Where checkpoints keep their weights among other things."""
+PREFIXES = ("module.", "_orig_mod.")
+"""What DataParallel and torch.compile put before every name."""
+
+State = dict[str, Tensor]
+
+
+def read_weights(path: Path) -> tuple[State, Card | None]:
+    """Weights by name, and the card if ``expunge`` wrote the file."""
+    if not path.is_file():
+        raise DataError(f"There is no weights file {path}. Check the path.")
+    kind = path.suffix.lower()
+    if kind == ".safetensors":
+        state, notes = tensors.load(path)
+        return state, _card(path, notes) if "stage" in notes else None
+    if kind in TORCH:
+        return _state_of(path, _load(path)), None
+    raise InvalidInput(
+        f"A weights file should end in .safetensors, {', '.join(TORCH)}. (got {path.name})"
+    )
+
+
+def without_prefix(state: State, model: nn.Module) -> State:
+    """``state`` without a prefix that all its names have and the model's have not."""
+    own = model.state_dict()
+    for prefix in PREFIXES:
+        foreign = not any(name.startswith(prefix) for name in own)
+        if foreign and all(name.startswith(prefix) for name in state):
+            state = {name.removeprefix(prefix): value for name, value in state.items()}
+    return state
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _load(path: Path) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of scripts, which are refused below
+            return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        raise _not_plain(path) from error
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        if "TorchScript" in str(error):
+            raise _not_plain(path) from error
+        raise DataError(f"{path} is truncated or not a torch file: {error}.") from error
+
+
+def _not_plain(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f"{path} holds more than tensors, such as a pickled module or a script; it could run code, "
+        "so it was not opened. Save the weights alone, torch.save(model.state_dict(), FILE), and "
+        "name the model as package.module:factory."
+    )
+
+
+def _state_of(path: Path, content: Any) -> State:
+    for _ in range(3):
+        if not isinstance(content, dict):
+            break
+        if content and all(isinstance(value, Tensor) for value in content.values()):
+            return {str(name): value for name, value in content.items()}
+        inner = next((content[key] for key in NESTED if isinstance(content.get(key), dict)), None)
+        if inner is None:
+            break
+        content = inner
+    raise InvalidInput(
+        f"{path} should hold a state dict, by itself or under one of {', '.join(NESTED)}. "
+        f"(got {_described(content)}) Save it with torch.save(model.state_dict(), FILE)."
+    )
+
+
+def _described(content: Any) -> str:
+    if isinstance(content, dict):
+        return f"a dict of {', '.join(repr(str(key)) for key in list(content)[:5]) or 'nothing'}"
+    return type(content).__name__
+
+
+def _card(path: Path, notes: dict[str, Any]) -> Card:
+    try:
+        return Card.model_validate(notes)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DataError(f"The card of {path} is damaged: {where}: {first['msg']}.") from error

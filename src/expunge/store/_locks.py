@@ -1,0 +1,87 @@
+"""A lock on a file that the system takes back when its holder dies."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from expunge._errors import StorageError
+
+
+class Locked(StorageError):
+    """Another process is at work on this stage."""
+
+
+@contextmanager
+def file_lock(path: Path) -> Iterator[None]:
+    """Hold ``path`` while the block runs; :class:`Locked` at once if somebody else does.
+
+    The file is removed at the end. Whoever gets a lock makes sure that its file is still the one
+    in the directory, so a removed file is never held by one process and recreated by another.
+    """
+    handle = _acquire(path)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows does not remove open files; an empty one may stay
+            path.unlink()
+        os.close(handle)
+
+
+def _acquire(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            _lock(handle)
+            if _still_there(handle, path):
+                os.ftruncate(handle, 0)
+                os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+                return handle
+        except BlockingIOError:
+            holder = _read(path)
+            os.close(handle)
+            raise Locked(f"{path} is held by {holder or 'another process'}.") from None
+        except OSError as error:
+            os.close(handle)
+            if error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise StorageError(
+                    f"The file system of {path.parent} knows no file locks, so two runs could not "
+                    "share a store there. Put the store on another one."
+                ) from error
+            raise
+        os.close(handle)
+
+
+def _still_there(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError:
+        return ""
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(handle: int) -> None:
+        try:
+            msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            raise BlockingIOError(error.errno, error.strerror) from error
+
+else:
+    import fcntl
+
+    def _lock(handle: int) -> None:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,0 +1,127 @@
+"""A piece of long work, described so that its result can be found again."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from expunge._errors import InvalidInput
+from expunge.store._canonical import canonical, freeze, key_of
+
+_KIND = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_RUN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+class Keyed(Protocol):
+    """What the store needs to know of a stage to find its result."""
+
+    @property
+    def kind(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Ref:
+    """The name of a stage's result."""
+
+    kind: str
+    key: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A stage made flat, to be sent to a worker: its parents are names only."""
+
+    kind: str
+    key: str
+    version: int
+    config: dict[str, Any]
+    parents: tuple[Ref, ...]
+    run: str
+    title: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stage:
+    """One piece of long work, and all that its result depends on.
+
+    ``kind``, ``version`` (bump it when the meaning of the stage changes), ``config`` and the
+    parents make the ``key``; ``run``, ``title``, ``options`` (device, threads) and ``cost`` (any
+    unit, only ratios count) do not. Two stages are equal when their keys are.
+
+    ``run`` names a function, ``"package.module:function"``, that a worker imports and calls with a
+    :class:`~expunge.dispatch.Context`. It receives ``config`` in its canonical spelling, where
+    whole floats are ints (see :func:`expunge.store._canonical.canonical`), so that what it computes
+    can depend on nothing but the key.
+
+    >>> base = Stage("train", {"lr": 0.1, "epochs": 3}, run="my.work:train")
+    >>> same = Stage("train", {"epochs": 3.0, "lr": 0.1}, run="my.work:train", title="again")
+    >>> base == same, base == Stage("train", {"lr": 0.2, "epochs": 3}, run="my.work:train")
+    (True, False)
+    """
+
+    kind: str
+    config: Mapping[str, Any]
+    parents: tuple[Stage, ...] = ()
+    run: str = field(kw_only=True)
+    version: int = field(default=1, kw_only=True)
+    title: str = field(default="", kw_only=True)
+    options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
+    cost: float = field(default=1.0, kw_only=True)
+    key: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._check()
+        config = canonical(self.config)
+        parents = tuple(self.parents)
+        settle = object.__setattr__
+        settle(self, "key", key_of(self.kind, self.version, config, [p.key for p in parents]))
+        settle(self, "config", freeze(config))
+        settle(self, "options", freeze(canonical(self.options, "options")))
+        settle(self, "parents", parents)
+        settle(self, "title", self.title or f"{self.kind} {self.key[:8]}")
+
+    def _check(self) -> None:
+        if not _KIND.fullmatch(self.kind):
+            raise InvalidInput(
+                f"`kind` should be lower-case words joined by hyphens. (got {self.kind!r})"
+            )
+        if not _RUN.fullmatch(self.run):
+            raise InvalidInput(f"`run` should be 'package.module:function'. (got {self.run!r})")
+        if isinstance(self.version, bool) or not isinstance(self.version, int):
+            raise InvalidInput(f"`version` should be an int. (got {self.version!r})")
+        if not (math.isfinite(self.cost) and self.cost >= 0):
+            raise InvalidInput(f"`cost` should be finite and >= 0. (got {self.cost})")
+        for name in ("config", "options"):
+            if not isinstance(getattr(self, name), Mapping):
+                raise InvalidInput(f"`{name}` should be a mapping. (got {getattr(self, name)!r})")
+        if wrong := [parent for parent in self.parents if not isinstance(parent, Stage)]:
+            raise InvalidInput(f"`parents` should be stages. (got {wrong[0]!r})")
+
+    @property
+    def job(self) -> Job:
+        """The stage as it is sent to a worker."""
+        return Job(
+            kind=self.kind,
+            key=self.key,
+            version=self.version,
+            config=canonical(self.config),
+            parents=tuple(Ref(parent.kind, parent.key) for parent in self.parents),
+            run=self.run,
+            title=self.title,
+            options=canonical(self.options, "options"),
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return self.key == other.key if isinstance(other, Stage) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __repr__(self) -> str:
+        return f"Stage({self.kind!r}, key={self.key[:12]!r}, title={self.title!r})"

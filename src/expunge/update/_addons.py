@@ -1,0 +1,181 @@
+"""Add-ons: a weight in [0, 1] for every parameter, from how the two gradients agree.
+
+An add-on is a pure elementwise function of :class:`Signals`; it owns no buffers and no loop. To
+add one, subclass :class:`Addon`, define ``weight`` and register the class.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+from expunge._registry import Registry
+from expunge.update._moments import MOMENTS, AdamMoments, Moments
+
+
+class Signals(NamedTuple):
+    """What is known about a block of parameters: tensors of one shape (or a scalar threshold)."""
+
+    objective: Tensor
+    """ĝ_U, the batch gradient of the objective to minimise."""
+    constraint: Tensor
+    """ĝ_C, the batch gradient of the constraint."""
+    accord: Tensor | None = None
+    """2f - 1, for add-ons with moments."""
+    uniform: Tensor | None = None
+    """Independent draws from [0, 1), for add-ons that sample."""
+    salience: Tensor | None = None
+    """The gradient of the loss on forget data, for add-ons that rank by it."""
+    threshold: Tensor | None = None
+    """The median of |salience| over each parameter's whole tensor."""
+
+
+@dataclass(frozen=True)
+class Addon:
+    """Base of the add-ons. ``weight`` is elementwise; the flags say what it reads."""
+
+    draws: ClassVar[bool] = False
+    ranks: ClassVar[bool] = False
+
+    @property
+    def statistics(self) -> Moments | None:
+        """The moments this add-on needs, or None."""
+        return None
+
+    @property
+    def stability(self) -> float:
+        """ε of Algorithm 1, added to the variances."""
+        return 1e-8
+
+    def weight(self, signals: Signals) -> Tensor:
+        """The weight of each parameter, in [0, 1]."""
+        raise TypeError(f"{type(self).__name__} should define `weight`.")
+
+
+@dataclass(frozen=True)
+class NoAddon(Addon):
+    """Every parameter moves: the base method itself."""
+
+    def weight(self, signals: Signals) -> Tensor:
+        return torch.ones_like(signals.objective)
+
+
+@dataclass(frozen=True)
+class Saliency(Addon):
+    """SalUn: 1 where |∇L on forget| ≥ its median in that tensor, else 0.
+
+    The median of an even number of values is the lower of the two in the middle, so at least half
+    of every tensor moves.
+    """
+
+    ranks: ClassVar[bool] = True
+
+    def weight(self, signals: Signals) -> Tensor:
+        assert signals.salience is not None
+        assert signals.threshold is not None
+        return (signals.salience.abs() >= signals.threshold).to(signals.objective.dtype)
+
+
+@dataclass(frozen=True)
+class And(Addon):
+    """AND, equation (11): 1 where ĝ_U·ĝ_C > 0, else 0.
+
+    >>> And().weight(Signals(torch.tensor([2.0, -1.0, 0.0]), torch.tensor([1.0, 1.0, 1.0])))
+    tensor([1., 0., 0.])
+    """
+
+    def weight(self, signals: Signals) -> Tensor:
+        return same_sign(signals.objective, signals.constraint)
+
+
+@dataclass(frozen=True)
+class _Probable(Addon):
+    """What PROB, BER and FOCUS share: moments for the variances, and ε."""
+
+    moments: Moments | str = field(default_factory=AdamMoments)
+    eps: float = 1e-8
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "moments", MOMENTS.resolve(self.moments))
+        if not isinstance(self.moments, Moments):
+            raise InvalidInput(f"`moments` should be a name or moments. (got {self.moments!r})")
+        if not 0.0 < self.eps < math.inf:
+            raise InvalidInput(f"`eps` should be positive and finite. (got {self.eps})")
+
+    @property
+    def statistics(self) -> Moments:
+        assert isinstance(self.moments, Moments)
+        return self.moments
+
+    @property
+    def stability(self) -> float:
+        return self.eps
+
+
+@dataclass(frozen=True)
+class Prob(_Probable):
+    """PROB, equation (20): 1 where f > p, else 0.
+
+    ``p`` is the level of certainty, in (0, 1); at 1/2 the mask is AND's (Proposition 5).
+
+    >>> Prob(p=1.2)
+    Traceback (most recent call last):
+    expunge._errors.InvalidInput: `p` should be in (0, 1). (got 1.2)
+    """
+
+    p: float = 0.3
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 < self.p < 1.0:
+            raise InvalidInput(f"`p` should be in (0, 1). (got {self.p})")
+
+    def weight(self, signals: Signals) -> Tensor:
+        assert signals.accord is not None
+        if self.p == 0.5:  # Proposition 5, and exact where the product of two erf underflows
+            return same_sign(signals.objective, signals.constraint)
+        return (signals.accord > 2.0 * self.p - 1.0).to(signals.accord.dtype)
+
+
+@dataclass(frozen=True)
+class Bernoulli(_Probable):
+    """BER, equation (22): 1 with probability f, else 0."""
+
+    draws: ClassVar[bool] = True
+
+    def weight(self, signals: Signals) -> Tensor:
+        assert signals.accord is not None
+        assert signals.uniform is not None
+        return (signals.uniform < 0.5 + 0.5 * signals.accord).to(signals.accord.dtype)
+
+
+@dataclass(frozen=True)
+class Focus(_Probable):
+    """FOCUS, equation (24): the focus vector f = φ_U φ_C + (1-φ_U)(1-φ_C) itself.
+
+    >>> Focus(moments="published").moments
+    PublishedMoments(rho=0.9)
+    """
+
+    def weight(self, signals: Signals) -> Tensor:
+        assert signals.accord is not None
+        return 0.5 + 0.5 * signals.accord
+
+
+def same_sign(a: Tensor, b: Tensor) -> Tensor:
+    """1 where a·b > 0, else 0; by sign, since the product of two tiny numbers is zero."""
+    return torch.sign(a).mul_(torch.sign(b)).clamp_(min=0.0)
+
+
+ADDONS: Registry[type[Addon]] = Registry("add-on")
+ADDONS.add("none", NoAddon)
+ADDONS.add("saliency", Saliency, alias="SalUn")
+ADDONS.add("and", And, alias="AND")
+ADDONS.add("prob", Prob, alias="PROB")
+ADDONS.add("bernoulli", Bernoulli, alias="BER")
+ADDONS.add("focus", Focus, alias="FOCUS")

@@ -1,0 +1,136 @@
+"""Aggregations: one direction out of two gradients."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from inspect import isabstract
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+from expunge._registry import Registry
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Base of the aggregations. ``combine`` maps two tensors of one shape to one.
+
+    Where ``elementwise`` is true, ``combine`` may be called on any block of the parameters and is
+    fused with the rest of the update; where false, it sees all parameters at once, flat.
+    """
+
+    elementwise: ClassVar[bool] = True
+
+    def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        """One tensor from ĝ_U and ĝ_C."""
+        raise TypeError(f"{type(self).__name__} should define `combine`.")
+
+
+@dataclass(frozen=True)
+class Linear(Aggregate):
+    """Equation (13): α·ĝ_U + β·ĝ_C, α and β not negative.
+
+    >>> Linear(alpha=0.5, beta=1.0).combine(torch.tensor([2.0]), torch.tensor([3.0]))
+    tensor([4.])
+    """
+
+    alpha: float = 0.05
+    beta: float = 0.95
+
+    def __post_init__(self) -> None:
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not 0.0 <= value < math.inf:
+                raise InvalidInput(f"`{name}` should be finite and not negative. (got {value})")
+        if self.alpha == self.beta == 0.0:
+            raise InvalidInput("`alpha` and `beta` should not both be 0: nothing would move.")
+
+    def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        return self.alpha * objective + self.beta * constraint
+
+
+@dataclass(frozen=True)
+class MinAbs(Aggregate):
+    """Equation (14): whichever of the two is smaller in absolute value (ĝ_U where they tie).
+
+    >>> MinAbs().combine(torch.tensor([2.0, -1.0]), torch.tensor([-3.0, 5.0]))
+    tensor([ 2., -1.])
+    """
+
+    def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        return torch.where(objective.abs() <= constraint.abs(), objective, constraint)
+
+
+@dataclass(frozen=True)
+class Jacobian(Aggregate):
+    """Any aggregator of a Jacobian: a callable from a (2, n) matrix to a vector of n.
+
+    Every aggregator of TorchJD is one (UPGrad, PCGrad, CAGrad, …). The rows are ĝ_U and ĝ_C. It
+    needs all parameters at once, so it holds two flat copies of the gradients while it works.
+
+    >>> Jacobian(lambda matrix: matrix.mean(dim=0)).combine(torch.ones(2), torch.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
+
+    elementwise: ClassVar[bool] = False
+
+    aggregator: Any
+
+    def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        vector = self.aggregator(torch.stack([objective, constraint]))
+        if not isinstance(vector, Tensor) or vector.shape != objective.shape:
+            got = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
+            raise InvalidInput(
+                "An aggregator should map a (2, n) matrix to a vector of n. "
+                f"(got {got} for n = {objective.numel()})"
+            )
+        return vector
+
+
+@dataclass(frozen=True)
+class Alone(Aggregate):
+    """The objective's gradient itself: what remains of any aggregation without a constraint."""
+
+    def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        return objective
+
+
+AGGREGATES: Registry[type[Aggregate]] = Registry("aggregation")
+AGGREGATES.add("linear", Linear)
+AGGREGATES.add("min-abs", MinAbs)
+
+
+def as_aggregate(part: Aggregate | str | Any) -> Aggregate:
+    """An aggregation from an instance, a name, ``torchjd:NAME``, or a TorchJD aggregator."""
+    if isinstance(part, Aggregate):
+        return part
+    if isinstance(part, str):
+        kind, _, name = part.partition(":")
+        return _torchjd(name) if kind.lower() == "torchjd" else AGGREGATES.resolve(part)
+    if callable(part) and not isinstance(part, type):
+        return Jacobian(part)
+    raise InvalidInput(f"`aggregate` should be a name or an aggregation. (got {part!r})")
+
+
+def _torchjd(name: str) -> Jacobian:
+    try:
+        import torchjd.aggregation as torchjd
+    except ImportError as error:
+        raise InvalidInput(
+            f"`torchjd:{name}` needs the extra: pip install 'expunge[torchjd]'."
+        ) from error
+    table: Registry[type] = Registry("TorchJD aggregator")
+    for known in dir(torchjd):
+        part = getattr(torchjd, known)
+        if isinstance(part, type) and issubclass(part, torchjd.Aggregator) and not isabstract(part):
+            table.add(known, part)
+    kind = table[name]
+    try:
+        return Jacobian(kind())
+    except TypeError as error:
+        raise InvalidInput(
+            f"`torchjd:{name}` takes arguments: pass "
+            f"`aggregate=torchjd.aggregation.{kind.__name__}(...)`."
+        ) from error

@@ -1,0 +1,88 @@
+"""The kernel through ``torch.compile``: one fused loop over memory, where a compiler exists.
+
+Blocks are seen as rows of ``ROW`` elements whose number is symbolic, so that one compilation
+serves every parameter of every model. Where compiling fails, the update goes on without it.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+import types
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from expunge.update._kernel import Block, Recipe, advance
+
+ROW = 1024
+COMPILE_FROM = 4_000_000
+"""Parameters from which a compilation (some 10 s, once) pays for itself."""
+
+broken: set[tuple[str, Recipe]] = set()
+"""Devices and recipes for which compiling failed in this process."""
+
+
+def should_compile(device: str, parameters: int) -> bool:
+    """Whether the automatic choice for a model of this size on this device is to compile."""
+    return parameters >= COMPILE_FROM and can_compile(device)
+
+
+@functools.lru_cache(maxsize=8)
+def can_compile(device: str) -> bool:
+    """Whether this machine has what ``torch.compile`` needs for ``device``."""
+    if device == "cpu":
+        candidates = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
+        return any(shutil.which(name) for name in candidates if name)
+    if device == "cuda":
+        try:
+            import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
+        except ImportError:
+            return False
+        return True
+    return False
+
+
+def run_compiled(recipe: Recipe, block: Block, constants: Tensor) -> tuple[Tensor, ...] | None:
+    """The sums of one block, or None if it could not be compiled (it is untouched then)."""
+    device = block.objective.device.type
+    rows = block.rows(ROW)
+    for tensor in rows:
+        if tensor is not None and tensor.dim() == 2:
+            torch._dynamo.mark_dynamic(tensor, 0)  # type: ignore[no-untyped-call,unused-ignore]
+    try:
+        return compiled(recipe)(rows, constants)  # type: ignore[no-any-return]
+    except Exception as error:  # the compiler's failures share no base class
+        broken.add((device, recipe))
+        reason = str(error).strip().splitlines()
+        warnings.warn(
+            f"torch.compile failed on {device} ({type(error).__name__}: "
+            f"{reason[0] if reason else 'no message'}); the update goes on without it.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+@functools.lru_cache(maxsize=128)
+def compiled(recipe: Recipe) -> Callable[..., Any]:
+    """``advance`` for one recipe through ``torch.compile``; raises nothing until it is called."""
+
+    def kernel(block: Block, constants: Tensor) -> tuple[Tensor, ...]:
+        # float64 is there for its precision; elsewhere the fast erf is as exact as its type.
+        cpu = block.objective.device.type == "cpu"
+        fast = cpu and block.objective.dtype != torch.float64
+        return advance(recipe, block, constants.unbind(), fast=fast)
+
+    # Compilations are counted per code object, and their number is limited: give each its own.
+    own = types.FunctionType(
+        kernel.__code__.replace(co_name=f"advance_{abs(hash(recipe)):x}"),
+        kernel.__globals__,
+        closure=kernel.__closure__,
+    )
+    # Not `dynamic=True`: it would also turn every number in the formulas into an argument.
+    return torch.compile(own, fullgraph=True)

@@ -1,0 +1,171 @@
+"""One pass over a block of parameters: moments, agreement, weight, aggregation and diagnostics.
+
+:func:`advance` is the whole of Algorithm 1 between the two gradients and the optimizer, in place.
+It runs as it stands over blocks small enough that the temporaries stay in the cache, or compiled
+into one loop over memory (:mod:`expunge.update._compiler`); the meaning is the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from expunge.update._addons import Addon, Signals, same_sign
+from expunge.update._aggregate import Aggregate
+from expunge.update._agreement import accord
+from expunge.update._rounding import rounded
+
+SUMS = ("dot_u", "dot_c", "square_u", "square_c", "cross", "accord", "moved", "square", "agree")
+"""What a block adds up for the diagnostics; max |Δ| comes after them."""
+
+Constants = tuple[float | Tensor, ...]
+"""(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled.
+
+A salt follows where moments are kept in bfloat16: see :func:`~expunge.update._rounding.rounded`.
+"""
+
+
+class Block(NamedTuple):
+    """A stretch of parameters: flat tensors of one length, ``threshold`` possibly a scalar."""
+
+    objective: Tensor
+    constraint: Tensor
+    moment_u: Tensor | None = None
+    moment_c: Tensor | None = None
+    aggregated: Tensor | None = None
+    uniform: Tensor | None = None
+    salience: Tensor | None = None
+    threshold: Tensor | None = None
+
+    def stretch(self, start: int, stop: int) -> Block:
+        """Elements ``start`` to ``stop``."""
+        return Block(*(t if t is None or t.dim() == 0 else t[start:stop] for t in self))  # type: ignore[arg-type]
+
+    def rows(self, length: int) -> Block:
+        """The same elements in rows of ``length``."""
+        return Block(*(t if t is None or t.dim() == 0 else t.view(-1, length) for t in self))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What a kernel is made for; equal recipes share a compilation."""
+
+    addon: Addon
+    aggregate: Aggregate
+    strict: bool = False
+    diagnose: bool = True
+
+
+def advance(
+    recipe: Recipe, block: Block, constants: Constants, *, fast: bool = False
+) -> tuple[Tensor, ...]:
+    """Advance one block and return its diagnostic sums.
+
+    Afterwards ``constraint`` holds -Δ and the moments are those of this step; under
+    ``recipe.strict`` ``constraint`` holds the aggregation and ``objective`` the weight. The sums
+    follow ``SUMS`` with max |Δ| last, reduced over the last dimension of the block.
+    """
+    g_u, g_c = _computable(block.objective), _computable(block.constraint)
+    agreement = _agreement(recipe.addon, block, g_u, g_c, constants, fast)
+    weight = recipe.addon.weight(
+        Signals(g_u, g_c, agreement, block.uniform, block.salience, block.threshold)
+    )
+    if block.aggregated is None:
+        aggregated = recipe.aggregate.combine(g_u, g_c)
+    else:
+        aggregated = block.aggregated.to(g_u.dtype)
+    step = weight * aggregated
+    sums: tuple[Tensor, ...] = ()
+    if recipe.diagnose:
+        diagnose = _diagnose_flat if g_u.dim() == 1 else _diagnose_rows
+        sums = diagnose(g_u, g_c, agreement, weight, step)
+    if recipe.strict:
+        block.constraint.copy_(aggregated)
+        block.objective.copy_(weight)
+    else:
+        block.constraint.copy_(step)
+    return sums
+
+
+def _computable(gradient: Tensor) -> Tensor:
+    """Half precisions are computed with in float32."""
+    return gradient if gradient.dtype == torch.float64 else gradient.float()
+
+
+def _agreement(
+    addon: Addon, block: Block, g_u: Tensor, g_c: Tensor, constants: Constants, fast: bool
+) -> Tensor | None:
+    """2f - 1 after bringing the moments up to this step, for add-ons that have moments."""
+    if addon.statistics is None or block.moment_u is None or block.moment_c is None:
+        return None
+    _, _, scale_u, scale_c, *_ = constants
+    moment_u, moment_c = block.moment_u, block.moment_c
+    if not addon.statistics.from_parts:
+        moment_u = _advance_moment(moment_u, g_u, constants)
+        moment_c = _advance_moment(moment_c, g_c, constants)
+    scales = (scale_u, scale_c)
+    return accord(g_u, g_c, moment_u, moment_c, addon.stability, scales, fast=fast)
+
+
+def _advance_moment(moment: Tensor, gradient: Tensor, constants: Constants) -> Tensor:
+    """``v ← keep·v + add·ĝ²`` in place; the result before it was rounded to what keeps it."""
+    keep, add, _, _, *salt = constants
+    kept, narrow = moment, moment.dtype == torch.bfloat16
+    if narrow:
+        moment = moment.to(gradient.dtype)
+    if isinstance(add, Tensor):
+        moment.mul_(keep).add_(gradient * gradient * add)
+    else:  # one pass less
+        moment.mul_(keep).addcmul_(gradient, gradient, value=add)
+    if narrow:
+        kept.copy_(rounded(moment.float(), salt[0]))
+    return moment
+
+
+def _diagnose_rows(
+    g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor, step: Tensor
+) -> tuple[Tensor, ...]:
+    """Written for the compiler, which fuses all of it into the loop."""
+    moved = (weight != 0).to(step.dtype).sum(-1)
+    return (
+        (step * g_u).sum(-1),
+        (step * g_c).sum(-1),
+        (g_u * g_u).sum(-1),
+        (g_c * g_c).sum(-1),
+        (g_u * g_c).sum(-1),
+        torch.zeros_like(moved) if agreement is None else agreement.sum(-1),
+        moved,
+        (step * step).sum(-1),
+        same_sign(g_u, g_c).sum(-1),
+        step.abs().amax(-1),
+    )
+
+
+def _agreeing(g_u: Tensor, g_c: Tensor, agreement: Tensor | None) -> Tensor:
+    """How many parameters have gradients of one sign; f > 1/2 says so where it is known."""
+    if agreement is None:
+        return same_sign(g_u, g_c).sum()
+    return torch.count_nonzero(agreement > 0)
+
+
+def _diagnose_flat(
+    g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor, step: Tensor
+) -> tuple[Tensor, ...]:
+    """Written for no compiler: reductions that need no temporary."""
+    square_u = torch.dot(g_u, g_u)
+    lowest, highest = torch.aminmax(step)
+    return (
+        torch.dot(step, g_u),
+        torch.dot(step, g_c),
+        square_u,
+        torch.dot(g_c, g_c),
+        torch.dot(g_u, g_c),
+        torch.zeros_like(square_u) if agreement is None else agreement.sum(),
+        torch.count_nonzero(weight).to(square_u.dtype),
+        torch.dot(step, step),
+        _agreeing(g_u, g_c, agreement).to(square_u.dtype),
+        torch.maximum(highest, -lowest),
+    )

@@ -1,0 +1,117 @@
+"""The running part of an update: step count, moments and random streams, saved and loaded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+from expunge.update._layout import laid_out, moment_dtype
+from expunge.update._shards import local
+
+MomentDtype = Literal["fp32", "bf16"]
+"""What moments are kept in; what is computed with them is in float32 at least."""
+
+
+class State:
+    """What an update remembers from step to step.
+
+    ``step`` counts the steps that had a constraint: those the moments have seen.
+
+    ``moments_u`` and ``moments_c`` hold one buffer a parameter, shaped and laid out like it, in
+    float32 (float64 beside float64 parameters); they are empty for add-ons without moments. They
+    may be kept in bfloat16, and in the host's memory (``offload``). Of a parameter that is sharded
+    over processes, they are those of the part that is here.
+    """
+
+    def __init__(
+        self, seed: int, *, moment_dtype: MomentDtype = "fp32", offload: bool = False
+    ) -> None:
+        if moment_dtype not in get_args(MomentDtype):
+            known = ", ".join(get_args(MomentDtype))
+            raise InvalidInput(f"`moment_dtype` should be one of {known}. (got {moment_dtype!r})")
+        self.seed = seed
+        self.offload = offload
+        self.narrow = moment_dtype == "bf16"
+        self.step = 0
+        self.moments_u: list[Tensor] = []
+        self.moments_c: list[Tensor] = []
+        self._generators: dict[str, torch.Generator] = {}
+
+    def prepare(self, params: Sequence[Tensor]) -> None:
+        """Make room for ``params`` at the first step; afterwards check that they are the same.
+
+        The buffers follow their parameters to another device or memory format, and come back from
+        a file that knows no memory format.
+        """
+        if not self.moments_u:
+            self.moments_u = [self._zeros(p) for p in params]
+            self.moments_c = [self._zeros(p) for p in params]
+        if [m.shape for m in self.moments_u] != [p.shape for p in params]:
+            raise InvalidInput(
+                "An update keeps moments for the parameters of its first step; these differ in "
+                "number or shape. Make a new `Update` for another model."
+            )
+        for buffers in (self.moments_u, self.moments_c):
+            for k, p in enumerate(params):
+                device, dtype = self._home(p)
+                buffers[k] = _pinned(laid_out(buffers[k].to(device, dtype), p), p)
+
+    def generator(self, device: torch.device, stream: str = "") -> torch.Generator:
+        """The random stream of a device; parts of sharded parameters have streams of their own."""
+        key = f"{device}#{stream}" if stream else str(device)
+        if key not in self._generators:
+            seed = _seed_of(self.seed, stream) if stream else self.seed
+            self._generators[key] = torch.Generator(device).manual_seed(seed)
+        return self._generators[key]
+
+    def state_dict(self) -> dict[str, Any]:
+        """A dict of plain values and of the live tensors: save or copy it before the next step."""
+        if self.offload and torch.cuda.is_available():
+            torch.cuda.synchronize()  # the last copies to the host may be under way
+        return {
+            "step": self.step,
+            "moments_u": list(self.moments_u),
+            "moments_c": list(self.moments_c),
+            "generators": {key: g.get_state() for key, g in self._generators.items()},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where ``state_dict`` was taken."""
+        missing = {"step", "moments_u", "moments_c", "generators"} - set(state)
+        if missing:
+            raise InvalidInput(f"The state lacks {sorted(missing)}; it is not an update's state.")
+        if len(state["moments_u"]) != len(state["moments_c"]):
+            raise InvalidInput("The state should hold as many moments of U as of C.")
+        self.step = int(state["step"])
+        self.moments_u = [local(m).clone() for m in state["moments_u"]]
+        self.moments_c = [local(m).clone() for m in state["moments_c"]]
+        self._generators = {}
+        for key, bits in state["generators"].items():
+            device, _, stream = key.partition("#")
+            self.generator(torch.device(device), stream).set_state(bits.cpu())
+
+    def _home(self, parameter: Tensor) -> tuple[torch.device, torch.dtype]:
+        """Where the moments of a parameter are kept, and in what."""
+        device = torch.device("cpu") if self.offload else parameter.device
+        return device, torch.bfloat16 if self.narrow else moment_dtype(parameter.dtype)
+
+    def _zeros(self, parameter: Tensor) -> Tensor:
+        device, dtype = self._home(parameter)
+        zeros = torch.zeros_like(parameter, dtype=dtype, device=device, requires_grad=False)
+        return _pinned(zeros, parameter)
+
+
+def _seed_of(seed: int, stream: str) -> int:
+    digest = hashlib.sha256(f"{seed}/{stream}".encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def _pinned(moment: Tensor, parameter: Tensor) -> Tensor:
+    """Memory that an accelerator can copy from by itself, where there is one and it is apart."""
+    apart = parameter.device.type == "cuda" and moment.device.type == "cpu"
+    return moment.pin_memory() if apart and not moment.is_pinned() else moment

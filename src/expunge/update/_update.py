@@ -1,0 +1,309 @@
+"""Two gradients in, one step direction out: the add-on machinery for anybody's training loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+from expunge.distributed import as_group
+from expunge.distributed._reduction import start_reduction
+from expunge.update._addons import ADDONS, Addon
+from expunge.update._aggregate import Aggregate, as_aggregate
+from expunge.update._arguments import bundled, movable
+from expunge.update._compiler import should_compile
+from expunge.update._diagnostics import Diagnostics, read
+from expunge.update._gradients import Gathered, Losses, Term, gather
+from expunge.update._kernel import Recipe
+from expunge.update._loss_scale import LossScale
+from expunge.update._shards import Shards, is_spread, local, shards_of
+from expunge.update._state import MomentDtype, State
+from expunge.update._step import Step, take_step
+
+Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
+
+
+class Update:
+    """Fills ``p.grad`` with a step that unlearns (objective) without breaking (constraint).
+
+    For each parameter, ``p.grad ← weight · aggregate(ĝ_U, ĝ_C)``, that is -Δ, with the weight of
+    the add-on: Algorithm 1 of the paper between its two gradients and its optimizer.
+
+    Without a constraint there is nothing to disagree with: every add-on but ``saliency`` leaves the
+    objective's gradient as it is.
+
+    Args:
+        addon: a name (``"focus"``, ``"PROB"``, …) or an instance such as ``Focus(eps=1e-6)``.
+        aggregate: a name (``"linear"``, ``"min-abs"``, ``"torchjd:UPGrad"``), an instance, or any
+            TorchJD aggregator.
+        strict: weigh the optimizer's step instead of the gradient, so that a parameter of weight 0
+            does not move at all, by momentum or weight decay either. Step with :meth:`step` then.
+        diagnostics: keep the sums that :attr:`diagnostics` reads.
+        compile: ``"auto"`` compiles for large models where a compiler exists; or force it.
+        seed: of the random stream of ``bernoulli``.
+        group: processes that share every batch: a process group of ``torch.distributed``, or
+            ``"auto"`` for the default one where there is one. Both gradients, and the losses, are
+            then means over the processes, taken before anything non-linear.
+        moment_dtype: ``"bf16"`` keeps the moments in half the memory, rounded so that they are
+            right on average; everything is computed in float32 all the same.
+        offload: keep the moments in the host's memory, and bring them to the device by blocks.
+        loss_scale: for losses computed in float16; see :class:`LossScale`.
+
+    Parameters sharded by FSDP2 (``fully_shard``) are updated part by part in each process, and
+    nothing is gathered: see ``docs/scaling.md``.
+
+    Example:
+        >>> from expunge.update import Linear
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
+        >>> update = Update(addon="focus", aggregate=Linear(0.05, 0.95))
+        >>> forget, retain = torch.ones(4, 2), torch.zeros(4, 2)
+        >>> update.backward(
+        ...     objective=-model(forget).square().mean(),
+        ...     constraint=model(retain).square().mean(),
+        ...     params=model.parameters(),
+        ... )
+        >>> optimizer.step()
+        >>> 0 <= update.diagnostics.agreement <= 1
+        True
+    """
+
+    def __init__(
+        self,
+        addon: Addon | str = "focus",
+        aggregate: Aggregate | str | Any = "linear",
+        *,
+        strict: bool = False,
+        diagnostics: bool = True,
+        compile: bool | Literal["auto"] = "auto",
+        seed: int = 0,
+        group: Any | Literal["auto"] | None = None,
+        moment_dtype: MomentDtype = "fp32",
+        offload: bool = False,
+        loss_scale: LossScale | None = None,
+    ) -> None:
+        self.addon: Addon = ADDONS.resolve(addon)
+        if not isinstance(self.addon, Addon):
+            raise InvalidInput(f"`addon` should be a name or an add-on. (got {addon!r})")
+        if compile not in (True, False, "auto"):
+            raise InvalidInput(f'`compile` should be True, False or "auto". (got {compile!r})')
+        self.aggregate = as_aggregate(aggregate)
+        self.strict = strict
+        self.diagnose = diagnostics
+        self.compile = compile
+        self.state = State(seed, moment_dtype=moment_dtype, offload=offload)
+        self.loss_scale = loss_scale
+        self.group = as_group(group)
+        self.losses: tuple[Tensor, Tensor | None] | None = None
+        """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
+        self.skipped = False
+        """Whether the last :meth:`backward` found a scaled gradient that was not finite."""
+        self._shards: Shards | None = None
+        self._record: Tensor | None = None
+        self._constrained = False
+        self._pending: list[tuple[Tensor, Tensor]] | None = None
+
+    def __repr__(self) -> str:
+        strict = ", strict=True" if self.strict else ""
+        return f"Update(addon={self.addon!r}, aggregate={self.aggregate!r}{strict})"
+
+    def backward(
+        self,
+        objective: Losses,
+        constraint: Losses | None = None,
+        params: Iterable[Tensor] = (),
+        *,
+        saliency: Tensor | None = None,
+        retain_graph: bool = False,
+    ) -> None:
+        """Differentiate both losses and fill ``p.grad`` with the step to take.
+
+        A loss is a scalar reduced by its mean, or an iterable of them, one a micro-batch (a
+        generator keeps one graph alive at a time); ``SampleMoments`` needs at least two. Frozen
+        and repeated parameters are passed over; one that neither loss reaches keeps ``grad=None``.
+
+        Args:
+            objective: U, to minimise on the data to forget.
+            constraint: C, to keep small on the data to retain; None where there is none.
+            params: the parameters to move.
+            saliency: for ``Saliency``, the plain loss on forget data where its gradient is not
+                ±that of the objective. It may share the objective's graph.
+            retain_graph: set it where objective and constraint share a part of their graphs.
+
+        With a ``loss_scale``, a gradient that is not finite leaves every ``p.grad`` at None and the
+        moments as they were: the optimizer has nothing to do, and :attr:`skipped` is True.
+        """
+        moving = movable(params)
+        if self._pending is not None:
+            raise InvalidInput("With `strict=True`, step with `update.step(optimizer)`.")
+        shards = self._spread_over(moving)
+        if saliency is not None:
+            if not isinstance(objective, Tensor):
+                raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
+            objective = Term(objective, saliency)
+        spread = self._from_parts and constraint is not None
+        salient = self.addon.ranks
+        scale = 1.0 if self.loss_scale is None else self.loss_scale.value
+        first = gather(
+            objective,
+            moving,
+            spread=spread,
+            salient=salient,
+            retain_graph=retain_graph,
+            scale=scale,
+        )
+        reduced = start_reduction(self.group, first, moving)  # on its way during the constraint
+        second = None
+        if constraint is not None:
+            second = gather(constraint, moving, spread=spread, scale=scale)
+            second = start_reduction(self.group, second, moving)()
+        first = reduced()
+        if spread and second is not None and min(first.parts, second.parts) < 2:
+            raise InvalidInput(
+                "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
+                f"losses. (got {first.parts} and {second.parts})"
+            )
+        self.losses = (first.loss, None if second is None else second.loss)
+        self.skipped = False
+        if self.loss_scale is not None:
+            both = [first] if second is None else [first, second]
+            self.skipped = self.loss_scale.take_out(both, shards)
+        if self.skipped:
+            return
+        step = self._take(moving if shards is None else shards.here(), first, second)
+        for k, gradient in zip(step.used, step.steps, strict=True):
+            moving[k].grad = gradient if shards is None else shards.whole(k, gradient)
+        if self.strict:
+            self._pending = [
+                (moving[k], weight) for k, weight in zip(step.used, step.weights, strict=True)
+            ]
+
+    @torch.no_grad()
+    def combine(
+        self,
+        objective: Bundle,
+        constraint: Bundle | None = None,
+        *,
+        saliency: Bundle | None = None,
+        variances: tuple[Bundle, Bundle] | None = None,
+    ) -> Bundle:
+        """-Δ from two lists (or dicts) of gradients: what to subtract, as an optimizer does.
+
+        The arguments are left as they are. ``variances`` are those of the two batch means, needed
+        with ``SampleMoments`` and with nothing else.
+
+        >>> from expunge.update import Linear
+        >>> update = Update("and", Linear(1.0, 1.0))
+        >>> update.combine({"w": torch.tensor([1.0, -2.0])}, {"w": torch.tensor([2.0, 3.0])})
+        {'w': tensor([3., 0.])}
+        """
+        if self.strict:
+            raise InvalidInput("`strict=True` weighs the optimizer's step: use `backward`.")
+        self._shards = None
+        needed = self._from_parts and constraint is not None
+        if (variances is not None and not self._from_parts) or (variances is None and needed):
+            raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
+        parts = 2 if self._from_parts else 1
+        given = bundled(objective, constraint, saliency, variances, parts=parts)
+        if any(map(is_spread, given.like)):
+            raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
+        steps = self._take(given.like, given.first, given.second).steps
+        return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
+
+    @torch.no_grad()
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        """``optimizer.step()``; under ``strict``, scaled parameter by parameter by the weight."""
+        if self.skipped:
+            return
+        if not self.strict:
+            optimizer.step()
+            return
+        if self._pending is None:
+            raise InvalidInput("With `strict=True`, every `step` follows a `backward` of its own.")
+        before = [local(p).detach().clone() for p, _ in self._pending]
+        optimizer.step()
+        for (parameter, weight), old in zip(self._pending, before, strict=True):
+            p = local(parameter)
+            # Where the weight is 0 or 1 the old or the new value itself, without rounding.
+            scaled = torch.lerp(old, p, weight)
+            p.copy_(torch.where(weight == 0, old, torch.where(weight == 1, p, scaled)))
+        self._pending = None
+
+    @property
+    def diagnostics(self) -> Diagnostics:
+        """What the last step was like; reading it waits for the device."""
+        if not self.diagnose:
+            raise InvalidInput("This update keeps no diagnostics: it has `diagnostics=False`.")
+        if self._record is None:
+            raise InvalidInput("There are no diagnostics before the first step.")
+        return self.read(self._record, constrained=self._constrained)
+
+    @property
+    def record(self) -> Tensor | None:
+        """The raw sums of the last step, on the device, unread: see :meth:`read`."""
+        return self._record
+
+    def read(self, record: Tensor, *, constrained: bool) -> Diagnostics:
+        """Diagnostics from a raw ``record`` kept earlier."""
+        statistical = self.addon.statistics is not None
+        return read(record, constrained=constrained, statistical=statistical)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Step count, moments and random streams, as plain values and tensors.
+
+        The tensors are the live ones, as in ``torch``: save or copy them before the next step. The
+        moments of sharded parameters are sharded likewise, as ``DTensor``.
+        """
+        state = self.state.state_dict()
+        if self.loss_scale is not None:
+            state["loss_scale"] = self.loss_scale.state_dict()
+        if self._shards is not None:
+            for name in ("moments_u", "moments_c"):
+                state[name] = [self._shards.whole(k, m) for k, m in enumerate(state[name])]
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue where :meth:`state_dict` was taken; a step not yet taken is dropped."""
+        self.state.load_state_dict(state)
+        if self.loss_scale is not None and "loss_scale" in state:
+            self.loss_scale.load_state_dict(state["loss_scale"])
+        self._pending = None
+
+    def prepare(self, params: Iterable[Tensor]) -> None:
+        """Make room for the moments now rather than at the first step.
+
+        Afterwards :meth:`state_dict` has the tensors that a distributed checkpoint loads into.
+        """
+        moving = movable(params)
+        shards = self._spread_over(moving)
+        if self.addon.statistics is not None:
+            self.state.prepare(moving if shards is None else shards.here())
+
+    def _spread_over(self, params: Sequence[Tensor]) -> Shards | None:
+        """How the parameters lie over processes; remembered for what follows."""
+        self._shards = shards_of(params)
+        if self._shards is not None and not self.aggregate.elementwise:
+            raise InvalidInput(
+                "An aggregation of sharded parameters should be elementwise, as linear and min-abs "
+                f"are: no process has all of them. (got {self.aggregate!r})"
+            )
+        return self._shards
+
+    @property
+    def _from_parts(self) -> bool:
+        return self.addon.statistics is not None and self.addon.statistics.from_parts
+
+    def _take(self, params: Sequence[Tensor], first: Gathered, second: Gathered | None) -> Step:
+        compile = self.compile
+        if compile == "auto":
+            total = sum(p.numel() for p in params)
+            compile = bool(params) and should_compile(params[0].device.type, total)
+        recipe = Recipe(self.addon, self.aggregate, self.strict, self.diagnose)
+        step = take_step(
+            recipe, self.state, params, first, second, compile=compile, shards=self._shards
+        )
+        self._record, self._constrained = step.record, second is not None
+        return step
