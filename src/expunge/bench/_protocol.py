@@ -16,7 +16,7 @@ import pydantic
 
 from expunge._errors import DataError, InvalidInput
 from expunge._registry import Registry
-from expunge.bench._toml_lines import find_line, line_of
+from expunge._toml_lines import find_line, line_of
 from expunge.data import DATASETS, Augment, parse_scenario
 from expunge.engine import Procedure, Recipe
 from expunge.methods import METHODS, BatchNormPolicy

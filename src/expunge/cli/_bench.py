@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from expunge._durations import format_duration
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.bench._protocol import Protocol
 from expunge.bench._records import Record, collect
@@ -66,7 +66,7 @@ def plan_command(
         table.add_column(name, justify="left" if name == "stage" else "right")
     for kind in found.kinds:
         left = kind.stages - kind.there
-        costs = ("", "") if quick else (_duration(kind.seconds), _size(kind.bytes))
+        costs = ("", "") if quick else (format_duration(kind.seconds), _size(kind.bytes))
         counts = (kind.uses, kind.uses - kind.stages, kind.stages, kind.there, left)
         table.add_row(kind.kind, *(f"{n:,}" for n in counts), *costs)
     console.print(table)
@@ -80,8 +80,8 @@ def plan_command(
                 style="dim",
             )
         console.print(
-            f"About {_duration(found.seconds)} of this machine in all, with {side} workers or one,"
-            f" and {_size(found.bytes)} of disk.",
+            f"About {format_duration(found.seconds)} of this machine in all, with {side} workers "
+            f"or one, and {_size(found.bytes)} of disk.",
             highlight=False,
         )
     if stages:
@@ -276,16 +276,6 @@ def _track(spec: str, records: list[Record], protocol: Protocol) -> None:
         for r in records
     ]
     track_runs(runs, open_tracker(spec))
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    if seconds < 2 * 3600:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 2 * 86_400:
-        return f"{seconds / 3600:.1f} h"
-    return f"{timedelta(seconds=seconds).days} days"
 
 
 def _size(count: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from expunge.report._words import duration, label, number, share
+from expunge._durations import format_duration
+from expunge.report._words import label, number, share
 
 SENTENCES = ("sentence", "words")
 """Names of what is said in a sentence: it comes first and needs no label."""
@@ -74,7 +75,7 @@ def _scalar(name: str, value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(_scalar("", v) for v in value)
     if isinstance(value, float) and name.endswith("seconds"):
-        return duration(value) if value >= 0.1 else f"{1000 * value:.3g} ms"
+        return format_duration(value) if value >= 0.1 else f"{1000 * value:.3g} ms"
     if isinstance(value, float) and name.endswith("share"):
         return share(value)
     if isinstance(value, float):

@@ -12,6 +12,7 @@ from typing import Any
 from jinja2 import ChainableUndefined, Environment, PackageLoader
 from markupsafe import Markup
 
+from expunge._durations import format_duration
 from expunge._files import write_text
 from expunge.report import _library as library
 from expunge.report import _words as words
@@ -83,7 +84,7 @@ def _environment() -> Environment:
     found.filters |= {
         "number": words.number,
         "share": words.share,
-        "duration": words.duration,
+        "duration": format_duration,
         "moment": words.moment,
         "label": words.label,
         "prose": words.prose,

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from expunge._durations import format_duration
 from expunge.report._embed import plain
 from expunge.report._facts import facts
 from expunge.report._page import render
-from expunge.report._words import duration, number, share
+from expunge.report._words import number, share
 
 SECTIONS = (
     ("verdict", "Verdict", ""),
@@ -116,9 +117,13 @@ def _tiles(evidence: Mapping[str, Any]) -> list[dict[str, str]]:
     tiles += [_metric_tile(metric) for metric in chosen]
     if cost.get("unlearning_seconds") is not None:
         against = cost.get("retraining_seconds")
-        note = "" if against is None else f"retraining: about {duration(against)}"
+        note = "" if against is None else f"retraining: about {format_duration(against)}"
         tiles.append(
-            {"label": "Time taken", "text": duration(cost["unlearning_seconds"]), "note": note}
+            {
+                "label": "Time taken",
+                "text": format_duration(cost["unlearning_seconds"]),
+                "note": note,
+            }
         )
     return tiles
 

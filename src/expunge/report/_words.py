@@ -68,20 +68,6 @@ def share(value: Any) -> str:
     return f"{100 * value:.1f} %" if isinstance(value, (int, float)) else "–"
 
 
-def duration(seconds: Any) -> str:
-    """Seconds in a unit of their size.
-
-    >>> duration(8.13), duration(200), duration(9000)
-    ('8.1 s', '3.3 min', '2.5 h')
-    """
-    if not isinstance(seconds, (int, float)):
-        return "–"
-    for unit, length in (("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.1f} {unit}"
-    return f"{seconds:.1f} s"
-
-
 def moment(text: Any) -> str:
     """A time of ISO 8601 as people write it; anything else as it is."""
     try:

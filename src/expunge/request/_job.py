@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from expunge._errors import DataError, InvalidInput
-from expunge.bench._toml_lines import line_of
+from expunge._toml_lines import line_of
 from expunge.data import DATASETS
 from expunge.methods import METHODS, BatchNormPolicy
 from expunge.request._job_template import TEMPLATE as TEMPLATE

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import InvalidInput
+from expunge._toml_lines import line_of
 from expunge.bench._protocol import BUILT_IN, Protocol, load_protocol, protocol_text
 from expunge.bench._stages import Where, plan
-from expunge.bench._toml_lines import line_of
 from expunge.update import Focus, Linear, Prob, PublishedMoments
 from tests.unit.bench.tiny_protocol import TINY, write_tiny
 

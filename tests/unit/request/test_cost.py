@@ -8,7 +8,7 @@ from torch import nn
 
 from expunge.engine._speed import Pace
 from expunge.request.preflight import _cost as cost
-from expunge.request.preflight._cost import OVERHEAD, advise, estimate_cost, in_words
+from expunge.request.preflight._cost import OVERHEAD, advise, estimate_cost
 from expunge.request.subject._load import make_subject
 from tests.unit.request.test_subject import Viewing
 from tests.unit.request.worlds import images, job_of, subject_of
@@ -76,15 +76,3 @@ def test_a_model_that_needs_the_plain_layout_is_timed_too(tmp_path):
     subject = make_subject(Viewing(), (pairs, pairs, pairs), job_of(tmp_path))
     assert isinstance(subject.model, nn.Module)
     assert estimate_cost(subject, 4, 36, job_of(tmp_path)).training_step > 0
-
-
-def test_times_are_easy_to_read():
-    assert [in_words(s) for s in (0.04, 9.96, 119, 120, 7199, 7200, 2e5)] == [
-        "0.0 s",
-        "10.0 s",
-        "119 s",
-        "2.0 min",
-        "120 min",
-        "2.0 h",
-        "2.3 days",
-    ]

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
+from expunge._durations import format_duration
 from expunge.engine._speed import Pace, measure_pace
 from expunge.methods import METHODS, Method
 from expunge.request._job import Job
@@ -83,7 +84,7 @@ def advise(
     >>> advise(0.4, 1.0, 100.0)[0], advise(0.1, 60.0, 100.0)[0], advise(0.1, 10.0, 100.0)[0]
     ('retrain', 'retrain', 'unlearn')
     """
-    times = f"about {in_words(unlearning)} against {in_words(retraining)}"
+    times = f"about {format_duration(unlearning)} against {format_duration(retraining)}"
     if share > LARGE:
         return "retrain", (
             f"Just retrain: {share:.0%} of the training data are to be forgotten, and beyond "
@@ -95,19 +96,6 @@ def advise(
             "doubt."
         )
     return "unlearn", f"Unlearn: at most {times} for retraining."
-
-
-def in_words(seconds: float) -> str:
-    """A time that is easy to read.
-
-    >>> in_words(0.31), in_words(75), in_words(7300), in_words(200000)
-    ('0.3 s', '75 s', '2.0 h', '2.3 days')
-    """
-    for limit, unit, name in ((120, 1, "s"), (7200, 60, "min"), (172800, 3600, "h")):
-        if seconds < limit:
-            value = seconds / unit
-            return f"{value:.1f} {name}" if value < 10 else f"{value:.0f} {name}"
-    return f"{seconds / 86400:.1f} days"
 
 
 def _epoch_seconds(pace: Pace, forget: int, retain: int, val: int, job: Job) -> float:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from expunge.request.preflight._cost import in_words
+from expunge._durations import format_duration
 
 CLASSES = 12
 """Classes that are listed."""
@@ -125,5 +125,5 @@ def _copies(copies: Mapping[str, Any]) -> list[RenderableType]:
 
 def _cost(cost: Mapping[str, Any]) -> list[RenderableType]:
     seconds = cost["epoch_seconds"]
-    each = f"about {in_words(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
+    each = f"about {format_duration(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
     return [_line(cost["sentence"]), _line(f"An epoch takes {each}. {cost['note']}")]

@@ -1,0 +1,21 @@
+"""Durations as people read them."""
+
+from __future__ import annotations
+
+UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
+"""For durations below so many seconds: the unit's length in seconds, and its name."""
+
+
+def format_duration(seconds: object) -> str:
+    """A duration in the unit that suits its size; a dash for what is not a number.
+
+    >>> format_duration(0.31), format_duration(75), format_duration(7300), format_duration(200_000)
+    ('0.3 s', '75 s', '2.0 h', '2.3 days')
+    """
+    if not isinstance(seconds, (int, float)):
+        return "–"
+    for limit, length, unit in UNITS:
+        if seconds < limit:
+            value = seconds / length
+            return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
+    return f"{seconds / 86_400:.1f} days"
