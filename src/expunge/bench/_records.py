@@ -71,6 +71,11 @@ class Record:
         return next((row for row in self.epochs if row["epoch"] == epoch), {})
 
     @property
+    def is_reference(self) -> bool:
+        """Whether it is an initial or ideal model, which has no epochs of unlearning."""
+        return bool(self.settings["model"] != "unlearned")
+
+    @property
     def evaluated(self) -> list[dict[str, Any]]:
         """The rows that hold metrics."""
         return [row for row in self.epochs if "ua" in row]

@@ -95,7 +95,7 @@ def test_each_data_set_has_its_own_best_and_ideal() -> None:
 
 
 def test_a_seed_twice_is_refused_but_the_same_run_twice_is_one() -> None:
-    with pytest.raises(InvalidInput, match="seed 0 is there 2 times"):
+    with pytest.raises(InvalidInput, match="seed 0 appears 2 times"):
         pivot([run(91), run(92)])
     once = run(91)
     assert pivot([once, once]).n == 1

@@ -11,17 +11,19 @@ from dataclasses import replace
 
 from expunge._registry import Registry
 from expunge.bench._records import Record
-from expunge.bench.runs._tasks import Task, tasks
-from expunge.bench.tables._claims import attacks, cost, epochs, moments
+from expunge.bench._runs import TaskRuns, group_records, select_arms
+from expunge.bench.tables._claim_tables import attacks, cost, epochs, moments
 from expunge.bench.tables._paper_values import METRIC_NAMES, PARTS, Part, beside
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
     absent,
-    arms_with,
-    everything,
-    expected,
-    fitted,
-    references,
+    all_rows,
+    arm_rows,
+    ideal_row,
+    paper_arms,
+    task_notes,
+    task_title,
+    without_empty_columns,
 )
 from expunge.bench.tables._summary import Group, Summary
 from expunge.methods import METHODS
@@ -36,34 +38,33 @@ def table1(records: Iterable[Record]) -> list[Summary]:
 
     Its two parts where there are records of them, else SRL and NGPlus on every task.
     """
-    found = tasks(records)
+    tasks = group_records(records)
     parts = [part for part in PARTS if part.table == "table1"]
-    chosen = [(part, task) for part in parts for task in found if _fits(part, task)]
+    chosen = [(part, runs) for part in parts for runs in tasks if _fits(part, runs)]
     if not chosen:
         both = tuple(method for part in parts for method in part.methods)
-        return [masks(task, both) for task in found if _has(task, both)]
-    summaries = [masks(task, part.methods) for part, task in chosen]
-    lost = [part for part in parts if part not in [done for done, _ in chosen]]
-    notes = [f"Absent: the paper's part on {part.dataset}, {part.arch}" for part in lost]
+        return [masks(runs, both) for runs in tasks if _has(runs, both)]
+    summaries = [masks(runs, part.methods) for part, runs in chosen]
+    missing = [part for part in parts if part not in [done for done, _ in chosen]]
+    notes = [f"Absent: the paper's part on {part.dataset}, {part.arch}" for part in missing]
     return [replace(s, notes=(*s.notes, *notes)) for s in summaries]
 
 
-def masks(task: Task, methods: Sequence[str]) -> Summary:
+def masks(runs: TaskRuns, methods: Sequence[str]) -> Summary:
     """Each method alone and with its add-ons; they compete within the method."""
     groups = [
-        Group(METHODS.label(method), tuple(task.row(arm, METRIC_NAMES) for arm in arms))
+        Group(METHODS.label(method), arm_rows(runs, arms, METRIC_NAMES))
         for method in methods
-        if (arms := arms_with(task, method, ("none", *ADDON_ORDER)))
+        if (arms := select_arms(runs.main_arms, method, ("none", *ADDON_ORDER)))
     ]
-    ideal = references(task, METRIC_NAMES).get("ideal")
-    wanted = [arm for arm in expected() if arm[0] in methods]
-    return fitted(
+    wanted = [arm for arm in paper_arms() if arm.method in methods]
+    return without_empty_columns(
         Summary(
             tuple(groups),
             METRIC_NAMES,
-            ideal,
-            title=f"{task.title}, epoch {task.epoch}",
-            notes=(*task.notes, *absent(task, wanted)),
+            ideal_row(runs, METRIC_NAMES),
+            title=task_title(runs),
+            notes=(*task_notes(runs), *absent(runs, wanted)),
         )
     )
 
@@ -73,26 +74,27 @@ def table2(records: Iterable[Record]) -> list[Summary]:
 
     On the paper's task where there are records of it, else on every task. All rows compete.
     """
-    found = tasks(records)
+    tasks = group_records(records)
     (part,) = (part for part in PARTS if part.table == "table2")
-    return [benchmark(t) for t in [t for t in found if _fits(part, t)] or found if t.arms]
+    chosen = [runs for runs in tasks if _fits(part, runs)] or tasks
+    return [benchmark(runs) for runs in chosen if runs.unlearned]
 
 
-def benchmark(task: Task) -> Summary:
-    """Everything on a task."""
-    summary = everything(task, METRIC_NAMES)
-    return replace(summary, notes=(*summary.notes, *absent(task, expected())))
+def benchmark(runs: TaskRuns) -> Summary:
+    """All rows of a task."""
+    summary = all_rows(runs, METRIC_NAMES)
+    return replace(summary, notes=(*summary.notes, *absent(runs, paper_arms())))
 
 
 def compared(records: Iterable[Record]) -> list[Summary]:
     """Ours beside the paper's: the parts of its tables that there are records of."""
-    found = tasks(records)
+    tasks = group_records(records)
     summaries = []
     for part in PARTS:
-        for task in found:
-            if _fits(part, task):
+        for runs in tasks:
+            if _fits(part, runs):
                 is_first = part.table == "table1"
-                summary = masks(task, part.methods) if is_first else benchmark(task)
+                summary = masks(runs, part.methods) if is_first else benchmark(runs)
                 side = beside(summary, part.rows)
                 title = f"Table {part.table[-1]} of the paper beside ours: {summary.title}"
                 summaries.append(replace(side, title=title))
@@ -111,11 +113,11 @@ for _name, _table in (
     TABLES.add(_name, _table)
 
 
-def _fits(part: Part, task: Task) -> bool:
+def _fits(part: Part, runs: TaskRuns) -> bool:
     names = ("dataset", "arch", "scenario")
-    same = all(task.settings[name] == getattr(part, name) for name in names)
-    return same and _has(task, part.methods)
+    same = all(getattr(runs.task, name) == getattr(part, name) for name in names)
+    return same and _has(runs, part.methods)
 
 
-def _has(task: Task, methods: Sequence[str]) -> bool:
-    return any(arm[0] in methods for arm in task.arms)
+def _has(runs: TaskRuns, methods: Sequence[str]) -> bool:
+    return any(arm.method in methods for arm in runs.main_arms)

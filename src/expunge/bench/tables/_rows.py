@@ -1,4 +1,4 @@
-"""Which rows a table of a task has, in the paper's order."""
+"""Which rows a table of a task has, in the paper's order, and what they hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from expunge.bench._records import Record
-from expunge.bench.runs._tasks import Arm, Task
+from expunge.bench._runs import Arm, TaskRuns, select_arms
+from expunge.bench.tables._seed_values import plain, seed_values
 from expunge.bench.tables._summary import Group, Row, Summary
 from expunge.evaluation._metrics import Metric
 from expunge.methods import METHODS
@@ -15,43 +16,69 @@ from expunge.update import ADDONS
 BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 BASES = ("random-label", "neg-grad-plus", "scrub")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
-SALUN: Arm = ("random-label", "saliency", "")
+SALUN = Arm("random-label", "saliency")
 """SRL with saliency, which the paper calls SalUn and counts among the methods."""
 
 
-def expected() -> list[Arm]:
+def row_of(
+    runs: TaskRuns,
+    records: Iterable[Record],
+    metrics: Sequence[str],
+    label: str,
+    epoch: int | None = None,
+) -> Row:
+    """A row of records that differ in their seed alone, at ``epoch`` (default: the task's)."""
+    at = runs.epoch if epoch is None else epoch
+    records, cell = list(records), f"{runs.task.title}: {label}"
+    return Row(label, {metric: seed_values(records, metric, at, cell) for metric in metrics})
+
+
+def arm_rows(runs: TaskRuns, arms: Iterable[Arm], metrics: Sequence[str]) -> tuple[Row, ...]:
+    """A row per arm, at the task's main dials and epoch."""
+    return tuple(row_of(runs, runs.main_arms[arm], metrics, arm.label) for arm in arms)
+
+
+def ideal_row(runs: TaskRuns, metrics: Sequence[str]) -> Row | None:
+    """The row of the ideal models; None where there are no records of them."""
+    return row_of(runs, runs.ideal, metrics, "ideal") if runs.ideal else None
+
+
+def paper_arms() -> list[Arm]:
     """The rows of the paper's protocol."""
-    alone = [(method, "none", "") for method in (*BASELINES, *BASES)]
-    return [*alone, *((method, addon, "") for method in BASES for addon in ADDON_ORDER)]
+    alone = [Arm(method) for method in (*BASELINES, *BASES)]
+    moments = {name: "published" if ADDONS.resolve(name).statistics else "" for name in ADDON_ORDER}
+    return [*alone, *(Arm(m, addon, moments[addon]) for m in BASES for addon in ADDON_ORDER)]
 
 
-def absent(task: Task, wanted: Iterable[Arm]) -> list[str]:
-    """A note of the rows that have no records."""
-    lost = [
-        METHODS.label(method) + ("" if addon == "none" else f"-{ADDONS.label(addon)}")
-        for method, addon, moments in wanted
-        if (method, addon, moments) not in task.arms
-    ]
-    return [f"Absent: {', '.join(lost)}"] if lost else []
+def absent(runs: TaskRuns, wanted: Iterable[Arm]) -> list[str]:
+    """A note on the rows that have no records."""
+    missing = [arm.label for arm in wanted if arm not in runs.main_arms]
+    return [f"Absent: {', '.join(missing)}"] if missing else []
 
 
-def arms_with(task: Task, method: str, addons: Sequence[str]) -> list[Arm]:
-    """The ways to unlearn with a method and some add-ons; the published moments come first."""
-    own = [arm for arm in task.arms if arm[0] == method and arm[1] in addons]
-    return sorted(own, key=lambda arm: (addons.index(arm[1]), arm[2] != "", arm[2]))
+def task_title(runs: TaskRuns) -> str:
+    """A table's title: the task and the epoch that is shown."""
+    return f"{runs.task.title}, epoch {runs.epoch}"
 
 
-def references(task: Task, metrics: Sequence[str]) -> dict[str, Row]:
-    """Initial and ideal model, as far as there are records."""
-    names = [name for name in ("initial", "ideal") if name in task.references]
-    return {name: task.row_of(task.references[name], metrics, name) for name in names}
+def task_notes(runs: TaskRuns) -> tuple[str, ...]:
+    """The dials that are shown, how many runs at others are not, and which runs diverged."""
+    dials = runs.main_dials
+    lr, alpha, batch = (plain(getattr(dials, name, None)) for name in ("lr", "alpha", "batch_size"))
+    shown = [run for own in runs.main_arms.values() for run in own]
+    notes = [f"Learning rate {lr}, α = {alpha}, batches of {batch}"]
+    if others := len(runs.unlearned) - len(shown):
+        notes[0] += f"; {others} runs at other settings are left out"
+    if diverged := [f"{run.label} (seed {run['seed']})" for run in shown if run.diverged]:
+        notes.append(f"Diverged, and absent from there on: {', '.join(diverged)}")
+    return tuple(notes)
 
 
-def everything(
-    task: Task,
+def all_rows(
+    runs: TaskRuns,
     metrics: tuple[str, ...],
     *,
-    row: Callable[[list[Record], str], Row] | None = None,
+    row: Callable[[Sequence[Record], str], Row] | None = None,
     columns: Mapping[str, Metric] | None = None,
 ) -> Summary:
     """References, methods alone, then the add-ons of each method; all of them compete.
@@ -59,48 +86,49 @@ def everything(
     ``row`` makes a row of records and a label, where it is not simply metrics at the task's epoch.
     """
 
-    def plain_row(records: list[Record], label: str) -> Row:
-        return task.row_of(records, metrics, label)
+    def plain_row(records: Sequence[Record], label: str) -> Row:
+        return row_of(runs, records, metrics, label)
 
     make = row or plain_row
-    known = {name: make(task.references[name], name) for name in references(task, ())}
-    groups = [Group("references", tuple(known.values()), ranked=False)]
-    for name, arms in _sections(task):
+    references = {name: make(records, name) for name, records in runs.references.items()}
+    groups = [Group("references", tuple(references.values()), ranked=False)]
+    for name, arms in _sections(list(runs.main_arms)):
         label = {SALUN: "SalUn"} if name == "methods" else {}
-        rows = [make(task.arms[arm], label.get(arm, task.labels[arm])) for arm in arms]
+        rows = [make(runs.main_arms[arm], label.get(arm, arm.label)) for arm in arms]
         groups.append(Group(name, tuple(rows)))
-    return fitted(
+    return without_empty_columns(
         Summary(
             tuple(group for group in groups if group.rows),
             metrics,
-            known.get("ideal"),
-            title=f"{task.title}, epoch {task.epoch}",
-            notes=task.notes,
+            references.get("ideal"),
+            title=task_title(runs),
+            notes=task_notes(runs),
             columns=dict(columns or {}),
             together=True,
         )
     )
 
 
-def fitted(summary: Summary) -> Summary:
-    """Without the columns that no row fills."""
+def without_empty_columns(summary: Summary) -> Summary:
+    """The summary without the columns that no row fills; a note names them."""
     kept = [m for m in summary.metrics if any(row.values.get(m) for row in summary.rows)]
-    lost = [summary.heading(m) for m in summary.metrics if m not in kept]
-    notes = [f"Not measured: {', '.join(lost)}"] if lost else []
+    empty = [summary.heading(m) for m in summary.metrics if m not in kept]
+    notes = [f"Not measured: {', '.join(empty)}"] if empty else []
     return replace(summary, metrics=tuple(kept), notes=(*summary.notes, *notes))
 
 
-def _sections(task: Task) -> list[tuple[str, list[Arm]]]:
-    others = [m for m in METHODS if m not in (*BASELINES, *BASES)]
-    others += [arm[0] for arm in task.arms if arm[0] not in METHODS]
+def _sections(arms: Sequence[Arm]) -> list[tuple[str, list[Arm]]]:
+    """The groups of rows below the references, by name."""
+    others = [method for method in METHODS if method not in (*BASELINES, *BASES)]
+    others += [arm.method for arm in arms if arm.method not in METHODS]
     alone: list[Arm] = []
     for method in dict.fromkeys((*BASELINES, *others, *BASES)):
-        alone += arms_with(task, method, ("none",))
-        alone += [SALUN] if method == SALUN[0] and SALUN in task.arms else []
-    addons = [*dict.fromkeys((*ADDON_ORDER, *ADDONS, *(arm[1] for arm in task.arms)))]
+        alone += select_arms(arms, method, ("none",))
+        alone += [SALUN] if method == SALUN.method and SALUN in arms else []
+    addons = [*dict.fromkeys((*ADDON_ORDER, *ADDONS, *(arm.addon for arm in arms)))]
     addons.remove("none")
     sections = [("methods", alone)]
     for method in dict.fromkeys(("scrub", "random-label", "neg-grad-plus", *others)):
-        arms = [arm for arm in arms_with(task, method, addons) if arm != SALUN]
-        sections.append((METHODS.label(method) if method in METHODS else method, arms))
+        chosen = [arm for arm in select_arms(arms, method, addons) if arm != SALUN]
+        sections.append((METHODS.label(method) if method in METHODS else method, chosen))
     return sections
