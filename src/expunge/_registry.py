@@ -1,18 +1,31 @@
-"""Names for parts: one table a kind, for the library, the command line and the documents."""
+"""Registered names of parts: one table per kind, for the library, the command line and the docs."""
 
 from __future__ import annotations
 
 import difflib
+import inspect
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar, cast
 
 from expunge._errors import InvalidInput
+from expunge._lazy import load_object, read_docstring
 
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class _Declared:
+    """A part that has not been imported: ``"package.module:name"``."""
+
+    path: str
+
+
 class Registry(Generic[T]):
     """A table from names to parts, with aliases, in any case.
+
+    A part is either added itself or declared by where it is, and then imported on first use: names,
+    labels and summaries of declared parts cost no import.
 
     >>> colours: Registry[int] = Registry("colour")
     >>> colours.add("dark-red", 1, alias="DR")
@@ -21,16 +34,27 @@ class Registry(Generic[T]):
     >>> colours["dark-rad"]
     Traceback (most recent call last):
     expunge._errors.InvalidInput: Unknown colour 'dark-rad'. Did you mean 'dark-red'?
+    >>> constants: Registry[float] = Registry("constant")
+    >>> constants.declare("pi", "math:pi")
+    >>> constants["pi"]
+    3.141592653589793
     """
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self._parts: dict[str, T] = {}
+        self._parts: dict[str, T | _Declared] = {}
         self._labels: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
     def add(self, name: str, part: T, alias: str | None = None) -> None:
         """Register ``part`` under ``name``; ``alias`` is the short name that tables print."""
+        self._register(name, part, alias)
+
+    def declare(self, name: str, path: str, alias: str | None = None) -> None:
+        """Register the part at ``path``, ``"package.module:name"``, to be imported on first use."""
+        self._register(name, _Declared(path), alias)
+
+    def _register(self, name: str, part: T | _Declared, alias: str | None) -> None:
         for key in {name, alias or name}:
             if key.lower() in self._names:
                 raise InvalidInput(f"The {self.kind} name {key!r} is taken already.")
@@ -40,7 +64,7 @@ class Registry(Generic[T]):
             self._names[key.lower()] = name
 
     def remove(self, name: str) -> None:
-        """Forget ``name`` and its alias (for tests and plug-ins that come and go)."""
+        """Remove ``name`` and its alias (for tests and plug-ins that come and go)."""
         del self._parts[name], self._labels[name]
         self._names = {key: value for key, value in self._names.items() if value != name}
 
@@ -60,10 +84,20 @@ class Registry(Generic[T]):
     def label_of(self, part: Any) -> str:
         """The label of a registered class, given the class or an instance of it."""
         kind = part if isinstance(part, type) else type(part)
-        for name, known in self._parts.items():
-            if known is kind:
+        for name in self:
+            if self[name] is kind:
                 return self._labels[name]
         return kind.__name__
+
+    def summary(self, name: str) -> str:
+        """The first paragraph of a part's docstring or its ``description``, on one line."""
+        part = self._parts[self.name(name)]
+        if isinstance(part, _Declared):
+            text = read_docstring(part.path)
+        else:
+            texts = (getattr(part, name, None) for name in ("description", "definition"))
+            text = next(filter(None, texts), None) or inspect.getdoc(part) or ""
+        return " ".join(text.split("\n\n")[0].split()).replace("``", "")
 
     def resolve(self, part: Any) -> Any:
         """A part, given itself or the name of a class that can be made without arguments."""
@@ -73,7 +107,11 @@ class Registry(Generic[T]):
         return kind()
 
     def __getitem__(self, name: str) -> T:
-        return self._parts[self.name(name)]
+        key = self.name(name)
+        part = self._parts[key]
+        if isinstance(part, _Declared):
+            part = self._parts[key] = cast(T, load_object(part.path))
+        return part
 
     def __contains__(self, name: str) -> bool:
         return name.lower() in self._names

@@ -12,11 +12,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def public_names() -> set[str]:
-    return {
-        name
-        for name, value in vars(expunge).items()
-        if not name.startswith("_") and not inspect.ismodule(value)
-    }
+    return {name for name in expunge.__all__ if not inspect.ismodule(getattr(expunge, name))}
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 
 from expunge._errors import InvalidInput
@@ -60,3 +62,37 @@ def test_a_name_far_from_all_lists_them() -> None:
 
 def test_an_unregistered_class_is_labelled_by_its_name() -> None:
     assert METHODS.label_of(int) == "int"
+
+
+REGISTRIES = {
+    f"{package}.{name}": getattr(importlib.import_module(package), name)
+    for package, names in {
+        "expunge.data": ("DATASETS", "SCENARIOS"),
+        "expunge.evaluation": ("ATTACKS", "METRICS"),
+        "expunge.methods": ("METHODS",),
+        "expunge.models": ("MODELS",),
+        "expunge.track": ("TRACKERS",),
+        "expunge.update": ("ADDONS", "AGGREGATES", "MOMENTS"),
+    }.items()
+    for name in names
+}
+
+
+@pytest.mark.parametrize("which", REGISTRIES)
+def test_every_entry_leads_to_a_part_that_says_what_it_is(which: str) -> None:
+    registry = REGISTRIES[which]
+    for name in registry:
+        before = registry.summary(name)
+        assert before
+        assert registry[name] is not None
+        assert registry.summary(name) == before
+
+
+def test_a_declared_part_is_imported_on_first_use_and_once() -> None:
+    table: Registry[type] = Registry("thing")
+    table.declare("scrub", "expunge.methods._scrub:Scrub", alias="S")
+    table.declare("gone", "expunge.methods._scrub:Gone")
+    assert (table.name("s"), table.label("scrub"), "s" in table) == ("scrub", "S", True)
+    assert table["S"] is table["scrub"] is Scrub
+    with pytest.raises(AttributeError, match="Gone"):
+        table["gone"]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from expunge._registry import Registry
@@ -30,22 +30,6 @@ for _name, _registry in (
     KINDS.add(_name, _registry)
 
 
-SCENARIO_LINES = {
-    "random": "random:0.1, that share of the training images",
-    "class": "class:3 or class:cat, all images of a class; class:3:0.4, that share of them",
-    "ids": "ids:FILE, the images that a text, CSV or JSON file lists",
-}
-
-
-def one_line(part: Any) -> str:
-    """One line about a registered part."""
-    for attribute in ("description", "definition"):
-        text = getattr(part, attribute, None)
-        if isinstance(text, str):
-            return text
-    return (inspect.getdoc(part) or "").split("\n\n")[0].replace("\n", " ").replace("``", "")
-
-
 def list_command(
     kind: Annotated[
         str | None, typer.Argument(help=f"One of {', '.join(KINDS)}; all of them if left out.")
@@ -64,7 +48,6 @@ def list_command(
         for entry in registry:
             label = registry.label(entry)
             shown = "" if label == entry else label
-            line = SCENARIO_LINES[entry] if registry is SCENARIOS else one_line(registry[entry])
-            table.add_row(entry, shown, line.replace("[", r"\["))
+            table.add_row(entry, shown, escape(registry.summary(entry)))
         console.print(table)
         console.print()

@@ -1,20 +1,25 @@
 """Datasets in memory, their splits, and the images in them to forget."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from expunge.data._augment import Augment as Augment
-from expunge.data._download import cache_dir as cache_dir
-from expunge.data._download import fetch as fetch
-from expunge.data._formats import DATASETS as DATASETS
-from expunge.data._formats import Format as Format
-from expunge.data._formats import load as load
-from expunge.data._images import ImageSet as ImageSet
-from expunge.data._scenario import SCENARIOS as SCENARIOS
-from expunge.data._scenario import ClassForget as ClassForget
-from expunge.data._scenario import IdsForget as IdsForget
-from expunge.data._scenario import RandomForget as RandomForget
-from expunge.data._scenario import Scenario as Scenario
-from expunge.data._scenario import Selection as Selection
-from expunge.data._scenario import parse_scenario as parse_scenario
-from expunge.data._splits import Splits as Splits
-from expunge.data._splits import hold_out as hold_out
+from expunge._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from expunge.data._augment import Augment as Augment
+    from expunge.data._download import cache_dir as cache_dir
+    from expunge.data._download import fetch as fetch
+    from expunge.data._formats import DATASETS as DATASETS
+    from expunge.data._formats import Format as Format
+    from expunge.data._formats import load as load
+    from expunge.data._ids_scenario import IdsForget as IdsForget
+    from expunge.data._images import ImageSet as ImageSet
+    from expunge.data._scenario import SCENARIOS as SCENARIOS
+    from expunge.data._scenario import ClassForget as ClassForget
+    from expunge.data._scenario import RandomForget as RandomForget
+    from expunge.data._scenario import Scenario as Scenario
+    from expunge.data._scenario import parse_scenario as parse_scenario
+    from expunge.data._selection import Selection as Selection
+    from expunge.data._splits import Splits as Splits
+    from expunge.data._splits import hold_out as hold_out
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expunge._errors import DataError, InvalidInput
+from expunge._lazy import deferred
 from expunge._registry import Registry
-from expunge.data._cifar10 import load_cifar10
-from expunge.data._digits import load_digits
-from expunge.data._folder import load_folder, load_folder_val
-from expunge.data._images import ImageSet
-from expunge.data._npz import load_npz, load_npz_val
-from expunge.data._splits import Splits, hold_out, thin_out
-from expunge.data._svhn import load_svhn
+
+if TYPE_CHECKING:
+    from expunge.data._images import ImageSet
+    from expunge.data._splits import Splits
 
 
 @dataclass(frozen=True)
@@ -36,24 +34,39 @@ class Format:
 
 DATASETS: Registry[Format] = Registry("dataset")
 for _format in (
-    Format("digits", "1,797 handwritten digits of 8 x 8, built in", load_digits, flip=False),
-    Format("cifar10", "CIFAR-10 from its official archives", load_cifar10, flip=True),
-    Format("svhn", "SVHN, cropped digits, from its official .mat files", load_svhn, flip=False),
+    Format(
+        "digits",
+        "1,797 handwritten digits of 8 x 8, built in",
+        deferred("expunge.data._digits:load_digits"),
+        flip=False,
+    ),
+    Format(
+        "cifar10",
+        "CIFAR-10 from its official archives",
+        deferred("expunge.data._cifar10:load_cifar10"),
+        flip=True,
+    ),
+    Format(
+        "svhn",
+        "SVHN, cropped digits, from its official .mat files",
+        deferred("expunge.data._svhn:load_svhn"),
+        flip=False,
+    ),
     Format(
         "folder",
         "images in one folder a class, or a zip or tar of that",
-        load_folder,
+        deferred("expunge.data._folder:load_folder"),
         flip=True,
         needs_path=True,
-        load_val=load_folder_val,
+        load_val=deferred("expunge.data._folder:load_folder_val"),
     ),
     Format(
         "npz",
         "arrays x_train, y_train, x_test, y_test (or x, y) in an .npz file",
-        load_npz,
+        deferred("expunge.data._npz:load_npz"),
         flip=True,
         needs_path=True,
-        load_val=load_npz_val,
+        load_val=deferred("expunge.data._npz:load_npz_val"),
     ),
 ):
     DATASETS.add(_format.name, _format)
@@ -82,6 +95,8 @@ def load(
     >>> len(splits.train), len(splits.val), len(splits.test), splits.flip
     (100, 135, 450, False)
     """
+    from expunge.data._splits import Splits, hold_out, thin_out
+
     kind, path = _parse(spec, root)
     if path is not None and not path.exists():
         raise DataError(f"There is no file or folder {path}. Check the path.")

@@ -14,6 +14,12 @@ COLUMNS = ("id", "ids", "index", "name")
 Id = str | int
 
 
+def as_number(value: str | int) -> str | int:
+    """A whole number written the usual way as an int; anything else as it is."""
+    plain = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
+    return int(value) if plain and str(int(value)) == value else value
+
+
 def read_ids(path: Path) -> tuple[Id, ...]:
     """The ids in ``path``, in order.
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from expunge._errors import InvalidInput
-from expunge.data._id_file import Id
-from expunge.data._images import ImageSet
-from expunge.data._selection import Selection, as_number, select
+from expunge.data._id_file import Id, as_number
+
+if TYPE_CHECKING:
+    from expunge.data._images import ImageSet
+    from expunge.data._selection import Selection
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,8 @@ class IdsForget:
         return f"ids:{self.path}" if self.path else f"ids:<{len(self.ids)} given>"
 
     def pick(self, train: ImageSet, seed: int) -> Selection:
+        from expunge.data._selection import select
+
         places: dict[str, list[int]] = {}
         for index, name in enumerate(train.names or ()):
             places.setdefault(name, []).append(index)

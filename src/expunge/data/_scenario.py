@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, Protocol
 
 from expunge._errors import InvalidInput
 from expunge._registry import Registry
-from expunge.data._id_file import read_ids
-from expunge.data._ids_scenario import IdsForget as IdsForget
-from expunge.data._images import ImageSet
-from expunge.data._selection import Selection as Selection
-from expunge.data._selection import as_number, draw, select
+from expunge.data._id_file import as_number, read_ids
+from expunge.data._ids_scenario import IdsForget
+
+if TYPE_CHECKING:
+    from expunge.data._images import ImageSet
+    from expunge.data._selection import Selection
 
 
 class Scenario(Protocol):
@@ -40,7 +39,9 @@ class RandomForget:
         return f"random:{self.fraction}"
 
     def pick(self, train: ImageSet, seed: int) -> Selection:
-        return select(train, draw(np.arange(len(train)), self.fraction, seed))
+        from expunge.data._selection import draw, select
+
+        return select(train, draw(range(len(train)), self.fraction, seed))
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,11 @@ class ClassForget:
         return f"class:{self.label}" if plain else f"class:{self.label}:{self.fraction}"
 
     def pick(self, train: ImageSet, seed: int) -> Selection:
+        from expunge.data._selection import draw, select
+
         label = self._resolve(train.classes)
-        members = np.flatnonzero(train.labels.cpu().numpy() == label)
-        if not len(members):
+        members = (train.labels == label).nonzero()[:, 0].tolist()
+        if not members:
             raise InvalidInput(
                 f"The class {train.classes[label]!r} should have training images to forget. "
                 "(got none)"
@@ -108,6 +111,7 @@ def parse_scenario(text: str) -> Scenario:
 
 
 def _parse_random(rest: str) -> Scenario:
+    """random:0.1, that share of the training images."""
     fraction = _float(rest)
     if fraction is None:
         raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
@@ -115,12 +119,14 @@ def _parse_random(rest: str) -> Scenario:
 
 
 def _parse_class(rest: str) -> Scenario:
+    """class:3 or class:cat, all images of a class; class:3:0.4, that share of them."""
     label, _, last = rest.rpartition(":")
     fraction = _float(last)
     return ClassForget(rest) if not label or fraction is None else ClassForget(label, fraction)
 
 
 def _parse_ids(rest: str) -> Scenario:
+    """ids:FILE, the images that a text, CSV or JSON file lists."""
     return IdsForget(read_ids(Path(rest).expanduser()), rest)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -22,10 +21,10 @@ class Selection:
     retain: Tensor
 
 
-def draw(members: npt.NDArray[np.int64], fraction: float, seed: int) -> list[int]:
+def draw(members: Sequence[int], fraction: float, seed: int) -> list[int]:
     """``round(fraction * n)`` of the n members, at least one, sorted."""
     count = max(1, round(fraction * len(members)))
-    chosen = np.random.default_rng(seed).permutation(members)[:count]
+    chosen = np.random.default_rng(seed).permutation(np.asarray(members))[:count]
     return sorted(chosen.tolist())
 
 
@@ -39,9 +38,3 @@ def select(train: ImageSet, forget: Iterable[int]) -> Selection:
             "To forget everything, discard the model."
         )
     return Selection(mask.nonzero()[:, 0], (~mask).nonzero()[:, 0])
-
-
-def as_number(value: str | int) -> str | int:
-    """A whole number written the usual way as an int; anything else as it is."""
-    plain = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
-    return int(value) if plain and str(int(value)) == value else value

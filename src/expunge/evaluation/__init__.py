@@ -1,35 +1,42 @@
 """How well did it work? Accuracies, fidelity to the ideal model, membership attacks."""
 
-from expunge.evaluation._contact_sheet import contact_sheet as contact_sheet
-from expunge.evaluation._exposure import Exposed as Exposed
-from expunge.evaluation._exposure import Exposure as Exposure
-from expunge.evaluation._exposure import expose as expose
-from expunge.evaluation._metrics import DIRECTIONS as DIRECTIONS
-from expunge.evaluation._metrics import METRICS as METRICS
-from expunge.evaluation._metrics import Metric as Metric
-from expunge.evaluation._over_forgetting import Finding as Finding
-from expunge.evaluation._over_forgetting import over_forgetting as over_forgetting
-from expunge.evaluation._predict import Predictions as Predictions
-from expunge.evaluation._predict import predict as predict
-from expunge.evaluation._scores import Scores as Scores
-from expunge.evaluation._scores import evaluate as evaluate
-from expunge.evaluation._scores import score as score
-from expunge.evaluation._train_test_overlap import Overlap as Overlap
-from expunge.evaluation._train_test_overlap import check_overlap as check_overlap
-from expunge.evaluation._views import Views as Views
-from expunge.evaluation._views import view as view
-from expunge.evaluation.attacks._attack import ATTACKS as ATTACKS
-from expunge.evaluation.attacks._attack import Attack as Attack
-from expunge.evaluation.attacks._attack import run_attack as run_attack
-from expunge.evaluation.attacks._features import FEATURES as FEATURES
-from expunge.evaluation.attacks._features import PAPER_FIVE as PAPER_FIVE
-from expunge.evaluation.attacks._paper_attacks import member_shares as member_shares
-from expunge.evaluation.attacks._population import LossThreshold as LossThreshold
-from expunge.evaluation.attacks._population import SVCAttack as SVCAttack
-from expunge.evaluation.attacks._report import AttackReport as AttackReport
-from expunge.evaluation.attacks._report import MemberScores as MemberScores
-from expunge.evaluation.attacks._report import Verdict as Verdict
-from expunge.evaluation.attacks._report import judge as judge
-from expunge.evaluation.attacks._report import report as report
-from expunge.evaluation.attacks._rmia import RMIA as RMIA
-from expunge.evaluation.attacks._roc import Estimate as Estimate
+from typing import TYPE_CHECKING
+
+from expunge._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from expunge.evaluation._contact_sheet import contact_sheet as contact_sheet
+    from expunge.evaluation._exposure import Exposed as Exposed
+    from expunge.evaluation._exposure import Exposure as Exposure
+    from expunge.evaluation._exposure import expose as expose
+    from expunge.evaluation._metrics import DIRECTIONS as DIRECTIONS
+    from expunge.evaluation._metrics import METRICS as METRICS
+    from expunge.evaluation._metrics import Metric as Metric
+    from expunge.evaluation._over_forgetting import Finding as Finding
+    from expunge.evaluation._over_forgetting import over_forgetting as over_forgetting
+    from expunge.evaluation._predict import Predictions as Predictions
+    from expunge.evaluation._predict import predict as predict
+    from expunge.evaluation._scores import Scores as Scores
+    from expunge.evaluation._scores import evaluate as evaluate
+    from expunge.evaluation._scores import score as score
+    from expunge.evaluation._train_test_overlap import Overlap as Overlap
+    from expunge.evaluation._train_test_overlap import check_overlap as check_overlap
+    from expunge.evaluation._views import Views as Views
+    from expunge.evaluation._views import view as view
+    from expunge.evaluation.attacks._attack import Attack as Attack
+    from expunge.evaluation.attacks._features import FEATURES as FEATURES
+    from expunge.evaluation.attacks._features import PAPER_FIVE as PAPER_FIVE
+    from expunge.evaluation.attacks._paper_attacks import member_shares as member_shares
+    from expunge.evaluation.attacks._population import LossThreshold as LossThreshold
+    from expunge.evaluation.attacks._population import SVCAttack as SVCAttack
+    from expunge.evaluation.attacks._registry import ATTACKS as ATTACKS
+    from expunge.evaluation.attacks._registry import run_attack as run_attack
+    from expunge.evaluation.attacks._report import AttackReport as AttackReport
+    from expunge.evaluation.attacks._report import MemberScores as MemberScores
+    from expunge.evaluation.attacks._report import Verdict as Verdict
+    from expunge.evaluation.attacks._report import judge as judge
+    from expunge.evaluation.attacks._report import report as report
+    from expunge.evaluation.attacks._rmia import RMIA as RMIA
+    from expunge.evaluation.attacks._roc import Estimate as Estimate
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -14,7 +14,8 @@ from expunge._errors import InvalidInput
 from expunge._files import atomic
 from expunge.data._images import ImageSet
 from expunge.evaluation._views import Views
-from expunge.evaluation.attacks._attack import ATTACKS, Attack
+from expunge.evaluation.attacks._attack import Attack
+from expunge.evaluation.attacks._registry import ATTACKS
 from expunge.evaluation.svm._landmarks import Array
 
 

@@ -1,18 +1,10 @@
-"""Other people's training loops; each needs its own package, imported when it is asked for."""
+"""Training loops of other libraries; each needs its own package, imported on first use."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from typing import TYPE_CHECKING, Any
+from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge.integrations._hf_trainer import UnlearningTrainer as UnlearningTrainer
-
-__all__ = ["UnlearningTrainer"]
-
-
-def __getattr__(name: str) -> Any:
-    if name != "UnlearningTrainer":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from expunge.integrations._hf_trainer import UnlearningTrainer
-
-    return UnlearningTrainer
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,61 +1,16 @@
 """Classifiers for small images, each with a width factor, normalisation inside."""
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-import inspect
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import Any
+from expunge._lazy import lazy_exports
 
-import torch
-from torch import nn
-
-from expunge._errors import InvalidInput
-from expunge._registry import Registry
-from expunge.models._normalise import Normalise as Normalise
-from expunge.models._normalise import channel_statistics as channel_statistics
-from expunge.models._resnet import ResNet18 as ResNet18
-from expunge.models._small import SmallCNN as SmallCNN
-from expunge.models._vgg import VGG16 as VGG16
-
-MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
-MODELS.add("resnet18", ResNet18)
-MODELS.add("vgg16", VGG16)
-MODELS.add("small-cnn", SmallCNN)
-
-
-def build_model(
-    name: str,
-    *,
-    num_classes: int = 10,
-    in_channels: int = 3,
-    width: float = 1.0,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-    seed: int | None = None,
-    **options: Any,
-) -> nn.Module:
-    """A freshly initialised model by name, that takes images in [0, 1] or as uint8.
-
-    ``options`` are the model's own, such as ``dropout`` of vgg16. ``seed`` makes the initial
-    weights reproducible and leaves the global random state alone.
-
-    >>> model = build_model("small-cnn", in_channels=1, width=0.25, seed=0)
-    >>> model(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape
-    torch.Size([2, 10])
-    """
-    if not width > 0:
-        raise InvalidInput(f"`width` should be positive. (got {width})")
-    if num_classes < 2:
-        raise InvalidInput(f"`num_classes` should be at least 2. (got {num_classes})")
-    kind = MODELS[name]
-    known = inspect.signature(kind).parameters
-    for option in options:
-        if option not in known:
-            raise InvalidInput(f"The model {name} has no option {option!r}.")
-    normalise = Normalise(mean or [0.5] * in_channels, std or [0.25] * in_channels)
-    with torch.random.fork_rng(devices=[], enabled=seed is not None):
-        if seed is not None:
-            torch.manual_seed(seed)
-        body = kind(num_classes=num_classes, in_channels=in_channels, width=width, **options)
-    return nn.Sequential(OrderedDict(normalise=normalise, body=body))
+if TYPE_CHECKING:
+    from expunge.models._build import build_model as build_model
+    from expunge.models._normalise import Normalise as Normalise
+    from expunge.models._normalise import channel_statistics as channel_statistics
+    from expunge.models._registry import MODELS as MODELS
+    from expunge.models._resnet import ResNet18 as ResNet18
+    from expunge.models._small import SmallCNN as SmallCNN
+    from expunge.models._vgg import VGG16 as VGG16
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

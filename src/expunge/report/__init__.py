@@ -1,5 +1,12 @@
 """One self-contained HTML page: of a deletion request, or of a benchmark's results."""
 
-from expunge.report._bench import render_bench as render_bench
-from expunge.report._page import write_page as write_page
-from expunge.report._request import render_request as render_request
+from typing import TYPE_CHECKING
+
+from expunge._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from expunge.report._bench import render_bench as render_bench
+    from expunge.report._page import write_page as write_page
+    from expunge.report._request import render_request as render_request
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from expunge._errors import InvalidInput
-from expunge.data._id_file import COLUMNS, Id, read_ids
-from expunge.data._selection import as_number
+from expunge.data._id_file import COLUMNS, Id, as_number, read_ids
 from expunge.request._job import Job
 from expunge.request._owners import by_name, read_owners, read_table
 from expunge.request.subject._load import Subject

@@ -1,9 +1,16 @@
 """Experiment trackers, all optional: MLflow and TensorBoard see what a run measures."""
 
-from expunge.track._callback import Track as Track
-from expunge.track._finished_runs import track_runs as track_runs
-from expunge.track._mlflow import MlflowTracker as MlflowTracker
-from expunge.track._registry import TRACKERS as TRACKERS
-from expunge.track._registry import Tracker as Tracker
-from expunge.track._registry import open_tracker as open_tracker
-from expunge.track._tensorboard import TensorBoardTracker as TensorBoardTracker
+from typing import TYPE_CHECKING
+
+from expunge._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from expunge.track._callback import Track as Track
+    from expunge.track._finished_runs import track_runs as track_runs
+    from expunge.track._interface import Tracker as Tracker
+    from expunge.track._mlflow import MlflowTracker as MlflowTracker
+    from expunge.track._registry import TRACKERS as TRACKERS
+    from expunge.track._registry import open_tracker as open_tracker
+    from expunge.track._tensorboard import TensorBoardTracker as TensorBoardTracker
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

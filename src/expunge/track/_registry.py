@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expunge._registry import Registry
-from expunge.track._interface import Tracker as Tracker
-from expunge.track._mlflow import MlflowTracker
-from expunge.track._tensorboard import TensorBoardTracker
+
+if TYPE_CHECKING:
+    from expunge.track._interface import Tracker
 
 TRACKERS: Registry[Callable[..., Tracker]] = Registry("tracker")
-TRACKERS.add("mlflow", MlflowTracker)
-TRACKERS.add("tensorboard", TensorBoardTracker)
+TRACKERS.declare("mlflow", "expunge.track._mlflow:MlflowTracker")
+TRACKERS.declare("tensorboard", "expunge.track._tensorboard:TensorBoardTracker")
 
 
 def open_tracker(spec: str, **options: Any) -> Tracker:

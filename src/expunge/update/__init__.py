@@ -1,25 +1,32 @@
 """Gradient algebra: from two batch gradients to one step (Sections 4 and 5 of the paper)."""
 
-from expunge.update._addons import ADDONS as ADDONS
-from expunge.update._addons import Addon as Addon
-from expunge.update._addons import And as And
-from expunge.update._addons import Bernoulli as Bernoulli
-from expunge.update._addons import Focus as Focus
-from expunge.update._addons import NoAddon as NoAddon
-from expunge.update._addons import Prob as Prob
-from expunge.update._addons import Saliency as Saliency
-from expunge.update._addons import Signals as Signals
-from expunge.update._aggregate import AGGREGATES as AGGREGATES
-from expunge.update._aggregate import Aggregate as Aggregate
-from expunge.update._aggregate import Jacobian as Jacobian
-from expunge.update._aggregate import Linear as Linear
-from expunge.update._aggregate import MinAbs as MinAbs
-from expunge.update._diagnostics import Diagnostics as Diagnostics
-from expunge.update._gradients import Term as Term
-from expunge.update._loss_scale import LossScale as LossScale
-from expunge.update._moments import MOMENTS as MOMENTS
-from expunge.update._moments import AdamMoments as AdamMoments
-from expunge.update._moments import Moments as Moments
-from expunge.update._moments import PublishedMoments as PublishedMoments
-from expunge.update._moments import SampleMoments as SampleMoments
-from expunge.update._update import Update as Update
+from typing import TYPE_CHECKING
+
+from expunge._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from expunge.update._addons import Addon as Addon
+    from expunge.update._addons import And as And
+    from expunge.update._addons import Bernoulli as Bernoulli
+    from expunge.update._addons import Focus as Focus
+    from expunge.update._addons import NoAddon as NoAddon
+    from expunge.update._addons import Prob as Prob
+    from expunge.update._addons import Saliency as Saliency
+    from expunge.update._addons import Signals as Signals
+    from expunge.update._aggregate import Aggregate as Aggregate
+    from expunge.update._aggregate import Jacobian as Jacobian
+    from expunge.update._aggregate import Linear as Linear
+    from expunge.update._aggregate import MinAbs as MinAbs
+    from expunge.update._diagnostics import Diagnostics as Diagnostics
+    from expunge.update._gradients import Term as Term
+    from expunge.update._loss_scale import LossScale as LossScale
+    from expunge.update._moments import AdamMoments as AdamMoments
+    from expunge.update._moments import Moments as Moments
+    from expunge.update._moments import PublishedMoments as PublishedMoments
+    from expunge.update._moments import SampleMoments as SampleMoments
+    from expunge.update._registry import ADDONS as ADDONS
+    from expunge.update._registry import AGGREGATES as AGGREGATES
+    from expunge.update._registry import MOMENTS as MOMENTS
+    from expunge.update._update import Update as Update
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

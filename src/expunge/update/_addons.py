@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge._registry import Registry
-from expunge.update._moments import MOMENTS, AdamMoments, Moments
+from expunge.update._moments import AdamMoments, Moments
+from expunge.update._registry import MOMENTS
 
 
 class Signals(NamedTuple):
@@ -170,12 +170,3 @@ class Focus(_Probable):
 def same_sign(a: Tensor, b: Tensor) -> Tensor:
     """1 where a·b > 0, else 0; by sign, since the product of two tiny numbers is zero."""
     return torch.sign(a).mul_(torch.sign(b)).clamp_(min=0.0)
-
-
-ADDONS: Registry[type[Addon]] = Registry("add-on")
-ADDONS.add("none", NoAddon)
-ADDONS.add("saliency", Saliency, alias="SalUn")
-ADDONS.add("and", And, alias="AND")
-ADDONS.add("prob", Prob, alias="PROB")
-ADDONS.add("bernoulli", Bernoulli, alias="BER")
-ADDONS.add("focus", Focus, alias="FOCUS")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._registry import Registry
+from expunge.update._registry import AGGREGATES
 
 
 @dataclass(frozen=True)
@@ -95,11 +96,6 @@ class Alone(Aggregate):
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         return objective
-
-
-AGGREGATES: Registry[type[Aggregate]] = Registry("aggregation")
-AGGREGATES.add("linear", Linear)
-AGGREGATES.add("min-abs", MinAbs)
 
 
 def as_aggregate(part: Aggregate | str | Any) -> Aggregate:

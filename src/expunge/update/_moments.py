@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from expunge._errors import InvalidInput
-from expunge._registry import Registry
 
 
 class Coefficients(NamedTuple):
@@ -111,9 +110,3 @@ class SampleMoments(Moments):
         if parts < 2:
             raise InvalidInput(f"The moments `sample` need at least 2 micro-batches. (got {parts})")
         return Coefficients(1.0, 0.0, 1.0 / (parts * (parts - 1)))
-
-
-MOMENTS: Registry[type[Moments]] = Registry("moments")
-MOMENTS.add("adam", AdamMoments)
-MOMENTS.add("published", PublishedMoments)
-MOMENTS.add("sample", SampleMoments)

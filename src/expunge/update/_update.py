@@ -11,7 +11,7 @@ from torch import Tensor
 from expunge._errors import InvalidInput
 from expunge.distributed import as_group
 from expunge.distributed._reduction import start_reduction
-from expunge.update._addons import ADDONS, Addon
+from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, as_aggregate
 from expunge.update._arguments import bundled, movable
 from expunge.update._compiler import should_compile
@@ -19,6 +19,7 @@ from expunge.update._diagnostics import Diagnostics, read
 from expunge.update._gradients import Gathered, Losses, Term, gather
 from expunge.update._kernel import Recipe
 from expunge.update._loss_scale import LossScale
+from expunge.update._registry import ADDONS
 from expunge.update._shards import Shards, is_spread, local, shards_of
 from expunge.update._state import MomentDtype, State
 from expunge.update._step import Step, take_step

@@ -1,9 +1,16 @@
 """The paper's claims, each tested on the records at hand."""
 
-from expunge.bench.claims._base import STATUSES as STATUSES
-from expunge.bench.claims._base import Claim as Claim
-from expunge.bench.claims._base import Finding as Finding
-from expunge.bench.claims._base import Status as Status
-from expunge.bench.claims._ledger import Ledger as Ledger
-from expunge.bench.claims._ledger import judge_claims as judge_claims
-from expunge.bench.claims._registry import CLAIMS as CLAIMS
+from typing import TYPE_CHECKING
+
+from expunge._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from expunge.bench.claims._base import STATUSES as STATUSES
+    from expunge.bench.claims._base import Claim as Claim
+    from expunge.bench.claims._base import Finding as Finding
+    from expunge.bench.claims._base import Status as Status
+    from expunge.bench.claims._ledger import Ledger as Ledger
+    from expunge.bench.claims._ledger import judge_claims as judge_claims
+    from expunge.bench.claims._registry import CLAIMS as CLAIMS
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

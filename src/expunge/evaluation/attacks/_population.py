@@ -10,9 +10,9 @@ import numpy as np
 from expunge._errors import InvalidInput
 from expunge.evaluation._predict import Predictions
 from expunge.evaluation._views import Views
-from expunge.evaluation.attacks._attack import ATTACKS, MemberScores
 from expunge.evaluation.attacks._features import FEATURES, loss
 from expunge.evaluation.attacks._paper_attacks import decisions, sample
+from expunge.evaluation.attacks._report import MemberScores
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,3 @@ def unseen(target: Views, seed: int) -> tuple[Predictions, Predictions]:
         )
     order = np.random.default_rng(seed).permutation(size)
     return (target.test.take(np.sort(part)) for part in np.array_split(order, 2))  # type: ignore[return-value]
-
-
-ATTACKS.add("loss", LossThreshold())
-for _feature in FEATURES:
-    ATTACKS.add(f"svc-{_feature}", SVCAttack(_feature))

@@ -23,9 +23,9 @@ import torch
 from expunge._errors import InvalidInput
 from expunge.evaluation._predict import Predictions
 from expunge.evaluation._views import Views
-from expunge.evaluation.attacks._attack import ATTACKS, MemberScores
 from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._population import unseen
+from expunge.evaluation.attacks._report import MemberScores
 from expunge.evaluation.svm._landmarks import Array
 
 
@@ -91,6 +91,3 @@ def _with_population(views: Views, seed: int) -> dict[str, Predictions]:
 
 def _missing(name: str) -> Predictions:
     raise InvalidInput(f"RMIA needs the {name} set's predictions of every model.")
-
-
-ATTACKS.add("rmia", RMIA())

@@ -1,0 +1,96 @@
+"""Package attributes that are imported when they are first used (PEP 562)."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+
+def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__.py`` of ``package``.
+
+    The names are those that the file itself lists for type checkers and editors, so each of them
+    is written down once::
+
+        if TYPE_CHECKING:
+            from expunge.update._addons import Focus as Focus
+        else:
+            __getattr__, __dir__, __all__ = lazy_exports(__name__)
+    """
+    exports = _listed_exports(package)
+
+    def load(name: str) -> Any:
+        if name not in exports:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, attribute = exports[name]
+        if module == package:  # a subpackage
+            return importlib.import_module(f"{module}.{attribute}")
+        value = getattr(importlib.import_module(module), attribute)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *exports})
+
+    return load, names, list(exports)
+
+
+def load_object(path: str) -> Any:
+    """The object at ``"package.module:name"``.
+
+    >>> load_object("math:pi")
+    3.141592653589793
+    """
+    module, _, name = path.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
+def deferred(path: str) -> Callable[..., Any]:
+    """The function at ``"package.module:name"``, imported when it is called.
+
+    >>> deferred("math:sqrt")(9.0)
+    3.0
+    """
+
+    def call(*args: Any, **options: Any) -> Any:
+        return load_object(path)(*args, **options)
+
+    return call
+
+
+def read_docstring(path: str) -> str:
+    """The docstring of the class or function at ``"package.module:name"``, read from its source.
+
+    >>> read_docstring("expunge._errors:InvalidInput")
+    'A value, a name or a combination that cannot be used as given.'
+    """
+    module, _, name = path.partition(":")
+    for node in _parse(module).body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
+            return ast.get_docstring(node) or ""
+    return ""
+
+
+def _listed_exports(package: str) -> dict[str, tuple[str, str]]:
+    """Exported name to (module, attribute), from the imports below ``if TYPE_CHECKING:``."""
+    blocks = (node.body for node in _parse(package).body if isinstance(node, ast.If))
+    imports = (node for block in blocks for node in block if isinstance(node, ast.ImportFrom))
+    return {
+        alias.asname: (node.module, alias.name)
+        for node in imports
+        for alias in node.names
+        if node.module and alias.asname
+    }
+
+
+@cache
+def _parse(module: str) -> ast.Module:
+    """The syntax tree of a module, which is not imported (its parent packages are)."""
+    spec = importlib.util.find_spec(module)
+    source = spec and spec.loader and spec.loader.get_source(module)  # type: ignore[attr-defined]
+    return ast.parse(source or "")
