@@ -38,7 +38,8 @@ from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._roc import Sample, auc
 from expunge.models import build_model, channel_statistics
 from expunge.request.calibrate._comparison import compare
-from expunge.request.calibrate._run import calibrate, fit_batch
+from expunge.request.calibrate._rules import cap_batch_size
+from expunge.request.calibrate._run import calibrate
 from expunge.request.calibrate._target import estimate_target
 from expunge.store._environment import cores, environment, hardware
 from expunge.update import Linear
@@ -165,7 +166,7 @@ def judge(options: Options, pair: Pair, kept: Path | None = None) -> Row:
         "device": "cpu",
         "progress": options["progress"],
     }
-    batch = fit_batch(options["batch_size"], size)
+    batch = cap_batch_size(options["batch_size"], size)
     share = Linear(options["alpha"], 1.0 - options["alpha"])
     epochs = options["fixed_epochs"]
     began = time.perf_counter()

@@ -21,7 +21,7 @@ from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._job_text import digest_config
 from expunge.request._ledger import Ledger, alone
-from expunge.request.calibrate._run import Calibrated, Stop, calibrate
+from expunge.request.calibrate._run import CalibrationResult, Stop, calibrate
 from expunge.request.evidence._build import Case, assemble
 from expunge.request.evidence._bundle import Files, write_bundle
 from expunge.request.evidence._rows import Seen
@@ -259,7 +259,9 @@ class _Request:
         return Outcome(checked, evidence, folder, calibrated.model)
 
 
-def _taken_back(calibrated: Calibrated, model: nn.Module, evidence: dict[str, Any]) -> Calibrated:
+def _taken_back(
+    calibrated: CalibrationResult, model: nn.Module, evidence: dict[str, Any]
+) -> CalibrationResult:
     """The run undone: the model as it was, where what came nearest was not good enough."""
     stopped = calibrated.stopped
     reason = f"{stopped.reason} That is not enough, so the model was left as it was."

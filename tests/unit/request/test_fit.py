@@ -1,51 +1,17 @@
 from __future__ import annotations
 
 import json
-import math
-from statistics import NormalDist
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 from torch import nn
 
-from expunge._errors import InvalidInput
 from expunge.data import ImageSet
 from expunge.evaluation import Predictions, predict
-from expunge.request.calibrate._wilson import accuracy_of, wilson
 from expunge.request.preflight._model_fit import check_fit
 from expunge.request.preflight._remedies import other_inputs, permuted_labels, remedies
 from expunge.request.subject._examples import Examples, InMemory
 from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
-
-
-@given(count=st.integers(1, 2000), share=st.floats(0, 1), level=st.sampled_from([0.5, 0.9, 0.95]))
-def test_wilson_bounds_solve_the_score_equation(count, share, level):
-    """The bounds are the p where |hits/count - p| is z standard deviations of p."""
-    hits = round(share * count)
-    value, low, high = (x / 100 for x in wilson(hits, count, level))
-    z = NormalDist().inv_cdf(0.5 + level / 2)
-    assert value == pytest.approx(hits / count)
-    assert 0 <= low <= value + 1e-12
-    assert value - 1e-12 <= high <= 1
-    for p in (low, high):
-        if 0 < p < 1:
-            assert abs(hits / count - p) == pytest.approx(
-                z * math.sqrt(p * (1 - p) / count), rel=1e-6, abs=1e-9
-            )
-
-
-def test_wilson_is_exact_at_both_ends():
-    assert wilson(0, 7).low == 0
-    assert wilson(7, 7).high == 100
-    with pytest.raises(InvalidInput, match="8 of 7"):
-        wilson(8, 7)
-
-
-def test_accuracy_counts_right_answers():
-    said = Predictions(torch.eye(4), torch.tensor([0, 1, 2, 0]))
-    assert accuracy_of(said) == wilson(3, 4)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Does a model treat the forgotten records like records it never saw?"""
+"""Compare how a model treats the forgotten records and records it never saw."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from expunge.evaluation._scores import accuracy
 from expunge.evaluation.attacks._features import confidence, entropy, loss
 from expunge.evaluation.attacks._roc import UNDEFINED
 from expunge.request.calibrate._permutation_test import (
-    Division,
-    Exchanged,
+    PermutedStatistic,
+    PooledExamples,
     auc_and_ks,
-    exchange,
     mean_difference,
+    permutation_test,
 )
 from expunge.request.calibrate._target import Target
 
 ATTACKS = ("confidence", "entropy", "loss")
 CENTRES = {"accuracy": 0.0} | {f"auc_{name}": 0.5 for name in ATTACKS}
-CLOSE = 1e-9
-"""Two shares of the same count differ by rounding at most."""
-NOTHING = Exchanged(float("nan"), float("nan"), float("nan"))
+ROUNDING = 1e-9
+"""Two accuracies computed from the same count differ by rounding at most."""
+UNDEFINED_STATISTIC = PermutedStatistic(float("nan"), float("nan"), float("nan"))
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class Comparison:
     """The forget set against val of the same class mix, under one model.
 
     Args:
         ua, va: accuracy on forget and on val, in percent.
-        utility: accuracy on val without the classes that are lost, in percent: what is to be kept.
+        utility: accuracy on val without the lost classes, in percent; this is to be preserved.
         matched: accuracy on val, weighted to the forget set's class mix, in percent.
         gap: ``ua`` minus the target, in points.
-        confidence_ks, entropy_ks: two-sample distances; above ``limit`` the two differ.
-        attacks: AUC of each population attack; an interval without 0.5 tells the two apart. The
-            intervals hold together at ``level``, all of them and the distances.
-        distance: how far from the target, in units of what chance explains; at most 1 is
-            indistinguishable.
-        over_forgotten: UA below the target's interval, or not above it while the model is less
-            sure of the forget set than of val (the Streisand effect).
-        reasons: what tells the two apart, in plain words.
+        confidence_ks, entropy_ks: two-sample distances; above ``limit`` the two sets differ.
+        attacks: AUC of each population attack; an interval that excludes 0.5 distinguishes the two
+            sets. All intervals and both distances hold jointly at ``level``.
+        distance: distance from the target in units of what chance explains; a model with at most 1
+            is indistinguishable from one that never saw the records.
+        over_forgotten: UA is below the target's interval, or not above it while the model is less
+            confident on the forget set than on val (the Streisand effect).
+        reasons: what distinguishes the two sets, in sentences.
     """
 
     ua: float
@@ -55,8 +55,8 @@ class Behaviour:
     utility: float
     matched: float
     gap: float
-    confidence_ks: Exchanged
-    entropy_ks: Exchanged
+    confidence_ks: PermutedStatistic
+    entropy_ks: PermutedStatistic
     attacks: Mapping[str, Estimate]
     distance: float
     indistinguishable: bool
@@ -66,7 +66,7 @@ class Behaviour:
     mean_entropy: float
 
     def as_row(self) -> dict[str, float]:
-        """The quantities of an epoch's row."""
+        """The quantities recorded for an epoch."""
         return {
             "ua": self.ua,
             "va": self.va,
@@ -83,7 +83,7 @@ class Behaviour:
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """All quantities as plain values."""
         return {
             **self.as_row(),
             "matched": self.matched,
@@ -102,87 +102,99 @@ def compare(
     level: float = 0.95,
     shuffles: int = 400,
     seed: int = 0,
-    beside: str = "val",
-) -> Behaviour:
-    """Forget against val, class-matched, and against the target.
+    val_name: str = "val",
+) -> Comparison:
+    """Compare forget with val of the same class mix, and with the target.
 
-    ``beside`` is what the reasons call val: at the end test data stand in for it.
+    ``val_name`` is what the reasons call val: the final audit passes test data in its place.
 
-    Indistinguishable means both: UA inside the target's interval, and no statistic (accuracy, the
-    AUC of each attack, the distances of the confidence and entropy distributions) further from
-    chance than exchanging forget and val examples within their classes explains, jointly at
-    ``level``. A model that saw neither passes the second with probability ``level``, and the first
-    with about as much; both look at the same examples, so together somewhat less often.
+    Indistinguishable means both: UA is inside the target's interval, and no statistic (accuracy,
+    the AUC of each attack, the distances of the confidence and entropy distributions) is further
+    from chance than permuting forget and val examples within their classes explains, jointly at
+    ``level``. A model that saw neither set passes the second condition with probability ``level``,
+    and the first about as often; both depend on the same examples, so it passes both somewhat less
+    often.
 
-    Forget examples of classes that val lacks count in UA only.
+    Forget examples of classes absent from val count in UA only.
     """
-    for name, part in (("forget", forget), (beside, val)):
-        check_predictions(part, f"the {name} set")
+    for name, predictions in (("forget", forget), (val_name, val)):
+        check_predictions(predictions, f"the {name} set")
     if forget.logits.shape[1] != val.logits.shape[1]:
-        raise InvalidInput(f"Forget and {beside} should have the same classes.")
-    ua, aim = accuracy(forget), target.accuracy
-    gap = ua - aim.value
-    found, largest, matched = _exchange(forget, val, level, shuffles, seed)
-    attacks = {name: _interval(found[f"auc_{name}"]) for name in ATTACKS} if found else {}
+        raise InvalidInput(f"Forget and {val_name} should have the same classes.")
+
+    # Accuracy against the target's interval.
+    ua, expected = accuracy(forget), target.accuracy
+    gap = ua - expected.value
+
+    # Every statistic against what chance explains.
+    statistics, largest, matched = _test_statistics(forget, val, level, shuffles, seed)
+    attacks = {name: _interval(statistics[f"auc_{name}"]) for name in ATTACKS} if statistics else {}
     attacks = attacks or dict.fromkeys(ATTACKS, UNDEFINED)
+
+    # Utility is judged without the classes that no model could still predict.
     kept = ~torch.isin(val.labels, torch.tensor(target.lost, dtype=torch.int64))
-    return Behaviour(
+    return Comparison(
         ua=ua,
         va=accuracy(val),
         utility=accuracy(val.take(kept.nonzero()[:, 0])) if bool(kept.any()) else accuracy(val),
         matched=matched,
         gap=gap,
-        confidence_ks=found.get("ks_confidence", NOTHING),
-        entropy_ks=found.get("ks_entropy", NOTHING),
+        confidence_ks=statistics.get("ks_confidence", UNDEFINED_STATISTIC),
+        entropy_ks=statistics.get("ks_entropy", UNDEFINED_STATISTIC),
         attacks=attacks,
-        distance=max(_relative(gap, target), largest),
-        indistinguishable=_inside(ua, aim) and largest <= 1.0,
-        over_forgotten=ua < aim.low - CLOSE
-        or (attacks["loss"].high < 0.5 and ua <= aim.high + CLOSE),
-        reasons=tuple(_reasons(ua, target, found, attacks, beside)),
+        distance=max(_gap_in_intervals(gap, target), largest),
+        indistinguishable=_inside(ua, expected) and largest <= 1.0,
+        over_forgotten=ua < expected.low - ROUNDING
+        or (attacks["loss"].high < 0.5 and ua <= expected.high + ROUNDING),
+        reasons=tuple(_reasons(ua, target, statistics, attacks, val_name)),
         mean_confidence=float(confidence(forget).mean()),
         mean_entropy=float(entropy(forget).mean()),
     )
 
 
-def _exchange(
+def _test_statistics(
     forget: Predictions, val: Predictions, level: float, shuffles: int, seed: int
-) -> tuple[dict[str, Exchanged], float, float]:
-    """The statistics, the largest deviation, and the matched accuracy on val in percent."""
-    shared = torch.isin(forget.labels, val.labels).nonzero()[:, 0]
-    beside = torch.isin(val.labels, forget.labels).nonzero()[:, 0]
-    if not len(shared):
+) -> tuple[dict[str, PermutedStatistic], float, float]:
+    """The statistics, the largest deviation, and the class-matched accuracy on val in percent."""
+    # Only classes that both sets have can be compared.
+    forget_indices = torch.isin(forget.labels, val.labels).nonzero()[:, 0]
+    val_indices = torch.isin(val.labels, forget.labels).nonzero()[:, 0]
+    if not len(forget_indices):
         return {}, 0.0, float("nan")
-    parts = (forget.take(shared), val.take(beside))
+    parts = (forget.take(forget_indices), val.take(val_indices))
     both = Predictions(*(torch.cat(pair) for pair in zip(*parts, strict=True)))
-    inside = np.arange(len(both.labels)) < len(shared)
-    division = Division(both.labels.numpy().astype(np.int64), inside)
-    right = (both.classes == both.labels).numpy().astype(np.float64)
-    statistics = {
-        ("accuracy",): mean_difference(right),
-        ("auc_loss", "ks_confidence"): auc_and_ks(-loss(both)),
-        ("auc_entropy", "ks_entropy"): auc_and_ks(-entropy(both)[:, 0]),
-    }
-    found, largest = exchange(
-        division, statistics, CENTRES, level=level, shuffles=shuffles, seed=seed
+    is_forget = np.arange(len(both.labels)) < len(forget_indices)
+    pooled = PooledExamples(both.labels.numpy().astype(np.int64), is_forget)
+    correct = (both.classes == both.labels).numpy().astype(np.float64)
+    results, largest = permutation_test(
+        pooled,
+        {
+            ("accuracy",): mean_difference(correct),
+            ("auc_loss", "ks_confidence"): auc_and_ks(-loss(both)),
+            ("auc_entropy", "ks_entropy"): auc_and_ks(-entropy(both)[:, 0]),
+        },
+        CENTRES,
+        level=level,
+        shuffles=shuffles,
+        seed=seed,
     )
-    found["auc_confidence"] = found["auc_loss"]  # p_y is exp(-loss): the same order, the same area
-    matched = float((division.weights * right)[~inside].sum())
-    return found, largest, 100.0 * matched
+    # p_y is exp(-loss): the same order, hence the same AUC.
+    results["auc_confidence"] = results["auc_loss"]
+    matched = float((pooled.weights * correct)[~is_forget].sum())
+    return results, largest, 100.0 * matched
 
 
-def _inside(ua: float, aim: Estimate) -> bool:
-    return aim.low - CLOSE <= ua <= aim.high + CLOSE
+def _inside(ua: float, expected: Estimate) -> bool:
+    return expected.low - ROUNDING <= ua <= expected.high + ROUNDING
 
 
-def _interval(found: Exchanged) -> Estimate:
-    return Estimate(
-        found.value, max(found.value - found.reach, 0.0), min(found.value + found.reach, 1.0)
-    )
+def _interval(statistic: PermutedStatistic) -> Estimate:
+    low, high = statistic.value - statistic.reach, statistic.value + statistic.reach
+    return Estimate(statistic.value, max(low, 0.0), min(high, 1.0))
 
 
-def _relative(gap: float, target: Target) -> float:
-    """The gap in units of the target's interval on its side, half an example at least."""
+def _gap_in_intervals(gap: float, target: Target) -> float:
+    """The gap in units of the target's interval on its side, at least half an example wide."""
     value, low, high = target.accuracy
     width = high - value if gap > 0.0 else value - low
     return abs(gap) / max(width, 50.0 / target.n_forget)
@@ -191,36 +203,38 @@ def _relative(gap: float, target: Target) -> float:
 def _reasons(
     ua: float,
     target: Target,
-    found: Mapping[str, Exchanged],
+    statistics: Mapping[str, PermutedStatistic],
     attacks: Mapping[str, Estimate],
-    beside: str,
+    val_name: str,
 ) -> list[str]:
     _, low, high = target.accuracy
-    said = []
+    reasons = []
     if not _inside(ua, target.accuracy):
         side = "above" if ua > high else "below"
-        said.append(
+        reasons.append(
             f"Accuracy on the forget set is {ua:.1f} %, {side} the {low:.1f} to {high:.1f} % of a "
             "model that never saw it."
         )
-    if not found:
-        none = f"There is no example of the forgotten classes in {beside} to compare with."
-        return [*said, none]
-    shift = found["accuracy"]
-    if abs(shift.value - shift.centre) > shift.reach:
-        word = "more" if shift.value > 0 else "less"
-        said.append(
-            f"The model is right on the forget set {100 * abs(shift.value):.1f} points {word} "
-            f"often than on {beside} data of the same classes."
+    if not statistics:
+        reasons.append(
+            f"There is no example of the forgotten classes in {val_name} to compare with."
+        )
+        return reasons
+    difference = statistics["accuracy"]
+    if abs(difference.value - difference.centre) > difference.reach:
+        direction = "more" if difference.value > 0 else "less"
+        reasons.append(
+            f"The model is right on the forget set {100 * abs(difference.value):.1f} points "
+            f"{direction} often than on {val_name} data of the same classes."
         )
     for name, estimate in attacks.items():
         if not estimate.low <= 0.5 <= estimate.high:
-            said.append(f"The {name} attack tells forget from {beside}: AUC {estimate}.")
+            reasons.append(f"The {name} attack tells forget from {val_name}: AUC {estimate}.")
     for name in ("confidence", "entropy"):
-        ks = found[f"ks_{name}"]
+        ks = statistics[f"ks_{name}"]
         if ks.value > ks.limit:
-            said.append(
+            reasons.append(
                 f"The distributions of the {name} differ: distance {ks.value:.3f}, chance explains "
                 f"{ks.limit:.3f}."
             )
-    return said
+    return reasons

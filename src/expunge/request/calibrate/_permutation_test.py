@@ -1,9 +1,9 @@
-"""Can forgotten examples be told from val examples of their class? A test by exchanging them.
+"""A joint permutation test of whether forgotten and validation examples differ.
 
-To a model that saw neither, an example of the forget set and one of val of the same class are
-exchangeable. So the two are shuffled within each class, again and again, and every statistic is
-computed as on the real division. The largest of them, each in units of its spread under the
-shuffles, has an exact quantile whatever the statistics' dependence (Westfall and Young, 1993).
+To a model that saw neither, an example of the forget set and a validation example of the same class
+are exchangeable. So membership is shuffled within each class many times, and every statistic is
+computed for each shuffle. The largest statistic, in units of its spread under the shuffles, has an
+exact quantile however the statistics depend on each other (Westfall and Young, 1993).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from expunge.evaluation.svm._landmarks import Array
 
 Statistic = Callable[[NDArray[np.bool_], Array], Array]
-"""Who is of the forget set [R, N] and what each weighs as one of val [N], to values [K, R]."""
+"""Maps forget membership [R, N] and the weights as val examples [N] to values [K, R]."""
 
 
 @dataclass(frozen=True, eq=False)
-class Division:
-    """Examples of forget and val together, [N], with their classes.
+class PooledExamples:
+    """Forget and val examples in one array of length N, with their classes.
 
-    A val example of class c weighs w_c / n_c: the share of c in forget over its number in val. A
-    forget example weighs 1 / n_f. Classes that val has no example of should be left out.
+    A val example of class c has weight w_c / n_c: the fraction of c in forget divided by its count
+    in val. A forget example has weight 1 / n_f. Classes absent from val should be left out.
     """
 
     labels: NDArray[np.int64]
@@ -33,7 +33,7 @@ class Division:
 
     @property
     def weights(self) -> Array:
-        """What each example weighs as one of val; shuffles within classes leave it the same."""
+        """The weight of each example as a val example; shuffles within classes preserve it."""
         classes = int(self.labels.max()) + 1
         inside = np.bincount(self.labels[self.forget], minlength=classes)
         outside = np.bincount(self.labels[~self.forget], minlength=classes)
@@ -41,22 +41,22 @@ class Division:
         return result
 
     def shuffles(self, count: int, seed: int) -> NDArray[np.bool_]:
-        """``count`` divisions [R, N] with as many of forget in each class as there are."""
+        """``count`` pooleds [R, N] with as many of forget in each class as there are."""
         random = np.random.default_rng(seed)
         members = np.empty((count, len(self.labels)), dtype=np.bool_)
         for label in np.unique(self.labels):
-            own = np.flatnonzero(self.labels == label)
-            rows = np.broadcast_to(self.forget[own], (count, len(own)))
-            members[:, own] = random.permuted(rows, axis=1)
+            indices = np.flatnonzero(self.labels == label)
+            rows = np.broadcast_to(self.forget[indices], (count, len(indices)))
+            members[:, indices] = random.permuted(rows, axis=1)
         return members
 
 
 @dataclass(frozen=True)
-class Exchanged:
-    """One statistic: its value, its centre under exchange, and how far from it chance reaches.
+class PermutedStatistic:
+    """One statistic: its value, its centre under permutation, and how far chance moves it.
 
-    ``reach`` is that of all statistics at once: with probability ``level`` none of an ideal
-    model's goes further.
+    ``reach`` is joint over all statistics: for an ideal model, with probability ``level`` none of
+    them lies further from its centre.
     """
 
     value: float
@@ -65,49 +65,57 @@ class Exchanged:
 
     @property
     def limit(self) -> float:
-        """The largest value that chance explains."""
+        """The largest value explained by chance."""
         return self.centre + self.reach
 
 
-def exchange(
-    division: Division,
+def permutation_test(
+    pooled: PooledExamples,
     statistics: Mapping[tuple[str, ...], Statistic],
     centres: Mapping[str, float],
     *,
     level: float = 0.95,
     shuffles: int = 400,
     seed: int = 0,
-) -> tuple[dict[str, Exchanged], float]:
-    """Every statistic with its reach, and the largest deviation as a multiple of its reach.
+) -> tuple[dict[str, PermutedStatistic], float]:
+    """Test all statistics jointly; return each with its reach, and the largest deviation / reach.
 
-    At most 1: nothing tells forget from val. Statistics with a known centre count in both
-    directions, the others (distances) upwards from their mean under exchange.
+    If the second result is at most 1, nothing distinguishes forget from val. Statistics with a
+    known centre are tested in both directions, the others (distances) upwards from their mean under
+    permutation.
     """
-    members = np.concatenate([division.forget[None], division.shuffles(shuffles, seed)])
-    weights = division.weights
+    # Every statistic for the real membership (row 0) and for each shuffle, in bounded blocks.
+    members = np.concatenate([pooled.forget[None], pooled.shuffles(shuffles, seed)])
+    weights = pooled.weights
     size = max(1, 2_000_000 // len(weights))
     blocks = [members[start : start + size] for start in range(0, len(members), size)]
     values = np.concatenate(
-        [np.hstack([part(block, weights) for block in blocks]) for part in statistics.values()]
+        [
+            np.hstack([statistic(block, weights) for block in blocks])
+            for statistic in statistics.values()
+        ]
     )
     names = [name for group in statistics for name in group]
+    # Deviations from the centre, in units of each statistic's spread under permutation.
     null = values[:, 1:]
     means, spread = null.mean(axis=1), null.std(axis=1)
     centre = np.array([centres.get(name, means[k]) for k, name in enumerate(names)])
-    sided = np.array([name in centres for name in names])[:, None]
-    off = values - centre[:, None]
-    off = np.where(sided, np.abs(off), off) / np.where(spread > 1e-12, spread, np.inf)[:, None]
-    largest = off.max(axis=0)
+    two_sided = np.array([name in centres for name in names])[:, None]
+    deviations = values - centre[:, None]
+    deviations = np.where(two_sided, np.abs(deviations), deviations)
+    deviations /= np.where(spread > 1e-12, spread, np.inf)[:, None]
+    # The joint limit: a quantile of the largest deviation over the shuffles.
+    largest = deviations.max(axis=0)
     quantile = float(np.quantile(largest[1:], level, method="higher"))
-    found = {
-        name: Exchanged(float(values[k, 0]), float(centre[k]), quantile * float(spread[k]))
+    results = {
+        name: PermutedStatistic(float(values[k, 0]), float(centre[k]), quantile * float(spread[k]))
         for k, name in enumerate(names)
     }
-    return found, float(largest[0]) / quantile if quantile > 0.0 else 0.0
+    return results, float(largest[0]) / quantile if quantile > 0.0 else 0.0
 
 
 def mean_difference(scores: Array) -> Statistic:
-    """The mean over forget minus the matched mean over val, [1, R]."""
+    """The mean over forget minus the class-matched mean over val, [1, R]."""
 
     def statistic(members: NDArray[np.bool_], weights: Array) -> Array:
         inside = members.astype(np.float64)
@@ -119,9 +127,9 @@ def mean_difference(scores: Array) -> Statistic:
 
 
 def auc_and_ks(scores: Array) -> Statistic:
-    """P(forget scores above matched val) + ½ P(equal), and the distance of the two, [2, R].
+    """AUC, P(forget > matched val) + ½ P(equal), and the Kolmogorov-Smirnov distance, [2, R].
 
-    With F and V the distribution functions of forget and of matched val and G = F − V, the
+    With F and V the distribution functions of forget and of class-matched val and G = F − V, the
     distance is max |G|. F telescopes: Σ f_u (F_u + F_{u-1})/2 = ½, so that the area under the
     curve, Σ f_u (V_u + V_{u-1})/2, is ½ − Σ f_u (G_u + G_{u-1})/2: one cumulative sum serves both.
     """

@@ -1,4 +1,4 @@
-"""The numbers a calibrated run is steered by, and how fast it has to go."""
+"""The numbers that steer a calibrated run, and how fast it has to go."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from expunge._errors import InvalidInput
 
 @dataclass(frozen=True)
 class Rules:
-    """When to stop, to go faster, to mend and to go back.
+    """When to stop, to speed up, to recover utility and to roll back.
 
     Args:
         floor: points of utility (accuracy on val) that may be lost in the end.
-        depth: points that may be lost on the way; beyond it the run goes back.
-        patience: epochs that mending may take to bring utility above the floor.
-        mend: the rate while mending, as a share of the rate before.
-        push: the share of the epochs after which mending has to begin.
-        rollbacks: how often the run may go back before it ends.
-        pause: epochs between two changes of speed, so that the first can show.
-        lr_cap: the largest rate, as a multiple of the first.
+        depth: points that may be lost on the way; beyond that the run is rolled back.
+        patience: epochs allowed to bring utility back above the floor.
+        mend: the learning rate while recovering utility, as a fraction of the rate before.
+        push: the fraction of the epochs after which recovering utility has to begin.
+        rollbacks: how many times the run may be rolled back before it ends.
+        pause: epochs between two changes of speed, so that the first can take effect.
+        lr_cap: the largest learning rate, as a multiple of the initial one.
         alpha_cap: the largest α.
     """
 
@@ -51,14 +51,14 @@ class Rules:
             )
 
     def horizon(self, epochs: int) -> int:
-        """The epoch after which there is no pushing while utility is below the floor."""
+        """The epoch after which the run no longer forgets while utility is below the floor."""
         return math.ceil(self.push * epochs)
 
 
 def epochs_to_go(gaps: Sequence[float]) -> float:
-    """Epochs until a falling gap reaches 0, along the line through its first and last value.
+    """Epochs until a falling gap reaches 0, extrapolated from its first and last value.
 
-    0 where it is there already, infinite where it does not fall.
+    0 if it is there already, infinite if it does not fall.
 
     >>> epochs_to_go([6.0, 5.0, 4.0])
     4.0
@@ -72,7 +72,9 @@ def epochs_to_go(gaps: Sequence[float]) -> float:
 
 
 def speed_up(needed: float, left: int) -> float:
-    """The factor on the speed for a way of ``needed`` epochs in ``left``: 1.25 to 2.
+    """The factor by which to speed up to make ``needed`` epochs of progress in ``left``: 1 to 2.
+
+    1 if there is time enough, otherwise at least 1.25.
 
     >>> speed_up(needed=18.0, left=12), speed_up(math.inf, 12), speed_up(10.0, 12)
     (1.5, 2.0, 1.0)
@@ -82,12 +84,12 @@ def speed_up(needed: float, left: int) -> float:
     return min(max(needed / max(left, 1), 1.25), 2.0)
 
 
-def fit_batch(batch_size: int, size: int) -> int:
-    """``batch_size``, but no more than a quarter of the forget set, and 16 at least.
+def cap_batch_size(batch_size: int, forget_size: int) -> int:
+    """``batch_size``, but at most a quarter of the forget set and at least 16.
 
-    An epoch should take a few steps: one is too coarse to compare after.
+    An epoch should take a few steps: a single one is too coarse to compare after.
 
-    >>> fit_batch(256, 4500), fit_batch(256, 200), fit_batch(256, 10)
+    >>> cap_batch_size(256, 4500), cap_batch_size(256, 200), cap_batch_size(256, 10)
     (256, 50, 16)
     """
-    return min(batch_size, max(16, size // 4))
+    return min(batch_size, max(16, forget_size // 4))

@@ -18,22 +18,19 @@ from expunge.engine import Callback, History, unlearn
 from expunge.engine._device import pick_device
 from expunge.evaluation import predict
 from expunge.methods import BatchNormPolicy, Method
-from expunge.request.calibrate._comparison import Behaviour, compare
+from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._controller import Controller
-from expunge.request.calibrate._rules import Rules, fit_batch
+from expunge.request.calibrate._rules import Rules, cap_batch_size
 from expunge.request.calibrate._target import Target, estimate_target
 from expunge.update import Addon, Aggregate, Linear
-
-EpochRow = dict[str, Any]
-"""One epoch: the run's row, the behaviour's, target_low, target_high, lr, alpha and action."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Which epoch's model was taken (0: the model as it was given), why, and the verdict.
+    """Which epoch's model was chosen (0: the initial model), why, and the verdict.
 
-    ``share`` below 1 says that the model lies so far on the line from the given weights to those
-    of the epoch.
+    If ``share`` is below 1, the model lies that fraction of the way from the initial weights to
+    those of the epoch.
     """
 
     epoch: int
@@ -42,25 +39,27 @@ class Stop:
     share: float = 1.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """All fields as plain values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
-class Calibrated:
-    """The model taken, and how it was come by.
+class CalibrationResult:
+    """The chosen model, and how the run arrived at it.
 
-    ``model`` is that of the best epoch above the utility floor; the original weights where no
-    epoch was better than those. ``warnings`` tells of rollbacks and of over-forgetting.
+    ``model`` is that of the best epoch above the utility floor; it has the initial weights if no
+    epoch was better. ``epochs`` has one row per epoch: the run's own values, those of the
+    comparison, ``target_low``, ``target_high``, ``lr``, ``alpha`` and ``action``. ``warnings``
+    report rollbacks and over-forgetting.
     """
 
     model: nn.Module
     history: History
-    epochs: list[EpochRow]
+    epochs: list[dict[str, Any]]
     stopped: Stop
     target: Target
-    before: Behaviour
-    after: Behaviour
+    before: Comparison
+    after: Comparison
     warnings: tuple[str, ...]
 
 
@@ -87,38 +86,40 @@ def calibrate(
     checkpoint: str | Path | None = None,
     progress: bool = True,
     callbacks: Sequence[Callback] = (),
-) -> Calibrated:
+) -> CalibrationResult:
     """Unlearn ``forget`` from a copy of ``model``, steered by val; no ideal model is needed.
 
     Args:
         model: maps a batch of inputs to logits; it is left untouched.
-        forget, retain, val: data sets; val should be unseen, and is looked at, never trained on.
+        forget, retain, val: datasets; val should be unseen, and is evaluated, never trained on.
         alpha: of the linear aggregation, with β = 1 − α; another ``aggregate`` is left as it is.
-        lr: to start with; it is changed on the way.
-        batch_size: at most; see :func:`~expunge.request.calibrate._rules.fit_batch`.
+        lr: the initial learning rate; the controller changes it.
+        batch_size: an upper limit; see :func:`~expunge.request.calibrate._rules.cap_batch_size`.
         floor: points of accuracy on val that may be lost.
         level: of the target's interval and of the comparison with val.
-        rules: all numbers of the :class:`Rules`, in place of ``floor``.
+        rules: all numbers of the :class:`Rules`, instead of ``floor``.
         checkpoint, callbacks, device, batchnorm, augment: see :func:`expunge.unlearn`.
     """
     if max_epochs < 1:
         raise InvalidInput(f"`max_epochs` should be at least 1. (got {max_epochs})")
     rules = rules or Rules(floor=floor, depth=max(Rules.depth, floor))
-    where = pick_device(device, model)
-    first = copy.deepcopy(model).to(where).eval()
-    labels = labels_of(forget)
-    seen = predict(first, val)
-    target = estimate_target(seen, labels, labels_of(retain), level=level)
-    before = compare(predict(first, forget), seen, target, level=level, seed=seed)
 
-    def look(net: nn.Module) -> Behaviour | None:
+    # The target, and how far the initial model is from it.
+    initial = copy.deepcopy(model).to(pick_device(device, model)).eval()
+    forget_labels = labels_of(forget)
+    val_predictions = predict(initial, val)
+    target = estimate_target(val_predictions, forget_labels, labels_of(retain), level=level)
+    before = compare(predict(initial, forget), val_predictions, target, level=level, seed=seed)
+
+    # Unlearn, with a controller that compares forget and val after every epoch.
+    def compare_model(net: nn.Module) -> Comparison | None:
         try:
-            parts = predict(net, forget), predict(net, val)
-        except InvalidInput:  # not finite: these data and this model went through before
+            predictions = predict(net, forget), predict(net, val)
+        except InvalidInput:  # not finite: the same data passed with the initial model
             return None
-        return compare(*parts, target, level=level, seed=seed)
+        return compare(*predictions, target, level=level, seed=seed)
 
-    controller = Controller(look, before, target, rules, max_epochs)
+    controller = Controller(compare_model, before, target, rules, max_epochs)
     result = unlearn(
         model,
         forget=forget,
@@ -127,7 +128,7 @@ def calibrate(
         addon=addon,
         aggregate=Linear(alpha, 1.0 - alpha) if aggregate is None else aggregate,
         epochs=max_epochs,
-        batch_size=fit_batch(batch_size, len(labels)),
+        batch_size=cap_batch_size(batch_size, len(forget_labels)),
         lr=lr,
         augment=augment,
         batchnorm=batchnorm,
@@ -137,42 +138,53 @@ def calibrate(
         callbacks=[controller, *callbacks],
         progress=progress,
     )
-    state = controller.state
-    taken = result.model
-    if controller.best is None:
-        taken = copy.deepcopy(model).eval()
-    else:
-        taken.load_state_dict(controller.best)
+
+    # The best model above the utility floor, compared once more as it will be used.
+    state, best_weights = controller.state, controller.best_weights
+    chosen, after = copy.deepcopy(model).eval(), before
+    if best_weights is not None:
+        chosen = result.model
+        chosen.load_state_dict(best_weights)
+        predictions = predict(chosen, forget), predict(chosen, val)
+        after = compare(*predictions, target, level=level, seed=seed)
     status: Literal["achieved", "not achieved"] = (
         "achieved" if state.best_achieved else "not achieved"
     )
-    stop = Stop(state.best_epoch, _reason(controller), status, state.best_share)
-    after = before
-    if controller.best is not None:
-        after = compare(predict(taken, forget), predict(taken, val), target, level=level, seed=seed)
     warnings = tuple(state.warnings)
     if before.indistinguishable:
-        warnings = (_unseen(len(labels)), *warnings)
-    return Calibrated(taken, result.history, state.rows, stop, target, before, after, warnings)
-
-
-def _unseen(size: int) -> str:
-    return (
-        f"With {size} forgotten examples the given model's memory of them does not show: they were "
-        "indistinguishable from unseen data before. One epoch at least was taken all the same."
+        warnings = (_no_memory_shown(len(forget_labels)), *warnings)
+    return CalibrationResult(
+        model=chosen,
+        history=result.history,
+        epochs=state.rows,
+        stopped=Stop(state.best_epoch, _stop_reason(controller), status, state.best_share),
+        target=target,
+        before=before,
+        after=after,
+        warnings=warnings,
     )
 
 
-def _reason(controller: Controller) -> str:
+def _no_memory_shown(forget_size: int) -> str:
+    return (
+        f"With {forget_size} forgotten examples the given model's memory of them does not show: "
+        "they were indistinguishable from unseen data before. One epoch at least was taken all the "
+        "same."
+    )
+
+
+def _stop_reason(controller: Controller) -> str:
     state = controller.state
-    share = f" (taken {100 * state.best_share:.0f} % of the way)"
-    part = share if state.best_share < 1.0 else ""
+    fraction = f" (taken {100 * state.best_share:.0f} % of the way)"
+    fraction = fraction if state.best_share < 1.0 else ""
     if state.best_achieved:
-        return f"Epoch {state.best_epoch}{part}: forgotten and unseen data are indistinguishable."
+        return (
+            f"Epoch {state.best_epoch}{fraction}: forgotten and unseen data are indistinguishable."
+        )
     why = state.ended or f"The {controller.max_epochs} epochs were not enough."
-    if controller.best is None:
+    if controller.best_weights is None:
         return f"{why} No epoch was better than the model as it was given, which is kept."
-    return f"{why} Epoch {state.best_epoch}{part} came nearest above the utility floor."
+    return f"{why} Epoch {state.best_epoch}{fraction} came nearest above the utility floor."
 
 
 def labels_of(data: Data) -> Tensor:
@@ -180,9 +192,9 @@ def labels_of(data: Data) -> Tensor:
     arrays = None if isinstance(data, torch.utils.data.DataLoader) else as_arrays(data)
     if arrays is not None:
         return arrays[1].cpu()
-    own = getattr(data, "labels", None)
-    if isinstance(own, Tensor):
-        return own.cpu()
+    labels = getattr(data, "labels", None)
+    if isinstance(labels, Tensor):
+        return labels.cpu()
     if isinstance(data, torch.utils.data.DataLoader):
         return torch.cat([torch.as_tensor(item[1]).reshape(-1).cpu() for item in data])
     return torch.tensor([int(data[k][1]) for k in range(len(data))])  # type: ignore[arg-type]

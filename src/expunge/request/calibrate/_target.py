@@ -1,7 +1,7 @@
-"""What to aim at: how a model that never saw the forgotten records would do on them.
+"""The target: how a model that never saw the forgotten records would do on them.
 
 To such a model they are unseen data, so its accuracy on them is that on validation data of the
-same class mix. Nothing is retrained: the accuracy of the given model on val stands in.
+same class mix. Nothing is retrained: the accuracy of the initial model on val stands in.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from expunge._errors import InvalidInput
@@ -20,16 +22,17 @@ from expunge.evaluation._predict import check_predictions
 from expunge.evaluation.attacks._features import confidence, entropy
 from expunge.evaluation.attacks._roc import UNDEFINED
 from expunge.evaluation.svm._landmarks import Array
-from expunge.request.calibrate._predictive import Counts, grown_error, predicted_interval
 
 EXPONENTS = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""How fast errors may grow when data go: error ∝ (data left)^-b, each b as likely as the others.
+"""How fast errors may grow as data are removed: error ∝ (data left)^-b, every b equally likely.
 
 0 is no growth, 1 the rate of learners that fit their data exactly. Measured on CIFAR-10 (VGG16 of
 width 1/4, 45,000 to 40,500 images): 0.4.
 """
+PRIOR = 2.0
+"""Pseudo-examples that pull each class towards the accuracy on all of val."""
 FEW = 10
-"""Fewer val examples of a class than this are worth a note."""
+"""A note is made of classes with fewer val examples than this."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +40,14 @@ class Target:
     """The ideal model's predicted behaviour on the forget set.
 
     Args:
-        accuracy: in percent, with the interval that its accuracy on *this* forget set falls into
+        accuracy: in percent, with the interval that contains its accuracy on *this* forget set
             with probability ``level``.
-        confidence, entropy: means of p_y and of the entropy in nats; classes in ``lost`` are left
-            out, and NaN is left where there are no others.
-        weights: the share of each class in the forget set.
-        lost: classes of the forget set that retain has no example of: the ideal never predicts
-            them, so its accuracy on them is 0.
-        notes: what the estimate had to assume, in plain words.
+        confidence, entropy: means of p_y and of the entropy in nats without the classes in
+            ``lost``; NaN if there are no others.
+        weights: the fraction of each class in the forget set.
+        lost: classes of the forget set without any example in retain: the ideal model never
+            predicts them, so its accuracy on them is 0.
+        notes: what the estimate had to assume, in sentences.
     """
 
     accuracy: Estimate
@@ -58,14 +61,14 @@ class Target:
     notes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; the accuracy as ``value``, ``low`` and ``high``."""
+        """All quantities as plain values; the accuracy as ``value``, ``low`` and ``high``."""
         return {
             **self.accuracy._asdict(),
             "confidence": self.confidence._asdict(),
             "entropy": self.entropy._asdict(),
             "n_val": self.n_val,
             "n_forget": self.n_forget,
-            "weights": {str(label): share for label, share in self.weights.items()},
+            "weights": {str(label): weight for label, weight in self.weights.items()},
             "lost": list(self.lost),
             "level": self.level,
             "notes": list(self.notes),
@@ -80,15 +83,15 @@ def estimate_target(
     level: float = 0.95,
     exponents: Sequence[float] = EXPONENTS,
 ) -> Target:
-    """The target, from the given model's predictions on val and the labels of both sets.
+    """Estimate the target from the initial model's predictions on val and the labels of both sets.
 
-    The value is Σ w_c (1 − e_c r_c^-b), the mean over the ``exponents`` b: w_c is the share of
-    class c in forget, e_c the error on val, r_c the share of the class's training examples that
-    are retained. The interval holds the sampling of val, the sampling of the forget set, and the
-    exponent; see :func:`~expunge.request.calibrate._predictive.predicted_interval`.
+    The value is Σ w_c (1 − e_c r_c^-b), averaged over the ``exponents`` b: w_c is the fraction of
+    class c in forget, e_c the error on val, r_c the fraction of the class's training examples that
+    are retained. The interval accounts for the sampling of val, the sampling of the forget set, and
+    the exponent; see :func:`predicted_interval`.
 
-    It ignores that two trainings differ by chance, and that classes lean on each other. Without
-    ``retain`` nothing is known to be lost, and b is 0.
+    It ignores that two trainings differ by chance, and that classes influence each other. Without
+    ``retain`` no class counts as lost, and b is 0.
 
     >>> import torch
     >>> logits = torch.eye(2).repeat(50, 1)
@@ -99,63 +102,179 @@ def estimate_target(
     if not 0.0 < level < 1.0:
         raise InvalidInput(f"`level` should be in (0, 1). (got {level})")
     check_predictions(val, "the validation set")
-    counts = Counts.of(val, forget, retain)
+    counts = ClassCounts.of(val, forget, retain)
     growth = tuple(exponents) if retain is not None else (0.0,)
-    errors = counts.raw_errors
+
+    # Accuracy, and the interval of what may be observed on the forget set.
+    errors = counts.val_errors
     value = float(np.mean([counts.mean_accuracy(grown_error(errors, counts, b)) for b in growth]))
     low, high = predicted_interval(counts, growth, level)
+
+    # Mean confidence and entropy of the classes that are left.
     present = np.flatnonzero(counts.forget)
     lost = tuple(int(c) for c in present if counts.kept[c] == 0.0)
-    weights = {int(c): float(counts.weights[c]) for c in present}
     means = [
-        _mean(feature(val)[:, 0], val.labels.numpy(), counts, lost, level)
+        _matched_mean(feature(val)[:, 0], val.labels.numpy(), counts, lost, level)
         for feature in (confidence, entropy)
     ]
     return Target(
-        Estimate(100.0 * value, 100.0 * min(low, value), 100.0 * max(high, value)),
-        means[0],
-        means[1],
-        len(val.labels),
-        int(counts.forget.sum()),
-        weights,
-        lost,
-        level,
-        tuple(_notes(counts, retain is not None, growth)),
+        accuracy=Estimate(100.0 * value, 100.0 * min(low, value), 100.0 * max(high, value)),
+        confidence=means[0],
+        entropy=means[1],
+        n_val=len(val.labels),
+        n_forget=counts.size,
+        weights={int(c): float(counts.weights[c]) for c in present},
+        lost=lost,
+        level=level,
+        notes=tuple(_notes(counts, growth if retain is not None else None)),
     )
 
 
-def _mean(
-    values: Array, labels: np.ndarray[Any, Any], counts: Counts, lost: Sequence[int], level: float
+@dataclass(frozen=True, eq=False)
+class ClassCounts:
+    """Per class: val examples, correct val examples, forget examples, fraction retained."""
+
+    val: NDArray[np.int64]
+    correct: NDArray[np.int64]
+    forget: NDArray[np.int64]
+    kept: Array
+
+    @staticmethod
+    def of(val: Predictions, forget: Tensor, retain: Tensor | None) -> ClassCounts:
+        """Count predictions on val and the labels of forget and retain."""
+        classes = val.logits.shape[1]
+        if forget.ndim != 1 or len(forget) == 0:
+            raise InvalidInput("The forget set should not be empty.")
+        if int(forget.min()) < 0 or int(forget.max()) >= classes:
+            raise InvalidInput(
+                f"Labels to forget should be in 0..{classes - 1}, the model's classes."
+            )
+        forget_counts = _count(forget, classes)
+        kept = np.ones(classes)
+        if retain is not None:
+            rest = _count(retain, classes)
+            kept = np.where(forget_counts > 0, rest / np.maximum(rest + forget_counts, 1), 1.0)
+        correct = val.labels[val.classes == val.labels]
+        return ClassCounts(
+            _count(val.labels, classes), _count(correct, classes), forget_counts, kept
+        )
+
+    @property
+    def size(self) -> int:
+        """Number of forget examples."""
+        return int(self.forget.sum())
+
+    @property
+    def weights(self) -> Array:
+        """The fraction of each class in the forget set."""
+        result: Array = self.forget / self.forget.sum()
+        return result
+
+    @property
+    def val_errors(self) -> Array:
+        """The error on val per class; that on all of val for a class without examples."""
+        pooled = 1.0 - self.correct.sum() / self.val.sum()
+        result: Array = np.where(self.val > 0, 1.0 - self.correct / np.maximum(self.val, 1), pooled)
+        return result
+
+    def mean_accuracy(self, errors: Array) -> float:
+        """Σ w_c (1 − e_c)."""
+        return float((self.weights * (1.0 - errors)).sum())
+
+
+def grown_error(errors: Array, counts: ClassCounts, exponent: float) -> Array:
+    """e_c r_c^-b, at most 1; 1 where nothing of a class is retained."""
+    kept = np.where(counts.kept > 0.0, counts.kept, 1.0)
+    result: Array = np.where(counts.kept > 0.0, np.minimum(errors * kept**-exponent, 1.0), 1.0)
+    return result
+
+
+def predicted_interval(
+    counts: ClassCounts, exponents: Sequence[float], level: float
+) -> tuple[float, float]:
+    """An interval that contains the fraction of correct predictions with probability ``level``.
+
+    The accuracy of class c is Beta(k_c + 2p, n_c − k_c + 2(1 − p)) for k_c of n_c correct on val
+    and p = (k + ½)/(n + 1) over all classes; its mean error then grows by r_c^-b. Given it, the
+    number correct among the m_c forgotten examples is binomial. So it is beta-binomial: the sum
+    over classes is a convolution, and over the exponents a mean.
+    """
+    mass = np.mean([_number_correct(counts, exponent) for exponent in exponents], axis=0)
+    tail = (1.0 - level) / 2.0
+    below = np.cumsum(mass)
+    above = np.cumsum(mass[::-1])[::-1]
+    low = int(np.searchsorted(below, tail, side="right"))
+    high = int(np.flatnonzero(above > tail)[-1])
+    return min(low, counts.size) / counts.size, high / counts.size
+
+
+def _number_correct(counts: ClassCounts, exponent: float) -> Array:
+    """P(S = s) for s = 0..n_f, the number of forget examples predicted correctly."""
+    from scipy.signal import fftconvolve
+    from scipy.stats import betabinom
+
+    centre = (counts.correct.sum() + 0.5) / (counts.val.sum() + 1.0)
+    weight = counts.val + PRIOR
+    errors = grown_error(
+        (counts.val - counts.correct + PRIOR * (1.0 - centre)) / weight, counts, exponent
+    )
+    mass = np.ones(1)
+    for label in np.flatnonzero(counts.forget):
+        size, error = int(counts.forget[label]), float(errors[label])
+        class_mass = np.zeros(size + 1)
+        if error >= 1.0:
+            class_mass[0] = 1.0
+        else:
+            a, b = (1.0 - error) * weight[label], error * weight[label]
+            class_mass = betabinom.pmf(np.arange(size + 1), size, a, b)
+        mass = fftconvolve(mass, class_mass).clip(0.0)
+    result: Array = mass / mass.sum()
+    return result
+
+
+def _matched_mean(
+    values: Array,
+    labels: np.ndarray[Any, Any],
+    counts: ClassCounts,
+    lost: Sequence[int],
+    level: float,
 ) -> Estimate:
     """A class-matched mean; normal interval with Σ w_c² s_c²/n_c + Σ w_c s_c²/n_f."""
     from scipy.stats import norm
 
-    pooled, spread = float(values.mean()), float(values.var())
-    shares = np.where(np.isin(np.arange(len(counts.weights)), lost), 0.0, counts.weights)
-    if not shares.sum():
+    overall_mean, overall_variance = float(values.mean()), float(values.var())
+    weights = np.where(np.isin(np.arange(len(counts.weights)), lost), 0.0, counts.weights)
+    if not weights.sum():
         return UNDEFINED
-    shares = shares / shares.sum()
+    weights = weights / weights.sum()
     total = variance = 0.0
-    for label in np.flatnonzero(shares):
-        own = values[labels == label]
-        size = len(own)
-        # Two examples' worth of the whole val set, so that a class of few has a spread too.
-        here = (own.var() * size + 2.0 * spread) / (size + 2.0) if size else spread
-        total += shares[label] * (own.mean() if size else pooled)
-        variance += here * (shares[label] ** 2 / max(size, 1) + shares[label] / counts.size)
+    for label in np.flatnonzero(weights):
+        of_class = values[labels == label]
+        size = len(of_class)
+        # Two pseudo-examples of the whole val set, so that a class of few has a spread too.
+        class_variance = (
+            (of_class.var() * size + 2.0 * overall_variance) / (size + 2.0)
+            if size
+            else overall_variance
+        )
+        total += weights[label] * (of_class.mean() if size else overall_mean)
+        variance += class_variance * (
+            weights[label] ** 2 / max(size, 1) + weights[label] / counts.size
+        )
     reach = float(norm.ppf(0.5 + level / 2.0)) * math.sqrt(variance)
     return Estimate(float(total), float(total) - reach, float(total) + reach)
 
 
-def _notes(counts: Counts, known: bool, growth: Sequence[float]) -> list[str]:
+def _notes(counts: ClassCounts, growth: Sequence[float] | None) -> list[str]:
+    """What the estimate assumes; ``growth`` is None if the retained data are not known."""
     notes = []
     present = np.flatnonzero(counts.forget)
-    gone = [int(c) for c in present if counts.kept[c] == 0.0]
+    lost = [int(c) for c in present if counts.kept[c] == 0.0]
     absent = [int(c) for c in present if counts.val[c] == 0]
     few = [int(c) for c in present if 0 < counts.val[c] < FEW]
-    if gone:
+    if lost:
         notes.append(
-            f"No example of {_classes(gone)} is retained: a model trained without them never "
+            f"No example of {_classes(lost)} is retained: a model trained without them never "
             "predicts it, so 0 % is expected there."
         )
     if absent:
@@ -164,7 +283,7 @@ def _notes(counts: Counts, known: bool, growth: Sequence[float]) -> list[str]:
         )
     if few:
         notes.append(f"Val has fewer than {FEW} examples of {_classes(few)}.")
-    if not known:
+    if growth is None:
         notes.append("That the ideal model is trained on less data is not allowed for.")
     else:
         notes.append(
@@ -184,3 +303,8 @@ def _notes(counts: Counts, known: bool, growth: Sequence[float]) -> list[str]:
 def _classes(labels: Sequence[int]) -> str:
     shown = ", ".join(str(label) for label in labels[:10])
     return f"class{'es' if len(labels) > 1 else ''} {shown}{' …' if len(labels) > 10 else ''}"
+
+
+def _count(labels: Tensor, classes: int) -> NDArray[np.int64]:
+    result: NDArray[np.int64] = torch.bincount(labels.long().cpu(), minlength=classes).numpy()
+    return result

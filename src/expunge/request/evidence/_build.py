@@ -12,7 +12,7 @@ from expunge.request._job import Job
 from expunge.request._job_text import commands_of, digest_config
 from expunge.request._ledger import Ledger
 from expunge.request.calibrate._comparison import compare
-from expunge.request.calibrate._run import Calibrated
+from expunge.request.calibrate._run import CalibrationResult
 from expunge.request.calibrate._target import Target, estimate_target
 from expunge.request.evidence._attacks import attack_rows
 from expunge.request.evidence._examples import example_rows
@@ -53,7 +53,7 @@ def assemble(
     case: Case,
     checked: Preflight,
     chosen: Sequence[int],
-    calibrated: Calibrated,
+    calibrated: CalibrationResult,
     before: Seen,
     after: Seen,
 ) -> dict[str, Any]:
@@ -73,7 +73,7 @@ def assemble(
         calibrated.target,
         level=job.level,
         seed=job.seed,
-        beside="test",
+        val_name="test",
     )
     warnings = list(calibrated.warnings)
     if calibrated.stopped.status == "achieved":
@@ -137,7 +137,9 @@ def assemble(
     }
 
 
-def earlier_rows(case: Case, calibrated: Calibrated, chosen: Sequence[int]) -> list[dict[str, Any]]:
+def earlier_rows(
+    case: Case, calibrated: CalibrationResult, chosen: Sequence[int]
+) -> list[dict[str, Any]]:
     """The records of earlier requests under the new model: they must stay forgotten."""
     gone = {*chosen, *(i for own in case.ledger.forgotten.values() for i in own)}
     rows = []
@@ -204,7 +206,7 @@ def _number(value: float) -> float | None:
     return float(f"{value:.6g}") if value == value and abs(value) != float("inf") else None
 
 
-def _cost(cost: Mapping[str, Any], calibrated: Calibrated) -> dict[str, Any]:
+def _cost(cost: Mapping[str, Any], calibrated: CalibrationResult) -> dict[str, Any]:
     spent = calibrated.history.seconds
     whole = float(cost["retraining_seconds"])
     return {

@@ -12,7 +12,7 @@ from torch import Tensor
 from expunge.evaluation import Predictions, Views
 from expunge.evaluation._over_forgetting import over_forgetting
 from expunge.evaluation.attacks._roc import Estimate
-from expunge.request.calibrate._wilson import accuracy_of
+from expunge.request._accuracy import accuracy_interval
 
 FORMAT = 1
 MOST_SCORES = 10_000
@@ -37,7 +37,7 @@ class Seen:
 
 def accuracy(predictions: Predictions, level: float) -> dict[str, float]:
     """The share of right predictions in percent, with its interval."""
-    return plain(accuracy_of(predictions, level))
+    return plain(accuracy_interval(predictions, level))
 
 
 def plain(estimate: Estimate) -> dict[str, float]:

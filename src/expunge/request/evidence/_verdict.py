@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from expunge.request.calibrate._comparison import Behaviour
+from expunge.request.calibrate._comparison import Comparison
 
 AGAINST = "Against test data: "
 """How the reasons of the audit begin."""
@@ -30,7 +30,7 @@ def verdict_of(
     attacks: Sequence[Mapping[str, Any]],
     examples: Sequence[Mapping[str, Any]],
     earlier: Sequence[Mapping[str, Any]],
-    held_out: Behaviour,
+    held_out: Comparison,
     warnings: Sequence[str],
 ) -> dict[str, Any]:
     """Status, headline, reasons, and what was and was not shown.

@@ -11,9 +11,9 @@ from rich.console import RenderableType
 
 from expunge.evaluation._predict import Predictions
 from expunge.evaluation.attacks._features import confidence, entropy
+from expunge.request._accuracy import accuracy_interval
 from expunge.request._ids import Forgotten
 from expunge.request._job import Job
-from expunge.request.calibrate._wilson import accuracy_of
 from expunge.request.preflight._cost import Cost, estimate_cost
 from expunge.request.preflight._duplicates import Duplicates, find_duplicates
 from expunge.request.preflight._features import predict_with_features
@@ -128,7 +128,9 @@ def _hardness(forget: Predictions, val: Predictions, level: float) -> dict[str, 
     rows: dict[str, Any] = {}
     for name, part in (("forget", forget), ("val", val)):
         rows[name] = {
-            "accuracy": {k: round(v, 3) for k, v in accuracy_of(part, level)._asdict().items()},
+            "accuracy": {
+                k: round(v, 3) for k, v in accuracy_interval(part, level)._asdict().items()
+            },
             "confidence": round(float(confidence(part).mean()), 6),
             "entropy": round(float(entropy(part).mean()), 6),
         }

@@ -13,7 +13,7 @@ from expunge._durations import format_duration
 from expunge.engine._speed import Pace, measure_pace
 from expunge.methods import METHODS, Method
 from expunge.request._job import Job
-from expunge.request.calibrate._rules import fit_batch
+from expunge.request.calibrate._rules import cap_batch_size
 from expunge.request.subject._examples import inputs_of
 from expunge.request.subject._load import Subject
 
@@ -101,7 +101,7 @@ def advise(
 def _epoch_seconds(pace: Pace, forget: int, retain: int, val: int, job: Job) -> float:
     """A pass over one split, paired with as much of the other, and a look at forget and val."""
     method: Method = METHODS.resolve(job.method)
-    size = fit_batch(job.batch_size, forget)
+    size = cap_batch_size(job.batch_size, forget)
     walked, other = (retain, forget) if method.epoch_over == "retain" else (forget, retain)
     beside = math.ceil(walked / size) * min(size, other) if method.constrained else 0
     work = (walked + beside) * pace.training + (val + forget) * pace.inference

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge.evaluation import Estimate, Predictions
-from expunge.request.calibrate._wilson import accuracy_of
+from expunge.request._accuracy import accuracy_interval
 from expunge.request.preflight._remedies import other_inputs, permuted_labels
 from expunge.request.subject._examples import InMemory
 
@@ -51,7 +51,7 @@ def check_fit(
     A model fits if it beats the most frequent class on train and on val, and if neither another
     label order nor another scaling of the inputs does much better.
     """
-    accuracy = {name: accuracy_of(part, level) for name, part in said.items()}
+    accuracy = {name: accuracy_interval(part, level) for name, part in said.items()}
     shares = {name: _most_frequent(part.labels) for name, part in said.items()}
     weak = [name for name in ("train", "val") if accuracy[name].low <= shares[name]]
     found = [permuted_labels(said["train"], classes, level), other_inputs(model, train, level)]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.evaluation import Predictions, predict
-from expunge.request.calibrate._wilson import wilson
+from expunge.request._accuracy import wilson_interval
 from expunge.request.subject._examples import Examples, InMemory, inputs_of
 
 SAMPLE = 512
@@ -113,4 +113,7 @@ def _hits(model: nn.Module, inputs: Tensor, sample: InMemory) -> int | None:
 def _lifts(before: int, after: int, count: int, level: float) -> bool:
     """Whether ``after`` hits are ten points more than ``before``, and their intervals apart."""
     much = 100 * (after - before) / count >= LIFT
-    return much and wilson(after, count, level).low > wilson(before, count, level).high
+    return (
+        much
+        and wilson_interval(after, count, level).low > wilson_interval(before, count, level).high
+    )

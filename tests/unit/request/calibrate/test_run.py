@@ -16,13 +16,13 @@ from expunge.evaluation import predict
 from expunge.evaluation._scores import accuracy
 from expunge.request.calibrate._comparison import compare
 from expunge.request.calibrate._rules import Rules
-from expunge.request.calibrate._run import Calibrated, calibrate, labels_of
+from expunge.request.calibrate._run import CalibrationResult, calibrate, labels_of
 from expunge.request.calibrate._target import estimate_target
 from tests.tiny import bits, same
-from tests.unit.request.blobs import World, digits, world
+from tests.unit.request.calibrate.blobs import World, digits, world
 
 
-def go(seed: int = 0, **options: Any) -> Calibrated:
+def go(seed: int = 0, **options: Any) -> CalibrationResult:
     place = world(seed)
     chosen: dict[str, Any] = {"lr": 3e-3, "batch_size": 16, "max_epochs": 16, "floor": 4.0}
     chosen |= {"seed": seed, "device": "cpu", "progress": False} | options

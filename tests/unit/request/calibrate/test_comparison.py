@@ -1,0 +1,79 @@
+"""Forget against val: who passes, and what the reasons say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from expunge._errors import InvalidInput
+from expunge.evaluation import Predictions
+from expunge.request.calibrate._comparison import Comparison, compare
+from expunge.request.calibrate._target import estimate_target
+
+
+def world(seed: int, memory: float, size: int = 60) -> tuple[Predictions, Predictions]:
+    """Logits of a model that is right on most, and surer by ``memory`` of the forget set."""
+    random = torch.Generator().manual_seed(seed)
+    y = torch.randint(3, (size + 200,), generator=random)
+    logits = 1.3 * torch.randn(len(y), 3, generator=random)
+    boost = torch.where(torch.arange(len(y)) < size, 2.5 + memory, 2.5)
+    logits[torch.arange(len(y)), y] += boost
+    both = Predictions(logits, y)
+    return both.take(range(size)), both.take(range(size, len(y)))
+
+
+def compared(seed: int, memory: float, **options: float) -> Comparison:
+    forget, val = world(seed, memory)
+    target = estimate_target(world(seed + 1000, 0.0)[1], forget.labels)
+    return compare(forget, val, target, shuffles=150, seed=seed, **options)
+
+
+def test_a_model_that_saw_neither_passes_about_as_often_as_the_level() -> None:
+    passed = [compared(seed, memory=0.0).indistinguishable for seed in range(60)]
+    assert np.mean(passed) >= 0.85
+
+
+def test_a_model_that_remembers_never_passes() -> None:
+    comparisons = [compared(seed, memory=4.0) for seed in range(20)]
+    assert not any(one.indistinguishable for one in comparisons)
+    assert all(one.attacks["loss"].low > 0.5 for one in comparisons)
+    assert all(one.distance > 1.0 and one.reasons for one in comparisons)
+
+
+def test_a_model_that_avoids_the_forget_set_is_over_forgotten() -> None:
+    comparison = compared(0, memory=-4.0)
+    assert comparison.over_forgotten
+    assert not comparison.indistinguishable
+    assert comparison.attacks["loss"].high < 0.5
+    assert any("below" in reason for reason in comparison.reasons)
+
+
+def test_confidence_and_loss_rank_alike() -> None:
+    comparison = compared(0, memory=1.0)
+    assert comparison.attacks["confidence"] == comparison.attacks["loss"]
+
+
+def test_utility_leaves_lost_classes_out() -> None:
+    forget, val = world(0, 0.0)
+    forget = forget.take((forget.labels == 1).nonzero()[:, 0])
+    target = estimate_target(val, forget.labels, torch.tensor([0, 2]))
+    rest = val.take((val.labels != 1).nonzero()[:, 0])
+    right = 100 * float((rest.classes == rest.labels).double().mean())
+    assert compare(forget, val, target, shuffles=20).utility == pytest.approx(right)
+
+
+def test_without_val_of_the_class_only_the_accuracy_is_compared() -> None:
+    forget, val = world(0, 0.0)
+    forget = forget.take((forget.labels == 1).nonzero()[:, 0])
+    val = val.take((val.labels != 1).nonzero()[:, 0])
+    comparison = compare(forget, val, estimate_target(val, forget.labels), shuffles=20)
+    assert np.isnan(comparison.attacks["loss"].value)
+    assert any("no example" in reason for reason in comparison.reasons)
+
+
+def test_classes_should_be_the_same() -> None:
+    forget, val = world(0, 0.0)
+    target = estimate_target(val, forget.labels)
+    with pytest.raises(InvalidInput, match="same classes"):
+        compare(Predictions(forget.logits[:, :3].repeat(1, 2), forget.labels), val, target)

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expunge._errors import InvalidInput
+from expunge.evaluation import Predictions
+from expunge.request._accuracy import accuracy_interval, wilson_interval
+
+
+@given(
+    count=st.integers(1, 2000), proportion=st.floats(0, 1), level=st.sampled_from([0.5, 0.9, 0.95])
+)
+def test_wilson_bounds_solve_the_score_equation(count, proportion, level):
+    """The bounds are the p where |hits/count - p| is z standard deviations of p."""
+    hits = round(proportion * count)
+    value, low, high = (x / 100 for x in wilson_interval(hits, count, level))
+    z = NormalDist().inv_cdf(0.5 + level / 2)
+    assert value == pytest.approx(hits / count)
+    assert 0 <= low <= value + 1e-12
+    assert value - 1e-12 <= high <= 1
+    for p in (low, high):
+        if 0 < p < 1:
+            assert abs(hits / count - p) == pytest.approx(
+                z * math.sqrt(p * (1 - p) / count), rel=1e-6, abs=1e-9
+            )
+
+
+def test_wilson_is_exact_at_both_ends():
+    assert wilson_interval(0, 7).low == 0
+    assert wilson_interval(7, 7).high == 100
+    with pytest.raises(InvalidInput, match="8 of 7"):
+        wilson_interval(8, 7)
+
+
+def test_accuracy_counts_right_answers():
+    predictions = Predictions(torch.eye(4), torch.tensor([0, 1, 2, 0]))
+    assert accuracy_interval(predictions) == wilson_interval(3, 4)
