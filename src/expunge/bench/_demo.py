@@ -172,7 +172,7 @@ def draw(demo: Demo, records: list[Record], path: Path) -> None:
 def write_demo(demo: Demo, records: list[Record], folder: Path) -> list[Path]:
     """Write table.md, table.csv, records.jsonl and curves.png/.pdf into ``folder``."""
     summary = summarise(demo, records)
-    write_text(folder / "table.md", summary.markdown())
+    write_text(folder / "table.md", summary.markdown(notes=False))
     write_text(folder / "table.csv", summary.csv())
     write_text(folder / "records.jsonl", "".join(json.dumps(r) + "\n" for r in records))
     draw(demo, records, folder / "curves.png")

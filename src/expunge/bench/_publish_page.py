@@ -108,5 +108,5 @@ def _tables(records: Sequence[Record], tables: Sequence[Path], folder: Path) -> 
             continue
         links = ", ".join(f"[{p.suffix[1:]}]({p.relative_to(folder).as_posix()})" for p in files)
         found.append(f"### {name}\n\nAlso as {links}.")
-        found += [summary.markdown(notes=True).strip() for summary in TABLES[name](records)]
+        found += [summary.markdown().strip() for summary in TABLES[name](records)]
     return found

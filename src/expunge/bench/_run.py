@@ -90,7 +90,7 @@ def publish(protocol: Protocol, records: Sequence[Record], folder: Path) -> Writ
     from expunge.bench._publish_page import interactive_page, results_page
     from expunge.bench.claims import Ledger
     from expunge.bench.plots import write_figures
-    from expunge.bench.tables._files import write_tables
+    from expunge.bench.tables._paper import write_tables
     from expunge.report import write_page
 
     save_records(folder / "records.jsonl", records)

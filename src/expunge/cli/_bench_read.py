@@ -55,7 +55,7 @@ def table_command(
 
     Example:  expunge bench table demo --rows addon --cols metric --where method=SRL
     """
-    from expunge.bench.tables._files import render
+    from expunge.bench.tables._formats import render
     from expunge.bench.tables._paper import TABLES
     from expunge.bench.tables._pivot import pivot
 
@@ -121,10 +121,10 @@ def claims_command(
     Example:  expunge bench claims demo
     """
     from expunge.bench.claims import Ledger
+    from expunge.bench.tables._formats import render
 
     ledger = Ledger.of(_records(protocol, store, records, data, conditions), names=name)
-    text: Any = getattr(ledger, form)()
-    _emit([text], form, out, force)
+    _emit([render(ledger, form)], form, out, force)
 
 
 def records_command(

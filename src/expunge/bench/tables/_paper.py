@@ -6,13 +6,18 @@ at hand. Rows without records are left out, and a note says so.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
+from expunge._files import write_text
 from expunge._registry import Registry
 from expunge.bench._records import Record
 from expunge.bench._runs import TaskRuns, group_records, select_arms
 from expunge.bench.tables._claim_tables import attacks, cost, epochs, moments
+from expunge.bench.tables._formats import csv_text
 from expunge.bench.tables._paper_values import METRIC_NAMES, PARTS, Part, beside
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
@@ -111,6 +116,42 @@ for _name, _table in (
     ("beside", compared),
 ):
     TABLES.add(_name, _table)
+
+
+def write_tables(
+    records: Iterable[Record], folder: str | Path, names: Sequence[str] | None = None
+) -> list[Path]:
+    """Write tables as ``name.md``, ``.tex`` and ``.csv`` (default: all of them).
+
+    A table that the records have nothing for is not written.
+    """
+    records, folder = list(records), Path(folder)
+    chosen = [TABLES.name(name) for name in (TABLES if names is None else names)]
+    written = []
+    for name in chosen:
+        if summaries := TABLES[name](records):
+            texts = {
+                "md": "\n".join(summary.markdown() for summary in summaries),
+                "tex": "\n".join(
+                    summary.latex(label=f"tab:{name}" + (f"-{k}" if k > 1 else ""))
+                    for k, summary in enumerate(summaries, start=1)
+                ),
+                "csv": _joined_csv(summaries),
+            }
+            for ending, text in texts.items():
+                write_text(folder / f"{name}.{ending}", text)
+                written.append(folder / f"{name}.{ending}")
+    return written
+
+
+def _joined_csv(summaries: Sequence[Summary]) -> str:
+    """Several summaries in one file, whose first column ``part`` is the title."""
+    header: list[str] = []
+    rows: list[list[str]] = []
+    for summary in summaries:
+        header, *lines = csv.reader(io.StringIO(summary.csv()))
+        rows += [[summary.title, *line] for line in lines]
+    return csv_text(["part", *header], rows)
 
 
 def _fits(part: Part, runs: TaskRuns) -> bool:

@@ -1,10 +1,10 @@
-"""Mean ± std over seeds, the best of each group marked, in several formats."""
+"""Mean ± std over seeds, the best of each group marked, in every format."""
 
 from __future__ import annotations
 
-import csv
-import io
+import itertools
 import math
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,8 +13,18 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
+from expunge.bench.tables._formats import (
+    csv_text,
+    latex_escape,
+    latex_row,
+    latex_tabular,
+    markdown_table,
+)
 from expunge.evaluation import METRICS
 from expunge.evaluation._metrics import Metric
+
+WIDE = 8
+"""LaTeX tables of more columns are scaled to the width of the text."""
 
 
 @dataclass(frozen=True)
@@ -199,16 +209,16 @@ class Summary:
             table.add_row(escape(row.label), *cells, end_section=row is group.rows[-1])
         return table
 
-    def markdown(self, *, notes: bool = False) -> str:
+    def markdown(self, *, notes: bool = True) -> str:
         """A Markdown table; the best of each group in bold. ``notes`` adds title, n and notes."""
         header = ["", *(self.heading(m) for m in self.metrics)]
         header += ["n"] if self.has_n_column else []
-        lines = [_line(header), _line(["---", *["---:"] * (len(header) - 1)])]
+        rows = []
         for _, row, best in self.marked():
             cells = [f"**{self.cell(row, m)}**" if best[m] else self.cell(row, m) for m in best]
             cells += [self.count(row)] if self.has_n_column else []
-            lines.append(_line([row.label, *cells]))
-        text = "\n".join(lines) + "\n"
+            rows.append([row.label, *cells])
+        text = "\n".join(markdown_table(header, rows)) + "\n"
         if not notes:
             return text
         above = f"**{self.title}**\n\n" if self.title else ""
@@ -216,28 +226,76 @@ class Summary:
         return above + text + below
 
     def latex(self, *, label: str = "") -> str:
-        """A LaTeX table with booktabs' rules; the best of each group in bold, n in the caption."""
-        from expunge.bench.tables._latex import latex_table
+        """A LaTeX table; the best of each group in bold, n in the caption.
 
-        return latex_table(self, label)
+        It needs booktabs, and graphicx where it is wide.
+        """
+        width = len(self.metrics) + self.has_n_column
+        wide = width > WIDE
+        tabular = latex_tabular("l" + "r" * width, self._latex_header(), self._latex_body(width))
+        lines = [
+            r"% needs \usepackage{booktabs}" + (r" and \usepackage{graphicx}" if wide else ""),
+            r"\begin{table}[tbh]",
+            f"  \\caption{{{self._latex_caption()}}}",
+            *([f"  \\label{{{label}}}"] if label else []),
+            r"  \centering",
+            *([r"  \resizebox{\textwidth}{!}{%"] if wide else []),
+            *(f"  {line}" for line in tabular),
+            *(["  }"] if wide else []),
+            r"\end{table}",
+        ]
+        return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
-        """One line a row and metric: group, label, metric, unit, n, mean, std, best."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["group", "label", "metric", "unit", "n", "mean", "std", "best"])
+        """One line per row and metric: group, label, metric, unit, n, mean, std, best."""
+        lines = []
         for group, row, best in self.marked():
             for m in self.metrics:
                 mean, std = row.mean(m), row.std(m)
                 if not math.isnan(mean):
                     n = len(row.values[m]) if row.values.get(m) else ""
                     unit = self.metric(m).unit
-                    writer.writerow([group.name, row.label, m, unit, n, mean, std, int(best[m])])
-        return text.getvalue()
+                    lines.append([group.name, row.label, m, unit, n, mean, std, int(best[m])])
+        header = ["group", "label", "metric", "unit", "n", "mean", "std", "best"]
+        return csv_text(header, lines)
+
+    def _latex_caption(self) -> str:
+        notes = [self.title] if self.title else []
+        notes += ["mean ± std over seeds, the best in bold", *self.footnotes()]
+        sentences = ". ".join(note[:1].upper() + note[1:].rstrip(".") for note in notes)
+        return re.sub(r"\b[Nn] = (\d+)", r"$n = \1$", latex_escape(sentences) + ".")
+
+    def _latex_header(self) -> list[str]:
+        n = ["$n$"] if self.has_n_column else []
+        over = [getattr(self.metric(m), "over", "") for m in self.metrics]
+        if not any(over):
+            return [latex_row(["", *(latex_escape(self.heading(m)) for m in self.metrics), *n])]
+        spans, rules, first = [""], [], 2
+        for name, same in itertools.groupby(over):
+            size = len(list(same))
+            spans.append(f"\\multicolumn{{{size}}}{{c}}{{{latex_escape(name)}}}")
+            rules += [f"\\cmidrule(lr){{{first}-{first + size - 1}}}"] if name else []
+            first += size
+        labels = [latex_escape(self.metric(m).label) for m in self.metrics]
+        return [latex_row([*spans, *[""] * len(n)]), " ".join(rules), latex_row(["", *labels, *n])]
+
+    def _latex_body(self, width: int) -> list[str]:
+        lines: list[str] = []
+        current = None
+        for group, row, best in self.marked():
+            if current is not None and group is not current:
+                lines.append(f"\\cmidrule(lr){{2-{width + 1}}}")
+            current = group
+            cells = [_latex_cell(self.cell(row, m), bold=best[m]) for m in self.metrics]
+            cells += [self.count(row).replace("-", "--")] if self.has_n_column else []
+            lines.append(latex_row([latex_escape(row.label), *cells]))
+        return lines
 
 
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+def _latex_cell(text: str, *, bold: bool) -> str:
+    text = latex_escape(text)
+    text = f"$-${text[1:]}" if text.startswith("-") else text
+    return f"\\textbf{{{text}}}" if bold else text
 
 
 def _sentence(note: str) -> str:

@@ -9,8 +9,7 @@ import pytest
 from rich.console import Console
 
 from expunge._errors import InvalidInput
-from expunge.bench.tables._files import FORMATS, render
-from expunge.bench.tables._latex import escape
+from expunge.bench.tables._formats import FORMATS, latex_escape, render
 from expunge.bench.tables._paper_values import MASKS_SRL, beside
 from expunge.bench.tables._pivot import pivot
 from expunge.bench.tables._summary import Group, Row, Summary
@@ -84,15 +83,15 @@ def test_latex_marks_the_best_and_escapes() -> None:
 
 @pytest.mark.parametrize("sign", list("&%$#_{}"))
 def test_special_signs_are_escaped(sign: str) -> None:
-    assert escape(sign) == f"\\{sign}"
-    assert "\\" in escape("\\")
-    assert "~" not in escape("~")
+    assert latex_escape(sign) == f"\\{sign}"
+    assert "\\" in latex_escape("\\")
+    assert "~" not in latex_escape("~")
 
 
 def test_n_is_in_every_format() -> None:
     assert (EQUAL.n, UNEQUAL.n) == (2, None)
     assert "n = 2" in printed(EQUAL)
-    assert "n = 2" in EQUAL.markdown(notes=True)
+    assert "n = 2" in EQUAL.markdown()
     assert "$n = 2$" in EQUAL.latex()
     assert ",%,2," in EQUAL.csv()
 
@@ -100,7 +99,7 @@ def test_n_is_in_every_format() -> None:
 def test_n_is_told_row_by_row_where_it_differs() -> None:
     assert re.search(r"A .* 2\s*$", printed(UNEQUAL), re.MULTILINE)
     assert re.search(r"B .* 1-2\s*$", printed(UNEQUAL), re.MULTILINE)
-    lines = UNEQUAL.markdown().splitlines()
+    lines = UNEQUAL.markdown(notes=False).splitlines()
     assert lines[0].endswith("| n |")
     assert lines[2].endswith("| 2 |")
     assert body(UNEQUAL.latex())[-1].endswith(r"& 1--2 \\")
@@ -108,27 +107,13 @@ def test_n_is_told_row_by_row_where_it_differs() -> None:
 
 def test_n_can_be_asked_for() -> None:
     asked = Summary(EQUAL.groups, EQUAL.metrics, numbered=True)
-    assert "| n |" in asked.markdown()
-    assert "n = 2" not in asked.markdown(notes=True)
+    assert "| n |" in asked.markdown(notes=False)
+    assert "n = 2" not in asked.markdown()
 
 
 def test_markdown_keeps_bars_out_of_its_cells() -> None:
-    lines = EQUAL.markdown().splitlines()
+    lines = EQUAL.markdown(notes=False).splitlines()
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
-
-
-def test_equal_means_tie_in_spite_of_rounding() -> None:
-    rows = (Row("A", {"ta": (93.33333, 95.0)}), Row("B", {"ta": (94.16667, 94.16667)}))
-    third = Row("C", {"ta": (50.0, 51.0)})
-    summary = Summary((Group("g", (*rows, third)),), ("ta",))
-    assert summary.best(summary.groups[0], "ta") == {"A", "B"}
-
-
-def test_groups_can_compete_as_one() -> None:
-    groups = (Group("a", (Row("A", {"ta": (1.0,)}),)), Group("b", (Row("B", {"ta": (2.0,)}),)))
-    apart, together = (Summary(groups, ("ta",), together=way) for way in (False, True))
-    assert [apart.best(group, "ta") for group in groups] == [set(), set()]
-    assert [together.best(group, "ta") for group in groups] == [set(), {"B"}]
 
 
 def test_formats_by_name() -> None:

@@ -49,7 +49,7 @@ def test_references_are_not_ranked_and_a_full_tie_marks_nobody() -> None:
 
 
 def test_markdown_marks_the_best_in_bold() -> None:
-    lines = SUMMARY.markdown().splitlines()
+    lines = SUMMARY.markdown(notes=False).splitlines()
     assert lines[0] == "|  | UA | TA | rUA | RTE |"
     assert lines[3].startswith("| A | 94.00 ± 1.41 | **80.00 ± 1.41** |")
     assert len({line.count("|") for line in lines}) == 1
@@ -68,3 +68,17 @@ def test_the_terminal_table_fits_eighty_columns() -> None:
     text = console.export_text()
     assert "…" not in text
     assert "80.0±1.4*" in text
+
+
+def test_equal_means_tie_in_spite_of_rounding() -> None:
+    rows = (Row("A", {"ta": (93.33333, 95.0)}), Row("B", {"ta": (94.16667, 94.16667)}))
+    third = Row("C", {"ta": (50.0, 51.0)})
+    summary = Summary((Group("g", (*rows, third)),), ("ta",))
+    assert summary.best(summary.groups[0], "ta") == {"A", "B"}
+
+
+def test_groups_can_compete_as_one() -> None:
+    groups = (Group("a", (Row("A", {"ta": (1.0,)}),)), Group("b", (Row("B", {"ta": (2.0,)}),)))
+    apart, together = (Summary(groups, ("ta",), together=way) for way in (False, True))
+    assert [apart.best(group, "ta") for group in groups] == [set(), set()]
+    assert [together.best(group, "ta") for group in groups] == [set(), {"B"}]
