@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 from expunge._errors import InvalidInput
+from expunge._options import is_implied
 
 
 def describe(part: Any) -> Any:
@@ -23,7 +24,7 @@ def describe(part: Any) -> Any:
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         kind = type(part)
         values = {f: getattr(part, f.name) for f in dataclasses.fields(part)}
-        fields = {f.name: describe(v) for f, v in values.items() if not _goes_without_saying(f, v)}
+        fields = {f.name: describe(v) for f, v in values.items() if not is_implied(f, v)}
         return {"part": f"{_persisted(kind.__module__)}:{kind.__qualname__}", "fields": fields}
     if isinstance(part, (list, tuple)):
         return [describe(item) for item in part]
@@ -31,11 +32,6 @@ def describe(part: Any) -> Any:
         f"A {type(part).__name__} cannot be written down as plain values, so a run with it cannot "
         "be cached or repeated elsewhere. Use a part that is a frozen dataclass."
     )
-
-
-def _goes_without_saying(field: dataclasses.Field[Any], value: Any) -> bool:
-    """A field that came later, at its default: what was written before it was there still holds."""
-    return bool(field.metadata.get("later")) and value == field.default
 
 
 def _persisted(module: str) -> str:

@@ -10,11 +10,10 @@ from rich.console import Console
 
 from expunge import _workflows as jobs
 from expunge._artifact import load_artifact
-from expunge._errors import InvalidInput
+from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._tables import scores_table
 from expunge.distributed._launch import joined
 from expunge.engine import Procedure, Recipe
-from expunge.update import ADDONS, AGGREGATES, MOMENTS, Addon, Aggregate, Linear
 
 Data = Annotated[
     str,
@@ -107,47 +106,12 @@ def retrain_command(
     _say_written(out, artifact.card.seconds)
 
 
+@takes_procedure_options("procedure")
 def unlearn_command(
     initial: Initial,
     forget: Scenario,
     out: Out,
-    method: Annotated[
-        str,
-        typer.Option("--method", "-m", help="SRL, NGPlus, SCRUB, FT: `expunge list methods`."),
-    ] = "random-label",
-    addon: Annotated[
-        str, typer.Option("--addon", "-a", help="none, SalUn, AND, PROB, BER, FOCUS.")
-    ] = "focus",
-    moments: Annotated[
-        str | None, typer.Option(help="adam, published or sample, for PROB, BER and FOCUS.")
-    ] = None,
-    p: Annotated[float | None, typer.Option(help="Level of certainty of PROB, in (0, 1).")] = None,
-    aggregate: Annotated[str, typer.Option(help="linear, min-abs, or torchjd:NAME.")] = "linear",
-    alpha: Annotated[float | None, typer.Option(help="Weight of the objective (linear).")] = None,
-    beta: Annotated[float | None, typer.Option(help="Weight of the constraint (linear).")] = None,
-    epochs: Annotated[int, typer.Option(help="Passes over the forget set.")] = 10,
-    batch_size: Annotated[int, typer.Option(help="Examples of either set a step.")] = 256,
-    lr: Annotated[float, typer.Option(help="Learning rate of Adam.")] = 1e-4,
-    batchnorm: Annotated[
-        Literal["published", "retain-only", "frozen"],
-        typer.Option(help="Which batches move running statistics."),
-    ] = "published",
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Weights outside the mask do not move at all.")
-    ] = False,
-    micro_batches: Annotated[
-        int,
-        typer.Option(
-            help="Take each batch in so many parts: less memory, the same step but for BatchNorm."
-        ),
-    ] = 1,
-    precision: Annotated[
-        Literal["fp32", "bf16", "fp16"],
-        typer.Option(
-            help="What the model computes in; weights and gradients stay fp32. bf16: halves the "
-            "activations; fp16: for GPUs without bf16, scales the losses."
-        ),
-    ] = "fp32",
+    procedure: dict[str, Any],
     seed: Annotated[int, typer.Option(help="Of order, augmentation and random labels.")] = 0,
     scenario_seed: ScenarioSeed = 0,
     ideal: Annotated[
@@ -170,24 +134,12 @@ def unlearn_command(
     Example:  expunge unlearn initial.safetensors --forget random:0.1 --method SRL --addon FOCUS
     --ideal ideal.safetensors -o unlearned.safetensors
     """
-    procedure = Procedure(
-        method=method,
-        addon=_addon(addon, moments, p),
-        aggregate=_aggregate(aggregate, alpha, beta),
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=lr,
-        batchnorm=batchnorm,
-        strict=strict,
-        micro_batches=micro_batches,
-        precision=precision,
-    )
     with joined(device, timeout) as group:
         done = jobs.unlearn_artifact(
             load_artifact(initial),
             forget,
             out,
-            procedure,
+            Procedure.from_plain(procedure),
             seed=seed,
             device=device,
             data=data,
@@ -203,29 +155,6 @@ def unlearn_command(
         columns = {"initial": done.before, "unlearned": done.after, "ideal": done.ideal}
         Console().print(scores_table({k: s for k, s in columns.items() if s is not None}))
     _say_written(out, done.artifact.card.seconds)
-
-
-def _addon(name: str, moments: str | None, p: float | None) -> Addon:
-    kind: Any = ADDONS[name]
-    chosen: dict[str, Any] = {}
-    if moments is not None:
-        chosen["moments"] = MOMENTS.resolve(moments)
-    if p is not None:
-        chosen["p"] = p
-    for option in chosen:
-        if option not in kind.__dataclass_fields__:
-            raise InvalidInput(f"--{option} does not apply to the add-on {ADDONS.label(name)}.")
-    addon: Addon = kind(**chosen)
-    return addon
-
-
-def _aggregate(name: str, alpha: float | None, beta: float | None) -> Aggregate | str:
-    given = {k: v for k, v in (("alpha", alpha), ("beta", beta)) if v is not None}
-    if not given:
-        return name
-    if name not in AGGREGATES or AGGREGATES[name] is not Linear:
-        raise InvalidInput("--alpha and --beta apply to the aggregation linear.")
-    return Linear(**given)
 
 
 def _say_written(out: Path, seconds: float) -> None:

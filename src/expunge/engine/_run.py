@@ -27,6 +27,7 @@ from expunge.engine._checkpoint import (
 from expunge.engine._divergence import Guard
 from expunge.engine._history import History, Row, mean_row, step_row
 from expunge.engine._losses import Losses
+from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressBar
 from expunge.engine._snapshots import (
     Snapshot,
@@ -49,12 +50,11 @@ class Run:
     """One run in progress. Callbacks see this object."""
 
     problem: Problem
-    method: Method
+    procedure: Procedure
     update: Update
     optimizer: torch.optim.Optimizer
     forget: Source | None
     retain: Source
-    epochs: int
     device: torch.device
     scheduler: LRScheduler | None = None
     scheduler_every: Literal["step", "epoch"] = "epoch"
@@ -63,9 +63,10 @@ class Run:
     checkpoint_every: int = 100
     fingerprint: dict[str, Any] = field(default_factory=dict)
     group: Group = SINGLE
-    micro_batches: int = 1
 
     def __post_init__(self) -> None:
+        assert isinstance(self.procedure.method, Method)
+        self.method: Method = self.procedure.method
         self.model: nn.Module = self.problem.model
         self.step = 0
         self.history = History()
@@ -77,8 +78,15 @@ class Run:
         self._stopped = False
         self._skipped = 0
         self._guard: Guard | None = None
-        self._terms = Losses(self.method, self.problem, self.update, self.group, self.micro_batches)
+        self._terms = Losses(
+            self.method, self.problem, self.update, self.group, self.procedure.micro_batches
+        )
         self._first_aggregate = self.update.aggregate
+
+    @property
+    def epochs(self) -> int:
+        """Epochs to run, unless the run is stopped."""
+        return self.procedure.epochs
 
     @property
     def steps_per_epoch(self) -> int:

@@ -1,4 +1,4 @@
-"""Everything that decides a run, in one value, and how the run is put together from it."""
+"""How a run is put together: a copy of the model, sources of batches, optimizer and callbacks."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ from expunge.engine._checkpoint import describe, model_digest
 from expunge.engine._device import device_of, fast_layout, finished, pick_device
 from expunge.engine._history import History
 from expunge.engine._micro_batches import parts_of
+from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressBar
 from expunge.engine._recipe import Recipe
 from expunge.engine._run import Run
-from expunge.methods import BatchNormPolicy, Method, Problem
-from expunge.methods._batchnorm import check_policy
-from expunge.methods._precision import Precision, check_precision
+from expunge.methods import Problem
 from expunge.methods._problem import Loss
 from expunge.update import Update
 from expunge.update._shards import is_spread
@@ -49,24 +48,20 @@ class Result:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setting:
-    """The arguments of :func:`expunge.unlearn` and :func:`expunge.train`, made definite.
+class RunBuilder:
+    """A procedure and what surrounds it, ready to be run on a model and its data.
 
-    A ``recipe`` decides optimizer and schedule; without one, ``optimizer`` (Adam by default) and
-    ``lr`` do.
+    A ``recipe`` decides optimizer and schedule; without one, ``optimizer`` (default: Adam) and the
+    procedure's ``lr`` do.
     """
 
-    method: Method
+    procedure: Procedure
     update: Update
-    epochs: int
-    batch_size: int
-    lr: float
     optimizer: OptimizerFactory | None = None
     scheduler: SchedulerFactory | None = None
     recipe: Recipe | None = None
     loss: Loss = F.cross_entropy
     augment: Augment | None = None
-    batchnorm: BatchNormPolicy = "published"
     seed: int = 0
     device: str | torch.device = "auto"
     checkpoint: str | Path | None = None
@@ -75,18 +70,13 @@ class Setting:
     progress: bool = True
     title: str = ""
     group: Group = SINGLE
-    micro_batches: int = 1
-    precision: Precision = "fp32"
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "batch_size", "checkpoint_every", "micro_batches"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"`{name}` should be a whole number, at least 1. (got {value})")
-        if not self.lr > 0:
-            raise InvalidInput(f"`lr` should be positive. (got {self.lr})")
-        check_policy(self.batchnorm)
-        check_precision(self.precision)
+        if not isinstance(self.checkpoint_every, int) or self.checkpoint_every < 1:
+            raise InvalidInput(
+                "`checkpoint_every` should be a whole number, at least 1. "
+                f"(got {self.checkpoint_every})"
+            )
 
     def execute(self, model: nn.Module, forget: Data | None, retain: Data) -> Result:
         """Run on a copy of ``model``."""
@@ -112,7 +102,7 @@ class Setting:
         return as_source(
             data,
             split=split,
-            batch_size=self.batch_size,
+            batch_size=self.procedure.batch_size,
             seed=self.seed,
             augment=self.augment,
             device=device,
@@ -122,19 +112,19 @@ class Setting:
     @property
     def _cut(self) -> Cut:
         """This process's part of every batch: whole micro-batches, where those are looked at."""
-        parts = parts_of(self.update, self.micro_batches, self.group.size)
+        parts = parts_of(self.update, self.procedure.micro_batches, self.group.size)
         return Cut(self.group.rank, self.group.size, parts)
 
     def _check_agreement(self, run: Run) -> None:
         """All processes should have been given the same, but for the weights, which are sent."""
         if not self.group:
             return
-        said = self._fingerprint(run.model, run.forget, run.retain, run.optimizer)
-        names = ("epochs", "batch_size", "checkpoint_every")
-        said |= {name: getattr(self, name) for name in names}
-        said |= {"steps": run.steps_per_epoch, "checkpoint": self.checkpoint is not None}
-        said["callbacks"] = [type(c).__name__ for c in self.callbacks]
-        self.group.check_agreement(said)
+        arguments = self._fingerprint(run.model, run.forget, run.retain, run.optimizer)
+        arguments |= {name: _plain(value) for name, value in self.procedure.arguments().items()}
+        arguments |= {"steps": run.steps_per_epoch, "checkpoint": self.checkpoint is not None}
+        arguments["checkpoint_every"] = self.checkpoint_every
+        arguments["callbacks"] = [type(c).__name__ for c in self.callbacks]
+        self.group.check_agreement(arguments)
 
     def _run(
         self,
@@ -148,29 +138,27 @@ class Setting:
             copied,
             loss=self.loss,
             generator=torch.Generator().manual_seed(seed_of(self.seed, "method")),
-            batchnorm=self.batchnorm,
+            batchnorm=self.procedure.batchnorm,
             ranks=self.update.addon.ranks,
             pairs=None if forget is None else functools.partial(_one_pass, forget, retain),
             group=self.group,
-            precision=self.precision,
+            precision=self.procedure.precision,
         )
         if not problem.parameters:
             raise InvalidInput("The model has no parameter that requires a gradient.")
         optimizer = self._optimizer(problem.parameters, device)
         run = Run(
             problem,
-            self.method,
+            self.procedure,
             self.update,
             optimizer,
             forget,
             retain,
-            self.epochs,
             device,
             callbacks=[*self._bar(), *self.callbacks],
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=self.checkpoint_every,
             group=self.group,
-            micro_batches=self.micro_batches,
         )
         if self.checkpoint is not None:
             run.fingerprint = self._fingerprint(model, forget, retain, optimizer)
@@ -187,10 +175,10 @@ class Setting:
     def _optimizer(self, params: list[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
         if self.recipe is not None:
             return self.recipe.optimizer(params)
-        make = self.optimizer
+        make, lr = self.optimizer, self.procedure.lr
         if make is None:
-            return torch.optim.Adam(params, lr=self.lr, fused=device.type in ("cpu", "cuda"))
-        made = make(params, lr=self.lr) if isinstance(make, type) else make(params)
+            return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
+        made = make(params, lr=lr) if isinstance(make, type) else make(params)
         if not isinstance(made, torch.optim.Optimizer):
             raise InvalidInput(f"`optimizer` should make a torch optimizer. (made {made!r})")
         return made
@@ -203,13 +191,9 @@ class Setting:
         optimizer: torch.optim.Optimizer,
     ) -> dict[str, Any]:
         """What a checkpoint belongs to; how long to run and where is not part of it."""
-        return {
-            "method": describe(self.method),
-            "addon": describe(self.update.addon),
-            "aggregate": describe(self.update.aggregate),
-            "strict": self.update.strict,
+        chosen = self.procedure.lasting_choices()
+        return {name: _plain(value) for name, value in chosen.items()} | {
             "loss": describe(self.loss),
-            "batchnorm": self.batchnorm,
             "augment": describe(self.augment),
             "seed": self.seed,
             "forget": None if forget is None else forget.fingerprint(),
@@ -218,10 +202,12 @@ class Setting:
             "recipe": describe(self.recipe),
             "model": model_digest(model),
             **({"processes": self.group.size} if self.group else {}),
-            **({"micro_batches": self.micro_batches} if self.micro_batches > 1 else {}),
-            **({"precision": self.precision} if self.precision != "fp32" else {}),
-            **({"moment_dtype": "bf16"} if self.update.state.narrow else {}),
         }
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and names as they are; parts as text."""
+    return value if isinstance(value, (bool, int, float, str)) else describe(value)
 
 
 def _check_whole(model: nn.Module) -> None:

@@ -10,19 +10,18 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._options import BatchNormPolicy, MomentDtype, Precision
 from expunge.data._augment import Augment
 from expunge.data._batches import Data
-from expunge.distributed import as_group
+from expunge.distributed import Group, as_group
 from expunge.engine._callbacks import Callback
 from expunge.engine._overlap_check import check_disjoint
+from expunge.engine._procedure import Procedure
 from expunge.engine._recipe import Recipe
-from expunge.engine._run_builder import OptimizerFactory, Result, SchedulerFactory, Setting
-from expunge.methods import METHODS, BatchNormPolicy, Method, Retrain
-from expunge.methods._precision import Precision
+from expunge.engine._run_builder import OptimizerFactory, Result, RunBuilder, SchedulerFactory
+from expunge.methods import Method, Retrain
 from expunge.methods._problem import Loss
-from expunge.update import ADDONS, Addon, Aggregate, LossScale, Update
-from expunge.update._state import MomentDtype
+from expunge.update import Addon, Aggregate, LossScale, Update
 
 
 def unlearn(
@@ -102,49 +101,46 @@ def unlearn(
         >>> len(result.history.epochs), result.history.epochs[-1]["steps"]
         (2, 1)
     """
-    chosen: Method = METHODS.resolve(method)
-    if not isinstance(chosen, Method):
-        raise InvalidInput(f"`method` should be a name or a method. (got {method!r})")
+    # What decides the run, out of the arguments above.
+    procedure = Procedure.from_arguments(locals())
     check_disjoint(forget, retain)
     recipe = None
-    if isinstance(chosen, Retrain) and optimizer is None:
+    if isinstance(procedure.method, Retrain) and optimizer is None:
         recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=0.1 if lr is None else lr)
+
+    # What surrounds it: processes, data, files, the user's code.
     processes = as_group(group)
-    update = Update(
-        addon,
-        aggregate,
-        strict=strict,
-        seed=seed,
-        group=processes,
-        moment_dtype=moment_dtype,
-        offload=offload,
-        loss_scale=LossScale() if precision == "fp16" else None,
-    )
-    names = (METHODS.label_of(chosen), ADDONS.label_of(update.addon))
-    setting = Setting(
-        method=chosen,
-        update=update,
-        epochs=epochs,
-        batch_size=batch_size,
-        lr=1e-4 if lr is None else lr,
+    builder = RunBuilder(
+        procedure=procedure,
+        update=_update(procedure, seed, processes),
         optimizer=optimizer,
         scheduler=scheduler,
         recipe=recipe,
         loss=loss,
         augment=augment,
-        batchnorm=batchnorm,
         seed=seed,
         device=device,
         checkpoint=checkpoint,
         checkpoint_every=checkpoint_every,
         callbacks=callbacks,
         progress=progress,
-        title="-".join(name for name in names if name != "none"),
+        title=procedure.label,
         group=processes,
-        micro_batches=micro_batches,
-        precision=precision,
     )
-    return setting.execute(model, forget, retain)
+    return builder.execute(model, forget, retain)
+
+
+def _update(procedure: Procedure, seed: int, group: Group) -> Update:
+    return Update(
+        procedure.addon,
+        procedure.aggregate,
+        strict=procedure.strict,
+        seed=seed,
+        group=group,
+        moment_dtype=procedure.moment_dtype,
+        offload=procedure.offload,
+        loss_scale=LossScale() if procedure.precision == "fp16" else None,
+    )
 
 
 def train(
@@ -170,12 +166,16 @@ def train(
     """
     recipe = recipe or Recipe()
     processes = as_group(group)
-    setting = Setting(
+    procedure = Procedure(
         method=Retrain(reset=False),
-        update=Update("none", seed=seed, group=processes),
+        addon="none",
         epochs=recipe.epochs,
         batch_size=recipe.batch_size,
         lr=recipe.lr,
+    )
+    builder = RunBuilder(
+        procedure=procedure,
+        update=_update(procedure, seed, processes),
         recipe=recipe,
         loss=loss,
         augment=augment,
@@ -188,4 +188,4 @@ def train(
         title=title,
         group=processes,
     )
-    return setting.execute(model, None, data)
+    return builder.execute(model, None, data)

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal, get_args
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from expunge._errors import InvalidInput
-
-BatchNormPolicy = Literal["published", "retain-only", "frozen"]
-"""``published``: every batch moves them; ``retain-only``: retain batches do; ``frozen``: none."""
-
-
-def check_policy(policy: str) -> BatchNormPolicy:
-    """The policy itself, or an error that lists them."""
-    if policy not in get_args(BatchNormPolicy):
-        known = ", ".join(get_args(BatchNormPolicy))
-        raise InvalidInput(f"`batchnorm` should be one of {known}. (got {policy!r})")
-    return policy  # type: ignore[return-value]
+from expunge._options import BatchNormPolicy as BatchNormPolicy
 
 
 @contextmanager

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, get_args
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
-
-Precision = Literal["fp32", "bf16", "fp16"]
-"""``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
+from expunge._options import Precision as Precision
 
 _TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
-
-
-def check_precision(precision: str) -> Precision:
-    """The precision itself, or an error that lists them."""
-    if precision not in get_args(Precision):
-        known = ", ".join(get_args(Precision))
-        raise InvalidInput(f"`precision` should be one of {known}. (got {precision!r})")
-    return precision  # type: ignore[return-value]
 
 
 def cast_to(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._options import MomentDtype as MomentDtype
 from expunge.update._layout import laid_out, moment_dtype
 from expunge.update._shards import local
-
-MomentDtype = Literal["fp32", "bf16"]
-"""What moments are kept in; what is computed with them is in float32 at least."""
 
 
 class State:

@@ -1,0 +1,152 @@
+"""Options that are declared once: for Python, the command line and TOML files alike.
+
+A dataclass declares its options with :func:`option`; whatever offers them to a user (a command, a
+job file, a protocol) asks :func:`options_of` for their types, defaults, ranges and help.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
+
+from expunge._errors import InvalidInput
+
+if TYPE_CHECKING:
+    import pydantic
+
+    Model = TypeVar("Model", bound=pydantic.BaseModel)
+
+BatchNormPolicy = Literal["published", "retain-only", "frozen"]
+"""``published``: every batch moves the running statistics; ``retain-only``: retain batches do;
+``frozen``: none does."""
+Precision = Literal["fp32", "bf16", "fp16"]
+"""``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
+MomentDtype = Literal["fp32", "bf16"]
+"""What moments are kept in; what is computed with them is in float32 at least."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option, in the plain values that a command line or a TOML file can hold.
+
+    Args:
+        type: ``int``, ``float``, ``str``, ``bool``, or a ``Literal`` of strings.
+        default: its default; None where it depends on another option.
+        help: one line for ``--help`` and job files.
+        at_least, above, below: the range of a number.
+        flag: a short spelling on the command line, such as ``-m``.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    help: str
+    at_least: float | None = None
+    above: float | None = None
+    below: float | None = None
+    flag: str = ""
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The values of a ``Literal``; empty for other types."""
+        return get_args(self.type) if get_origin(self.type) is Literal else ()
+
+    def check(self, value: Any) -> None:
+        """Raise unless ``value`` is within the range, or one of the choices.
+
+        >>> Option("lr", float, 0.1, "Learning rate.", above=0).check(-1.0)
+        Traceback (most recent call last):
+        expunge._errors.InvalidInput: `lr` should be positive. (got -1.0)
+        """
+        if rule := self._broken_rule(value):
+            raise InvalidInput(f"`{self.name}` should be {rule}. (got {value!r})")
+
+    def _broken_rule(self, value: Any) -> str:
+        if self.choices:
+            return "" if value in self.choices else f"one of {', '.join(self.choices)}"
+        if self.type is int and self.at_least is not None:
+            is_whole = isinstance(value, int) and value >= self.at_least
+            return "" if is_whole else f"a whole number, at least {self.at_least:g}"
+        if self.above is not None and not value > self.above:
+            return "positive" if self.above == 0 else f"above {self.above:g}"
+        if self.below is not None and not value < self.below:
+            return f"below {self.below:g}"
+        return "finite" if self.type is float and math.isinf(value) else ""
+
+
+def option(
+    kind: Any, help: str, *, later: bool = False, resumable: bool = False, **rest: Any
+) -> dict[str, Any]:
+    """The metadata that declare a dataclass field as an option: see :class:`Option` for ``rest``.
+
+    ``later``: the option is newer than files and keys that were written without it, so it is left
+    out of them where it has its default. ``resumable``: a checkpoint may be continued with another
+    value.
+    """
+    spec = {"type": kind, "help": help, **rest}
+    return {"option": spec, "later": later, "resumable": resumable}
+
+
+def options_of(kind: Any) -> tuple[Option, ...]:
+    """The options that a dataclass declares, in their order."""
+    return tuple(
+        Option(item.name, default=item.default, **item.metadata["option"])
+        for item in dataclasses.fields(kind)
+        if "option" in item.metadata
+    )
+
+
+def is_implied(field: dataclasses.Field[Any], value: Any) -> bool:
+    """Whether a later field has its default, so that files and keys leave it out."""
+    return bool(field.metadata.get("later")) and value == field.default
+
+
+def takes_options(options: Iterable[Option]) -> Callable[[type[Model]], type[Model]]:
+    """Decorate a pydantic model: it takes ``options`` besides the fields it has.
+
+    A field that the model declares itself stays as it is, such as one with another default.
+
+    >>> import pydantic
+    >>> @takes_options([Option("size", int, 3, "How many.", at_least=1)])
+    ... class Settings(pydantic.BaseModel):
+    ...     pass
+    >>> Settings().model_dump()
+    {'size': 3}
+    """
+
+    def extend(model: type[Model]) -> type[Model]:
+        import pydantic
+
+        fields = {
+            each.name: (_annotation(each), each.default)
+            for each in options
+            if each.name not in model.model_fields
+        }
+        made: type[Model] = pydantic.create_model(  # type: ignore[call-overload]
+            model.__name__,
+            __base__=model,
+            __module__=model.__module__,
+            __doc__=model.__doc__,
+            **fields,
+        )
+        return made
+
+    return extend
+
+
+def _annotation(option: Option) -> Any:
+    """The type of an option for pydantic, with its range."""
+    import pydantic
+
+    if option.type is str or option.choices:
+        kind: Any = option.type
+    else:
+        limits = {"ge": option.at_least, "gt": option.above, "lt": option.below}
+        rules: dict[str, Any] = {k: limit for k, limit in limits.items() if limit is not None}
+        if option.type is float:
+            rules["allow_inf_nan"] = False
+        kind = Annotated[option.type, pydantic.Field(strict=True, **rules)]
+    return kind if option.default is not None else kind | None

@@ -1,0 +1,61 @@
+"""The options of an unlearning procedure as options of a command."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from expunge._options import Option
+from expunge.engine._procedure import PLAIN_OPTIONS
+
+
+def takes_procedure_options(
+    parameter: str, *, optional: bool = False, without: Sequence[str] = ()
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one option for each of a procedure, in place of its ``parameter``.
+
+    The command gets them in ``parameter``: a dict of the plain values, by name. ``optional``
+    options default to None, for a command that takes the rest from a file. ``without`` names
+    options that the command does not offer, or declares itself.
+    """
+    offered = [each for each in PLAIN_OPTIONS if each.name not in without]
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for given in inspect.signature(command).parameters.values():
+            if given.name == parameter:
+                parameters += [_as_parameter(each, optional=optional) for each in offered]
+            else:
+                parameters.append(
+                    given.replace(annotation=hints[given.name], kind=given.KEYWORD_ONLY)
+                )
+
+        @functools.wraps(command)
+        def call(**arguments: Any) -> None:
+            values = {each.name: arguments.pop(each.name) for each in offered}
+            command(**arguments, **{parameter: values})
+
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        del call.__wrapped__  # typer would read the signature of the command itself
+        return call
+
+    return decorate
+
+
+def _as_parameter(option: Option, *, optional: bool) -> inspect.Parameter:
+    default = None if optional else option.default
+    name = f"--{option.name.replace('_', '-')}"
+    flags = (name, option.flag) if option.flag else (name,)
+    kind = option.type if default is not None else option.type | None
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation=Annotated[kind, typer.Option(*flags, help=option.help)],
+    )
