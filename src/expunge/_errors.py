@@ -1,4 +1,4 @@
-"""What can go wrong on the user's side of the fence, each with a remedy in its message."""
+"""The errors this package raises on purpose; each message names a remedy."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ class InvalidInput(ExpungeError, ValueError):
 
 
 class DataError(ExpungeError):
-    """A data set or file that is missing, truncated, tampered with or of another format."""
+    """A dataset or file that is missing, truncated, tampered with or of another format."""
 
 
 class StorageError(ExpungeError):
-    """A file that could not be written or must not be overwritten; nothing was lost."""
+    """A file that could not be written or must not be overwritten; no data was lost."""
 
 
 class LostProcess(ExpungeError):
-    """Another process of a data-parallel job has ended or does not answer."""
+    """Another process of a data-parallel job has ended or does not respond."""
 
 
 class Diverged(ExpungeError):
     """A non-finite loss or gradient stopped a run.
 
-    ``result`` holds the model with the last good weights and the history up to there.
+    ``result`` holds the model with the last good weights and the history up to that point.
     """
 
     def __init__(self, message: str, result: Any = None) -> None:

@@ -1,21 +1,24 @@
-"""Files that appear whole or not at all: temporary name, fsync, rename."""
+"""Files that appear whole or not at all, and stay: temporary name, fsync, rename."""
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from expunge._errors import StorageError
 
+_DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
+
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """A temporary path beside ``path``, moved onto it if the block ends well.
+    """Yield a temporary path beside ``path``, and move it there if the block succeeds.
 
-    If the block fails, or the disk is full, ``path`` is as it was and nothing is left behind.
+    If the block fails, or the disk is full, ``path`` is unchanged and nothing is left behind.
     """
     path = Path(path)
     try:
@@ -31,10 +34,11 @@ def atomic(path: str | Path) -> Iterator[Path]:
             os.fsync(file.fileno())
         scratch.chmod(0o644)
         scratch.replace(path)
-        _sync_directory(path.parent)
+        with suppress(OSError):  # the file is complete; some systems cannot sync directories
+            sync([path.parent])
     except OSError as error:
         raise StorageError(
-            f"Could not write {path}: {error.strerror or error}. What stood there before is kept."
+            f"Could not write {path}: {error.strerror or error}. The previous content is kept."
         ) from error
     finally:
         scratch.unlink(missing_ok=True)
@@ -52,14 +56,54 @@ def refuse_existing(path: str | Path, *, force: bool) -> None:
         raise StorageError(f"{path} exists. Choose another path, or overwrite it with --force.")
 
 
-def _sync_directory(directory: Path) -> None:
-    try:
-        handle = os.open(directory, os.O_RDONLY)
-    except OSError:  # some systems cannot open directories
+def sync(paths: Iterable[Path]) -> None:
+    """Force files and directories out to the disk, several at a time.
+
+    Journalling file systems commit concurrent requests together: five at once take little longer
+    than one (5 ms against 21-27 ms one after another, ext4 on a virtual disk).
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    targets = list(paths)
+    if len(targets) == 1:
+        _sync(targets[0])
         return
+    with ThreadPoolExecutor(max_workers=min(8, max(1, len(targets)))) as pool:
+        list(pool.map(_sync, targets))
+
+
+def _sync(path: Path) -> None:
+    try:
+        handle = os.open(path, os.O_RDONLY)
+    except PermissionError:
+        if path.is_dir():  # some systems cannot open directories
+            return
+        raise
     try:
         os.fsync(handle)
-    except OSError:
-        pass
+    except OSError as error:
+        if not (path.is_dir() and error.errno in (errno.EINVAL, errno.ENOTSUP)):
+            raise
     finally:
         os.close(handle)
+
+
+@contextmanager
+def storage_errors(action: str) -> Iterator[None]:
+    """Turn the system's errors into a :class:`StorageError` that says what could not be done."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"Could not {action}: {error.strerror or error}.") from error
+
+
+def is_disk_trouble(error: BaseException | None) -> bool:
+    """Whether an error comes from a full or read-only disk, so that retrying is pointless."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _DISK_TROUBLE:
+            return True
+        # safetensors reports the system's errors from Rust, as text
+        if any(f"(os error {code})" in str(error) for code in _DISK_TROUBLE):
+            return True
+        error = error.__cause__
+    return False

@@ -19,10 +19,10 @@ from expunge._files import atomic
 def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
     """Write ``tensors`` and JSON ``metadata``; a digest of both guards against damage.
 
-    The same content makes the same bytes: safetensors writes its notes in no fixed order, so there
-    is one note only.
+    The same content gives the same bytes: safetensors writes metadata entries in no fixed order, so
+    there is only one.
     """
-    flat = {name: _own(tensor) for name, tensor in tensors.items()}
+    flat = {name: _host_copy(tensor) for name, tensor in tensors.items()}
     text = json.dumps(metadata, sort_keys=True)
     notes = {"expunge": f"{_digest(flat, text)} {text}"}
     with atomic(path) as scratch:
@@ -30,12 +30,12 @@ def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any])
             safetensors.torch.save_file(flat, scratch, metadata=notes)
         except safetensors.SafetensorError as error:  # the library wraps the system's errors
             raise StorageError(
-                f"Could not write {path}: {error}. What stood there before is kept."
+                f"Could not write {path}: {error}. The previous content is kept."
             ) from error
 
 
 def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and metadata of a file written by :func:`save`; a damaged file is refused."""
+    """Read tensors and metadata that :func:`save` wrote; refuse a damaged file."""
     path = Path(path)
     if not path.is_file():
         raise DataError(f"There is no file {path}.")
@@ -47,7 +47,7 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise DataError(f"{path} is truncated or not a safetensors file: {error}.") from error
     if "expunge" not in notes:
         return tensors, {}
-    if "sha256" in notes:  # the older way: two notes
+    if "sha256" in notes:  # files of earlier versions: two notes
         digest, text = notes["sha256"], notes["expunge"]
     else:
         digest, _, text = notes["expunge"].partition(" ")
@@ -83,7 +83,7 @@ def pack(tree: Any) -> tuple[dict[str, Tensor], Any]:
 
 
 def unpack(tensors: dict[str, Tensor], node: Any) -> Any:
-    """The tree that :func:`pack` took apart."""
+    """Rebuild the tree that :func:`pack` took apart."""
     if isinstance(node, list):
         return [unpack(tensors, value) for value in node]
     if not isinstance(node, dict):
@@ -96,7 +96,7 @@ def unpack(tensors: dict[str, Tensor], node: Any) -> Any:
     return tuple(unpack(tensors, item) for item in value)
 
 
-def _own(tensor: Tensor) -> Tensor:
+def _host_copy(tensor: Tensor) -> Tensor:
     """A contiguous copy on the host: tied tensors may not share memory in a file."""
     return tensor.detach().to("cpu", copy=True).contiguous()
 

@@ -135,7 +135,7 @@ def test_a_failed_write_keeps_the_file_before(
         raise safetensors.SafetensorError("No space left on device")
 
     monkeypatch.setattr(safetensors.torch, "save_file", fail)
-    with pytest.raises(StorageError, match="What stood there before is kept"):
+    with pytest.raises(StorageError, match="The previous content is kept"):
         tensors.save(path, {"x": torch.zeros(1)}, {})
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

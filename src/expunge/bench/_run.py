@@ -12,7 +12,7 @@ from expunge._files import write_text
 from expunge.bench._protocol import Protocol
 from expunge.bench._records import Record, collect, save_records
 from expunge.bench._stages import Planned
-from expunge.dispatch import Outcome
+from expunge.dispatch import RunSummary
 from expunge.dispatch._engine import Engine, Report
 from expunge.store import Stage, Store
 
@@ -33,15 +33,15 @@ def run_planned(
     report: Report | None = None,
     engine: Engine | None = None,
     keep: str = "last",
-) -> Outcome:
+) -> RunSummary:
     """Run what is missing. With ``keep="none"``, trained weights go once nothing needs them."""
     wanted = [stage for run in planned for stage in (run.reference, run.unlearn)]
-    outcome = dispatch.run(
+    summary = dispatch.run(
         wanted, store, workers=workers, retries=retries, report=report, engine=engine
     )
     if keep == "none":
         drop_trained(planned, store)
-    return outcome
+    return summary
 
 
 def drop_trained(planned: Sequence[Planned], store: Store) -> list[Stage]:

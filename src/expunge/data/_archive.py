@@ -1,8 +1,8 @@
-"""Reading the files of a folder, a zip or a tar without ever unpacking one.
+"""Read the files of a folder, a zip or a tar without unpacking it.
 
 Archives come from strangers. Members are read into memory and nothing is written, so a path
-cannot escape; one that tries (``..``, an absolute path, a link, a device) gives the archive away
-as tampered with, and the whole of it is refused.
+cannot escape; a member that tries (``..``, an absolute path, a link, a device) shows that the
+archive was tampered with, and all of it is refused.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ _BROKEN = (
 
 
 def list_files(path: Path, wanted: Wanted) -> dict[str, Read]:
-    """The wanted files under ``path`` by relative name, sorted, each with a way to read it."""
+    """The wanted files under ``path``: relative names, sorted, each with a function to read it."""
     if path.is_dir():
-        names = (p.relative_to(path) for p in path.rglob("*") if p.is_file())
-        found = {name.as_posix(): (path / name).read_bytes for name in names}
-        kept = {name: read for name, read in found.items() if wanted(PurePosixPath(name))}
-        return dict(sorted(kept.items()))
+        places = (p.relative_to(path) for p in path.rglob("*") if p.is_file())
+        files = {place.as_posix(): (path / place).read_bytes for place in places}
+        chosen = {name: read for name, read in files.items() if wanted(PurePosixPath(name))}
+        return dict(sorted(chosen.items()))
     if not path.exists():
         raise DataError(f"There is no file or folder {path}. Check the path.")
     members = dict(sorted(read_archive(path, wanted).items()))
@@ -51,7 +51,7 @@ def list_files(path: Path, wanted: Wanted) -> dict[str, Read]:
 
 
 def read_archive(path: Path, wanted: Wanted) -> dict[str, bytes]:
-    """The wanted members of a zip or a tar (plain, gz, bz2, xz) by name."""
+    """The wanted members of a zip or a tar (plain, gz, bz2, xz), by name."""
     members = _zip_members if zipfile.is_zipfile(path) else _tar_members
     files: dict[str, bytes] = {}
     total = 0
@@ -63,12 +63,12 @@ def read_archive(path: Path, wanted: Wanted) -> dict[str, bytes]:
             total += size
             if size > MAX_MEMBER or total > MAX_TOTAL:
                 raise DataError(
-                    f"{path}: {name} brings more than this reads from an archive "
-                    f"({MAX_MEMBER >> 20} MiB a file, {MAX_TOTAL >> 20} MiB together). "
+                    f"{path}: with {name}, the archive exceeds the limits "
+                    f"({MAX_MEMBER >> 20} MiB per file, {MAX_TOTAL >> 20} MiB in total). "
                     "If you trust it, unpack it and pass the folder."
                 )
             with stream() as file:
-                data = file.read(size + 1)  # one more than declared shows a lie
+                data = file.read(size + 1)  # one more, to detect a wrong declared size
             if len(data) != size:
                 raise DataError(f"{path}: {name} should be {size} bytes. (got {len(data)})")
             files[str(place)] = data

@@ -17,11 +17,11 @@ class Augment:
     """Mirror each image with probability 1/2, then crop it at random after zero padding.
 
     Works on ``[B, C, H, W]`` of any dtype, where the batch lives. The few random numbers come
-    from a CPU generator, so a seed gives the same batch on every device; they travel without a
+    from a CPU generator, so a seed gives the same batch on every device; they are copied without a
     host sync. ``padding=0, flip=False`` is the identity.
 
     On one core, 256 x 3 x 32 x 32 bytes take 0.5 ms: both steps are an ``index_select`` of
-    contiguous stretches, which beat a gather with one index a pixel (0.9 ms), ``unfold`` (2.1 ms)
+    contiguous ranges, which beats a gather with one index per pixel (0.9 ms), ``unfold`` (2.1 ms)
     and ``torch.where`` on the mirrored copy (1.3 ms).
 
     >>> batch = torch.arange(8, dtype=torch.uint8).view(1, 1, 2, 4)
@@ -39,7 +39,7 @@ class Augment:
     def __call__(
         self, images: Tensor, generator: torch.Generator, share: Share | None = None
     ) -> Tensor:
-        """Augmented images; those of a ``share`` as if the whole batch had been given."""
+        """Augment the images; a ``share`` of a batch as if the whole batch were augmented."""
         if images.ndim != 4:
             raise InvalidInput(
                 f"`images` should be of shape [B, C, H, W]. (got {list(images.shape)})"
@@ -60,7 +60,7 @@ def _flip(images: Tensor, generator: torch.Generator, share: Share) -> Tensor:
 
 
 def _crop(images: Tensor, padding: int, generator: torch.Generator, share: Share) -> Tensor:
-    """Every crop is a window into the padded batch; pick one window an image by where it starts."""
+    """Crop by picking, for each image, one window into the padded batch by its start."""
     count, channels, height, width = images.shape
     padded = F.pad(images, (padding,) * 4)
     batch, *inner = padded.stride()  # not always contiguous: channels-last stays so

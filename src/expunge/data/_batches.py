@@ -1,4 +1,4 @@
-"""Batches of one split, pass after pass, from any dataset or loader, resumable anywhere."""
+"""Batches of one split, pass after pass, from any dataset or loader, resumable at any point."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Batch(NamedTuple):
     """Examples of one split, on the device."""
 
     inputs: Any
-    """A tensor, or a dict of tensors that the model takes by name; examples come first."""
+    """A tensor, or a dict of tensors that the model takes by name; the first axis is examples."""
     targets: Tensor
     split: Split
     share: Share | None = None
-    """Which examples of the batch of all processes these are; None where nobody says."""
+    """Which examples of the batch of all processes these are; None if unknown."""
 
     def parts(self, count: int) -> list[Batch]:
-        """At most ``count`` micro-batches of sizes that differ by one at most."""
+        """Split into at most ``count`` micro-batches, whose sizes differ by at most one."""
         count = min(count, len(self.targets))
         targets = self.targets.tensor_split(count)
         shares = [None] * count if self.share is None else self.share.parts(count)
@@ -50,26 +50,26 @@ class Batch(NamedTuple):
         ]
 
     def cut(self, share: Share) -> Batch:
-        """This process's share of the batch of all processes, where that is at hand."""
-        stretch = slice(share.start, share.stop)
+        """Cut out this process's share; the batch should be that of all processes."""
+        chosen = slice(share.start, share.stop)
         if isinstance(self.inputs, Mapping):
-            inputs: Any = {name: tensor[stretch] for name, tensor in self.inputs.items()}
+            inputs: Any = {name: tensor[chosen] for name, tensor in self.inputs.items()}
         else:
-            inputs = self.inputs[stretch]
-        return Batch(inputs, self.targets[stretch], self.split, share)
+            inputs = self.inputs[chosen]
+        return Batch(inputs, self.targets[chosen], self.split, share)
 
 
 class Source(Protocol):
-    """A split that can be gone through again and again; pass ``k`` is the same every time."""
+    """A split that can be iterated over repeatedly; pass ``k`` is the same every time."""
 
     def __len__(self) -> int:
-        """Batches a pass."""
+        """Batches per pass."""
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         """The batches of pass ``k``, without the first ``skip``."""
 
     def fingerprint(self) -> str:
-        """Different for different batches, as far as can be told without going through them."""
+        """A string that differs between sources, as far as that shows without loading them."""
 
 
 @dataclass
@@ -112,7 +112,7 @@ class ArraySource:
 
 @dataclass
 class LoaderSource:
-    """A user's ``DataLoader``, its randomness seeded pass by pass, apart from the model's."""
+    """A user's ``DataLoader``, seeded for each pass, with random states apart from the model's."""
 
     loader: DataLoader[Any]
     split: Split
@@ -129,14 +129,14 @@ class LoaderSource:
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         seed = seed_of(self.seed, self.split, k)
-        own = _RandomState(seed)
+        random_state = _RandomState(seed)
         for generator in _generators(self.loader):
             generator.manual_seed(seed)
         loader, shares = cut_loader(self.loader, self.cut, k, seed_of(seed, self.cut.rank))
-        with own.active():
+        with random_state.active():
             batches = iter(loader)
         for j in range(len(self)):
-            with own.active():
+            with random_state.active():
                 try:
                     item = next(batches)
                 except StopIteration:
@@ -147,7 +147,7 @@ class LoaderSource:
                 yield batch._replace(share=share) if share else self._cut(batch)
 
     def _cut(self, batch: Batch) -> Batch:
-        """A batch that came whole."""
+        """Cut this process's share out of a batch that came whole."""
         if self.cut.size == 1 or is_shared_already(self.loader):
             return batch
         return batch.cut(self.cut.share(len(batch.targets)))
@@ -172,15 +172,15 @@ class LoaderSource:
 
 
 def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
-    """The generators of its own that a loader shuffles with."""
-    parts = [loader, loader.sampler, loader.batch_sampler]
-    parts.append(getattr(loader.batch_sampler, "sampler", None))
-    found = [getattr(part, "generator", None) for part in parts]
-    return [generator for generator in found if isinstance(generator, torch.Generator)]
+    """The generators that a loader shuffles with, if it has any."""
+    holders = [loader, loader.sampler, loader.batch_sampler]
+    holders.append(getattr(loader.batch_sampler, "sampler", None))
+    generators = [getattr(holder, "generator", None) for holder in holders]
+    return [generator for generator in generators if isinstance(generator, torch.Generator)]
 
 
 class Stream:
-    """An endless walk over a source; ``position`` says where it is and where to take it up."""
+    """An endless walk over a source; ``position`` is (pass, batch), from where it can resume."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -194,14 +194,14 @@ class Stream:
         batch = next(self._batches, None)
         if batch is None:
             if j == 0:
-                raise InvalidInput("A data loader should yield at least one batch a pass.")
+                raise InvalidInput("A data loader should yield at least one batch per pass.")
             self.position, self._batches = (k + 1, 0), None
             return next(self)
         self.position = (k, j + 1)
         return batch
 
     def seek(self, position: tuple[int, int]) -> None:
-        """Take up the walk at a ``position`` read earlier."""
+        """Resume the walk at a ``position`` read earlier."""
         self.position, self._batches = (int(position[0]), int(position[1])), None
 
 
@@ -215,10 +215,10 @@ def as_source(
     device: torch.device,
     cut: Cut = WHOLE,
 ) -> Source:
-    """A source from an :class:`ImageSet`, tensors, any map-style dataset, or a ``DataLoader``.
+    """Make a source from an :class:`ImageSet`, tensors, a map-style dataset or a ``DataLoader``.
 
-    A loader keeps its own batch size and its own augmentation. ``batch_size`` is that of all
-    processes together; ``cut`` says which part of each batch is this one's.
+    A loader keeps its batch size and its augmentation. ``batch_size`` is that of all processes
+    together; ``cut`` says which part of each batch belongs to this process.
     """
     if isinstance(data, DataLoader):
         _check_sized(data, split)
@@ -258,16 +258,17 @@ def _check_sized(data: Data, split: Split, least: int = 1) -> None:
 
 
 def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
-    """The whole set as two tensors, where it is held that way.
+    """The whole set as two tensors, if it is held that way, else None.
 
-    A subclass with a ``__getitem__`` of its own, a transform say, is not: it is asked item by item.
+    A subclass that overrides ``__getitem__``, to apply a transform for example, is not: its items
+    are fetched one by one.
     """
-    own = type(data).__getitem__
-    if isinstance(data, ImageSet) and own is ImageSet.__getitem__:
+    getitem = type(data).__getitem__
+    if isinstance(data, ImageSet) and getitem is ImageSet.__getitem__:
         return data.images, data.labels
-    if isinstance(data, TensorDataset) and own is TensorDataset.__getitem__:
+    if isinstance(data, TensorDataset) and getitem is TensorDataset.__getitem__:
         return (data.tensors[0], data.tensors[1]) if len(data.tensors) == 2 else None
-    if isinstance(data, Subset) and own is Subset.__getitem__:
+    if isinstance(data, Subset) and getitem is Subset.__getitem__:
         whole = as_arrays(data.dataset)
         if whole is not None:
             chosen = torch.as_tensor(data.indices, dtype=torch.int64)
@@ -276,7 +277,7 @@ def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
 
 
 class _RandomState:
-    """The random states that a user's dataset may draw from, swapped in while it works."""
+    """The random states that a user's dataset may draw from, swapped in while it loads."""
 
     def __init__(self, seed: int) -> None:
         with self._borrowed():
@@ -315,7 +316,7 @@ class _RandomState:
 
 
 def seed_of(*words: object) -> int:
-    """One 63-bit seed out of several words; equal words, equal seeds, on every machine."""
+    """Make one 63-bit seed out of several words: the same on every machine."""
     text = "/".join(str(word) for word in words).encode()
     high, low = np.random.SeedSequence(list(text)).generate_state(2)
     return (int(high) << 31) ^ int(low)

@@ -14,7 +14,7 @@ CLASSES = tuple("0123456789")
 
 
 def load_digits(root: Path | None = None) -> tuple[ImageSet, ImageSet]:
-    """(train, test): a fixed stratified split, 75 % and 25 %, with grey levels 0..16 as 0..255.
+    """(train, test): a fixed stratified split, 75 % and 25 %; grey levels 0..16 become 0..255.
 
     >>> load_digits()
     (ImageSet(1347 images of (1, 8, 8), 10 classes), ImageSet(450 images of (1, 8, 8), 10 classes))

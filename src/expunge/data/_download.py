@@ -1,4 +1,4 @@
-"""Downloads that resume, and appear under their name only when complete and verified."""
+"""Downloads that resume, and get their final name only when complete and verified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CHUNK = 1 << 18
 
 
 def cache_dir() -> Path:
-    """Where downloads are kept: ``$EXPUNGE_CACHE``, or ``~/.cache/expunge``."""
+    """The folder for downloads: ``$EXPUNGE_CACHE``, or ``~/.cache/expunge``."""
     chosen = os.environ.get("EXPUNGE_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "expunge"
 
@@ -28,9 +28,9 @@ def cache_dir() -> Path:
 def fetch(url: str, path: Path, md5: str, *, timeout: float = 30.0, attempts: int = 3) -> Path:
     """Download ``url`` to ``path`` unless it is there, and return ``path``.
 
-    Bytes gather in ``path`` + ``.part``, where a later call (or one of ``attempts`` after a cut
-    connection) goes on. The file gets its name by an atomic rename once its MD5 is right; with a
-    wrong one it is removed.
+    Bytes are collected in ``path`` + ``.part``, from where a later call (or the next of the
+    ``attempts``, after a lost connection) resumes. The file gets its name by an atomic rename once
+    its MD5 is verified; with a wrong MD5 it is removed.
     """
     if path.exists():
         return path
@@ -46,58 +46,58 @@ def fetch(url: str, path: Path, md5: str, *, timeout: float = 30.0, attempts: in
     for _ in range(attempts):
         try:
             if _transfer(url, part, timeout):
-                return _settle(url, part, path, md5)
+                return _verify_and_rename(url, part, path, md5)
             problem = "the connection was cut"
         except urllib.error.URLError as error:  # no network, no such host, no such page
             raise DataError(f"Could not download {url}: {error}. {remedy}") from error
         except (http.client.HTTPException, OSError) as error:
             problem = error
     raise DataError(
-        f"Could not finish downloading {url}: {problem}. What came is kept in {part}, and the "
-        f"next call goes on from there. {remedy}"
+        f"Could not finish downloading {url}: {problem}. The partial download is kept in {part}, "
+        f"from where the next call resumes. {remedy}"
     )
 
 
 def _transfer(url: str, part: Path, timeout: float) -> bool:
-    """Append what is missing to ``part``; False when the connection closed early."""
-    have = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    """Append what is missing to ``part``; return False if the connection closed early."""
+    size = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={size}-"} if size else {})
     try:
         response = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not have:
+        if error.code != http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE or not size:
             raise
-        return True  # nothing is missing, or too much is there: the checksum tells
+        return True  # nothing is missing, or too much is there: the checksum will tell
     with response:
-        if not _continues(response, have):
-            have = 0
+        if not _continues(response, size):
+            size = 0
         length = response.headers.get("Content-Length")
-        total = have + int(length) if length else None
-        with part.open("ab" if have else "wb") as file, _bar() as bar:
-            task = bar.add_task(url.rsplit("/", 1)[-1], total=total, completed=have)
+        total = size + int(length) if length else None
+        with part.open("ab" if size else "wb") as file, _bar() as bar:
+            task = bar.add_task(url.rsplit("/", 1)[-1], total=total, completed=size)
             while block := response.read(_CHUNK):
                 file.write(block)
-                have += len(block)
+                size += len(block)
                 bar.advance(task, len(block))
-    return total is None or have >= total
+    return total is None or size >= total
 
 
-def _continues(response: http.client.HTTPResponse, have: int) -> bool:
+def _continues(response: http.client.HTTPResponse, size: int) -> bool:
     """Whether the server honoured the range: some send the whole file again."""
     if response.status != http.HTTPStatus.PARTIAL_CONTENT:
         return False
     start = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
-    return start is not None and int(start[1]) == have
+    return start is not None and int(start[1]) == size
 
 
-def _settle(url: str, part: Path, path: Path, md5: str) -> Path:
+def _verify_and_rename(url: str, part: Path, path: Path, md5: str) -> Path:
     with part.open("rb") as file:
-        found = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-    if found != md5:
+        digest = hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
+    if digest != md5:
         part.unlink()
         raise DataError(
-            f"{url} should have the MD5 {md5}. (got {found}) The file was removed; try again, and "
+            f"{url} should have the MD5 {md5}. (got {digest}) The file was removed; try again, and "
             f"if it persists put an official copy at {path}."
         )
     return part.replace(path)

@@ -1,19 +1,28 @@
-"""Image folders: one subfolder a class, under ``train`` and ``test`` or not, packed or not."""
+"""Image folders: one subfolder per class, with or without ``train`` and ``test``, or archived."""
 
 from __future__ import annotations
 
+import io
+import warnings
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
+from PIL import Image
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data._archive import Read, list_files
-from expunge.data._image_file import GREY, SUFFIXES, decode, read_header
 from expunge.data._images import ImageSet, image_set_from
 from expunge.data._splits import split_stratified
 
 PARTS = ("train", "test", "val")
+
+# Only these decoders: some of Pillow's others start programs or parse documents.
+FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "PPM")
+SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm", ".pgm"}
+GREY = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "I;16N"}
 
 Size = int | tuple[int, int]
 
@@ -25,8 +34,8 @@ def load_folder(root: Path, size: Size | None = None) -> tuple[ImageSet, ImageSe
     (``root/<class>/*``), a fixed 20 % of every class becomes test. Classes are the subfolders of
     train in alphabetical order, names the relative paths.
 
-    Images are resized to ``size``, one side or (height, width), by default the size of the first
-    of train; they are RGB unless all of them are grey.
+    Images are resized to ``size``: one side or (height, width); by default, the size of the first
+    training image. They are RGB unless all of them are grey.
     """
     tree = _Tree.of(root, size)
     if not tree.parted:
@@ -37,16 +46,16 @@ def load_folder(root: Path, size: Size | None = None) -> tuple[ImageSet, ImageSe
 
 
 def load_folder_val(root: Path, size: Size | None = None) -> ImageSet | None:
-    """The images under ``root/val``, prepared as by :func:`load_folder`, or None without any."""
+    """The images under ``root/val``, prepared as by :func:`load_folder`, or None."""
     if not list_files(root, lambda place: _is_image(place) and "val" in place.parts[:2]):
-        return None  # known without opening an image
+        return None  # without opening an image
     tree = _Tree.of(root, size)
     return tree.read("val") if tree.parted else None
 
 
 @dataclass(frozen=True)
 class _Tree:
-    """What an image folder holds, before a pixel is decoded."""
+    """The contents of an image folder, before any pixel is decoded."""
 
     root: Path
     files: dict[PurePosixPath, Read]
@@ -74,7 +83,7 @@ class _Tree:
                 raise DataError(f"{root}: {place} should be in the folder of its class.")
         train = [place for place in files if not parted or place.parts[0] == "train"]
         classes = tuple(sorted({place.parts[parted] for place in train}))
-        heads = {place: read_header(f"{root}: {place}", read) for place, read in files.items()}
+        heads = {place: _read_header(f"{root}: {place}", read) for place, read in files.items()}
         grey = all(mode in GREY for mode, _ in heads.values())
         shape = _as_size(size) or heads[train[0]][1]
         return cls(root, files, parted, classes, shape, "L" if grey else "RGB")
@@ -93,7 +102,7 @@ class _Tree:
         pixels = np.empty((len(places), channels, *self.size), np.uint8)
         for row, place in zip(pixels, places, strict=True):
             source = f"{self.root}: {place}"
-            row[:] = decode(source, self.files[place], self.size, self.mode)
+            row[:] = _decode(source, self.files[place], self.size, self.mode)
         names = [str(place) for place in places]
         return image_set_from(self.root, pixels, np.array(labels), self.classes, names)
 
@@ -104,7 +113,7 @@ def _is_image(place: PurePosixPath) -> bool:
 
 
 def _unwrap(files: dict[PurePosixPath, Read]) -> dict[PurePosixPath, Read]:
-    """Without the one folder that archives like to put around everything."""
+    """Drop the single folder that archives often put around everything."""
     tops = {place.parts[0] for place in files}
     deep = all(len(place.parts) > 2 for place in files)
     if len(tops) != 1 or not deep or tops & set(PARTS):
@@ -119,3 +128,47 @@ def _as_size(size: Size | None) -> tuple[int, int] | None:
     if height < 1 or width < 1:
         raise InvalidInput(f"`size` should be 1 pixel or more. (got {size})")
     return height, width
+
+
+# Image files may be damaged, or made to do damage.
+
+
+def _read_header(source: str, read: Read) -> tuple[str, tuple[int, int]]:
+    """Mode and (height, width) from the file's header."""
+    image = _open(source, read)
+    return image.mode, (image.height, image.width)
+
+
+def _open(source: str, read: Read) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return Image.open(io.BytesIO(read()), formats=FORMATS)
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise DataError(
+            f"{source} would unpack to more pixels than is safe: {error} "
+            "Scale it down or remove it."
+        ) from error
+    except Exception as error:
+        raise _broken(source, error) from error
+
+
+def _decode(source: str, read: Read, size: tuple[int, int], mode: str) -> npt.NDArray[np.uint8]:
+    """Pixels [C, H, W] of one image in ``mode`` L or RGB, resized to ``size`` (height, width)."""
+    image = _open(source, read)
+    try:
+        if image.mode.startswith("I"):  # 16 bits per pixel; Pillow would clip rather than scale
+            image = Image.fromarray((np.asarray(image).astype(np.int64) >> 8).astype(np.uint8))
+        if "transparency" in image.info:
+            image = image.convert("RGBA")
+        image = image.convert(mode)
+        if (image.height, image.width) != size:
+            image = image.resize((size[1], size[0]), Image.Resampling.BILINEAR)
+        pixels: npt.NDArray[Any] = np.asarray(image)
+    except Exception as error:  # Pillow's decoders fail in many ways on damaged data
+        raise _broken(source, error) from error
+    return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
+
+
+def _broken(source: str, error: Exception) -> DataError:
+    return DataError(f"{source} is not a readable image: {error}. Repair or remove it.")

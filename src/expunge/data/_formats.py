@@ -54,7 +54,7 @@ for _format in (
     ),
     Format(
         "folder",
-        "images in one folder a class, or a zip or tar of that",
+        "images in one folder per class, or a zip or tar of that",
         deferred("expunge.data._folder:load_folder"),
         flip=True,
         needs_path=True,
@@ -88,8 +88,8 @@ def load(
         root: The path, if not in ``spec``. cifar10 and svhn without one use the download cache.
         seed: Decides which images are held out, and which ``limit`` keeps.
         val_fraction: The part of the training images that becomes val, exactly
-            ``round(val_fraction * N)``; unused if the files have a validation part of their own.
-        limit: Keep only so many of the training images left, evenly over the classes.
+            ``round(val_fraction * N)``; ignored if the files define a validation part.
+        limit: Keep only this many of the remaining training images, evenly over the classes.
 
     >>> splits = load("digits", limit=100)
     >>> len(splits.train), len(splits.val), len(splits.test), splits.flip

@@ -1,4 +1,4 @@
-"""Lists of image ids, as people send them: text, CSV or JSON."""
+"""Read lists of image ids from text, CSV or JSON files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read_ids(path: Path) -> tuple[Id, ...]:
     """The ids in ``path``, in order.
 
     ``.json`` holds a list. ``.csv`` and ``.tsv`` have a header with one of the columns id, ids,
-    index or name, or no header, and then the first column counts. Any other file has one id a
-    line; ``#`` at the start of a line or after a blank begins a comment.
+    index or name; without a header, the first column is read. Any other file has one id per line;
+    ``#`` at the start of a line or after a blank begins a comment.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -41,10 +41,10 @@ def read_ids(path: Path) -> tuple[Id, ...]:
         ids = _from_csv(path, text, "\t" if kind == ".tsv" else ",")
     else:
         ids = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in text.splitlines()]
-    kept = tuple(entry for entry in ids if entry != "")
-    if not kept:
+    ids_given = tuple(entry for entry in ids if entry != "")
+    if not ids_given:
         raise DataError(f"The list of ids {path} is empty. It should name one image or more.")
-    return kept
+    return ids_given
 
 
 def _from_json(path: Path, text: str) -> list[Id]:

@@ -68,7 +68,7 @@ class ImageSet(Dataset[tuple[Tensor, Tensor]]):
 
     @property
     def num_classes(self) -> int:
-        """How many classes there are, whether or not each has an image."""
+        """Number of classes, whether or not each has an image."""
         return len(self.classes)
 
     @property
@@ -89,7 +89,7 @@ class ImageSet(Dataset[tuple[Tensor, Tensor]]):
         return ImageSet(self.images.to(device), self.labels.to(device), self.classes, self.names)
 
     def fingerprint(self) -> str:
-        """SHA-256 over the shape, the pixels and the labels: equal data, equal fingerprint."""
+        """SHA-256 of the shape, the pixels and the labels: equal for equal data."""
         digest = hashlib.sha256(repr(tuple(self.images.shape)).encode())
         for tensor in (self.images, self.labels):
             digest.update(tensor.cpu().contiguous().numpy().data)
@@ -103,7 +103,7 @@ def image_set_from(
     classes: Sequence[str],
     names: Sequence[str] | None = None,
 ) -> ImageSet:
-    """An :class:`ImageSet` of what was read from ``source``; a violated rule is a `DataError`."""
+    """Make an :class:`ImageSet` of what was read from ``source``; `DataError` if it is invalid."""
     pixels = torch.from_numpy(np.ascontiguousarray(images))
     targets = torch.from_numpy(np.array(labels, dtype=np.int64))
     try:
@@ -132,7 +132,7 @@ def as_index(indices: Indices, length: int) -> Tensor:
 def check_labels(
     labels: Tensor, classes: Sequence[str], names: Sequence[str] | None, count: int, what: str
 ) -> None:
-    """Refuse labels or names that do not go with ``count`` examples, or labels of no class."""
+    """Raise unless there is a valid label, and a name if any, for each of ``count`` examples."""
     if labels.dtype != torch.int64 or labels.shape != (count,):
         raise InvalidInput(
             f"`labels` should be int64 of shape [{count}], one for every {what}. "

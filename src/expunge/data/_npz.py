@@ -87,9 +87,7 @@ def _classes(path: Path, arrays: Arrays) -> list[str]:
     labels = [_labels(path, key, arrays[key]) for key in arrays if key in _LABEL_KEYS]
     top = max(y.max(initial=0) for y in labels)
     if top > MAX_LABEL:
-        raise DataError(
-            f"{path}: labels should be in 0..{MAX_LABEL}. (got {top}) Number them anew."
-        )
+        raise DataError(f"{path}: labels should be in 0..{MAX_LABEL}. (got {top}) Renumber them.")
     return [str(label) for label in range(1 + top)]
 
 
@@ -107,7 +105,7 @@ def _image_set(
 def _labels(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     if not np.issubdtype(values.dtype, np.integer) or values.size != len(np.atleast_1d(values)):
         raise DataError(
-            f"{path}: {key} should hold one whole number an image. "
+            f"{path}: {key} should hold one whole number per image. "
             f"(got {values.dtype} of shape {values.shape})"
         )
     return values.reshape(-1).astype(np.int64)

@@ -69,11 +69,11 @@ def thin_out(train: ImageSet, limit: int, seed: int = 0) -> ImageSet:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(train))
     labels = train.labels.cpu().numpy()[order]
-    turn = np.empty(len(train), dtype=np.int64)  # the how-maniest of its class an image is
+    position = np.empty(len(train), dtype=np.int64)  # an image's position among those of its class
     for label in np.unique(labels):
         members = labels == label
-        turn[members] = np.arange(members.sum())
-    chosen = order[np.argsort(turn, kind="stable")[:limit]]
+        position[members] = np.arange(members.sum())
+    chosen = order[np.argsort(position, kind="stable")[:limit]]
     return train.subset(np.sort(chosen))
 
 

@@ -19,7 +19,7 @@ MD5 = {
 
 
 def load_svhn(root: Path | None = None) -> tuple[ImageSet, ImageSet]:
-    """(train, test) from the folder ``root``, or from the cache, downloaded if need be."""
+    """(train, test) from the folder ``root``, or from the cache, downloaded if needed."""
     train, test = (read_mat(_locate(root, name)) for name in MD5)
     return train, test
 

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from expunge.dispatch._context import Context as Context
     from expunge.dispatch._display import Display as Display
     from expunge.dispatch._engine import Engine as Engine
     from expunge.dispatch._engine import Event as Event
-    from expunge.dispatch._inline import InlineEngine as InlineEngine
+    from expunge.dispatch._execute import Context as Context
+    from expunge.dispatch._local import InlineEngine as InlineEngine
     from expunge.dispatch._local import LocalEngine as LocalEngine
-    from expunge.dispatch._outcome import Failure as Failure
-    from expunge.dispatch._outcome import Outcome as Outcome
     from expunge.dispatch._ray import RayEngine as RayEngine
     from expunge.dispatch._run import run as run
+    from expunge.dispatch._summary import Failure as Failure
+    from expunge.dispatch._summary import RunSummary as RunSummary
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

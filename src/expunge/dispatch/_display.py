@@ -1,4 +1,4 @@
-"""One progress display for all stages; silent where nobody watches."""
+"""One progress display for all stages; silent where standard error is no terminal."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _ENDS = ("done", "found", "failed", "skipped")
 
 
 @dataclass
-class Tally:
-    """Counts, and the time left by the costs of what is finished."""
+class StageCounts:
+    """How many stages ended which way, and an estimate of the time left from their costs."""
 
-    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_ENDS, 0))
+    ended: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_ENDS, 0))
     planned: dict[str, float] = field(default_factory=dict)
-    """Cost of each stage that is not at its end."""
+    """Cost of each stage that has not ended."""
     partial: dict[str, float] = field(default_factory=dict)
     """Cost already spent on running stages."""
     finished: float = 0.0
 
-    def hear(self, event: Event) -> None:
+    def count(self, event: Event) -> None:
         """Count an event."""
         key = event.stage.key
         if event.what == "planned":
@@ -41,20 +41,20 @@ class Tally:
         elif event.what in _ENDS:
             cost = self.planned.pop(key, 0.0)
             self.partial.pop(key, None)
-            self.counts[event.what] += 1
+            self.ended[event.what] += 1
             self.finished += cost if event.what in ("done", "found") else 0.0
 
     def seconds_left(self, elapsed: float) -> float | None:
-        """Time left if the rest goes as fast, by cost, as what is finished; None if unknown."""
+        """Time left if the rest is as fast, per unit of cost, as what is done; None if unknown."""
         spent = self.finished + sum(self.partial.values())
         left = sum(self.planned.values()) - sum(self.partial.values())
         return elapsed * left / spent if spent > 0 else None
 
     def __str__(self) -> str:
-        there = self.counts["done"] + self.counts["found"]
-        text = f"{there} done, {len(self.planned)} left"
+        complete = self.ended["done"] + self.ended["found"]
+        text = f"{complete} done, {len(self.planned)} left"
         for what in ("failed", "skipped"):
-            text += f", {self.counts[what]} {what}" if self.counts[what] else ""
+            text += f", {self.ended[what]} {what}" if self.ended[what] else ""
         return text
 
 
@@ -62,13 +62,13 @@ class Display:
     """A ``report`` for :func:`expunge.dispatch.run`, to be used as a context manager.
 
     ``with Display("shadow models") as display: run(stages, store, report=display)`` draws one bar
-    for everything, with the time left, and one line for each running stage, on standard error.
+    for all stages, with the time left, and one line per running stage, on standard error.
     """
 
     def __init__(self, title: str = "stages", *, console: Console | None = None) -> None:
         self.console = console or Console(stderr=True)
         self.title = title
-        self.tally = Tally()
+        self.counts = StageCounts()
         self._began = time.monotonic()
         self._lines: dict[str, TaskID] = {}
         self._progress = Progress(
@@ -96,7 +96,7 @@ class Display:
 
     def __call__(self, event: Event) -> None:
         """Show an event."""
-        self.tally.hear(event)
+        self.counts.count(event)
         if self._progress.disable:
             return
         if event.what == "started":
@@ -107,11 +107,9 @@ class Display:
                 line, completed=event.done, total=event.total, text=escape(event.text)
             )
         elif event.what == "retried":
-            self._progress.update(
-                self._line(event.stage), completed=0, total=None, text="tried again"
-            )
+            self._progress.update(self._line(event.stage), completed=0, total=None, text="retried")
         elif event.what == "waiting":
-            text = "another run is at it"
+            text = "another run is computing it"
             self._progress.update(self._line(event.stage), text=text)
         elif event.stage.key in self._lines:
             self._progress.remove_task(self._lines.pop(event.stage.key))
@@ -126,13 +124,13 @@ class Display:
         return self._lines[stage.key]
 
     def _draw(self) -> None:
-        tally = self.tally
-        ended = sum(tally.counts.values())
-        left = tally.seconds_left(time.monotonic() - self._began)
+        counts = self.counts
+        ended = sum(counts.ended.values())
+        left = counts.seconds_left(time.monotonic() - self._began)
         eta = "" if left is None else f", {timedelta(seconds=round(left))} to go"
         self._progress.update(
             self._overall,
             completed=ended,
-            total=ended + len(tally.planned),
-            text=f"{tally}{eta}",
+            total=ended + len(counts.planned),
+            text=f"{counts}{eta}",
         )

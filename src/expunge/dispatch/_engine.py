@@ -1,4 +1,7 @@
-"""What an engine is: somewhere to execute jobs. Graph, store and locks are not its business."""
+"""The interface of an engine: where tasks are executed, and the messages that come back.
+
+The graph, the store and its locks are not the engine's business.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from expunge.store import Job, Stage
+from expunge.store import Stage, StageTask
 
-Status = Literal["done", "found", "busy", "failed", "lost"]
+TaskStatus = Literal["done", "found", "busy", "failed", "lost"]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A running job's word on how far it is."""
+    """How far a running task is."""
 
     key: str
     done: float
@@ -22,16 +25,16 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Result:
-    """How a job ended.
+class TaskResult:
+    """How a task ended.
 
     ``done``: run and stored. ``found``: another process had stored it. ``busy``: another process
-    is at it. ``failed``: it raised. ``lost``: its worker died. ``hopeless`` tells that the disk is
-    full or read-only, so that other jobs would fail as well.
+    is running it. ``failed``: it raised. ``lost``: its worker died. ``hopeless`` says that the disk
+    is full or read-only, so that other tasks would fail as well.
     """
 
     key: str
-    status: Status
+    status: TaskStatus
     seconds: float = 0.0
     error: str = ""
     message: str = ""
@@ -43,10 +46,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Event:
-    """What a ``report`` callback receives.
+    """The argument of a ``report`` callback.
 
     At the start each stage is either ``found`` or ``planned``; a planned one is ``started``, may
-    be ``waiting`` (for another run that is at it) or tried again (``retried``), and ends as
+    be ``waiting`` (for another run that is computing it) or tried again (``retried``), and ends as
     ``done``, ``found``, ``failed`` or ``skipped`` (an ancestor failed).
     """
 
@@ -64,23 +67,23 @@ Report = Callable[[Event], None]
 
 
 class Engine(Protocol):
-    """Executes jobs by calling :func:`expunge.dispatch._execute.execute` somewhere.
+    """Executes tasks by calling :func:`expunge.dispatch._execute.execute` somewhere.
 
-    ``capacity`` is how many jobs may be submitted at a time; None leaves placing to the engine
-    (a cluster), which then gets every ready job at once.
+    ``capacity`` is how many tasks may be submitted at a time; None leaves placing to the engine
+    (a cluster), which then gets every ready task at once.
     """
 
     @property
     def capacity(self) -> int | None: ...
 
-    def submit(self, job: Job) -> None:
-        """Start a job."""
+    def submit(self, task: StageTask) -> None:
+        """Start a task."""
 
-    def poll(self, timeout: float) -> Iterable[Progress | Result]:
-        """Wait up to ``timeout`` seconds for news; every submitted job gets one result.
+    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
+        """Wait up to ``timeout`` seconds for messages; every submitted task gets one result.
 
-        Called only while jobs are under way.
+        Called only while tasks are running.
         """
 
     def close(self, *, kill: bool = False) -> None:
-        """Let the workers go; with ``kill``, whatever they are doing."""
+        """Stop the workers: when they have finished their tasks, or at once with ``kill``."""

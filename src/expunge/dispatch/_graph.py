@@ -1,4 +1,4 @@
-"""The stages that have to be run, in an order that puts parents first."""
+"""The graph of the stages to run, in an order that puts parents first."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from expunge.store import Stage, Store
 
 
 class Graph:
-    """What is missing to have ``stages``.
+    """The stages and ancestors of ``stages`` that are not in the store.
 
-    A stage that is complete needs no parents, so those are looked at only where a child of theirs
-    is missing: results nothing depends on any more may be removed. Stages of one key are one.
+    A stored stage needs no parents, so parents are considered only where a child is missing:
+    results that nothing depends on any more may be removed. Stages with equal keys are one stage.
     """
 
     def __init__(self, stages: Iterable[Stage], store: Store) -> None:
@@ -23,7 +23,7 @@ class Graph:
         self._pending: dict[str, set[str]] = {}
         self._ready: list[tuple[float, int, Stage]] = []
         self._order: dict[str, int] = {}
-        self._survey(stages, store)
+        self._find_missing(stages, store)
         for stage in self.missing.values():
             self._pending[stage.key] = {p.key for p in stage.parents if p.key in self.missing}
             for key in self._pending[stage.key]:
@@ -31,14 +31,14 @@ class Graph:
         for stage in self.missing.values():
             self._offer(stage)
 
-    def _survey(self, stages: Iterable[Stage], store: Store) -> None:
+    def _find_missing(self, stages: Iterable[Stage], store: Store) -> None:
         seen: set[str] = set()
-        todo = list(stages)
-        if wrong := [stage for stage in todo if not isinstance(stage, Stage)]:
+        queue = list(stages)
+        if wrong := [stage for stage in queue if not isinstance(stage, Stage)]:
             raise InvalidInput(f"`stages` should be stages. (got {wrong[0]!r})")
-        todo.reverse()
-        while todo:
-            stage = todo.pop()
+        queue.reverse()
+        while queue:
+            stage = queue.pop()
             if stage.key in seen:
                 continue
             seen.add(stage.key)
@@ -47,7 +47,7 @@ class Graph:
                 self.found.append(stage)
             else:
                 self.missing[stage.key] = stage
-                todo.extend(reversed(stage.parents))
+                queue.extend(reversed(stage.parents))
 
     def _offer(self, stage: Stage) -> None:
         if not self._pending[stage.key]:
@@ -58,11 +58,11 @@ class Graph:
         heapq.heappush(self._ready, (-stage.cost, self._order[stage.key], stage))
 
     def take(self) -> Stage | None:
-        """The most costly stage that can be run now; of equals, the one named first."""
+        """Take the most costly stage that can be run now; of equals, the one listed first."""
         return heapq.heappop(self._ready)[2] if self._ready else None
 
     def complete(self, stage: Stage) -> None:
-        """A stage is in the store: its children may be ready."""
+        """Note that a stage is in the store; its children may be ready."""
         for child in self._children.get(stage.key, []):
             self._pending[child.key].discard(stage.key)
             self._offer(child)
@@ -70,10 +70,10 @@ class Graph:
     def descendants(self, stage: Stage) -> Iterator[Stage]:
         """Every missing stage that depends on ``stage``, once each."""
         seen: set[str] = set()
-        todo = [stage]
-        while todo:
-            for child in self._children.get(todo.pop().key, []):
+        queue = [stage]
+        while queue:
+            for child in self._children.get(queue.pop().key, []):
                 if child.key not in seen:
                     seen.add(child.key)
-                    todo.append(child)
+                    queue.append(child)
                     yield child

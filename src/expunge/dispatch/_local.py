@@ -1,42 +1,82 @@
-"""The local engine: worker processes on this machine, started once and used for all jobs."""
+"""The engines of this machine: worker processes, or the calling process itself."""
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
+from pathlib import Path
+
+import torch
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge.dispatch import _worker as worker
-from expunge.dispatch._captured_output import tail
-from expunge.dispatch._engine import Progress, Result
-from expunge.dispatch._environment_variables import POOLS, variables
-from expunge.store import Job, Store
+from expunge.dispatch._engine import Progress, TaskResult
+from expunge.dispatch._execute import execute
+from expunge.dispatch._worker_process import (
+    THREAD_VARIABLES,
+    ThrottledProgress,
+    environment_defaults,
+    flush_every_line,
+    output_tail,
+)
+from expunge.store import StageTask, Store
 from expunge.store._environment import cores
 
-_STARTS = 3
-"""So many workers in a row may die before they are ready."""
+_MAX_FAILED_STARTS = 3
+"""This many workers in a row may die before they are ready."""
+
+
+class InlineEngine:
+    """Executes one task at a time in the calling process, capturing nothing.
+
+    For tests and examples.
+    """
+
+    capacity = 1
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._tasks: list[StageTask] = []
+
+    def submit(self, task: StageTask) -> None:
+        self._tasks.append(task)
+
+    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
+        messages: list[Progress | TaskResult] = []
+        for task in self._tasks:
+
+            def record(done: float, total: float | None, text: str, key: str = task.key) -> None:
+                messages.append(Progress(key, done, total, text))
+
+            messages.append(execute(task, self.store, record))
+        self._tasks.clear()
+        return messages
+
+    def close(self, *, kill: bool = False) -> None:
+        self._tasks.clear()
 
 
 @dataclass
 class _Worker:
     process: SpawnProcess
-    pipe: Connection[Job | None, object]
-    job: Job | None = None
+    pipe: Connection[StageTask | None, object]
+    task: StageTask | None = None
     ready: bool = False
 
 
 class LocalEngine:
-    """``workers`` processes (one a core unless told) that share the cores' threads evenly.
+    """``workers`` processes (default: one per core) that share the cores' threads evenly.
 
-    Processes start when there is a job for them. One that dies fails its own job and is replaced;
-    all of them end when this process does. Give one engine to several :func:`run` calls to keep
-    the processes between them, and close it at the end.
+    Processes start when there is a task for them. One that dies fails only its own task and is
+    replaced; all of them end when this process does. Pass one engine to several :func:`run` calls
+    to keep the processes between them, and close it at the end.
     """
 
     def __init__(self, store: Store, workers: int | None = None) -> None:
@@ -45,97 +85,102 @@ class LocalEngine:
         self.store = store
         self.capacity = workers or cores()
         self._workers: list[_Worker] = []
-        self._stillborn = 0
+        self._failed_starts = 0
 
     @property
     def processes(self) -> list[int]:
         """The process ids of the workers."""
-        return [each.process.pid or 0 for each in self._workers]
+        return [worker.process.pid or 0 for worker in self._workers]
 
-    def submit(self, job: Job) -> None:
-        """Hand a job to an idle worker, started now if need be."""
-        idle = self._idle() or self._start()
-        idle.job = job
+    def submit(self, task: StageTask) -> None:
+        """Hand a task to an idle worker; start one if there is none."""
+        worker = self._idle_worker() or self._start_worker()
+        worker.task = task
         with suppress(OSError):  # it is dead, which `poll` will notice
-            idle.pipe.send(job)
+            worker.pipe.send(task)
 
-    def poll(self, timeout: float) -> Iterable[Progress | Result]:
-        """News of the workers, and of their deaths."""
-        pipes = [each.pipe for each in self._workers if each.job is not None]
-        if not pipes:
+    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
+        """Collect the workers' messages, and notice those that died."""
+        busy = [worker for worker in self._workers if worker.task is not None]
+        if not busy:
             return []
-        # A child of a dead worker may hold its pipe open, so look at the processes now and then.
-        heard = wait(pipes, min(timeout, 0.25))
-        news: list[Progress | Result] = []
-        for each in [each for each in self._workers if each.job is not None]:
-            dead = each.process.exitcode is not None
-            if each.pipe in heard or dead:
-                news.extend(self._listen(each))
+        # A child of a dead worker may hold its pipe open, so check the processes now and then.
+        readable = wait([worker.pipe for worker in busy], min(timeout, 0.25))
+        messages: list[Progress | TaskResult] = []
+        for worker in busy:
+            dead = worker.process.exitcode is not None
+            if worker.pipe in readable or dead:
+                messages.extend(self._receive(worker))
             if dead:
-                news.extend(self._bury(each))
-        return news
+                messages.extend(self._remove_dead(worker))
+        return messages
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers: idle ones at once, busy ones when they are done, or killed."""
-        for each in self._workers:
+        for worker in self._workers:
             with suppress(OSError):
                 if kill:
-                    each.process.kill()
+                    worker.process.kill()
                 else:
-                    each.pipe.send(None)
-        for each in self._workers:
-            each.process.join(None if each.job and not kill else 10)
-            if each.process.exitcode is None:
-                each.process.kill()
-                each.process.join()
-            each.pipe.close()
-            each.process.close()
+                    worker.pipe.send(None)
+        for worker in self._workers:
+            worker.process.join(None if worker.task and not kill else 10)
+            if worker.process.exitcode is None:
+                worker.process.kill()
+                worker.process.join()
+            worker.pipe.close()
+            worker.process.close()
         self._workers.clear()
 
-    def _idle(self) -> _Worker | None:
-        for each in [each for each in self._workers if each.job is None]:
-            if each.process.exitcode is None:
-                return each
-            list(self._bury(each))
+    def _idle_worker(self) -> _Worker | None:
+        for worker in [worker for worker in self._workers if worker.task is None]:
+            if worker.process.exitcode is None:
+                return worker
+            list(self._remove_dead(worker))
         return None
 
-    def _listen(self, each: _Worker) -> Iterator[Progress | Result]:
+    def _receive(self, worker: _Worker) -> Iterator[Progress | TaskResult]:
         with suppress(EOFError, OSError):
-            while each.pipe.poll():
-                message = each.pipe.recv()
-                if isinstance(message, worker.Ready):
-                    each.ready, self._stillborn = True, 0
+            while worker.pipe.poll():
+                message = worker.pipe.recv()
+                if isinstance(message, WorkerReady):
+                    worker.ready, self._failed_starts = True, 0
                 elif isinstance(message, Progress):
                     yield message
-                elif isinstance(message, Result):
-                    each.job = None
+                elif isinstance(message, TaskResult):
+                    worker.task = None
                     yield message
 
-    def _bury(self, each: _Worker) -> Iterator[Result]:
-        self._workers.remove(each)
-        code, job = each.process.exitcode or 0, each.job
-        each.pipe.close()
-        each.process.close()
-        if job is None:
+    def _remove_dead(self, worker: _Worker) -> Iterator[TaskResult]:
+        """Drop a dead worker; its task is lost, or submitted again if it never started."""
+        self._workers.remove(worker)
+        code, task = worker.process.exitcode or 0, worker.task
+        worker.pipe.close()
+        worker.process.close()
+        if task is None:
             return
-        if each.ready:
-            output = tail(self.store.root / ".work" / job.key)
-            yield Result(job.key, "lost", error="WorkerDied", message=_cause(code), output=output)
-            return
-        self._stillborn += 1
-        if self._stillborn >= _STARTS:
-            raise ExpungeError(
-                f"{_STARTS} workers in a row ended while starting. {_cause(code)} A script that "
-                "runs stages should do so below `if __name__ == '__main__':`, as workers import it."
+        if worker.ready:
+            output = output_tail(self.store.work_path(task))
+            yield TaskResult(
+                task.key, "lost", error="WorkerDied", message=_cause(code), output=output
             )
-        self.submit(job)
+            return
+        self._failed_starts += 1
+        if self._failed_starts >= _MAX_FAILED_STARTS:
+            raise ExpungeError(
+                f"{_MAX_FAILED_STARTS} workers in a row ended while starting. {_cause(code)} A "
+                "script that runs stages should do so below `if __name__ == '__main__':`, as "
+                "workers import it."
+            )
+        self.submit(task)
 
-    def _start(self) -> _Worker:
+    def _start_worker(self) -> _Worker:
         threads = max(1, cores() // self.capacity)
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
-        process = spawn.Process(target=worker.main, args=(theirs, self.store.root, threads))
-        with _no_interrupts(), variables(dict.fromkeys(POOLS, str(threads))):
+        process = spawn.Process(target=worker_main, args=(theirs, self.store.root, threads))
+        limits = dict.fromkeys(THREAD_VARIABLES, str(threads))
+        with _no_interrupts(), environment_defaults(limits):
             process.start()
             self._workers.append(_Worker(process, ours))
         theirs.close()
@@ -161,3 +206,43 @@ def _no_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+# Below: what runs in the worker process.
+
+
+@dataclass(frozen=True)
+class WorkerReady:
+    """The first message of a worker: it has started."""
+
+
+def worker_main(pipe: Connection[object, StageTask | None], root: Path, threads: int) -> None:
+    """Execute tasks from ``pipe`` until there are no more, or the parent is gone."""
+    _leave_interrupts_to_the_parent()
+    threading.Thread(target=_exit_with_the_parent, daemon=True).start()
+    threads = min(threads, torch.get_num_threads())  # the user may have asked for fewer
+    flush_every_line()
+    store = Store(root)
+    pipe.send(WorkerReady())
+    while True:
+        try:
+            task = pipe.recv()
+        except (EOFError, OSError):
+            return
+        if task is None:
+            return
+        torch.set_num_threads(int(task.options.get("threads") or threads))
+        pipe.send(execute(task, store, ThrottledProgress(pipe.send, task.key), capture=True))
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform != "win32":  # the parent blocked it while this process started
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _exit_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

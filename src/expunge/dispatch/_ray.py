@@ -1,4 +1,4 @@
-"""The Ray engine: every job a Ray task, on this machine or on a cluster."""
+"""The Ray engine: every stage a Ray task, on this machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import astuple
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from expunge._errors import InvalidInput
+from expunge._files import storage_errors
 from expunge.dispatch import _ray_cluster as cluster
-from expunge.dispatch._captured_output import flush_lines, tail
-from expunge.dispatch._engine import Progress, Result
-from expunge.dispatch._environment_variables import POOLS
+from expunge.dispatch._engine import Progress, TaskResult
 from expunge.dispatch._execute import execute
-from expunge.dispatch._throttle import Throttle
-from expunge.store import Job, Store
-from expunge.store._durable import storage
+from expunge.dispatch._worker_process import (
+    THREAD_VARIABLES,
+    ThrottledProgress,
+    flush_every_line,
+    output_tail,
+)
+from expunge.store import StageTask, Store
 
 _MARKS = ".nodes"
 _PAUSE = 0.25
@@ -34,20 +38,20 @@ class RayEngine:
     from outside. Without one: the connection this process has, else the cluster ``RAY_ADDRESS``
     names, else a Ray started on this machine, which ends with the engine.
 
-    A stage whose worker or node dies is tried ``retries`` times more, on any node, and goes on
+    A stage whose worker or node dies is retried up to ``retries`` times, on any node, and resumes
     from its work folder; then it fails (after the ``retries`` of :func:`run`, if any). One that
-    raises is not tried again.
+    raises is not retried.
 
     The store has to be on a file system that all nodes share, at the same path, with file locks
     that hold between nodes: NFS 4 (not mounted with ``nolock`` or ``local_lock``), Lustre (with
-    ``flock``), CephFS, GPFS. A node that does not see it fails its stages. Locks of a node that
-    died are given back by the file system, with NFS after a minute or so; until then the retried
-    stage waits.
+    ``flock``), CephFS, GPFS. A node that does not see it fails its stages. The file system releases
+    the locks of a node that died, with NFS after a minute or so; until then the retried stage
+    waits.
 
-    Each node needs this package and the module of the stage's function, of the same versions;
+    Each node needs this package and the module of the stage's function, in the same versions;
     ``runtime_env`` (see Ray) can send your own modules along: ``{"working_dir": "."}``. The
-    device ``auto`` is right everywhere: Ray shows a task its own GPUs only, and none if ``gpus``
-    is 0. A fraction lets stages share one.
+    device ``auto`` is right everywhere: Ray shows a task only the GPUs assigned to it, and none if
+    ``gpus`` is 0. A fraction lets stages share a GPU.
     """
 
     capacity = None
@@ -67,52 +71,53 @@ class RayEngine:
         self.cpus, self.gpus, self.retries = cpus, gpus, retries
         self.runtime_env = dict(runtime_env or {})
         self._mark = store.root / _MARKS / uuid.uuid4().hex
-        self._running: dict[Any, str] = {}
+        self._running: dict[Any, StageTask] = {}
         self._mailbox: Any = None
-        self._asked: Any = None
+        self._mail_request: Any = None
         self._open()
 
-    def submit(self, job: Job) -> None:
-        """Hand a job to Ray."""
+    def submit(self, task: StageTask) -> None:
+        """Hand a task to Ray."""
         if self._mailbox is None:
             self._open()
-        with storage(f"write to {self.store.root}"):
+        with storage_errors(f"write to {self.store.root}"):
             self._mark.parent.mkdir(exist_ok=True)
             self._mark.touch()
         threads = max(1, int(self.cpus))
         with cluster.connection():
-            task = self._task.remote(job, self._mark, threads, self._mailbox)
-        self._running[task] = job.key
+            reference = self._remote.remote(task, self._mark, threads, self._mailbox)
+        self._running[reference] = task
 
-    def poll(self, timeout: float) -> Iterable[Progress | Result]:
-        """What Ray has finished or given up, and the latest progress of the rest."""
-        tasks = list(self._running)
-        if not tasks:
+    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
+        """Collect what Ray has finished or given up, and the latest progress of the rest."""
+        references = list(self._running)
+        if not references:
             return []
         with cluster.connection():
-            self._ray.wait(tasks, num_returns=1, timeout=min(timeout, _PAUSE))
-            news: list[Progress | Result] = list(self._words())
-            finished, _ = self._ray.wait(tasks, num_returns=len(tasks), timeout=0)
-            news.extend(self._result(task) for task in finished)
-        return news
+            self._ray.wait(references, num_returns=1, timeout=min(timeout, _PAUSE))
+            messages: list[Progress | TaskResult] = list(self._mail())
+            finished, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
+            messages.extend(self._result(reference) for reference in finished)
+        return messages
 
     def close(self, *, kill: bool = False) -> None:
-        """Wait for what is running, or kill it; end Ray if this engine started it."""
+        """Wait for what is running, or kill it; stop Ray if this engine started it."""
         if self._mailbox is None:
             return
         with suppress(Exception):  # a cluster that is gone needs no goodbye
-            for task in self._running if kill else ():
-                self._ray.cancel(task, force=True)
-            if tasks := list(self._running):
-                self._ray.wait(tasks, num_returns=len(tasks), timeout=10 if kill else None)
+            for reference in self._running if kill else ():
+                self._ray.cancel(reference, force=True)
+            if references := list(self._running):
+                timeout = 10 if kill else None
+                self._ray.wait(references, num_returns=len(references), timeout=timeout)
             self._ray.kill(self._mailbox)
         self._running.clear()
-        self._mailbox = self._asked = None
+        self._mailbox = self._mail_request = None
         with suppress(OSError):
             self._mark.unlink(missing_ok=True)
-        self._leave()
+        self._disconnect()
 
-    def _leave(self) -> None:
+    def _disconnect(self) -> None:
         if self._link != "there":
             self._ray.shutdown()
 
@@ -123,12 +128,12 @@ class RayEngine:
             cluster.check_resources(self.cpus, self.gpus, self._link)
             self._mailbox = _mailbox(self._ray)
         except BaseException:
-            self._leave()
+            self._disconnect()
             raise
-        variables = dict.fromkeys(POOLS, str(max(1, int(self.cpus))))
+        variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(self.cpus))))
         if not self.gpus:
             variables["CUDA_VISIBLE_DEVICES"] = ""
-        self._task = self._ray.remote(perform).options(
+        self._remote = self._ray.remote(perform).options(
             num_cpus=self.cpus,
             num_gpus=self.gpus,
             max_retries=self.retries,
@@ -136,70 +141,73 @@ class RayEngine:
             runtime_env={"env_vars": variables},
         )
 
-    def _words(self) -> Iterator[Progress]:
-        """What the mailbox answered to the last question; it is never waited for."""
-        if self._asked is not None and self._ray.wait([self._asked], timeout=0)[0]:
-            asked, self._asked = self._asked, None
+    def _mail(self) -> Iterator[Progress]:
+        """The mailbox's answer to the last request, if it is there; never wait for it."""
+        request = self._mail_request
+        if request is not None and self._ray.wait([request], timeout=0)[0]:
+            self._mail_request = None
             with suppress(self._ray.exceptions.RayError):
-                words = [Progress(*word) for word in self._ray.get(asked)]
-                running = set(self._running.values())
-                yield from (word for word in words if word.key in running)
-        if self._asked is None:
-            self._asked = self._mailbox.take.remote()
+                messages = [Progress(*fields) for fields in self._ray.get(request)]
+                running = {task.key for task in self._running.values()}
+                yield from (message for message in messages if message.key in running)
+        if self._mail_request is None:
+            self._mail_request = self._mailbox.take.remote()
 
-    def _result(self, task: Any) -> Result:
-        key = self._running.pop(task)
+    def _result(self, reference: Any) -> TaskResult:
+        task = self._running.pop(reference)
+        failed = partial(TaskResult, task.key, "failed")
         try:
-            result: Result = self._ray.get(task)
+            result: TaskResult = self._ray.get(reference)
             return result
         except self._ray.exceptions.RayTaskError as error:  # before the stage itself could begin
             cause = getattr(error, "cause", error)
-            name, text = type(cause).__name__, str(cause)
-            return Result(key, "failed", error=name, message=text, traceback=str(error))
+            name = type(cause).__name__
+            return failed(error=name, message=str(cause), traceback=str(error))
         except self._ray.exceptions.RuntimeEnvSetupError as error:
-            return Result(key, "failed", error="RuntimeEnvSetupError", message=str(error))
+            return failed(error="RuntimeEnvSetupError", message=str(error))
         except self._ray.exceptions.RayError as error:
             tries = f" It was tried {self.retries + 1} times." if self.retries else ""
-            message = f"Ray lost the worker or the node of the stage.{tries} {_summary(error)}"
-            output = tail(self.store.root / ".work" / key)
-            return Result(key, "lost", error=type(error).__name__, message=message, output=output)
+            return TaskResult(
+                task.key,
+                "lost",
+                error=type(error).__name__,
+                message=f"Ray lost the worker or the node of the stage.{tries} {_summary(error)}",
+                output=output_tail(self.store.work_path(task)),
+            )
 
 
-def perform(job: Job, mark: Path, threads: int, mailbox: Any) -> Result:
-    """The task: executes a job on whichever node it finds itself."""
+def perform(task: StageTask, mark: Path, threads: int, mailbox: Any) -> TaskResult:
+    """Execute a task on whichever node this is: the function that Ray runs."""
     root = mark.parent.parent
     if not mark.exists():
-        return Result(job.key, "failed", error="StorageError", message=_elsewhere(root))
+        message = (
+            f"The node {socket.gethostname()} does not see the store {root}. Put it on a file "
+            "system that all nodes share, at the same path."
+        )
+        return TaskResult(task.key, "failed", error="StorageError", message=message)
 
     def send(progress: Progress) -> None:
-        with suppress(Exception):  # a lost word is no reason to fail
+        with suppress(Exception):  # a lost message is no reason to fail
             mailbox.put.remote(*astuple(progress))
 
-    flush_lines()
-    torch.set_num_threads(int(job.options.get("threads") or threads))
-    return execute(job, Store(root), Throttle(send, job.key, _PAUSE), capture=True)
-
-
-def _elsewhere(root: Path) -> str:
-    return (
-        f"The node {socket.gethostname()} does not see the store {root}. Put it on a file system "
-        "that all nodes share, at the same path."
-    )
+    flush_every_line()
+    torch.set_num_threads(int(task.options.get("threads") or threads))
+    return execute(task, Store(root), ThrottledProgress(send, task.key, _PAUSE), capture=True)
 
 
 def _mailbox(ray: Any) -> Any:
-    """An actor that keeps the latest word of each stage until it is asked for."""
+    """An actor that keeps the latest progress of each stage until it is collected."""
 
-    class Mailbox:  # here, it is sent as it is: importing this package takes its process seconds
+    class Mailbox:  # local, so it is sent by value: importing this package would take seconds
         def __init__(self) -> None:
-            self.words: dict[str, tuple[object, ...]] = {}
+            self.messages: dict[str, tuple[object, ...]] = {}
 
-        def put(self, *word: object) -> None:
-            self.words[str(word[0])] = word
+        def put(self, *message: object) -> None:
+            self.messages[str(message[0])] = message
 
         def take(self) -> list[tuple[object, ...]]:
-            words, self.words = self.words, {}
-            return list(words.values())
+            messages, self.messages = self.messages, {}
+            return list(messages.values())
 
     return ray.remote(num_cpus=0, max_restarts=-1)(Mailbox).remote()
 
@@ -213,6 +221,8 @@ def _check(cpus: float, gpus: float, retries: int) -> None:
     if not (math.isfinite(cpus) and cpus > 0):
         raise InvalidInput(f"`cpus` should be greater than 0. (got {cpus})")
     if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)):
-        raise InvalidInput(f"`gpus` should be a fraction of one, or whole. (got {gpus})")
+        raise InvalidInput(
+            f"`gpus` should be a fraction of one GPU, or a whole number. (got {gpus})"
+        )
     if retries < 0:
         raise InvalidInput(f"`retries` should be at least 0. (got {retries})")

@@ -1,4 +1,4 @@
-"""The way to Ray: join a cluster, or start one on this machine, and say clearly why not."""
+"""Connect to Ray: join a cluster or start one on this machine, with errors that explain."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge.dispatch._environment_variables import variables
+from expunge.dispatch._worker_process import environment_defaults
 
 _NOISE = "worker died or was killed|retries remaining|memory pressure|marked dead|Task was killed"
-"""What Ray prints in the driver although a stage's result tells it."""
+"""What Ray prints in the driver although the result of a stage already says it."""
 _MEMORY = 80_000_000
-"""Bytes for Ray's objects on this machine: jobs and results of stages are small."""
-_PATIENCE = 5.0
+"""Bytes for Ray's objects on this machine: tasks and their results are small."""
+_TIMEOUT = 5.0
 
 Link = Literal["there", "joined", "started"]
 
@@ -27,7 +27,7 @@ Link = Literal["there", "joined", "started"]
 def load() -> Any:
     """The module ``ray``."""
     try:
-        with variables({"RAY_DEDUP_LOGS_SKIP_REGEX": _NOISE}):
+        with environment_defaults({"RAY_DEDUP_LOGS_SKIP_REGEX": _NOISE}):
             return importlib.import_module("ray")
     except ImportError as error:
         raise InvalidInput(
@@ -36,27 +36,27 @@ def load() -> Any:
 
 
 def connect(address: str | None, runtime_env: Mapping[str, Any], retries: int) -> Link:
-    """Connect this process with Ray: one that was ``there``, or is ``joined`` or ``started`` now.
+    """Connect this process to Ray: it was ``there``, or is now ``joined`` or ``started``.
 
-    Without an address: the connection this process has, or the cluster that ``RAY_ADDRESS``
-    names, or a Ray of its own.
+    Without an address: the existing connection of this process, or the cluster that
+    ``RAY_ADDRESS`` names, or a new Ray on this machine.
     """
     ray = load()
     if ray.is_initialized():
         if address is not None or runtime_env:
             raise InvalidInput(
-                "This process is connected with Ray already. Leave `address` and `runtime_env` out "
+                "This process is connected to Ray already. Leave `address` and `runtime_env` out "
                 "to use that, or call ray.shutdown() first."
             )
         return "there"
     target = _target(address)
-    # Ray itself would try a stage that needs too much memory again and again, without end.
+    # By default, Ray would retry a stage that needs too much memory without end.
     settings = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": str(retries)}
     options: dict[str, Any] = {"runtime_env": dict(runtime_env)} if runtime_env else {}
     if target == "local":
         options |= {"include_dashboard": False, "object_store_memory": _MEMORY}
     try:
-        with variables(settings), warnings.catch_warnings():
+        with environment_defaults(settings), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ray.init(target, log_to_driver=False, logging_level=logging.ERROR, **options)
     except Exception as error:
@@ -73,61 +73,61 @@ def connect(address: str | None, runtime_env: Mapping[str, Any], retries: int) -
 
 @contextmanager
 def connection() -> Iterator[None]:
-    """Tell the loss of the connection as an error that says what to do."""
+    """Turn the loss of the connection into an error that says what to do."""
     try:
         yield
     except ConnectionError as error:
         raise ExpungeError(
-            f"The connection with Ray was lost: {error}. Run again: finished stages are kept, and "
-            "others go on from their work folders."
+            f"The connection to Ray was lost: {error}. Run again: finished stages are kept, and "
+            "the others resume from their work folders."
         ) from error
 
 
 def check_resources(cpus: float, gpus: float, link: Link) -> None:
-    """Make sure that a node has what a stage asks for, or may get it."""
+    """Check that some node has what a stage needs; warn if one may still join."""
     nodes = [node["Resources"] for node in load().nodes() if node["Alive"]]
     if any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
         return
-    lack = f"No node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs for a stage."
+    problem = f"No node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs for a stage."
     if link == "started":
-        raise InvalidInput(f"{lack} Ask for less, or give the `address` of a larger cluster.")
-    warnings.warn(f"{lack} Stages wait until one joins.", stacklevel=4)
+        raise InvalidInput(f"{problem} Request less, or give the `address` of a larger cluster.")
+    warnings.warn(f"{problem} Stages wait until one joins.", stacklevel=4)
 
 
 def _target(address: str | None) -> str:
-    """The address to give to Ray, at which somebody answers."""
+    """Resolve ``address`` to what Ray takes; raise if no Ray answers there."""
     chosen = address
     if address in (None, "auto"):
         chosen = os.environ.get("RAY_ADDRESS") or address
     if chosen in (None, "local"):
         return "local"
     if chosen == "auto":
-        chosen = _here()
-    place = str(chosen)
-    scheme, _, rest = place.rpartition("://")
+        chosen = _local_address()
+    target = str(chosen)
+    scheme, _, host_and_port = target.rpartition("://")
     if scheme in ("", "ray"):
-        _knock(place, rest)
-    return place
+        _check_reachable(target, host_and_port)
+    return target
 
 
-def _here() -> str:
-    """The address of the cluster this machine is a node of."""
+def _local_address() -> str:
+    """The address of the cluster that this machine is a node of."""
     try:
         services = importlib.import_module("ray._private.services")
         return str(services.canonicalize_bootstrap_address("auto"))
-    except (ImportError, AttributeError):  # Ray has moved it: let it look by itself
+    except (ImportError, AttributeError):  # Ray has moved it: let Ray look for the address
         return "auto"
     except ConnectionError as error:
         raise ExpungeError(
-            "No Ray runs on this machine. Start one (`ray start --head`), or give the `address` of "
-            "a cluster."
+            "Ray is not running on this machine. Start it (`ray start --head`), or give the "
+            "`address` of a cluster."
         ) from error
 
 
-def _knock(address: str, place: str) -> None:
-    """Raise unless a gRPC server listens; Ray itself would try for a quarter of an hour."""
+def _check_reachable(address: str, host_and_port: str) -> None:
+    """Raise unless a gRPC server listens; Ray would keep trying for a quarter of an hour."""
     try:
-        parts = urlsplit(f"//{place}")
+        parts = urlsplit(f"//{host_and_port}")
         host, port = parts.hostname, parts.port
     except ValueError:
         host = port = None
@@ -140,23 +140,23 @@ def _knock(address: str, place: str) -> None:
         "ray://host:10001 from outside)"
     )
     try:
-        socket.create_connection((host, port), timeout=_PATIENCE).close()
+        socket.create_connection((host, port), timeout=_TIMEOUT).close()
     except OSError as error:
         raise ExpungeError(f"Cannot reach Ray at {address}: {error}. {advice}") from error
     if not _speaks_grpc(f"{host}:{port}"):
         raise ExpungeError(f"What listens at {address} is not Ray. {advice}")
 
 
-def _speaks_grpc(place: str) -> bool:
+def _speaks_grpc(host_and_port: str) -> bool:
     if os.environ.get("RAY_USE_TLS", "0") not in ("", "0"):
-        return True  # who knows the certificates will find out
+        return True  # left to Ray, which has the certificates
     try:
         grpc = importlib.import_module("grpc")
     except ImportError:
         return True
-    with grpc.insecure_channel(place) as channel:
+    with grpc.insecure_channel(host_and_port) as channel:
         try:
-            grpc.channel_ready_future(channel).result(timeout=_PATIENCE)
+            grpc.channel_ready_future(channel).result(timeout=_TIMEOUT)
         except grpc.FutureTimeoutError:
             return False
     return True

@@ -11,14 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from expunge._errors import Diverged, InvalidInput
+from expunge._errors import DataError, Diverged, InvalidInput
 from expunge.data._batches import Batch, LoaderSource, Split, Stream, seed_of
-from expunge.engine._checkpoint import describe, model_digest
+from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
 from expunge.engine._history import mean_row, step_row
 from expunge.engine._micro_batches import weighted
 from expunge.engine._overlap_check import check_disjoint
-from expunge.integrations._hf_checks import check_arguments, check_method
-from expunge.integrations._hf_state import find_checkpoint, load_state, save_state
 from expunge.methods import METHODS, Method, Problem, next_token_loss
 from expunge.methods._problem import Loss
 from expunge.update import Addon, Aggregate, Term, Update
@@ -31,26 +29,27 @@ except ImportError as error:
         "pip install 'expunge[transformers]')"
     ) from error
 
+STATE_FILE = "expunge.safetensors"
 SHOWN = ("objective", "constraint", "agreement", "feasible", "cosine", "moved")
 
 
 class UnlearningTrainer(Trainer):  # type: ignore[misc]
     """A ``Trainer`` whose every step unlearns ``forget`` while keeping ``retain``.
 
-    An epoch is one pass over ``forget``, by the Trainer's own loader; each of its batches is paired
+    An epoch is one pass over ``forget``, with the Trainer's loader; each of its batches is paired
     with the next one of ``retain``. Both gradients are taken on the batches of a whole optimizer
     step and combined by :class:`expunge.Update` into ``p.grad``; clipping, optimizer, schedule,
     autocast, evaluation and checkpoints are the Trainer's. With ``gradient_accumulation_steps`` the
-    micro-batches are kept and each gradient is averaged over all of them, by their numbers of
-    tokens or examples, before it is weighed: the weight of an add-on is not linear, so weighing
-    micro-batch by micro-batch would be another step.
+    micro-batches are kept and each gradient is averaged over all of them, weighted by their numbers
+    of tokens or examples, before the add-on weighs it: the weight of an add-on is not linear, so
+    weighing micro-batch by micro-batch would give a different step.
 
     The loss that the Trainer shows is U; ``objective``, ``constraint``, ``agreement``, ``feasible``
-    (a share), ``cosine`` and ``moved`` are logged beside it, as means since the last log.
+    (a fraction), ``cosine`` and ``moved`` are logged beside it, as means since the last log.
 
     Args:
         model: as for ``Trainer``: the model to unlearn, which is changed in place. Its weights at
-            this moment are the reference of ``npo`` and ``scrub``; resume with the same ones.
+            this moment are the reference of ``npo`` and ``scrub``; resume with the same weights.
         args: ``TrainingArguments``, of one process.
         forget, retain: datasets whose items the data collator takes, with ``labels``.
         method: a name or an instance; ``npo`` or ``gradient-difference`` for causal models.
@@ -92,7 +91,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self._records: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **options: Any) -> Any:
-        """As the Trainer's; a checkpoint brings the update's state and the retain data's back."""
+        """Train; a checkpoint also restores the update and the position in the retain data."""
         folder = find_checkpoint(resume_from_checkpoint, self.args.output_dir)
         if folder is not None:
             load_state(folder, self._fingerprint, *self._stateful)
@@ -107,11 +106,14 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     ) -> Tensor:
         """Keep the micro-batch; at the last one before an optimizer step, fill ``p.grad``."""
         model.train()
+        # Keep the micro-batch until the last one before an optimizer step.
         self._waiting.append(self._batch(self._prepare_inputs(inputs)))
         if not self.accelerator.sync_gradients:
             return torch.zeros((), device=self.args.device)
+        # Pair each forget batch with the next retain batch.
         forget, self._waiting = self._waiting, []
         pairs = [(batch, next(self.retain_stream)) for batch in forget]
+        # Fill ``p.grad`` with the combined gradient.
         self.problem.model = model
         constrained = self.method.constrained
         self.update.backward(
@@ -119,6 +121,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             constraint=self._losses("constraint", pairs) if constrained else None,
             params=self.problem.parameters,
         )
+        # Record the losses and diagnostics for the next log.
         assert self.update.losses is not None
         self._records.append((*self.update.losses, self.update.record))
         self._check_finite()
@@ -131,19 +134,19 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         super().log(logs, start_time)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        """As the Trainer's; into a checkpoint goes the state of the update, too."""
+        """Save the model; a checkpoint also gets the state of the update."""
         super().save_model(output_dir, _internal_call)
         if _internal_call and output_dir is not None and self.args.should_save:
             save_state(Path(output_dir), self._fingerprint, *self._stateful)
 
     @property
     def _stateful(self) -> tuple[Update, Problem, Stream]:
-        """What has a state that the Trainer does not know of."""
+        """The objects whose state the Trainer does not know of."""
         return self.update, self.problem, self.retain_stream
 
     @cached_property
     def _fingerprint(self) -> dict[str, str]:
-        """What a checkpoint belongs to."""
+        """What a checkpoint should match to be resumed from."""
         return {
             "method": describe(self.method),
             "addon": describe(self.update.addon),
@@ -154,7 +157,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         }
 
     def _losses(self, name: str, pairs: list[tuple[Batch, Batch]]) -> Iterator[Tensor | Term]:
-        """One loss a micro-batch, made when it is asked for: one graph is alive at a time."""
+        """One loss per micro-batch, computed lazily: only one graph is alive at a time."""
         forget, retain = ([pair[k] for pair in pairs] for k in (0, 1))
         terms = (self._loss(name, *pair) for pair in pairs)
         return weighted(terms, self.method, name, forget, retain)
@@ -165,7 +168,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         return term
 
     def _check_finite(self) -> None:
-        """The weights are still those of the step before: say so rather than go on."""
+        """Raise :class:`Diverged` while the weights are still those of the previous step."""
         values = [value.reshape(-1) for value in self._records[-1] if value is not None]
         if not all(bool(value.isfinite().all()) for value in values):
             raise Diverged(
@@ -207,3 +210,69 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             raise InvalidInput(f"A forget batch should have `labels`. (got {', '.join(inputs)})")
         rest = {name: value for name, value in inputs.items() if name != "labels"}
         return Batch(rest, inputs["labels"], "forget")
+
+
+def check_method(method: Any) -> Method:
+    """Raise unless ``method`` is a method whose epoch is a pass over the forget set."""
+    if not isinstance(method, Method):
+        raise InvalidInput(f"`method` should be a name or a method. (got {method!r})")
+    if method.epoch_over != "forget":
+        raise InvalidInput(
+            f"{type(method).__name__} trains on the retain set alone: use the Trainer itself."
+        )
+    return method
+
+
+def check_arguments(args: Any, options: dict[str, Any]) -> None:
+    """Refuse settings under which the two gradients could not be computed as they are."""
+    refused = {
+        "`model_init`: the reference would be another model; pass `model`": options.get(
+            "model_init"
+        ),
+        "`compute_loss_func`: the method has the losses; see `loss`": options.get(
+            "compute_loss_func"
+        ),
+        "`label_smoothing_factor`: put it into `loss`": args.label_smoothing_factor,
+        "`fp16`: its loss scaling knows one loss only; use `bf16`": args.fp16,
+        "`deepspeed` or `fsdp`: this needs all weights in one process": args.deepspeed or args.fsdp,
+        "several processes or GPUs: use one, or a loop of your own with `Update`": (
+            args.world_size > 1 or args.n_gpu > 1
+        ),
+    }
+    problems = [text for text, value in refused.items() if value]
+    if problems:
+        raise InvalidInput(f"The `UnlearningTrainer` does not take {'; nor '.join(problems)}.")
+
+
+def find_checkpoint(resume: str | bool | None, output_dir: str) -> Path | None:
+    """The folder to resume from; ``True`` is the last one in ``output_dir``."""
+    from transformers.trainer_utils import get_last_checkpoint
+
+    if resume is None or resume is False:
+        return None
+    folder = get_last_checkpoint(output_dir) if resume is True else resume
+    if folder is None:
+        raise DataError(f"There is no checkpoint to resume from in {output_dir}.")
+    return Path(folder)
+
+
+def save_state(
+    folder: Path, fingerprint: dict[str, str], update: Update, problem: Problem, retain: Stream
+) -> None:
+    """Write what the Trainer does not save: moments, generators, the position in retain."""
+    tree = {
+        "update": update.state_dict(),
+        "problem": problem.state_dict(),
+        "retain": retain.position,
+    }
+    save_checkpoint(folder / STATE_FILE, fingerprint, tree)
+
+
+def load_state(
+    folder: Path, fingerprint: dict[str, str], update: Update, problem: Problem, retain: Stream
+) -> None:
+    """Restore what :func:`save_state` wrote; refuse a file with another ``fingerprint``."""
+    tree = load_checkpoint(folder / STATE_FILE, fingerprint)
+    update.load_state_dict(tree["update"])
+    problem.load_state_dict(tree["problem"])
+    retain.seek(tree["retain"])

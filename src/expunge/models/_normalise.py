@@ -55,5 +55,5 @@ def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
 
 
 def scaled(channels: int, width: float) -> int:
-    """``channels`` times the width factor, at least one."""
+    """``channels`` times the width factor, at least 1."""
     return max(1, round(channels * width))

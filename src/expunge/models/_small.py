@@ -1,4 +1,4 @@
-"""A small convolutional net for small grey images: the demo's model."""
+"""A small convolutional network for small grey images: the model of the demo."""
 
 from __future__ import annotations
 

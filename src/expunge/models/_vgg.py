@@ -49,7 +49,7 @@ class VGG16(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw the convolution kernels anew, scaled by their fan-out."""
+        """Draw new convolution kernels, scaled by their fan-out."""
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")

@@ -7,9 +7,9 @@ from expunge._lazy import lazy_exports
 if TYPE_CHECKING:
     from expunge.store._entry import Entry as Entry
     from expunge.store._locks import Locked as Locked
-    from expunge.store._stage import Job as Job
     from expunge.store._stage import Keyed as Keyed
     from expunge.store._stage import Stage as Stage
+    from expunge.store._stage import StageTask as StageTask
     from expunge.store._store import Store as Store
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

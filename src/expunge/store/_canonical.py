@@ -1,4 +1,4 @@
-"""One spelling for every configuration, so that equal ones have equal hashes."""
+"""The canonical spelling of a configuration, so that equal ones have equal hashes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from expunge._errors import InvalidInput
 
 
 def canonical(value: Any, where: str = "config") -> Any:
-    """Plain JSON values, in one spelling.
+    """Convert ``value`` to plain JSON values, spelled in one way.
 
     Tuples become lists and whole floats become ints: ``1``, ``1.0`` and a command line's ``1.``
-    are one number. ``True`` is not ``1``. NaN, infinities and anything JSON does not know are
-    refused, with the place where they stand.
+    are one number. ``True`` is not ``1``. NaN, infinities and anything that JSON does not know are
+    refused, in an error that names their place.
 
     >>> canonical({"lr": 1.0, "ratios": (0.5, 2)})
     {'lr': 1, 'ratios': [0.5, 2]}
@@ -59,7 +59,7 @@ def _string(value: str, where: str) -> str:
 
 
 def freeze(value: Any) -> Any:
-    """Canonical values that nobody can change: mappings read-only, lists as tuples."""
+    """Make canonical values immutable: mappings read-only, lists as tuples."""
     if isinstance(value, dict):
         return MappingProxyType({key: freeze(item) for key, item in value.items()})
     return tuple(freeze(item) for item in value) if isinstance(value, list) else value
@@ -74,5 +74,5 @@ def dumps(value: Any) -> str:
 
 
 def key_of(kind: str, version: int, config: Any, parents: Sequence[str]) -> str:
-    """sha256 of what matters: kind, version, canonical configuration, the parents' keys."""
+    """sha256 of what the result depends on: kind, version, canonical config, the parents' keys."""
     return hashlib.sha256(dumps([kind, version, config, list(parents)]).encode()).hexdigest()

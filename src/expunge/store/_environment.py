@@ -1,4 +1,4 @@
-"""What a result was computed on, for its ``environment.json``."""
+"""Versions and hardware that a result was computed with, for its ``environment.json``."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from expunge._artifact import versions
 
 
 def environment() -> dict[str, Any]:
-    """Versions and hardware of this process; the time is added by whoever knows it."""
+    """Versions and hardware of this process; the caller adds the times."""
     return {"versions": versions() | {"numpy": np.__version__}, "hardware": dict(hardware())}
 
 
 @functools.cache
 def hardware() -> dict[str, Any]:
-    """Processor, cores, accelerators, host."""
+    """Host, system, processor, cores, GPUs."""
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "host": socket.gethostname(),
@@ -35,14 +35,14 @@ def hardware() -> dict[str, Any]:
 
 
 def cores() -> int:
-    """The processor cores this process may use."""
+    """Number of processor cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def now() -> str:
-    """The time, to the second, in UTC."""
+    """The current time in UTC, to the second."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 

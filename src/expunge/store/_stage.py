@@ -1,4 +1,4 @@
-"""A piece of long work, described so that its result can be found again."""
+"""A stage: one piece of long work, described so that its result can be found again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RUN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 class Keyed(Protocol):
-    """What the store needs to know of a stage to find its result."""
+    """What the store needs to know about a stage to find its result."""
 
     @property
     def kind(self) -> str: ...
@@ -26,15 +26,15 @@ class Keyed(Protocol):
 
 @dataclass(frozen=True)
 class Ref:
-    """The name of a stage's result."""
+    """A reference to a stage's result."""
 
     kind: str
     key: str
 
 
 @dataclass(frozen=True)
-class Job:
-    """A stage made flat, to be sent to a worker: its parents are names only."""
+class StageTask:
+    """A stage as it is sent to a worker: plain values, and references to its parents."""
 
     kind: str
     key: str
@@ -48,7 +48,7 @@ class Job:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Stage:
-    """One piece of long work, and all that its result depends on.
+    """One piece of long work, and everything that its result depends on.
 
     ``kind``, ``version`` (bump it when the meaning of the stage changes), ``config`` and the
     parents make the ``key``; ``run``, ``title``, ``options`` (device, threads) and ``cost`` (any
@@ -56,8 +56,8 @@ class Stage:
 
     ``run`` names a function, ``"package.module:function"``, that a worker imports and calls with a
     :class:`~expunge.dispatch.Context`. It receives ``config`` in its canonical spelling, where
-    whole floats are ints (see :func:`expunge.store._canonical.canonical`), so that what it computes
-    can depend on nothing but the key.
+    whole floats are ints (see :func:`expunge.store._canonical.canonical`), so that its result can
+    depend on nothing but the key.
 
     >>> base = Stage("train", {"lr": 0.1, "epochs": 3}, run="my.work:train")
     >>> same = Stage("train", {"epochs": 3.0, "lr": 0.1}, run="my.work:train", title="again")
@@ -79,12 +79,12 @@ class Stage:
         self._check()
         config = canonical(self.config)
         parents = tuple(self.parents)
-        settle = object.__setattr__
-        settle(self, "key", key_of(self.kind, self.version, config, [p.key for p in parents]))
-        settle(self, "config", freeze(config))
-        settle(self, "options", freeze(canonical(self.options, "options")))
-        settle(self, "parents", parents)
-        settle(self, "title", self.title or f"{self.kind} {self.key[:8]}")
+        assign = object.__setattr__  # the dataclass is frozen
+        assign(self, "key", key_of(self.kind, self.version, config, [p.key for p in parents]))
+        assign(self, "config", freeze(config))
+        assign(self, "options", freeze(canonical(self.options, "options")))
+        assign(self, "parents", parents)
+        assign(self, "title", self.title or f"{self.kind} {self.key[:8]}")
 
     def _check(self) -> None:
         if not _KIND.fullmatch(self.kind):
@@ -104,9 +104,9 @@ class Stage:
             raise InvalidInput(f"`parents` should be stages. (got {wrong[0]!r})")
 
     @property
-    def job(self) -> Job:
+    def task(self) -> StageTask:
         """The stage as it is sent to a worker."""
-        return Job(
+        return StageTask(
             kind=self.kind,
             key=self.key,
             version=self.version,

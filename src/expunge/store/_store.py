@@ -1,4 +1,4 @@
-"""The store: one directory, one folder a result, each put in place by a rename."""
+"""The store: a directory with one folder per result, each put in place by a rename."""
 
 from __future__ import annotations
 
@@ -11,25 +11,23 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from expunge._errors import DataError, InvalidInput
-from expunge.store._durable import storage, sync
-from expunge.store._entry import ENVIRONMENT, STAGE, Entry
-from expunge.store._format import check_format, create_store
+from expunge._errors import DataError, InvalidInput, StorageError
+from expunge._files import storage_errors, sync, write_text
+from expunge.store._entry import ENVIRONMENT, MANIFEST, RESERVED, STAGE, Entry, Manifest, tree
 from expunge.store._locks import file_lock
-from expunge.store._manifest import NAME as MANIFEST
-from expunge.store._manifest import Manifest, tree
-from expunge.store._stage import Job, Keyed
+from expunge.store._stage import Keyed, StageTask
 
-RESERVED = (STAGE, ENVIRONMENT, MANIFEST)
+FORMAT = 1
+FORMAT_FILE = "store.json"
 
 
 class Store:
     """Results by key, in ``root/<kind>/<key>/``.
 
-    A result's folder appears by an atomic rename when it is complete, so whatever is there is
-    whole; what happened to it since shows in its manifest. Unfinished work is in ``.work/<key>``,
-    errors in ``.failed``, what was found damaged in ``.damaged``. Nothing is created before
-    something is written.
+    A result's folder appears by an atomic rename when it is complete, so every result was whole
+    when it was stored; its manifest shows any damage since. Unfinished work is in ``.work/<key>``,
+    errors are in ``.failed``, damaged results in ``.damaged``. Nothing is created before the first
+    write.
     """
 
     def __init__(self, root: str | Path) -> None:
@@ -37,11 +35,11 @@ class Store:
         check_format(self.root)
 
     def has(self, stage: Keyed) -> bool:
-        """Whether the result is there (:meth:`open` tells whether it is intact)."""
+        """Whether the result is there (:meth:`open` checks that it is intact)."""
         return self._place(stage).is_dir()
 
     def open(self, stage: Keyed) -> Entry:
-        """The result, every byte checked; damaged or absent, a :class:`DataError`."""
+        """Return the result, every byte checked; :class:`DataError` if damaged or absent."""
         if not self.has(stage):
             raise DataError(f"There is no result {stage.kind}/{stage.key} in {self.root}.")
         return Entry(self._place(stage), stage.kind, stage.key).verify()
@@ -59,11 +57,11 @@ class Store:
             yield Entry(folder, folder.parent.name, folder.name)
 
     def remove(self, stage: Keyed) -> None:
-        """Take a result and any unfinished work away, at once; absent ones are no error."""
-        folders = [path for path in (self._place(stage), self._work(stage)) if path.is_dir()]
+        """Remove a result and any unfinished work, atomically; an absent one is no error."""
+        folders = [path for path in (self._place(stage), self.work_path(stage)) if path.is_dir()]
         if not folders:
             return
-        with self.lock(stage), storage(f"remove {self._place(stage)}"):
+        with self.lock(stage), storage_errors(f"remove {self._place(stage)}"):
             trash = self._hidden("trash") / stage.key
             shutil.rmtree(trash, ignore_errors=True)
             trash.mkdir()
@@ -73,9 +71,9 @@ class Store:
 
     @contextmanager
     def lock(self, stage: Keyed) -> Iterator[None]:
-        """Keep all other processes off a stage; :class:`Locked` at once if one is at it."""
+        """Lock a stage against other processes; raise :class:`Locked` at once if one holds it."""
         self.prepare()
-        with storage(f"lock {stage.key} in {self.root}"):
+        with storage_errors(f"lock {stage.key} in {self.root}"):
             holder = file_lock(self._hidden("locks") / f"{stage.key}.lock")
             holder.__enter__()
         try:
@@ -84,66 +82,71 @@ class Store:
             holder.__exit__(None, None, None)
 
     def work(self, stage: Keyed) -> Path:
-        """The folder to compute a stage in: the same one at every attempt, until it is done."""
+        """Create the folder to compute a stage in: the same for every attempt, until it is done."""
         self.prepare()
-        with storage(f"create a work folder in {self.root}"):
-            folder = self._work(stage)
+        with storage_errors(f"create a work folder in {self.root}"):
+            folder = self.work_path(stage)
             folder.mkdir(parents=True, exist_ok=True)
-            for name in RESERVED:  # of an attempt that died between its last file and the rename
+            for name in RESERVED:  # left by an attempt that died just before the rename
                 (folder / name).unlink(missing_ok=True)
         return folder
 
-    def commit(self, job: Job, environment: dict[str, Any]) -> Entry:
+    def work_path(self, stage: Keyed) -> Path:
+        """The path of that folder, whether or not it exists."""
+        return self.root / ".work" / stage.key
+
+    def commit(self, task: StageTask, environment: dict[str, Any]) -> Entry:
         """Turn the work folder into the result; needs the stage's lock.
 
         Names that begin with a dot are scratch and dropped. If the disk is full, the work folder
         stays as it is, for the next attempt.
         """
-        folder, place = self._work(job), self._place(job)
-        if taken := [name for name in RESERVED if (folder / name).exists()]:
-            raise InvalidInput(f"A stage should not write {taken[0]}: the store does.")
-        with storage(f"put {job.title!r} into {self.root}; its files are kept in {folder}"):
+        folder, place = self.work_path(task), self._place(task)
+        if written := [name for name in RESERVED if (folder / name).exists()]:
+            raise InvalidInput(f"A stage should not write {written[0]}: the store does.")
+        with storage_errors(f"put {task.title!r} into {self.root}; its files are kept in {folder}"):
             notes = {
-                "kind": job.kind,
-                "version": job.version,
-                "config": job.config,
-                "parents": [{"kind": p.kind, "key": p.key} for p in job.parents],
-                "title": job.title,
-                "run": job.run,
+                "kind": task.kind,
+                "version": task.version,
+                "config": task.config,
+                "parents": [{"kind": p.kind, "key": p.key} for p in task.parents],
+                "title": task.title,
+                "run": task.run,
             }
             (folder / STAGE).write_text(json.dumps(notes, indent=1), encoding="utf-8")
             (folder / ENVIRONMENT).write_text(json.dumps(environment), encoding="utf-8")
             (folder / MANIFEST).write_text(Manifest.of(folder).dumps(), encoding="utf-8")
+            # Everything is on disk before the rename, and the rename itself after it.
             if not place.parent.is_dir():
                 place.parent.mkdir(parents=True, exist_ok=True)
                 sync([self.root])
             sync([*tree(folder), folder])
             folder.rename(place)
             sync([place.parent])
-        with suppress(OSError):  # only now: until here, a kill may leave a need for a checkpoint
+        with suppress(OSError):  # not earlier: after a kill, the next attempt needs its checkpoint
             _drop_hidden(place)
-        return Entry(place, job.kind, job.key)
+        return Entry(place, task.kind, task.key)
 
     def set_aside(self, stage: Keyed) -> Path:
-        """Move a damaged result to ``.damaged``, where it can be looked at; needs the lock."""
-        with storage(f"set {self._place(stage)} aside"):
-            shelf = self._hidden("damaged")
+        """Move a damaged result to ``.damaged`` for inspection; needs the lock."""
+        with storage_errors(f"set {self._place(stage)} aside"):
+            folder = self._hidden("damaged")
             for number in itertools.count(1):
-                target = shelf / f"{stage.kind}-{stage.key}.{number}"
+                target = folder / f"{stage.kind}-{stage.key}.{number}"
                 if not target.exists():
                     return self._place(stage).rename(target)
         raise AssertionError
 
     def record_failure(self, stage: Keyed, notes: dict[str, Any]) -> None:
-        """Keep what went wrong in ``.failed/<key>.json``."""
-        with storage(f"record a failure in {self.root}"):
+        """Write what went wrong to ``.failed/<key>.json``."""
+        with storage_errors(f"record a failure in {self.root}"):
             path = self._hidden("failed") / f"{stage.key}.json"
             scratch = path.with_suffix(f".{os.getpid()}.tmp")
             scratch.write_text(json.dumps(notes, indent=1), encoding="utf-8")
             scratch.replace(path)
 
     def failure(self, stage: Keyed) -> dict[str, Any] | None:
-        """What went wrong the last time, if it did."""
+        """What went wrong at the last attempt, or None."""
         try:
             path = self.root / ".failed" / f"{stage.key}.json"
             notes: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -152,19 +155,16 @@ class Store:
         return notes
 
     def forget_failure(self, stage: Keyed) -> None:
-        """Drop the record of a failure that has been made good."""
+        """Remove the record of a failure after a later attempt succeeded."""
         with suppress(OSError):
             (self.root / ".failed" / f"{stage.key}.json").unlink()
 
     def prepare(self) -> None:
-        """Create the store if need be; :class:`StorageError` if it cannot be."""
+        """Create the store if it does not exist; :class:`StorageError` if that fails."""
         create_store(self.root)
 
     def _place(self, stage: Keyed) -> Path:
         return self.root / stage.kind / stage.key
-
-    def _work(self, stage: Keyed) -> Path:
-        return self.root / ".work" / stage.key
 
     def _hidden(self, name: str) -> Path:
         folder = self.root / f".{name}"
@@ -178,3 +178,42 @@ def _drop_hidden(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def create_store(root: Path) -> None:
+    """Make ``root`` a store unless it is one; :class:`StorageError` if that fails."""
+    if not (root / FORMAT_FILE).exists():
+        from expunge import __version__
+
+        notes = {"format": FORMAT, "written by": f"expunge {__version__}"}
+        write_text(root / FORMAT_FILE, json.dumps(notes))
+
+
+def check_format(root: Path) -> None:
+    """Raise unless ``root`` is a store that this version can read, or may become one."""
+    path = root / FORMAT_FILE
+    try:
+        version = json.loads(path.read_text(encoding="utf-8"))["format"]
+    except (FileNotFoundError, NotADirectoryError):
+        _check_may_become_store(root)
+        return
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StorageError(f"{path} is damaged, so its format is unknown: {error!r}.") from error
+    if not isinstance(version, int) or version > FORMAT:
+        raise StorageError(
+            f"The store {root} was written by a newer version of expunge (format {version}; this "
+            f"one reads up to {FORMAT}). Upgrade expunge, or use another store."
+        )
+
+
+def _check_may_become_store(root: Path) -> None:
+    if root.exists() and not root.is_dir():
+        raise StorageError(f"{root} is a file. A store is a directory.")
+    others = [path.name for path in root.glob("[!.]*") if path.name != FORMAT_FILE]
+    if others and (root / FORMAT_FILE).exists():  # another process has just created it
+        check_format(root)
+    elif others:
+        raise StorageError(
+            f"{root} holds other things ({others[0]}) and is not a store. Choose an empty or a "
+            "new directory."
+        )

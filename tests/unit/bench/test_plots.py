@@ -349,7 +349,7 @@ def test_a_failed_write_leaves_what_was_there(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Figure, "savefig", fail)
-    with pytest.raises(Exception, match="What stood there before is kept"):
+    with pytest.raises(Exception, match="The previous content is kept"):
         write_figures([], tmp_path, ["heatmap"])
     assert [path.name for path in tmp_path.iterdir()] == ["heatmap.pdf"]
     assert (tmp_path / "heatmap.pdf").read_text() == "before"

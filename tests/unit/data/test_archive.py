@@ -72,10 +72,10 @@ def test_a_link_in_a_zip_is_refused(tmp_path):
 def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch, pack):
     monkeypatch.setattr(archive, "MAX_MEMBER", 1 << 20)
     monkeypatch.setattr(archive, "MAX_TOTAL", 2 << 20)
-    with pytest.raises(DataError, match="1 MiB a file, 2 MiB together"):
+    with pytest.raises(DataError, match="1 MiB per file, 2 MiB in total"):
         read_archive(pack(tmp_path / "a", ("big", bytes((1 << 20) + 1))), everything)
     many = [(f"{i}", bytes(1 << 20)) for i in range(3)]
-    with pytest.raises(DataError, match="1 MiB a file, 2 MiB together"):
+    with pytest.raises(DataError, match="1 MiB per file, 2 MiB in total"):
         read_archive(pack(tmp_path / "b", *many), everything)
 
 

@@ -9,35 +9,35 @@ import pytest
 from rich.console import Console
 
 from expunge.dispatch import Display, Event, run
-from expunge.dispatch._display import Tally
+from expunge.dispatch._display import StageCounts
 from expunge.store import Store
 from tests.unit.dispatch.work import stage
 
 
 def test_the_time_left_follows_the_costs() -> None:
-    tally = Tally()
+    counts = StageCounts()
     small, large, bad = stage("add", n=1), stage("add", n=2, cost=3.0), stage("add", n=3, cost=9.0)
     for one in (small, large, bad):
-        tally.hear(Event("planned", one))
-    assert tally.seconds_left(10.0) is None
-    tally.hear(Event("failed", bad))
-    tally.hear(Event("done", small))
-    assert tally.seconds_left(10.0) == pytest.approx(30.0)
-    tally.hear(Event("progress", large, 1, 3))
-    assert tally.seconds_left(20.0) == pytest.approx(20.0)
-    assert str(tally) == "1 done, 1 left, 1 failed"
-    tally.hear(Event("retried", large))
-    assert tally.seconds_left(10.0) == pytest.approx(30.0)
-    tally.hear(Event("found", large))
-    assert tally.seconds_left(20.0) == 0
-    assert str(tally) == "2 done, 0 left, 1 failed"
+        counts.count(Event("planned", one))
+    assert counts.seconds_left(10.0) is None
+    counts.count(Event("failed", bad))
+    counts.count(Event("done", small))
+    assert counts.seconds_left(10.0) == pytest.approx(30.0)
+    counts.count(Event("progress", large, 1, 3))
+    assert counts.seconds_left(20.0) == pytest.approx(20.0)
+    assert str(counts) == "1 done, 1 left, 1 failed"
+    counts.count(Event("retried", large))
+    assert counts.seconds_left(10.0) == pytest.approx(30.0)
+    counts.count(Event("found", large))
+    assert counts.seconds_left(20.0) == 0
+    assert str(counts) == "2 done, 0 left, 1 failed"
 
 
 def test_what_was_there_at_the_start_does_not_speed_up_the_rest() -> None:
-    tally = Tally()
-    tally.hear(Event("found", stage("add", n=1, cost=100.0)))
-    tally.hear(Event("planned", stage("add", n=2)))
-    assert tally.seconds_left(5.0) is None
+    counts = StageCounts()
+    counts.count(Event("found", stage("add", n=1, cost=100.0)))
+    counts.count(Event("planned", stage("add", n=2)))
+    assert counts.seconds_left(5.0) is None
 
 
 def show(store: Store, *, terminal: bool) -> str:
@@ -75,4 +75,4 @@ def test_a_running_stage_has_a_line_of_its_own(tmp_path: Path) -> None:
     text = console.file.getvalue()
     assert "[counting]" in text
     assert "step [3]" in text
-    assert "tried again" in text
+    assert "retried" in text

@@ -7,18 +7,18 @@ from collections.abc import Iterable
 import pytest
 
 from expunge.dispatch import Engine, run
-from expunge.dispatch._engine import Progress, Result
+from expunge.dispatch._engine import Progress, TaskResult
 from expunge.dispatch._execute import execute
-from expunge.store import Job, Stage, Store
+from expunge.store import Stage, StageTask, Store
 from tests.unit.dispatch.work import stage
 
 
 class Cluster:
-    """Takes every ready job at once; workers die under the first ``deaths`` of them."""
+    """Takes every ready task at once; workers die under the first ``deaths`` of them."""
 
     def __init__(self, store: Store, deaths: int = 0) -> None:
         self.store, self.deaths = store, deaths
-        self.jobs: list[Job] = []
+        self.tasks: list[StageTask] = []
         self.most = 0
         self.closed: bool | None = None
 
@@ -26,16 +26,16 @@ class Cluster:
     def capacity(self) -> int | None:
         return None
 
-    def submit(self, job: Job) -> None:
-        self.jobs.append(job)
-        self.most = max(self.most, len(self.jobs))
+    def submit(self, task: StageTask) -> None:
+        self.tasks.append(task)
+        self.most = max(self.most, len(self.tasks))
 
-    def poll(self, timeout: float) -> Iterable[Progress | Result]:
-        job = self.jobs.pop()
+    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
+        task = self.tasks.pop()
         if self.deaths > 0:
             self.deaths -= 1
-            return [Result(job.key, "lost", error="WorkerDied", message="a node went away")]
-        return [execute(job, self.store, lambda *_: None)]
+            return [TaskResult(task.key, "lost", error="WorkerDied", message="a node went away")]
+        return [execute(task, self.store, lambda *_: None)]
 
     def close(self, *, kill: bool = False) -> None:
         self.closed = kill
@@ -59,11 +59,11 @@ def test_a_lost_stage_is_tried_again_so_often(
     store: Store, deaths: int, retries: int, ok: bool
 ) -> None:
     one = stage("add", n=1)
-    outcome = run([one], store, engine=Cluster(store, deaths), retries=retries)
-    assert outcome.ok == ok
+    summary = run([one], store, engine=Cluster(store, deaths), retries=retries)
+    assert summary.ok == ok
     if not ok:
-        assert outcome.failed[0].attempts == retries + 1
-        assert "a node went away" in str(outcome.failed[0])
+        assert summary.failed[0].attempts == retries + 1
+        assert "a node went away" in str(summary.failed[0])
 
 
 def test_an_engine_is_stopped_when_the_caller_gives_up(store: Store) -> None:

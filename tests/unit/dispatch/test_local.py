@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from expunge._errors import ExpungeError
-from expunge.dispatch import Event, LocalEngine, run
-from expunge.dispatch import _worker as worker
+from expunge.dispatch import Event, LocalEngine, _local, run
 from expunge.store import Stage, Store
 from expunge.store._environment import cores
 from tests.unit.dispatch.forks import Fork
@@ -61,10 +60,10 @@ def test_workers_are_reused_and_share_the_threads(engine: LocalEngine) -> None:
 
 def test_a_failure_in_a_worker_keeps_its_traceback_and_output(engine: LocalEngine) -> None:
     bad, good = stage("fail", test="worker"), stage("add", n=1, test="worker")
-    outcome = run([bad, good, stage("add", bad, n=2)], engine.store, engine=engine)
-    assert outcome.done == [good]
-    assert len(outcome.skipped) == 1
-    (failure,) = outcome.failed
+    summary = run([bad, good, stage("add", bad, n=2)], engine.store, engine=engine)
+    assert summary.done == [good]
+    assert len(summary.skipped) == 1
+    (failure,) = summary.failed
     assert failure.error == "ValueError"
     assert "in fail" in failure.traceback
     assert failure.output == "about to fail\n"
@@ -73,10 +72,10 @@ def test_a_failure_in_a_worker_keeps_its_traceback_and_output(engine: LocalEngin
 def test_a_dead_worker_fails_its_stage_and_is_replaced(engine: LocalEngine) -> None:
     bad = stage("die", deaths=1, test="death", cost=9.0)
     child, good = stage("add", bad, n=1), [stage("add", n=n, test="death") for n in range(6)]
-    outcome = run([bad, child, *good], engine.store, engine=engine)
-    assert sorted(one.key for one in outcome.done) == sorted(one.key for one in good)
-    assert outcome.skipped == [(child, bad)]
-    (failure,) = outcome.failed
+    summary = run([bad, child, *good], engine.store, engine=engine)
+    assert sorted(one.key for one in summary.done) == sorted(one.key for one in good)
+    assert summary.skipped == [(child, bad)]
+    (failure,) = summary.failed
     assert failure.error == "WorkerDied"
     assert "SIGKILL" in failure.message
     assert failure.output == "about to die\n"
@@ -105,7 +104,7 @@ def test_a_dead_worker_is_noticed_though_its_child_lives_and_its_stage_retried(
 def test_workers_that_cannot_start_end_the_run(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "main", print)  # returns at once
+    monkeypatch.setattr(_local, "worker_main", print)  # returns at once
     with pytest.raises(ExpungeError, match=r"3 workers in a row ended.*__main__"):
         run([stage("add", n=1)], store, workers=1)
 
@@ -117,9 +116,9 @@ def test_a_stage_of_another_run_is_waited_for(engine: LocalEngine, tmp_path: Pat
     other = Fork(lambda: len(run([shared], engine.store, inline=True).done))
     wait_for((tmp_path / "log").exists)
     events: list[Event] = []
-    outcome = run([shared, child], engine.store, engine=engine, report=events.append)
+    summary = run([shared, child], engine.store, engine=engine, report=events.append)
     assert other.answer() == 1
-    assert (outcome.done, outcome.found) == ([child], [shared])
+    assert (summary.done, summary.found) == ([child], [shared])
     assert ("waiting", shared) in [(event.what, event.stage) for event in events]
     assert (tmp_path / "log").read_text().split() == ["1", "2"]
 

@@ -23,8 +23,8 @@ from expunge.bench._protocol import load_protocol
 from expunge.bench._records import collect
 from expunge.bench._run import run_planned
 from expunge.bench._stages import Where, plan
-from expunge.dispatch import Engine, Event, InlineEngine, Outcome, run
-from expunge.dispatch._engine import Result
+from expunge.dispatch import Engine, Event, InlineEngine, RunSummary, run
+from expunge.dispatch._engine import TaskResult
 from expunge.dispatch._ray import RayEngine, perform
 from expunge.dispatch._ray_cluster import load
 from expunge.store import Stage, Store
@@ -82,7 +82,7 @@ def facts(store: Store, of: Stage) -> dict[str, Any]:
     return read
 
 
-def go(engine: RayEngine, *stages: Stage, **options: Any) -> Outcome:
+def go(engine: RayEngine, *stages: Stage, **options: Any) -> RunSummary:
     return run(stages, engine.store, engine=engine, **options)
 
 
@@ -94,8 +94,8 @@ def test_a_graph_gives_what_it_gives_without_ray(
     first = [stage("add", n=n, test="graph", options=options) for n in range(3)]
     last = stage("add", *first, n=9, test="graph", options=options)
     stages = [last, *first, stage("count", test="graph")]
-    outcome = run(stages, engine.store, engine=checked)
-    assert len(outcome.done) == len(stages)
+    summary = run(stages, engine.store, engine=checked)
+    assert len(summary.done) == len(stages)
     assert (tmp_path / "log").read_text().split()[-1] == "9", "a child ran before its parents"
     run(stages, store, inline=True).check()
     assert [contents(engine.store, one) for one in stages] == [contents(store, s) for s in stages]
@@ -130,10 +130,10 @@ def test_a_worker_is_seeded_quiet_and_has_the_threads_of_its_cpus(
 def test_a_failure_fails_its_descendants_and_nothing_else(engine: RayEngine) -> None:
     bad, good = stage("fail", test="ray"), stage("add", n=1, test="ray")
     child = stage("add", bad, n=2)
-    outcome = go(engine, bad, child, good)
-    assert outcome.done == [good]
-    assert outcome.skipped == [(child, bad)]
-    (failure,) = outcome.failed
+    summary = go(engine, bad, child, good)
+    assert summary.done == [good]
+    assert summary.skipped == [(child, bad)]
+    (failure,) = summary.failed
     assert (failure.error, failure.output) == ("ValueError", "about to fail\n")
     assert "in fail" in failure.traceback
     assert not (engine.store.root / ".work" / bad.key / "tries").exists()
@@ -145,8 +145,8 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_work_folder(
     log = tmp_path / "log"
     one = stage("count_and_die", options={"log": str(log)})
     child = stage("die", one, deaths=1, test="ray")
-    outcome = go(engine, child)
-    assert outcome.done == [one, child]
+    summary = go(engine, child)
+    assert summary.done == [one, child]
     assert engine.store.open(child).path("tries").read_text() == "xx"
     assert engine.store.open(one).environment["attempts"] == 2
     steps = [int(step) for step in log.read_text().split()]
@@ -162,10 +162,10 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_work_folder(
 def test_a_worker_that_always_dies_fails_its_stage_and_the_rest_goes_on(engine: RayEngine) -> None:
     bad, good = stage("die", deaths=99, test="always"), stage("add", n=1, test="always")
     child = stage("add", bad, n=2)
-    outcome = go(engine, bad, good, child)
-    assert outcome.done == [good]
-    assert outcome.skipped == [(child, bad)]
-    (failure,) = outcome.failed
+    summary = go(engine, bad, good, child)
+    assert summary.done == [good]
+    assert summary.skipped == [(child, bad)]
+    (failure,) = summary.failed
     assert failure.error == "WorkerCrashedError"
     assert "lost the worker or the node of the stage. It was tried 2 times" in failure.message
     assert failure.output.startswith("about to die\n")
@@ -195,15 +195,15 @@ def test_two_runs_at_once_do_each_stage_once(engine: RayEngine, tmp_path: Path) 
     other = RayEngine(engine.store)
     start = threading.Barrier(2)
 
-    def both(one: RayEngine) -> Outcome:
+    def both(one: RayEngine) -> RunSummary:
         start.wait()
         return go(one, *stages)
 
     with ThreadPoolExecutor(2) as pool:
-        outcomes = list(pool.map(both, [engine, other]))
+        summaries = list(pool.map(both, [engine, other]))
     other.close()
-    assert all(outcome.ok for outcome in outcomes)
-    assert sum(len(outcome.done) for outcome in outcomes) == len(stages)
+    assert all(summary.ok for summary in summaries)
+    assert sum(len(summary.done) for summary in summaries) == len(stages)
     assert len((tmp_path / "log").read_text().split()) == len(stages)
     assert ray.is_initialized(), "an engine should leave a Ray alone that it did not start"
 
@@ -231,8 +231,8 @@ def test_an_interrupt_here_kills_the_tasks(cluster: None, store: Store, tmp_path
 
 
 def test_a_node_that_does_not_see_the_store_says_so(tmp_path: Path) -> None:
-    result = perform(stage("add", n=1).job, tmp_path / "store" / ".nodes" / "mark", 1, None)
-    assert isinstance(result, Result)
+    result = perform(stage("add", n=1).task, tmp_path / "store" / ".nodes" / "mark", 1, None)
+    assert isinstance(result, TaskResult)
     assert (result.status, result.error) == ("failed", "StorageError")
     assert "a file system that all nodes share" in result.message
     assert not (tmp_path / "store").exists()
@@ -250,7 +250,7 @@ def test_what_no_node_has_is_told(cluster: None, store: Store) -> None:
         ({"gpus": -1}, "gpus"),
         ({"gpus": 1.5}, "gpus"),
         ({"retries": -1}, "retries"),
-        ({"address": "localhost:1"}, "connected with Ray already"),
+        ({"address": "localhost:1"}, "connected to Ray already"),
     ],
 )
 def test_wrong_arguments_are_refused(
@@ -281,7 +281,7 @@ def test_an_address_where_nobody_answers_is_told_soon(store: Store, scheme: str)
 
 @pytest.mark.usefixtures("alone")
 def test_another_server_is_not_taken_for_ray(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("expunge.dispatch._ray_cluster._PATIENCE", 0.5)
+    monkeypatch.setattr("expunge.dispatch._ray_cluster._TIMEOUT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{server.getsockname()[1]}")
         with pytest.raises(ExpungeError, match="is not Ray"):

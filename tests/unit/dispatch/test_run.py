@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from expunge._errors import ExpungeError, InvalidInput, StorageError
-from expunge.dispatch import Event, Outcome, run
+from expunge.dispatch import Event, RunSummary, run
 from expunge.dispatch._execute import execute
 from expunge.store import Stage, Store
 from tests.unit.dispatch.forks import Fork
@@ -24,7 +24,7 @@ from tests.unit.dispatch.work import stage
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork, 3.12
 
 
-def inline(stages: list[Stage], store: Store, **options: Any) -> Outcome:
+def inline(stages: list[Stage], store: Store, **options: Any) -> RunSummary:
     return run(stages, store, inline=True, **options)
 
 
@@ -52,8 +52,8 @@ def test_any_graph_is_run_parents_first_and_once(
         built.append(stage("add", *(built[p] for p in parents), n=n, options=options))
         sums.append(n + sum(sums[p] for p in parents))
     store = Store(root / "store")
-    outcome = inline([*reversed(built), *built], store)
-    assert outcome.ok
+    summary = inline([*reversed(built), *built], store)
+    assert summary.ok
     assert sorted(lines(root / "log"), key=int) == [str(n) for n in range(len(shape))]
     assert [value(store, one) for one in built] == sums
     again = inline(built, store)
@@ -89,24 +89,24 @@ def test_a_failure_fails_its_descendants_and_nothing_else(store: Store) -> None:
     child = stage("add", bad, n=2)
     grandchild = stage("add", child, n=3)
     good = stage("add", n=4)
-    outcome = inline([grandchild, good], store)
-    assert outcome.done == [good]
-    assert outcome.skipped == [(child, bad), (grandchild, bad)]
-    (failure,) = outcome.failed
+    summary = inline([grandchild, good], store)
+    assert summary.done == [good]
+    assert summary.skipped == [(child, bad), (grandchild, bad)]
+    (failure,) = summary.failed
     assert (failure.stage, failure.error) == (bad, "ValueError")
     assert "in fail" in failure.traceback
     kept = json.loads((store.root / ".failed" / f"{bad.key}.json").read_text())
     assert kept["message"] == "it was not meant to be"
     assert "in fail" in kept["traceback"]
     with pytest.raises(ExpungeError, match=r"1 failed, 2 skipped.*not meant to be"):
-        outcome.check()
+        summary.check()
 
 
 def test_without_keep_going_the_first_failure_ends_the_run(store: Store) -> None:
     bad, rest = stage("fail", cost=9.0), [stage("add", n=n) for n in range(3)]
-    outcome = inline([*rest, bad], store, keep_going=False)
-    assert [failure.stage for failure in outcome.failed] == [bad]
-    assert outcome.skipped == [(one, None) for one in rest]
+    summary = inline([*rest, bad], store, keep_going=False)
+    assert [failure.stage for failure in summary.failed] == [bad]
+    assert summary.skipped == [(one, None) for one in rest]
     assert inline(rest, store).done == rest
 
 
@@ -143,9 +143,9 @@ def test_a_damaged_result_is_set_aside_and_computed_again(store: Store) -> None:
     child = stage("add", parent, n=2)
     inline([child], store).check()
     (store.root / "test" / parent.key / "sum.json").write_text("7")
-    outcome = inline([parent, child], store)
-    assert (outcome.done, outcome.found) == ([parent], [child])
-    (warning,) = outcome.warnings
+    summary = inline([parent, child], store)
+    assert (summary.done, summary.found) == ([parent], [child])
+    (warning,) = summary.warnings
     assert "sum.json" in warning
     assert ".damaged" in warning
     assert value(store, parent) == 1
@@ -205,8 +205,8 @@ def test_two_runs_at_once_do_each_stage_once(store: Store, tmp_path: Path) -> No
     stages = [*first, *(stage("add", first[n - 10], n=n, options=options) for n in range(10, 16))]
 
     def go() -> tuple[bool, int, int]:
-        outcome = inline(stages, store)
-        return outcome.ok, len(outcome.done), len(outcome.found)
+        summary = inline(stages, store)
+        return summary.ok, len(summary.done), len(summary.found)
 
     answers = [child.answer() for child in [Fork(go), Fork(go), Fork(go)]]
     assert all(answer[0] is True for answer in answers), answers
@@ -225,8 +225,8 @@ def test_a_full_disk_stops_the_run_and_loses_nothing(store: Store) -> None:
 
     def go() -> list[object]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
-        outcome = inline([large, *rest], store)
-        return [outcome.failed[0].error, outcome.failed[0].message, len(outcome.skipped)]
+        summary = inline([large, *rest], store)
+        return [summary.failed[0].error, summary.failed[0].message, len(summary.skipped)]
 
     error, message, skipped = Fork(go).answer()
     assert (error, skipped) == ("OSError", 3)
@@ -246,10 +246,10 @@ def test_a_full_disk_is_a_storage_error_to_who_asks(
         patch.setattr(os, "fsync", refuse)
         store.root.mkdir()
         (store.root / "store.json").write_text('{"format": 1}')
-        outcome = inline(stages, store)
-    assert (len(outcome.failed), len(outcome.skipped)) == (1, 2)
+        summary = inline(stages, store)
+    assert (len(summary.failed), len(summary.skipped)) == (1, 2)
     with pytest.raises(StorageError, match="No space left on device"):
-        outcome.check()
+        summary.check()
     assert inline(stages, store).ok
 
 
@@ -269,8 +269,8 @@ def test_wrong_arguments_are_refused(store: Store) -> None:
 
 
 def test_a_stage_in_use_elsewhere_is_not_touched(store: Store) -> None:
-    job = stage("add", n=1).job
-    with store.lock(job):
-        assert execute(job, store, lambda *_: None).status == "busy"
-    assert execute(job, store, lambda *_: None).status == "done"
-    assert execute(job, store, lambda *_: None).status == "found"
+    task = stage("add", n=1).task
+    with store.lock(task):
+        assert execute(task, store, lambda *_: None).status == "busy"
+    assert execute(task, store, lambda *_: None).status == "done"
+    assert execute(task, store, lambda *_: None).status == "found"

@@ -287,7 +287,7 @@ def test_a_full_disk_keeps_the_checkpoint_before_and_leaves_nothing_else(tmp_pat
     with pytest.raises(Killed):
         ascent(checkpoint=path, callbacks=[KillAt(3)])
     before = path.read_bytes()
-    with no_room_beyond(1000), pytest.raises(StorageError, match="What stood there before is kept"):
+    with no_room_beyond(1000), pytest.raises(StorageError, match="The previous content is kept"):
         ascent(checkpoint=path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

@@ -167,15 +167,15 @@ def test_a_stage_cannot_be_changed_behind_its_key() -> None:
     config = {"a": [1, {"b": 2}]}
     stage = make(config)
     config["a"].append(3)
-    assert stage.job.config == {"a": [1, {"b": 2}]}
+    assert stage.task.config == {"a": [1, {"b": 2}]}
     with pytest.raises(TypeError):
         stage.config["a"] = 2  # type: ignore[index]
-    stage.job.config["a"] = 3
-    assert stage.job.config == {"a": [1, {"b": 2}]}
+    stage.task.config["a"] = 3
+    assert stage.task.config == {"a": [1, {"b": 2}]}
 
 
 def test_a_chain_of_thousands_can_be_built_and_sent() -> None:
     stage = make({"n": 0})
     for n in range(1, 3000):
         stage = make({"n": n}, stage)
-    assert pickle.loads(pickle.dumps(stage.job)) == stage.job
+    assert pickle.loads(pickle.dumps(stage.task)) == stage.task

@@ -15,13 +15,12 @@ from torch import nn
 from expunge import _tensors as tensors
 from expunge._artifact import Card
 from expunge._errors import StorageError
-from expunge._files import atomic, write_text
+from expunge._files import atomic, sync, write_text
 from expunge.request._ids import Forgotten
 from expunge.request._job import Job
 from expunge.request._job_text import IDS, JOB, as_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._figures import epochs_figure, scores_figure
-from expunge.store._durable import sync
 
 PAGE, ATTEMPT = "report.html", "attempt.safetensors"
 

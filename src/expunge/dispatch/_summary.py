@@ -1,4 +1,4 @@
-"""How a run of stages ended."""
+"""The summary of a run of stages: what was done, found, failed and skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from expunge.store import Stage
 
 @dataclass(frozen=True)
 class Failure:
-    """A stage that failed, and why; also in the store's ``.failed/<key>.json``."""
+    """A stage that failed, and why; also recorded in the store's ``.failed/<key>.json``."""
 
     stage: Stage
     error: str
@@ -24,11 +24,11 @@ class Failure:
 
 
 @dataclass
-class Outcome:
-    """Which stages were run now, which were there, which failed, which could not be tried.
+class RunSummary:
+    """The stages of a run, by how they ended.
 
-    ``found`` counts what another run computed meanwhile. ``skipped`` pairs a stage with the failed
-    one it depends on, or with None where the run stopped early.
+    ``found`` includes what another run computed in the meantime. ``skipped`` pairs a stage with the
+    failed one it depends on, or with None where the run stopped early.
     """
 
     done: list[Stage] = field(default_factory=list)
@@ -45,11 +45,11 @@ class Outcome:
 
     def __str__(self) -> str:
         return (
-            f"{len(self.done)} done, {len(self.found)} there already, {len(self.failed)} failed, "
+            f"{len(self.done)} done, {len(self.found)} already there, {len(self.failed)} failed, "
             f"{len(self.skipped)} skipped in {self.seconds:.1f} s"
         )
 
-    def check(self) -> Outcome:
+    def check(self) -> RunSummary:
         """Raise an error that names the first failure, if there is one."""
         if self.failed:
             first = self.failed[0]
