@@ -1,4 +1,4 @@
-"""Job files: read, written beside the evidence so that a request can be repeated, and a template."""
+"""Job files: the template, how they are read, and how a job is written beside its evidence."""
 
 from __future__ import annotations
 

@@ -2,11 +2,11 @@
 
 *Exact* duplicates have the same bytes, whatever their label. *Near* duplicates are more similar to
 a forgotten record, by the cosine of the model's features, than all but one in a thousand unrelated
-records. The threshold comes from the data: for a forget set of n records, n others of the same class mix are
-drawn from what remains (repeatedly, until at least 200 are drawn), and the 99.9th percentile of
-every remaining record's largest similarity to such a draw is the threshold. There is one threshold
-for train and one for val and test, since a model pulls together what it was trained on. So one
-record in a thousand is found by chance alone; ``expected`` says how many that is.
+records. The threshold comes from the data: for a forget set of n records, n others of the same
+class mix are drawn from what remains (repeatedly, until at least 200 are drawn), and the 99.9th
+percentile of every remaining record's largest similarity to such a draw is the threshold. There is
+one threshold for train and one for val and test, since a model pulls together what it was trained
+on. So one record in a thousand is found by chance alone; ``expected`` says how many that is.
 
 If near duplicates are common throughout the data, those of the forgotten records cannot be told
 apart: the threshold is then close to 1, and a note says so.

@@ -27,8 +27,9 @@ def printable(text: object, width: int | None = None) -> Text:
     escaped = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text)
     )
-    fits = width is None or len(escaped) <= width
-    return Text(escaped if fits else f"{escaped[: width - 1]}…")
+    if width is not None and len(escaped) > width:
+        escaped = f"{escaped[: width - 1]}…"
+    return Text(escaped)
 
 
 def render_preflight(findings: Mapping[str, Any]) -> RenderableType:

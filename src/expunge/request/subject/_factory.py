@@ -43,7 +43,7 @@ def importable_from_here() -> Iterator[None]:
 
 
 def find_factory(spec: str, what: str) -> Callable[..., Any]:
-    """Import the callable that ``spec`` names; ``what`` it makes ("model", "data") is for messages."""
+    """Import the callable that ``spec`` names; ``what`` it makes is for messages."""
     module_name, _, name = spec.partition(":")
     if not _SPEC.fullmatch(spec):
         raise InvalidInput(f"The {what} factory should read package.module:factory. (got {spec!r})")

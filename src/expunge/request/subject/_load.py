@@ -177,8 +177,8 @@ def _adapt_to_model(data: SubjectData, model: nn.Module) -> tuple[SubjectData, t
         return data, ()
     if inputs.dtype == torch.uint8 and _failure_on(model, inputs.float() / 255) is None:
         note = "The model takes only floats: it gets the images as fractions x / 255."
-        scaled = {name: scaled_to_unit(split) for name, split in data.by_split().items()}
-        return replace(data, **scaled), (note,)
+        train, val, test = (scaled_to_unit(split) for split in data.by_split().values())
+        return replace(data, train=train, val=val, test=test), (note,)
     raise InvalidInput(
         f"The model cannot take the data, {inputs.dtype} of shape {list(inputs.shape[1:])}: "
         f"{failure}"
