@@ -8,14 +8,14 @@ from pathlib import Path
 
 from expunge.bench._protocol import Protocol
 from expunge.bench._records import Record
-from expunge.bench.claims import Ledger
+from expunge.bench.claims import ClaimLedger
 from expunge.bench.tables._paper import TABLES
 
 
 def results_page(
     protocol: Protocol,
     records: Sequence[Record],
-    ledger: Ledger,
+    ledger: ClaimLedger,
     tables: Sequence[Path],
     figures: Sequence[Path],
     folder: Path,
@@ -40,7 +40,7 @@ def results_page(
     return "\n\n".join(parts) + "\n"
 
 
-def interactive_page(protocol: Protocol, records: Sequence[Record], ledger: Ledger) -> str:
+def interactive_page(protocol: Protocol, records: Sequence[Record], ledger: ClaimLedger) -> str:
     """The same as one HTML file: pick metric, rows and epoch; filter the claims."""
     from expunge.report import render_bench
 
@@ -82,7 +82,7 @@ def _setting(protocol: Protocol, records: Sequence[Record]) -> str:
     return " ".join(line for line in lines if line)
 
 
-def _claims(ledger: Ledger) -> str:
+def _claims(ledger: ClaimLedger) -> str:
     """One line a claim: how many of its comparisons came to which end."""
     lines = [f"{ledger.count}.", "", "| claim | held | not held | inconclusive |"]
     lines.append("| --- | ---: | ---: | ---: |")

@@ -88,13 +88,13 @@ def write_results(
 def publish(protocol: Protocol, records: Sequence[Record], folder: Path) -> Written:
     """Write everything that can be said about ``records`` into ``folder``."""
     from expunge.bench._publish_page import interactive_page, results_page
-    from expunge.bench.claims import Ledger
+    from expunge.bench.claims import claim_ledger
     from expunge.bench.plots import write_figures
     from expunge.bench.tables._paper import write_tables
     from expunge.report import write_page
 
     save_records(folder / "records.jsonl", records)
-    ledger = Ledger.of(records)
+    ledger = claim_ledger(records)
     tables = write_tables(records, folder / "tables")
     figures = write_figures(records, folder / "figures")
     write_text(folder / "claims.md", ledger.markdown())

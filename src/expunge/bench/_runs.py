@@ -25,6 +25,9 @@ K = TypeVar("K", bound=Hashable)
 PAPER_EPOCH = 10
 """The epoch of the paper's tables."""
 
+CONSTRAINED_METHODS = ("random-label", "neg-grad-plus", "scrub")
+"""The methods that the paper plugs its add-ons into: SRL, NGPlus, SCRUB."""
+
 TASK_SETTINGS = ("dataset", "arch", "width", "limit", "scenario")
 """The settings of a record that make up its task."""
 

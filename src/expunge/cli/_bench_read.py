@@ -120,10 +120,10 @@ def claims_command(
 
     Example:  expunge bench claims demo
     """
-    from expunge.bench.claims import Ledger
+    from expunge.bench.claims import claim_ledger
     from expunge.bench.tables._formats import render
 
-    ledger = Ledger.of(_records(protocol, store, records, data, conditions), names=name)
+    ledger = claim_ledger(_records(protocol, store, records, data, conditions), names=name)
     _emit([render(ledger, form)], form, out, force)
 
 

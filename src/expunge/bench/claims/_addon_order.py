@@ -8,11 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expunge.bench.claims._arms import CONSTRAINED, Arm, Situation
-from expunge.bench.claims._base import Claim, Finding
-from expunge.bench.claims._claim_runs import Runs
-from expunge.bench.claims._paired_runs import settle
-from expunge.bench.claims._statistics import LEAST, Estimate, Region, percentiles
+from expunge.bench._runs import CONSTRAINED_METHODS, Arm, Task, TaskRuns, select_arms
+from expunge.bench.claims._base import Claim, ClaimFinding, each_arm
+from expunge.bench.claims._statistics import MIN_SEEDS, Region, SeedMean, percentiles, settle
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 
@@ -34,110 +32,111 @@ def kendall(a: Array, b: Array) -> Array:
     return np.asarray(np.divide(agreed, untied, out=np.zeros_like(agreed), where=untied > 0))
 
 
+Values = dict[str, dict[int, float]]
+"""|rUA| by add-on and seed; infinite where a run diverged."""
+
+
 @dataclass(frozen=True)
 class SameOrder:
-    """Kendall's τ between the orders by mean |rUA|, averaged over pairs of situations.
+    """Kendall's τ between the orders by mean |rUA|, averaged over pairs of tasks.
 
     A pair differs in data or architecture and shares method and scenario, or the scenario's kind
     where no pair shares more. "The same" is τ above ``least``: more than three pairs of add-ons in
-    four keep their order. The interval resamples seeds within each situation; runs that diverged
-    rank last.
+    four keep their order. The interval resamples seeds within each task; runs that diverged rank
+    last.
     """
 
     least: float = 0.5
     addons: tuple[str, ...] = ("none", "saliency", "and", "prob", "focus")
-    methods: tuple[str, ...] = CONSTRAINED
+    methods: tuple[str, ...] = CONSTRAINED_METHODS
     resamples: int = 2000
 
-    def __call__(self, claim: Claim, runs: Runs) -> Iterator[Finding]:
-        every = itertools.product(self.methods, _kinds(runs), _moments(runs))
-        for method, kind, moments in every:
-            ranked = {s: self._values(runs, s, method, moments) for s in _of_kind(runs, kind)}
-            ranked = {s: found for s, found in ranked.items() if found}
+    def __call__(self, claim: Claim, tasks: Sequence[TaskRuns]) -> Iterator[ClaimFinding]:
+        kinds = dict.fromkeys(runs.task.kind for runs in tasks)
+        for method, kind, moments in itertools.product(self.methods, kinds, _moments(tasks)):
             name = Arm(method).label + ("" if moments == "published" else f" ({moments})")
-            pairs = _pairs(list(ranked))
-            used = {s: ranked[s] for pair in pairs for s in pair}
-            found = self._agreement(pairs, used) if pairs else None
-            if found is None:
+
+            # The tasks of this kind of scenario that can be compared with another.
+            values = {
+                runs.task: found
+                for runs in tasks
+                if runs.task.kind == kind and (found := self._values(runs, method, moments))
+            }
+            pairs = _pairs(list(values))
+            compared = {task: values[task] for pair in pairs for task in pair}
+            tau = self._agreement(pairs, compared) if pairs else None
+            if tau is None:
                 why = "needs two data sets or architectures with three add-ons in common"
-                yield Finding(claim, f"{kind} {name}", "no data", detail=why)
+                yield ClaimFinding(claim, f"{kind} {name}", "no data", detail=why)
                 continue
-            lost = sum(v == np.inf for each in used.values() for v in _flat(each))
+
+            names = [runs.name for task in compared for runs in tasks if runs.task == task]
+            diverged = sum(_count_diverged(each) for each in compared.values())
             yield settle(
                 claim,
-                f"{kind} {name}: {', '.join(runs.name(s) for s in used)}",
-                found,
+                f"{kind} {name}: {', '.join(names)}",
+                tau,
                 Region(low=self.least),
                 "tau",
                 f"pairs of situations: {len(pairs)}",
-                f"add-on runs diverged: {lost}" if lost else "",
-                failures=lost,
+                f"add-on runs diverged: {diverged}" if diverged else "",
+                failures=diverged,
             )
 
-    def _values(self, runs: Runs, situation: Situation, method: str, moments: str) -> Values:
-        """|rUA| by add-on and seed; infinite where a run diverged."""
-        found: Values = {}
-        for addon in self.addons:
-            for arm in runs.arms(situation, method, addon):
-                if arm.moments in ("", moments):
-                    seeds = runs.at_main(situation, arm)
-                    values = {
-                        s: np.inf if r.diverged else r.value("abs_rua") for s, r in seeds.items()
-                    }
-                    found[addon] = {s: v for s, v in values.items() if v is not None}
-        arms = (arm for addon in found for arm in runs.arms(situation, method, addon))
-        return found if any(arm.moments == moments for arm in arms) else {}
+    def _values(self, runs: TaskRuns, method: str, moments: str) -> Values:
+        """The values of a method on a task; empty without an add-on that uses these moments."""
+        values: Values = {}
+        arms = select_arms(runs.arms, method, self.addons)
+        for arm in arms:
+            if arm.moments in ("", moments):
+                distances = {
+                    seed: np.inf if record.diverged else record.value("abs_rua")
+                    for seed, record in runs.at_main(arm).items()
+                }
+                values[arm.addon] = {s: v for s, v in distances.items() if v is not None}
+        return values if any(arm.moments == moments for arm in arms) else {}
 
     def _agreement(
-        self, pairs: Sequence[tuple[Situation, Situation]], ranked: dict[Situation, Values]
-    ) -> Estimate | None:
-        """τ over the add-ons that all situations have, seeds that have them all resampled."""
+        self, pairs: Sequence[tuple[Task, Task]], values: dict[Task, Values]
+    ) -> SeedMean | None:
+        """τ over the add-ons that all tasks have, seeds that have them all resampled."""
         random = np.random.default_rng(0)
-        shared = [a for a in self.addons if all(a in found for found in ranked.values())]
-        means, drawn, n = {}, {}, []
-        for situation, found in ranked.items():
-            seeds = sorted(set.intersection(*(set(found[a]) for a in shared))) if shared else []
-            if len(shared) < 3 or not seeds:
+        shared = [a for a in self.addons if all(a in found for found in values.values())]
+        if len(shared) < 3:
+            return None
+        means, drawn, counts = {}, {}, []
+        for task, found in values.items():
+            seeds = sorted(set.intersection(*(set(found[addon]) for addon in shared)))
+            if not seeds:
                 return None
-            table = np.array([[found[a][s] for a in shared] for s in seeds])
-            n.append(len(seeds))
-            means[situation] = table.mean(axis=0)
+            table = np.array([[found[addon][seed] for addon in shared] for seed in seeds])
+            counts.append(len(seeds))
+            means[task] = table.mean(axis=0)
             rows = random.integers(len(seeds), size=(self.resamples, len(seeds)))
-            drawn[situation] = table[rows].mean(axis=1)
+            drawn[task] = table[rows].mean(axis=1)
+        n = min(counts)
         tau = float(np.mean([kendall(means[a], means[b]) for a, b in pairs]))
         taus = np.mean([kendall(drawn[a], drawn[b]) for a, b in pairs], axis=0)
-        return Estimate(tau, percentiles(taus.tolist()) if min(n) >= LEAST else None, min(n))
+        return SeedMean(tau, percentiles(taus.tolist()) if n >= MIN_SEEDS else None, n)
 
 
-Values = dict[str, dict[int, float]]
+def _count_diverged(values: Values) -> int:
+    """The number of add-on runs that diverged."""
+    addons = (seeds for addon, seeds in values.items() if addon != "none")
+    return sum(value == np.inf for seeds in addons for value in seeds.values())
 
 
-def _flat(values: Values) -> Iterator[float]:
-    return (v for addon, seeds in values.items() if addon != "none" for v in seeds.values())
-
-
-def _kinds(runs: Runs) -> list[str]:
-    return list(dict.fromkeys(s.kind for s in runs.situations))
-
-
-def _of_kind(runs: Runs, kind: str) -> list[Situation]:
-    return [s for s in runs.situations if s.kind == kind]
-
-
-def _moments(runs: Runs) -> list[str]:
+def _moments(tasks: Sequence[TaskRuns]) -> list[str]:
     """The kinds of moments there are, the published ones first."""
-    found = {
-        arm.moments
-        for _, arm in runs.each(CONSTRAINED, ("focus", "prob"))
-        if arm.moments != "published"
-    }
-    return ["published", *sorted(found - {""})]
+    others = {arm.moments for _, arm in each_arm(tasks, CONSTRAINED_METHODS, ("focus", "prob"))}
+    return ["published", *sorted(others - {"published", ""})]
 
 
-def _pairs(situations: Sequence[Situation]) -> list[tuple[Situation, Situation]]:
+def _pairs(tasks: Sequence[Task]) -> list[tuple[Task, Task]]:
+    """The pairs of tasks that differ in data or architecture, of one scenario if there are any."""
     differ = [
         (a, b)
-        for a, b in itertools.combinations(situations, 2)
+        for a, b in itertools.combinations(tasks, 2)
         if (a.dataset, a.arch) != (b.dataset, b.arch)
     ]
     return [(a, b) for a, b in differ if a.scenario == b.scenario] or differ

@@ -1,24 +1,23 @@
-"""Claims on time: what an add-on costs a step, and how soon FOCUS gets there."""
+"""Claims on time: what an add-on adds to a step, and how many epochs FOCUS needs."""
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from expunge.bench._records import Record
-from expunge.bench.claims._arms import CONSTRAINED, Arm
-from expunge.bench.claims._base import Claim, Finding
-from expunge.bench.claims._claim_runs import Runs
-from expunge.bench.claims._paired_runs import Pairs, settle
-from expunge.bench.claims._statistics import Region
+from expunge.bench._runs import CONSTRAINED_METHODS, Arm, TaskRuns
+from expunge.bench.claims._base import Claim, ClaimFinding, each_arm, group_name
+from expunge.bench.claims._statistics import Pairs, Region, settle
 
 CLOCKS = {"processor_seconds": "processor time", "seconds": "wall time"}
 
 
 def steady_time(record: Record, clock: str) -> float | None:
-    """Time of the steps after the first epoch, which may hold a warm-up; of all if it is alone."""
+    """Time of the steps after the first epoch, which may hold a warm-up; of all if there is one."""
     times = [row[clock] for row in record.epochs if row["epoch"] > 0 and row.get(clock)]
     if not times:
         return None
@@ -26,7 +25,7 @@ def steady_time(record: Record, clock: str) -> float | None:
 
 
 def log_ratio(base: float | None, arm: float | None) -> float | None:
-    """log(arm / base), None unless both are positive."""
+    """log(arm / base); None unless both are positive."""
     return math.log(arm / base) if base and arm and base > 0 and arm > 0 else None
 
 
@@ -42,15 +41,15 @@ class Overhead:
     """Methods with add-ons."""
     most: float
 
-    def __call__(self, claim: Claim, runs: Runs) -> Iterator[Finding]:
+    def __call__(self, claim: Claim, tasks: Sequence[TaskRuns]) -> Iterator[ClaimFinding]:
         for method, addon in self.cases:
-            for situation, arm in runs.each((method,), (addon,)):
-                base = runs.at_main(situation, Arm(method))
-                pairs = Pairs.of(base, runs.at_main(situation, arm))
+            for runs, arm in each_arm(tasks, (method,), (addon,)):
+                base = runs.at_main(Arm(method))
+                pairs = Pairs.of(base, runs.at_main(arm))
                 clock = _clock(pairs)
                 yield settle(
                     claim,
-                    runs.group(situation, arm),
+                    group_name(runs, arm),
                     pairs.values(partial(_slower, clock)),
                     Region(high=math.log1p(self.most / 100)),
                     "%",
@@ -63,29 +62,29 @@ class Overhead:
 
 @dataclass(frozen=True)
 class Sooner:
-    """FOCUS is at or below the method's final |rUA| in fewer epochs than the method itself.
+    """FOCUS reaches the method's final |rUA| in fewer epochs than the method itself.
 
-    The level is the |rUA| that the method alone ends with; each arm is asked for the first epoch
+    The level is the |rUA| that the method alone ends with; each arm reaches it at the first epoch
     evaluated at which it is no higher. The effect is the ratio of the two epochs, averaged on a log
     scale. A run that never gets there is a failure, and counts as having needed all its epochs.
     """
 
     addon: str = "focus"
-    methods: tuple[str, ...] = CONSTRAINED
+    methods: tuple[str, ...] = CONSTRAINED_METHODS
     below: float = 1.0
 
-    def __call__(self, claim: Claim, runs: Runs) -> Iterator[Finding]:
-        for situation, arm in runs.each(self.methods, (self.addon,)):
-            base = runs.at_main(situation, Arm(arm.method))
-            pairs = Pairs.of(base, runs.at_main(situation, arm))
+    def __call__(self, claim: Claim, tasks: Sequence[TaskRuns]) -> Iterator[ClaimFinding]:
+        for runs, arm in each_arm(tasks, self.methods, (self.addon,)):
+            base = runs.at_main(Arm(arm.method))
+            pairs = Pairs.of(base, runs.at_main(arm))
             late = [s for s, (a, b) in pairs.both.items() if b.evaluated and _misses(a, b)]
             yield settle(
                 claim,
-                runs.group(situation, arm),
+                group_name(runs, arm),
                 [] if len(late) == len(pairs.both) else pairs.values(epochs_needed),
                 Region(high=math.log(self.below)),
                 "× epochs",
-                _epochs(pairs),
+                _epochs_in_words(pairs),
                 f"not reached with seed {', '.join(map(str, late))}" if late else "",
                 pairs.remark,
                 failures=len(late) + len(pairs.arm_diverged),
@@ -100,7 +99,7 @@ def first_at(record: Record, level: float) -> int | None:
 
 
 def epochs_needed(base: Record, arm: Record) -> float | None:
-    """log of the ratio of the epochs that both need to get to the base's final |rUA|."""
+    """log of the ratio of the epochs that both need to reach the base's final |rUA|."""
     level = base.value("abs_rua")
     if level is None or not arm.evaluated or base.final["epoch"] < 1:
         return None
@@ -112,31 +111,31 @@ def _misses(base: Record, arm: Record) -> bool:
     return level is not None and first_at(arm, level) is None
 
 
-def _epochs(pairs: Pairs) -> str:
-    told = []
+def _epochs_in_words(pairs: Pairs) -> str:
+    epochs = []
     for base, arm in pairs.both.values():
         level = base.value("abs_rua")
         if level is not None:
-            told.append(f"{first_at(arm, level) or 'never'}/{first_at(base, level) or 'never'}")
-    return f"epochs by seed, FOCUS/base: {', '.join(told)}" if told else ""
+            epochs.append(f"{first_at(arm, level) or 'never'}/{first_at(base, level) or 'never'}")
+    return f"epochs by seed, FOCUS/base: {', '.join(epochs)}" if epochs else ""
 
 
 def _clock(pairs: Pairs) -> str:
     name = "processor_seconds"
-    known = all(steady_time(r, name) is not None for pair in pairs.both.values() for r in pair)
-    return name if known else "seconds"
+    runs = (record for pair in pairs.both.values() for record in pair)
+    return name if all(steady_time(run, name) is not None for run in runs) else "seconds"
 
 
 def _slower(clock: str, base: Record, arm: Record) -> float | None:
     return log_ratio(steady_time(base, clock), steady_time(arm, clock))
 
 
-_OURS = tuple((method, addon) for method in CONSTRAINED for addon in ("focus", "prob", "and"))
+_PAPERS_ADDONS = tuple(itertools.product(CONSTRAINED_METHODS, ("focus", "prob", "and")))
 OVERHEAD = Claim(
     "overhead",
     "FOCUS, PROB and AND, and SalUn on NGPlus, add at most 22 % to the time of a step.",
     "Sect. 6.3.1, which gives about 22 %",
-    Overhead((*_OURS, ("neg-grad-plus", "saliency")), most=22.0),
+    Overhead((*_PAPERS_ADDONS, ("neg-grad-plus", "saliency")), most=22.0),
 )
 SALUN_OVERHEAD = Claim(
     "salun-overhead",

@@ -1,56 +1,58 @@
-"""The trade-off between test accuracy and forgetting over a sweep, and two of them compared.
+"""The claim that FOCUS is more than a faster clock: frontiers of forgetting over accuracy lost.
 
 Every evaluated epoch of every run of a sweep is a point (TA lost, |rUA|): one could have stopped
-there. The initial model, at (0, its |rUA|), is a point of every sweep. A frontier is what no other
-point betters; between neighbours on it we draw a line, so that how densely a sweep samples a curve
-makes next to no difference. Two frontiers are compared only up to the TA loss that both sweeps go
-to: an arm is not blamed for what it was not asked to try.
+there. The initial model, at (0, its |rUA|), is a point of every sweep. A frontier consists of the
+points that no other point betters; between neighbours on it we interpolate, so that how densely a
+sweep samples a curve makes next to no difference. Two frontiers are compared only up to the TA loss
+that both sweeps reach: an arm is not blamed for what it did not try.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from expunge.bench._records import Record
-from expunge.bench.claims._arms import Setting
-from expunge.bench.claims._claim_runs import Seeds, Sweep
+from expunge.bench._runs import CONSTRAINED_METHODS, Arm, Dials, Sweep, TaskRuns
+from expunge.bench.claims._base import Claim, ClaimFinding, each_arm, group_name
+from expunge.bench.claims._statistics import Region, mean_over_seeds, settle, verdict
 
 
-class Point(NamedTuple):
-    """A place to stop at: points of TA lost against the initial model, and |rUA|."""
+class StoppingPoint(NamedTuple):
+    """Where a run could stop: points of TA lost against the initial model, and |rUA|."""
 
     lost: float
     distance: float
 
 
-def stopping_points(record: Record) -> dict[int, Point]:
+def stopping_points(record: Record) -> dict[int, StoppingPoint]:
     """The points of a run by epoch; epoch 0 is the initial model."""
     start = record.value("ta", 0)
-    found = {}
+    points = {}
     for row in record.evaluated:
         if start is not None and row.get("ta") is not None and row.get("rua") is not None:
-            found[int(row["epoch"])] = Point(start - row["ta"], abs(row["rua"]))
-    return found
+            points[int(row["epoch"])] = StoppingPoint(start - row["ta"], abs(row["rua"]))
+    return points
 
 
-def pareto(points: Iterable[Point]) -> list[Point]:
-    """Those that no other betters in both, by rising TA loss and strictly falling |rUA|.
+def pareto(points: Iterable[StoppingPoint]) -> list[StoppingPoint]:
+    """The points that no other betters in both, by rising TA loss and strictly falling |rUA|.
 
-    >>> pareto([Point(0, 5), Point(1, 3), Point(2, 4), Point(1, 2)])
-    [Point(lost=0, distance=5), Point(lost=1, distance=2)]
+    >>> pareto([StoppingPoint(0, 5), StoppingPoint(1, 3), StoppingPoint(2, 4), StoppingPoint(1, 2)])
+    [StoppingPoint(lost=0, distance=5), StoppingPoint(lost=1, distance=2)]
     """
-    front: list[Point] = []
+    front: list[StoppingPoint] = []
     for point in sorted(points):
         if not front or point.distance < front[-1].distance:
             front.append(point)
     return front
 
 
-def lowest(front: Sequence[Point], budgets: Sequence[float]) -> list[float]:
+def lowest(front: Sequence[StoppingPoint], budgets: Sequence[float]) -> list[float]:
     """|rUA| of a frontier at TA budgets: lines between neighbours, nan before the first point."""
     lost, distance = zip(*front, strict=True)
     return [float(v) for v in np.interp(budgets, lost, distance, left=np.nan)]
@@ -60,14 +62,14 @@ def lowest(front: Sequence[Point], budgets: Sequence[float]) -> list[float]:
 class Frontiers:
     """Two sweeps by seed, and their frontiers' difference (add-on minus base) at each budget.
 
-    ``differences`` has a list a seed, as long as the budgets that both its sweeps go to. ``means``
-    are the frontiers of the points averaged over seeds. ``skipped`` counts runs without a partner
-    of the same setting and seed in the other arm; ``settings`` those that were compared.
+    ``differences`` has a list per seed, as long as the budgets that both its sweeps reach.
+    ``means`` are the frontiers of the points averaged over seeds. ``skipped`` counts runs without a
+    partner of the same dials and seed in the other arm, ``settings`` the dials that were compared.
     """
 
-    base: dict[int, list[Point]]
-    addon: dict[int, list[Point]]
-    means: tuple[list[Point], list[Point]]
+    base: dict[int, list[StoppingPoint]]
+    addon: dict[int, list[StoppingPoint]]
+    means: tuple[list[StoppingPoint], list[StoppingPoint]]
     budgets: list[float]
     differences: dict[int, list[float]]
     settings: int
@@ -78,15 +80,15 @@ class Frontiers:
         """For each seed the mean difference over its budgets, in points of |rUA|."""
         return [float(np.mean(values)) for values in self.differences.values()]
 
-    def winners(self) -> list[tuple[float, float]]:
-        """Each budget with the mean difference over the seeds that go there."""
+    def mean_differences(self) -> list[tuple[float, float]]:
+        """Each budget with the mean difference over the seeds that reach it."""
         every = list(self.differences.values())
-        told = []
+        means = []
         for k, budget in enumerate(self.budgets):
-            there = [values[k] for values in every if len(values) > k]
-            if there:
-                told.append((budget, float(np.mean(there))))
-        return told
+            reached = [values[k] for values in every if len(values) > k]
+            if reached:
+                means.append((budget, float(np.mean(reached))))
+        return means
 
 
 def compare_frontiers(
@@ -96,55 +98,140 @@ def compare_frontiers(
 
     Only runs with a partner of the same setting and seed in the other arm take part.
     """
-    shared, skipped = _shared(base, addon)
+    shared, skipped = _shared_dials(base, addon)
     points = [_points(base, shared), _points(addon, shared)]
     budgets = [float(b) for b in np.arange(0.0, most + step / 2, step)]
     differences: dict[int, list[float]] = {}
-    fronts: list[dict[int, list[Point]]] = [{}, {}]
+    fronts: list[dict[int, list[StoppingPoint]]] = [{}, {}]
     for seed in shared:
-        both = [[p for run in arm[seed].values() for p in run.values()] for arm in points]
-        if not all(both):
+        # All points of both arms.
+        clouds = [[p for run in arm[seed].values() for p in run.values()] for arm in points]
+        if not all(clouds):
             continue
-        reach = min(max(p.lost for p in found) for found in both)
-        own = [b for b in budgets if b <= max(reach, 0.0) + 1e-9]
-        for front, found in zip(fronts, both, strict=True):
-            front[seed] = pareto(found)
-        values = [np.array(lowest(front[seed], own)) for front in fronts]
+
+        # Their frontiers at the budgets that both reach.
+        reach = min(max(point.lost for point in cloud) for cloud in clouds)
+        reached = [budget for budget in budgets if budget <= max(reach, 0.0) + 1e-9]
+        for front, cloud in zip(fronts, clouds, strict=True):
+            front[seed] = pareto(cloud)
+        values = [np.array(lowest(front[seed], reached)) for front in fronts]
         differences[seed] = [float(v) for v in values[1] - values[0]]
     means = (pareto(mean_points(points[0])), pareto(mean_points(points[1])))
-    count = len({setting for settings in shared.values() for setting in settings})
-    return Frontiers(fronts[0], fronts[1], means, budgets, differences, count, skipped)
+    settings = len({dials for seed in shared.values() for dials in seed})
+    return Frontiers(fronts[0], fronts[1], means, budgets, differences, settings, skipped)
 
 
-Cloud = dict[int, dict[Setting, dict[int, Point]]]
-"""Points by seed, setting and epoch."""
+Cloud = dict[int, dict[Dials, dict[int, StoppingPoint]]]
+"""StoppingPoints by seed, setting and epoch."""
 
 
-def mean_points(cloud: Cloud) -> list[Point]:
-    """The mean over seeds of every setting and epoch that all seeds have."""
-    keys = [{(s, e) for s, run in runs.items() for e in run} for runs in cloud.values()]
-    found = []
-    for setting, epoch in sorted(set.intersection(*keys), key=repr) if keys else []:
-        lost, distance = np.mean([runs[setting][epoch] for runs in cloud.values()], axis=0)
-        found.append(Point(float(lost), float(distance)))
-    return found
+def mean_points(cloud: Cloud) -> list[StoppingPoint]:
+    """The mean over seeds at all dials and epochs that every seed has."""
+    keys = [{(dials, e) for dials, run in runs.items() for e in run} for runs in cloud.values()]
+    points = []
+    for dials, epoch in sorted(set.intersection(*keys), key=repr) if keys else []:
+        lost, distance = np.mean([runs[dials][epoch] for runs in cloud.values()], axis=0)
+        points.append(StoppingPoint(float(lost), float(distance)))
+    return points
 
 
-def _shared(base: Sweep, addon: Sweep) -> tuple[dict[int, list[Setting]], int]:
-    """The settings that both arms have, by seed, and the number of runs without a partner."""
-    shared: dict[int, list[Setting]] = {}
+def _shared_dials(base: Sweep, addon: Sweep) -> tuple[dict[int, list[Dials]], int]:
+    """The dials that both arms have, by seed, and the number of runs without a partner."""
+    shared: dict[int, list[Dials]] = {}
     skipped = 0
-    for setting in dict.fromkeys([*base, *addon]):
-        first: Mapping[int, Record] = base.get(setting, {})
-        second: Seeds = addon.get(setting, {})
-        skipped += len(set(first) ^ set(second))
-        for seed in sorted(set(first) & set(second)):
-            shared.setdefault(seed, []).append(setting)
+    for dials in dict.fromkeys([*base, *addon]):
+        first, second = set(base.get(dials, ())), set(addon.get(dials, ()))
+        skipped += len(first ^ second)
+        for seed in sorted(first & second):
+            shared.setdefault(seed, []).append(dials)
     return dict(sorted(shared.items())), skipped
 
 
-def _points(sweep: Sweep, shared: Mapping[int, Sequence[Setting]]) -> Cloud:
+def _points(sweep: Sweep, shared: Mapping[int, Sequence[Dials]]) -> Cloud:
     return {
-        seed: {setting: stopping_points(sweep[setting][seed]) for setting in settings}
-        for seed, settings in shared.items()
+        seed: {dials: stopping_points(sweep[dials][seed]) for dials in each}
+        for seed, each in shared.items()
     }
+
+
+@dataclass(frozen=True)
+class Dominates:
+    """FOCUS's frontier of |rUA| over TA lost lies below the base's, with the same sweep for both.
+
+    The effect is the area between the frontiers: for each seed the mean, over TA budgets from 0 to
+    ``most`` points, of the lowest |rUA| within reach of FOCUS minus that of the base. A faster
+    clock moves along the same curve and ends at zero. Held is an interval below -``margin``, not
+    held one above ``margin``, the difference that the choice of stopping points alone can make. A
+    sweep has at least ``settings`` settings.
+    """
+
+    addon: str = "focus"
+    methods: tuple[str, ...] = CONSTRAINED_METHODS
+    most: float = 5.0
+    step: float = 0.25
+    margin: float = 0.25
+    settings: int = 3
+
+    def __call__(self, claim: Claim, tasks: Sequence[TaskRuns]) -> Iterator[ClaimFinding]:
+        for runs, arm in each_arm(tasks, self.methods, (self.addon,)):
+            base, addon = runs.sweep(Arm(arm.method)), runs.sweep(arm)
+            frontiers = compare_frontiers(base, addon, most=self.most, step=self.step)
+            group = group_name(runs, arm)
+            if frontiers.settings < self.settings:
+                why = f"a sweep has at least {self.settings} settings, here {frontiers.settings}"
+                yield ClaimFinding(claim, group, "no data", detail=why)
+                continue
+            diverged = _count_diverged(base), _count_diverged(addon)
+            yield self._finding(claim, group, frontiers, *diverged)
+
+    def _finding(
+        self, claim: Claim, group: str, frontiers: Frontiers, base_lost: int, addon_lost: int
+    ) -> ClaimFinding:
+        area = mean_over_seeds(frontiers.areas) if frontiers.areas else None
+        coincide = Region(-self.margin, self.margin)
+        alike = area is not None and verdict(area.interval, area.n, coincide) == "held"
+        return settle(
+            claim,
+            group,
+            frontiers.areas,
+            Region(high=-self.margin, grey=2 * self.margin),
+            "points",
+            f"the frontiers coincide within {self.margin:g} points" if alike else "",
+            _winners_in_words(frontiers),
+            f"{frontiers.settings} settings",
+            f"runs of one arm only, left out: {frontiers.skipped}" if frontiers.skipped else "",
+            f"base runs diverged: {base_lost}" if base_lost else "",
+            f"add-on runs diverged: {addon_lost}" if addon_lost else "",
+            failures=addon_lost,
+        )
+
+
+def _count_diverged(sweep: Sweep) -> int:
+    return sum(bool(record.diverged) for seeds in sweep.values() for record in seeds.values())
+
+
+def _winners_in_words(frontiers: Frontiers) -> str:
+    """``FOCUS lower at TA budgets 0-1.5, base at 2-3.25``."""
+    sentences = []
+    for name, sign in (("FOCUS", -1), ("base", 1)):
+        spans = []
+        by_winner = itertools.groupby(
+            frontiers.mean_differences(), key=lambda pair: sign * pair[1] > 1e-9
+        )
+        for won, part in by_winner:
+            budgets = [budget for budget, _ in part]
+            if won:
+                last = f"-{budgets[-1]:g}" if len(budgets) > 1 else ""
+                spans.append(f"{budgets[0]:g}{last}")
+        if spans:
+            sentences.append(f"{name} lower at TA budgets {', '.join(spans)}")
+    return "; ".join(sentences) or "no difference at any TA budget"
+
+
+CLOCK = Claim(
+    "clock",
+    "FOCUS is more than a faster clock: over a sweep of lr, alpha and epochs its frontier of |rUA| "
+    f"over TA lost lies below the base's, by more than {Dominates.margin} points on average.",
+    "Ours; cf. Prop. 7, case 2",
+    Dominates(),
+)

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from expunge.bench._records import Record
-from expunge.bench.claims._arms import CONSTRAINED, Arm
-from expunge.bench.claims._base import Claim, Finding
-from expunge.bench.claims._claim_runs import Runs
-from expunge.bench.claims._paired_runs import Pairs, settle
-from expunge.bench.claims._statistics import Region
+from expunge.bench._runs import CONSTRAINED_METHODS, Arm, TaskRuns
+from expunge.bench.claims._base import Claim, ClaimFinding, each_arm, group_name
+from expunge.bench.claims._statistics import Pairs, Region, settle
 from expunge.evaluation import METRICS
 
 EXCEPTED = (("neg-grad-plus", "and"),)
 """NGPlus-AND, "which does not perform well": the exception that the paper itself makes."""
 
 
-def last_common(base: Record, arm: Record) -> int | None:
+def last_common_epoch(base: Record, arm: Record) -> int | None:
     """The last epoch at which both runs were evaluated."""
     shared = {row["epoch"] for row in base.evaluated} & {row["epoch"] for row in arm.evaluated}
     return max(shared, default=None)
@@ -28,7 +26,7 @@ def last_common(base: Record, arm: Record) -> int | None:
 
 def change(metric: str, base: Record, arm: Record) -> float | None:
     """The arm's metric minus the base's, at the last epoch of both; to the digits of a record."""
-    epoch = last_common(base, arm)
+    epoch = last_common_epoch(base, arm)
     if epoch is None:
         return None
     first, second = base.value(metric, epoch), arm.value(metric, epoch)
@@ -41,22 +39,20 @@ class Shift:
 
     addons: tuple[str, ...]
     metrics: tuple[str, ...]
-    methods: tuple[str, ...] = CONSTRAINED
+    methods: tuple[str, ...] = CONSTRAINED_METHODS
 
     @property
     def region(self) -> Region:
-        """Where the claim wants the difference."""
+        """Where the difference has to lie for the claim to hold."""
         raise TypeError(f"{type(self).__name__} should define `region`.")
 
-    def __call__(self, claim: Claim, runs: Runs) -> Iterator[Finding]:
-        for situation, arm in runs.each(self.methods, self.addons):
-            base = runs.at_main(situation, Arm(arm.method))
-            pairs = Pairs.of(base, runs.at_main(situation, arm))
-            own = (
-                "the paper makes an exception of it" if (arm.method, arm.addon) in EXCEPTED else ""
-            )
+    def __call__(self, claim: Claim, tasks: Sequence[TaskRuns]) -> Iterator[ClaimFinding]:
+        for runs, arm in each_arm(tasks, self.methods, self.addons):
+            base = runs.at_main(Arm(arm.method))
+            pairs = Pairs.of(base, runs.at_main(arm))
+            excepted = (arm.method, arm.addon) in EXCEPTED
             for metric in self.metrics:
-                group = runs.group(situation, arm)
+                group = group_name(runs, arm)
                 if len(self.metrics) > 1:
                     group += f", {_label(metric)}"
                 yield settle(
@@ -65,9 +61,9 @@ class Shift:
                     pairs.values(partial(change, metric)),
                     self.region,
                     "points" if _percent(metric) else "share",
-                    _means(pairs, metric),
+                    _means_in_words(pairs, metric),
                     pairs.remark,
-                    own,
+                    "the paper makes an exception of it" if excepted else "",
                     failures=len(pairs.arm_diverged),
                 )
 
@@ -118,24 +114,24 @@ def _percent(metric: str) -> bool:
     return metric == "abs_rua" or METRICS[metric].unit in ("%", "points")
 
 
-def _means(pairs: Pairs, metric: str) -> str:
+def _means_in_words(pairs: Pairs, metric: str) -> str:
     """``4.62 → 0.41; ideal 0.84``: what the difference is made of."""
     rows = []
     for base, arm in pairs.both.values():
-        epoch = last_common(base, arm)
+        epoch = last_common_epoch(base, arm)
         if epoch is not None:
             rows.append((base.value(metric, epoch), arm.value(metric, epoch), _ideal(arm, metric)))
-    seen = [[v for v in column if v is not None] for column in zip(*rows, strict=True)]
-    if not seen or not seen[0] or not seen[1]:
+    columns = [[v for v in column if v is not None] for column in zip(*rows, strict=True)]
+    if not columns or not columns[0] or not columns[1]:
         return ""
-    base_mean, arm_mean = np.mean(seen[0]), np.mean(seen[1])
-    ideal = f", ideal {np.mean(seen[2]):.2f}" if seen[2] else ""
+    base_mean, arm_mean = np.mean(columns[0]), np.mean(columns[1])
+    ideal = f", ideal {np.mean(columns[2]):.2f}" if columns[2] else ""
     return f"{_label(metric)} {base_mean:.2f} → {arm_mean:.2f}{ideal}"
 
 
 def _ideal(record: Record, metric: str) -> float | None:
-    own, gap = record.value(metric), record.value(f"gap_{metric}")
-    return None if own is None or gap is None else own - gap
+    value, gap = record.value(metric), record.value(f"gap_{metric}")
+    return None if value is None or gap is None else value - gap
 
 
 _RUA = "lowers |rUA| against the method alone at the last epoch (SRL, NGPlus, SCRUB)."

@@ -1,26 +1,24 @@
-"""Claims on runs that go astray: AND on NGPlus, and the first epochs of MSG and CT."""
+"""Claims on unstable runs: AND on NGPlus, and the first epochs of MSG and CT."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from expunge.bench._records import Record
-from expunge.bench.claims._arms import Arm
-from expunge.bench.claims._base import Claim, Finding, Status
-from expunge.bench.claims._claim_runs import Runs
+from expunge.bench._runs import Arm, TaskRuns
+from expunge.bench.claims._base import Claim, ClaimFinding, ClaimStatus, each_arm, group_name
 from expunge.bench.claims._metric_shift import change
-from expunge.bench.claims._paired_runs import Pairs, diverged, settle
-from expunge.bench.claims._statistics import LEAST, Region
+from expunge.bench.claims._statistics import MIN_SEEDS, Pairs, Region, diverged_in_words, settle
 
 Measure = Callable[[Record, Record], float | None]
 
 
 def swing(record: Record) -> float | None:
-    """Highest minus lowest rUA over the epochs evaluated, the initial model apart, in points."""
+    """Highest minus lowest rUA over the evaluated epochs except the initial model, in points."""
     values = [row["rua"] for row in record.evaluated if row["epoch"] > 0 and "rua" in row]
     return float(max(values) - min(values)) if len(values) > 1 else None
 
@@ -45,33 +43,33 @@ class Unstable:
 
     methods: tuple[str, ...] = ("neg-grad-plus",)
 
-    def __call__(self, claim: Claim, runs: Runs) -> Iterator[Finding]:
+    def __call__(self, claim: Claim, tasks: Sequence[TaskRuns]) -> Iterator[ClaimFinding]:
         measures: list[tuple[str, Measure, Region]] = [
             ("|rUA|", partial(change, "abs_rua"), Region(low=0.0)),
             ("TA", partial(change, "ta"), Region(high=0.0)),
             ("swing of rUA", swings_more, Region(low=0.0)),
         ]
-        for situation, focus in runs.each(self.methods, ("focus",)):
+        for runs, focus in each_arm(tasks, self.methods, ("focus",)):
             mask = Arm(focus.method, "and")
-            pairs = Pairs.of(runs.at_main(situation, focus), runs.at_main(situation, mask))
+            pairs = Pairs.of(runs.at_main(focus), runs.at_main(mask))
             lost = len(pairs.arm_diverged)
-            group = f"{runs.name(situation)} {mask.label} against {focus.label.partition('-')[2]}"
+            group = f"{runs.name} {mask.label} against {focus.label.partition('-')[2]}"
             for name, measure, region in measures:
-                found = settle(
+                finding = settle(
                     claim,
                     f"{group}, {name}",
                     pairs.values(measure),
                     region,
                     "points",
-                    _spread(pairs) if name == "|rUA|" else "",
-                    f"AND {diverged(pairs.arm_diverged)}" if lost else "",
-                    f"FOCUS {diverged(pairs.base_diverged)}" if pairs.base_diverged else "",
+                    _spread_in_words(pairs) if name == "|rUA|" else "",
+                    diverged_in_words(pairs.arm_diverged, "AND"),
+                    diverged_in_words(pairs.base_diverged, "FOCUS"),
                     failures=len(pairs.base_diverged),
                 )
-                if not found.n and lost and not pairs.base_diverged:
-                    status: Status = "held" if lost >= LEAST else "inconclusive"
-                    found = Finding(claim, found.group, status, detail=found.detail)
-                yield found
+                if not finding.n and lost and not pairs.base_diverged:
+                    status: ClaimStatus = "held" if lost >= MIN_SEEDS else "inconclusive"
+                    finding = ClaimFinding(claim, finding.group, status, detail=finding.detail)
+                yield finding
 
 
 @dataclass(frozen=True)
@@ -81,34 +79,34 @@ class LosesEarly:
     methods: tuple[str, ...] = ("mask-small-gradients", "conv-transpose")
     epoch: int = 1
 
-    def __call__(self, claim: Claim, runs: Runs) -> Iterator[Finding]:
-        for situation, arm in runs.each(self.methods, ("none",)):
-            values, gone, finals = [], [], []
-            for seed, record in sorted(runs.at_main(situation, arm).items()):
+    def __call__(self, claim: Claim, tasks: Sequence[TaskRuns]) -> Iterator[ClaimFinding]:
+        for runs, arm in each_arm(tasks, self.methods, ("none",)):
+            values, diverged, finals = [], [], []
+            for seed, record in sorted(runs.at_main(arm).items()):
                 start, early = record.value("ta", 0), record.value("ta", self.epoch)
                 if start is not None and early is not None:
                     values.append(early - start)
                     finals.append((record.value("ta") or 0.0) - start)
                 elif record.diverged:
-                    gone.append(seed)
+                    diverged.append(seed)
             yield settle(
                 claim,
-                runs.group(situation, arm),
+                group_name(runs, arm),
                 values,
                 Region(high=0.0),
                 "points",
                 f"{np.mean(finals):+.2f} at the last epoch" if finals else "",
-                diverged(gone) if gone else "",
-                failures=len(gone),
+                diverged_in_words(diverged),
+                failures=len(diverged),
             )
 
 
-def _spread(pairs: Pairs) -> str:
+def _spread_in_words(pairs: Pairs) -> str:
     last = [(a.value("rua"), b.value("rua")) for a, b in pairs.both.values()]
-    known = [(a, b) for a, b in last if a is not None and b is not None]
-    if len(known) < 2:
+    measured = [(a, b) for a, b in last if a is not None and b is not None]
+    if len(measured) < 2:
         return ""
-    focus, mask = np.std(np.array(known), axis=0, ddof=1)
+    focus, mask = np.std(np.array(measured), axis=0, ddof=1)
     return f"std of rUA over seeds: AND {mask:.2f}, FOCUS {focus:.2f}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from expunge.bench._records import Record
-from expunge.bench._runs import Arm, TaskRuns, select_arms
+from expunge.bench._runs import CONSTRAINED_METHODS, Arm, TaskRuns, select_arms
 from expunge.bench.tables._seed_values import plain, seed_values
 from expunge.bench.tables._summary import Group, Row, Summary
 from expunge.evaluation._metrics import Metric
@@ -14,7 +14,6 @@ from expunge.methods import METHODS
 from expunge.update import ADDONS
 
 BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
-BASES = ("random-label", "neg-grad-plus", "scrub")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
 SALUN = Arm("random-label", "saliency")
 """SRL with saliency, which the paper calls SalUn and counts among the methods."""
@@ -45,9 +44,12 @@ def ideal_row(runs: TaskRuns, metrics: Sequence[str]) -> Row | None:
 
 def paper_arms() -> list[Arm]:
     """The rows of the paper's protocol."""
-    alone = [Arm(method) for method in (*BASELINES, *BASES)]
+    alone = [Arm(method) for method in (*BASELINES, *CONSTRAINED_METHODS)]
     moments = {name: "published" if ADDONS.resolve(name).statistics else "" for name in ADDON_ORDER}
-    return [*alone, *(Arm(m, addon, moments[addon]) for m in BASES for addon in ADDON_ORDER)]
+    return [
+        *alone,
+        *(Arm(m, addon, moments[addon]) for m in CONSTRAINED_METHODS for addon in ADDON_ORDER),
+    ]
 
 
 def absent(runs: TaskRuns, wanted: Iterable[Arm]) -> list[str]:
@@ -119,10 +121,10 @@ def without_empty_columns(summary: Summary) -> Summary:
 
 def _sections(arms: Sequence[Arm]) -> list[tuple[str, list[Arm]]]:
     """The groups of rows below the references, by name."""
-    others = [method for method in METHODS if method not in (*BASELINES, *BASES)]
+    others = [method for method in METHODS if method not in (*BASELINES, *CONSTRAINED_METHODS)]
     others += [arm.method for arm in arms if arm.method not in METHODS]
     alone: list[Arm] = []
-    for method in dict.fromkeys((*BASELINES, *others, *BASES)):
+    for method in dict.fromkeys((*BASELINES, *others, *CONSTRAINED_METHODS)):
         alone += select_arms(arms, method, ("none",))
         alone += [SALUN] if method == SALUN.method and SALUN in arms else []
     addons = [*dict.fromkeys((*ADDON_ORDER, *ADDONS, *(arm.addon for arm in arms)))]

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from expunge.bench import claims
-from expunge.bench.claims._statistics import Region, estimate, verdict
+from expunge.bench.claims._statistics import Region, mean_over_seeds, verdict
 
 VALUES = st.lists(st.floats(-100, 100), min_size=3, max_size=10)
 
 
 @given(VALUES, st.floats(0.5, 0.99))
 def test_the_interval_is_students(values: list[float], level: float) -> None:
-    found = estimate(values, level)
+    found = mean_over_seeds(values, level)
     spread = float(stats.sem(values))
     assert found.interval is not None
     if spread > 0:
@@ -31,13 +31,13 @@ def test_the_interval_is_students(values: list[float], level: float) -> None:
 
 
 def test_fewer_than_three_values_have_no_interval() -> None:
-    assert estimate([1.0, 2.0]).interval is None
-    assert estimate([1.0, 2.0], resamples=10).interval is None
+    assert mean_over_seeds([1.0, 2.0]).interval is None
+    assert mean_over_seeds([1.0, 2.0], resamples=10).interval is None
 
 
 def test_the_bootstrap_has_the_spread_of_the_mean() -> None:
     values = np.random.default_rng(1).normal(size=200).tolist()
-    plain, resampled = estimate(values), estimate(values, resamples=4000)
+    plain, resampled = mean_over_seeds(values), mean_over_seeds(values, resamples=4000)
     assert plain.interval is not None
     assert resampled.interval == pytest.approx(plain.interval, abs=0.03)
 

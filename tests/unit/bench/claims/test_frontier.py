@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expunge.bench._records import Record
-from expunge.bench.claims import Finding, judge_claims
-from expunge.bench.claims._arms import setting_of
-from expunge.bench.claims._claim_runs import Sweep
-from expunge.bench.claims._frontier import Point, compare_frontiers, lowest, pareto
-from tests.unit.bench.test_claims import EPOCHS, run
+from expunge.bench._runs import Dials, Sweep
+from expunge.bench.claims import ClaimFinding, judge_claims
+from expunge.bench.claims._frontier import StoppingPoint, compare_frontiers, lowest, pareto
+from tests.unit.bench.claims.made_runs import EPOCHS, run
 
 RATES = (1.0, 2.0, 4.0)
 START = 12.0
@@ -40,7 +39,7 @@ def swept(
     return records
 
 
-def clock_of(records: list[Record]) -> Finding:
+def clock_of(records: list[Record]) -> ClaimFinding:
     (found,) = (f for f in judge_claims(records, ["clock"]) if "SRL" in f.group)
     return found
 
@@ -94,7 +93,7 @@ def test_a_single_setting_is_no_sweep() -> None:
 def sweep_of(records: list[Record]) -> Sweep:
     found: Sweep = {}
     for record in records:
-        found.setdefault(setting_of(record), {})[record["seed"]] = record
+        found.setdefault(Dials.of(record), {})[record["seed"]] = record
     return found
 
 
@@ -144,13 +143,14 @@ def test_the_area_is_that_of_the_slow_reference(most: float) -> None:
 
 
 POINTS = st.lists(
-    st.builds(Point, st.integers(-5, 9).map(float), st.integers(0, 9).map(float)), min_size=1
+    st.builds(StoppingPoint, st.integers(-5, 9).map(float), st.integers(0, 9).map(float)),
+    min_size=1,
 )
 
 
 @given(POINTS)
-def test_a_frontier_is_what_nothing_betters(points: list[Point]) -> None:
-    def bettered(p: Point) -> bool:
+def test_a_frontier_is_what_nothing_betters(points: list[StoppingPoint]) -> None:
+    def bettered(p: StoppingPoint) -> bool:
         return any(q != p and q.lost <= p.lost and q.distance <= p.distance for q in points)
 
     assert pareto(points) == sorted(p for p in set(points) if not bettered(p))
@@ -158,7 +158,7 @@ def test_a_frontier_is_what_nothing_betters(points: list[Point]) -> None:
 
 @given(POINTS, st.floats(-6, 10))
 def test_the_lowest_within_a_budget_is_that_of_the_slow_reference(
-    points: list[Point], budget: float
+    points: list[StoppingPoint], budget: float
 ) -> None:
     wanted = slow_lowest([(p.lost, p.distance) for p in points], budget)
     assert lowest(pareto(points), [budget]) == pytest.approx([wanted], nan_ok=True)
@@ -173,6 +173,6 @@ def test_frontiers_of_the_means_average_settings_and_epochs() -> None:
         return [(start - row["ta"], abs(row["rua"])) for start, row in rows]
 
     mean = np.mean([points(seed) for seed in range(3)], axis=0)
-    wanted = pareto(Point(float(a), float(b)) for a, b in mean)
+    wanted = pareto(StoppingPoint(float(a), float(b)) for a, b in mean)
     assert np.array(found.means[0]) == pytest.approx(np.array(wanted))
     assert found.areas == [0.0, 0.0, 0.0]

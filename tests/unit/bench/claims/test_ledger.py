@@ -8,16 +8,16 @@ import io
 import pytest
 from rich.console import Console
 
-from expunge.bench.claims import CLAIMS, Ledger
+from expunge.bench.claims import CLAIMS, claim_ledger
 from expunge.bench.claims._base import Claim
-from tests.unit.bench.test_claims import both, rua, run
+from tests.unit.bench.claims.made_runs import both, rua, run
 
 RECORDS = [
     *both(rua(5.0, 5.1, 5.2), rua(1.0, 1.1, 1.2)),
     *both(rua(5.0, 5.1, 5.2), rua(9.0, 9.1, 9.2), method="scrub"),
     *both(rua(5.0, 5.1, 5.2), rua(1.0, 99.1, 5.2), method="neg-grad-plus"),
 ]
-LEDGER = Ledger.of(RECORDS, ["focus-rua", "focus-mia", "early-ta"])
+LEDGER = claim_ledger(RECORDS, ["focus-rua", "focus-mia", "early-ta"])
 
 
 def terminal(width: int) -> str:
@@ -31,9 +31,9 @@ def test_the_count_is_one_line() -> None:
 
 
 def test_findings_keep_the_order_of_the_claims() -> None:
-    names = [f.claim.name for f in Ledger.of(RECORDS).findings]
+    names = [f.claim.name for f in claim_ledger(RECORDS).findings]
     assert sorted(set(names), key=names.index) == list(CLAIMS)
-    asked = Ledger.of(RECORDS, ["early-ta", "focus-rua"]).findings
+    asked = claim_ledger(RECORDS, ["early-ta", "focus-rua"]).findings
     assert asked[0].claim.name == "focus-rua"
 
 
@@ -60,7 +60,7 @@ def test_markdown_has_a_heading_and_a_table_a_claim() -> None:
 
 
 def test_latex_escapes_what_latex_would_take() -> None:
-    text = Ledger.of(RECORDS).latex()
+    text = claim_ledger(RECORDS).latex()
     assert text.startswith(r"\begin{tabular}{llrrr}")
     body = [line for line in text.splitlines() if not line.startswith("%")]
     for line in body:
@@ -78,7 +78,7 @@ def test_csv_has_every_finding() -> None:
 
 
 def test_an_empty_ledger_prints() -> None:
-    ledger = Ledger.of([])
+    ledger = claim_ledger([])
     assert ledger.count.startswith("0 held, 0 not held, 0 inconclusive")
     Console(file=io.StringIO()).print(ledger.terminal())
     assert ledger.markdown()
@@ -87,7 +87,7 @@ def test_an_empty_ledger_prints() -> None:
 def test_diverged_runs_are_told_in_every_text() -> None:
     records = [*RECORDS, run("random-label", seed=3, rua=5.0)]
     records.append(run("random-label", "focus", 3, diverged="nan"))
-    ledger = Ledger.of(records, ["focus-rua"])
+    ledger = claim_ledger(records, ["focus-rua"])
     console = Console(width=200, file=io.StringIO(), record=True)
     console.print(ledger.terminal())
     for text in (ledger.markdown(), ledger.csv(), console.export_text()):
