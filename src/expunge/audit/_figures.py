@@ -9,8 +9,7 @@ import numpy as np
 from expunge.audit._audit import Audit
 from expunge.evaluation import AttackReport
 from expunge.evaluation.attacks._lira import scaled_confidence
-from expunge.plotting._curves import COLOURS
-from expunge.plotting._curves import new_figure as _figure
+from expunge.plotting import COLOURS, draw_grid, hide_frame, legend_beside, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +19,7 @@ LINES = ("-", "--", "-.", ":")
 
 def roc_figure(audit: Audit) -> Figure:
     """True against false positives on log axes, where the worst examples are seen."""
-    figure = _figure(7.4, 4.4)
+    figure = new_figure(7.4, 4.4)
     ax = figure.subplots()
     reports = [*audit.attacks, *(attack.report for attack in audit.ulira)]
     floor = 1.0
@@ -39,8 +38,8 @@ def roc_figure(audit: Audit) -> Figure:
     ax.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1.05))
     ax.set_xlabel("false-positive rate (unseen data called forgotten)")
     ax.set_ylabel("true-positive rate (forgotten data found)")
-    ax.grid(alpha=0.25, linewidth=0.5, which="both")
-    ax.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    draw_grid(ax, which="both")
+    legend_beside(ax)
     return figure
 
 
@@ -58,7 +57,7 @@ def roc(report: AttackReport) -> tuple[Any, Any]:
 def histogram_figure(audit: Audit) -> Figure:
     """How sure each model is of the true label: forget, retain and test data."""
     names = list(audit.views)
-    figure = _figure(3.6 * len(names), 3.0)
+    figure = new_figure(3.6 * len(names), 3.0)
     axes = figure.subplots(1, len(names), squeeze=False, sharex=True, sharey=True)[0]
     confidence = {
         name: {
@@ -85,7 +84,7 @@ def histogram_figure(audit: Audit) -> Figure:
             )
         ax.set_title(name, fontsize=10)
         ax.set_xlabel("log p/(1-p) of the true label")
-        ax.spines[["top", "right"]].set_visible(False)
+        hide_frame(ax)
     axes[0].set_ylabel("density")
     axes[-1].legend(fontsize=8, frameon=False)
     return figure
@@ -97,7 +96,7 @@ def class_figure(audit: Audit, classes: tuple[str, ...]) -> Figure:
     table = np.array([audit.scores[name].per_class["ua"] for name in names])
     there = ~np.isnan(table).all(axis=0)
     places = np.arange(there.sum())
-    figure = _figure(max(4.0, 0.75 * len(places) + 1.5), 3.0)
+    figure = new_figure(max(4.0, 0.75 * len(places) + 1.5), 3.0)
     ax = figure.subplots()
     width = 0.8 / len(names)
     for k, name in enumerate(names):
@@ -111,6 +110,6 @@ def class_figure(audit: Audit, classes: tuple[str, ...]) -> Figure:
     ax.set_xticks(places, [c for c, t in zip(classes, there, strict=True) if t], rotation=30)
     ax.set_ylim(max(0.0, float(np.nanmin(table[:, there])) - 10.0), 101.0)
     ax.set_ylabel("UA (%)")
-    ax.spines[["top", "right"]].set_visible(False)
+    hide_frame(ax)
     ax.legend(fontsize=8, frameon=False, ncols=len(names), loc="lower left", bbox_to_anchor=(0, 1))
     return figure

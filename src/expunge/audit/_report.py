@@ -14,7 +14,7 @@ from expunge._files import write_text
 from expunge.audit._audit import Audit, Subject
 from expunge.audit._figures import class_figure, histogram_figure, roc_figure
 from expunge.evaluation import METRICS, AttackReport, contact_sheet
-from expunge.plotting._curves import save_figure
+from expunge.plotting import save_figure
 
 Lines = list[list[str]]
 

@@ -23,7 +23,7 @@ from expunge.data import Splits, load
 from expunge.engine import Recipe, train, unlearn
 from expunge.methods import METHODS
 from expunge.models import build_model, channel_statistics
-from expunge.plotting._curves import Curve, Panel, curves_figure, save_figure
+from expunge.plotting import Curve, Panel, curves_figure, save_figure
 from expunge.update import ADDONS, Linear
 
 METRIC_NAMES = ("ua", "ra", "ta", "rua", "fid", "mia_entropy", "rte")

@@ -5,109 +5,119 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from expunge.bench._records import Record
-from expunge.bench.plots._curve_panels import Line, evolution_figure
-from expunge.bench.plots._groups import Arms, Group, Lacking, groups_of, main_arms
-from expunge.bench.plots._style import Drawn, look_of, styled
-from expunge.bench.runs._settings import arm_label
+from expunge.bench._runs import CONSTRAINED_METHODS, Arm, TaskRuns, group_records, preferred_arms
+from expunge.bench.plots._panels import ArmCurve, panels_figure
+from expunge.bench.plots._style import Drawn, MissingRecords, line_style, styled
 
-METHODS_SHOWN = ("random-label", "neg-grad-plus", "scrub")
 ADDONS_SHOWN = ("saliency", "and", "prob", "bernoulli", "focus")
 SALUN = ("random-label", "saliency")
 """SalUn, as its authors published it."""
+
+ShownArms = dict[tuple[str, str], list[Record]]
+"""Records, one per seed, by method and add-on."""
 
 
 @styled
 def addons_srl(records: Sequence[Record]) -> Drawn:
     """fig:addonsSRL: SRL alone and with each add-on."""
-    return _family(records, lambda arms: addon_lines(arms, "random-label"))
+    return _family(records, lambda arms: addon_curves(arms, "random-label"))
 
 
 @styled
 def addons_ngplus(records: Sequence[Record]) -> Drawn:
     """fig:addonsngplus: NGPlus alone and with each add-on."""
-    return _family(records, lambda arms: addon_lines(arms, "neg-grad-plus"))
+    return _family(records, lambda arms: addon_curves(arms, "neg-grad-plus"))
 
 
 @styled
 def focus_methods(records: Sequence[Record]) -> Drawn:
     """fig:addon-methods: SRL, NGPlus and SCRUB, each alone and with FOCUS."""
-    return _family(records, method_lines)
+    return _family(records, method_curves)
 
 
 @styled
 def baselines_srl(records: Sequence[Record]) -> Drawn:
     """fig:bestimage: the baselines beside SRL with FOCUS."""
-    return _family(records, lambda arms: baseline_lines(arms, "random-label"))
+    return _family(records, lambda arms: baseline_curves(arms, "random-label"))
 
 
 @styled
 def baselines_ngplus(records: Sequence[Record]) -> Drawn:
     """fig:bestimagengplus: the baselines beside NGPlus with FOCUS."""
-    return _family(records, lambda arms: baseline_lines(arms, "neg-grad-plus"))
+    return _family(records, lambda arms: baseline_curves(arms, "neg-grad-plus"))
 
 
-def addon_lines(arms: Arms, method: str) -> list[Line]:
-    """A method alone, then with each add-on at hand; two add-ons at least make a comparison."""
-    name = arm_label(method, "none")
-    _need(arms, [(method, "none")])
+def shown_arms(runs: TaskRuns) -> ShownArms:
+    """The arms of a task at its main dials, one kind of moments each: no run of a sweep."""
+    return {
+        pair: list(runs.at_main(arm).values())
+        for pair, arm in preferred_arms(runs.main_arms).items()
+    }
+
+
+def addon_curves(arms: ShownArms, method: str) -> list[ArmCurve]:
+    """A method alone, then with each add-on at hand; a comparison takes two add-ons at least."""
+    _require(arms, [(method, "none")])
     tried = [(method, addon) for addon in ADDONS_SHOWN if (method, addon) in arms]
     if len(tried) < 2:
-        raise Lacking(f"there should be runs of {name} with two add-ons. (got {len(tried)})")
-    return [_line(arms, arm) for arm in [(method, "none"), *tried]]
+        label = Arm(method).label
+        raise MissingRecords(
+            f"there should be runs of {label} with two add-ons. (got {len(tried)})"
+        )
+    return [_curve(arms, arm) for arm in [(method, "none"), *tried]]
 
 
-def method_lines(arms: Arms) -> list[Line]:
-    """Every method that was run alone and with FOCUS."""
-    both = [
-        method for method in METHODS_SHOWN if (method, "none") in arms and (method, "focus") in arms
+def method_curves(arms: ShownArms) -> list[ArmCurve]:
+    """Every method that was run both alone and with FOCUS."""
+    methods = [
+        method
+        for method in CONSTRAINED_METHODS
+        if (method, "none") in arms and (method, "focus") in arms
     ]
-    if not both:
-        raise Lacking("there should be runs of SRL, NGPlus or SCRUB alone and with FOCUS.")
-    pairs = [(method, addon) for method in both for addon in ("none", "focus")]
-    return [_line(arms, arm, by_method=True) for arm in pairs]
+    if not methods:
+        raise MissingRecords("there should be runs of SRL, NGPlus or SCRUB alone and with FOCUS.")
+    pairs = [(method, addon) for method in methods for addon in ("none", "focus")]
+    return [_curve(arms, pair, by_method=True) for pair in pairs]
 
 
-def baseline_lines(arms: Arms, method: str) -> list[Line]:
+def baseline_curves(arms: ShownArms, method: str) -> list[ArmCurve]:
     """The baselines, SCRUB, SalUn, the method itself, and the method with FOCUS."""
-    own = [(method, "none"), (method, "focus")]
-    _need(arms, own)
+    pair = [(method, "none"), (method, "focus")]
+    _require(arms, pair)
     others = [arm for arm, runs in arms.items() if runs[0].baseline]
     others += [arm for arm in (("scrub", "none"), SALUN) if arm in arms]
-    others = [arm for arm in dict.fromkeys(others) if arm not in own]
+    others = [arm for arm in dict.fromkeys(others) if arm not in pair]
     if not others:
-        raise Lacking("there should be runs of a baseline such as FT, MSG, CT, SCRUB or SalUn.")
-    return [_line(arms, arm) for arm in [*others, *own]]
+        raise MissingRecords(
+            "there should be runs of a baseline such as FT, MSG, CT, SCRUB or SalUn."
+        )
+    return [_curve(arms, arm) for arm in [*others, *pair]]
 
 
-def _line(arms: Arms, arm: tuple[str, str], *, by_method: bool = False) -> Line:
-    runs = arms[arm]
-    label = arm_label(*arm, runs[0]["moments"])
-    return Line(label, look_of(*arm, by_method=by_method), runs)
+def _curve(arms: ShownArms, pair: tuple[str, str], *, by_method: bool = False) -> ArmCurve:
+    records = arms[pair]
+    return ArmCurve(Arm.of(records[0]).label, line_style(*pair, by_method=by_method), records)
 
 
-def _need(arms: Arms, wanted: Sequence[tuple[str, str]]) -> None:
-    if missing := [arm_label(*arm) for arm in wanted if arm not in arms]:
-        raise Lacking(f"there should be runs of {' and '.join(missing)}.")
+def _require(arms: ShownArms, wanted: Sequence[tuple[str, str]]) -> None:
+    if missing := [Arm(*pair).label for pair in wanted if pair not in arms]:
+        raise MissingRecords(f"there should be runs of {' and '.join(missing)}.")
 
 
-def _family(records: Sequence[Record], choose: Callable[[Arms], list[Line]]) -> Drawn:
-    """A figure for each group that has the arms; the reasons where none has."""
+def _family(records: Sequence[Record], choose: Callable[[ShownArms], list[ArmCurve]]) -> Drawn:
+    """A figure for each task that has the arms; an error with the reasons where none has."""
     drawn: Drawn = []
     reasons: dict[str, str] = {}
-    for group in groups_of(records):
+    for runs in group_records(records):
         try:
-            lines = _measured(choose(main_arms(group)), group)
-        except Lacking as reason:
-            reasons[group.name] = str(reason)
+            curves = choose(shown_arms(runs))
+            if not any(record.evaluated for curve in curves for record in curve.records):
+                raise MissingRecords("the runs should have been evaluated at some epoch.")
+        except MissingRecords as reason:
+            reasons[runs.file_name] = str(reason)
         else:
-            drawn.append((group.name, evolution_figure(lines, group)))
+            drawn.append((runs.file_name, panels_figure(curves, runs)))
     if not drawn:
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise Lacking(why or "there should be records of unlearning runs. (got none)")
+        raise MissingRecords(why or "there should be records of unlearning runs. (got none)")
     return drawn
-
-
-def _measured(lines: list[Line], group: Group) -> list[Line]:
-    if not any(record.evaluated for line in lines for record in line.records):
-        raise Lacking(f"the runs on {group.name} should have been evaluated at some epoch.")
-    return lines

@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from expunge.bench._records import Record
-from expunge.bench.plots._curve_series import Array
-from expunge.bench.plots._density_values import (
-    UNCERTAIN,
-    Distribution,
-    distributions_of,
-    kernel_density,
-    zones,
+from expunge.bench._runs import CONSTRAINED_METHODS, Arm, TaskRuns, group_records, one_per_seed
+from expunge.bench.claims._gradients import UNCERTAIN, zone_sums
+from expunge.bench.plots._style import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PINK,
+    Drawn,
+    MissingRecords,
+    add_note,
+    styled,
 )
-from expunge.bench.plots._groups import Lacking, groups_of
-from expunge.bench.plots._style import BLUE, GREEN, ORANGE, PINK, QUIET, Drawn, add_note, styled
-from expunge.plotting._curves import new_figure
+from expunge.plotting import QUIET, Array, new_figure
 from expunge.update import PublishedMoments
 
+BANDWIDTH = 0.02
+MOMENTS_SHOWN = ("published", "adam")
+"""Where there are several kinds of moments, these come first."""
 EPOCH_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PINK, (0, (1, 1))))
 
 
@@ -29,11 +36,13 @@ EPOCH_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PINK, (0, (1, 1))))
 def agreement(records: Sequence[Record]) -> Drawn:
     """Histogram and density of f: one method over the epochs, the other runs beside it."""
     drawn: Drawn = []
-    for group in groups_of(records):
-        found = distributions_of(group)
-        if not found:
+    for runs in group_records(records):
+        distributions = distributions_of(runs)
+        if not distributions:
             continue
-        first, others = found[0], found[1:4]
+
+        # One method over the epochs to the left, up to three others to the right.
+        first, others = distributions[0], distributions[1:4]
         figure = new_figure(7.2 if others else 4.6, 3.3)
         ratios = [1.7, 1] if others else [1]
         grid = figure.add_gridspec(max(len(others), 1), len(ratios), width_ratios=ratios)
@@ -41,58 +50,62 @@ def agreement(records: Sequence[Record]) -> Drawn:
         for row, other in enumerate(others):
             ax = figure.add_subplot(grid[row, 1])
             _draw_small(ax, other, last=row == len(others) - 1)
+
+        # Where the numbers come from.
         seeds = f"mean over {first.seeds} seeds" if first.seeds > 1 else "1 seed"
-        note = f"{group.title}; all parameters, one pair of batches an epoch; {seeds}"
+        note = f"{runs.task.title}; all parameters, one pair of batches per epoch; {seeds}"
         limits = f"below {UNCERTAIN[0]}, between, and above {UNCERTAIN[1]}"
         when = f"shares of f {limits} at epoch {next(iter(first.shares))}"
-        add_note(figure, [note, "; ".join(filter(None, [when, _bound(found[:4])]))])
-        drawn.append((group.name, figure))
+        add_note(figure, [note, "; ".join(filter(None, [when, _bound(distributions[:4])]))])
+        drawn.append((runs.file_name, figure))
     if not drawn:
-        raise Lacking("there should be runs with FOCUS that kept a histogram of f. (got none)")
+        raise MissingRecords(
+            "there should be runs with FOCUS that kept a histogram of f. (got none)"
+        )
     return drawn
 
 
 def _bound(shown: Sequence[Distribution]) -> str:
     """What the published recursion rules out: |ĝ/√v| < 1/√ρ after the first step."""
-    if all(own.moments != "published" for own in shown):
+    if all(each.moments != "published" for each in shown):
         return ""
     reach = 0.5 * math.erf(1 / math.sqrt(2 * PublishedMoments().rho)) ** 2
     return f"published moments keep f between {0.5 - reach:.3f} and {0.5 + reach:.3f}"
 
 
-def _draw_epochs(ax: Any, own: Distribution) -> None:
-    epochs = _spread(list(own.shares), len(EPOCH_LINES))
+def _draw_epochs(ax: Any, distribution: Distribution) -> None:
+    epochs = _evenly_spaced(list(distribution.shares), len(EPOCH_LINES))
     at = np.linspace(0, 1, 501)
-    _draw_bars(ax, own.shares[epochs[0]], label=f"epoch {epochs[0]}, bins")
+    _draw_bars(ax, distribution.shares[epochs[0]], label=f"epoch {epochs[0]}, bins")
     for epoch, (colour, dash) in zip(epochs, EPOCH_LINES, strict=False):
-        density = kernel_density(own.shares[epoch], at)
+        density = kernel_density(distribution.shares[epoch], at)
         ax.plot(at, density, color=colour, linestyle=dash, lw=1.4, label=f"epoch {epoch}")
     ax.set_ylim(0, 1.3 * ax.get_ylim()[1])
     for (x, word), share in zip(
         ((0.2, "disagree"), (0.5, "uncertain"), (0.8, "agree")),
-        zones(own.shares[epochs[0]]),
+        zones(distribution.shares[epochs[0]]),
         strict=True,
     ):
         text = f"{word}\n{100 * share:.0f} %"
         ax.text(x, 0.99, text, transform=ax.get_xaxis_transform(), ha="center", va="top")
-    _frame(ax, own.label)
+    _frame(ax, distribution.label)
     ax.legend(loc="upper right", bbox_to_anchor=(1.0, 0.84), frameon=False, fontsize=7)
     ax.set_xlabel("$f_i$ = P[$g_{U,i}\\, g_{C,i} > 0$ | batch]")
     ax.set_ylabel("density")
 
 
-def _draw_small(ax: Any, own: Distribution, *, last: bool) -> None:
-    epoch = next(iter(own.shares))
+def _draw_small(ax: Any, distribution: Distribution, *, last: bool) -> None:
+    epoch = next(iter(distribution.shares))
     at = np.linspace(0, 1, 501)
-    _draw_bars(ax, own.shares[epoch])
-    ax.plot(at, kernel_density(own.shares[epoch], at), color=BLUE, lw=1.2)
+    _draw_bars(ax, distribution.shares[epoch])
+    ax.plot(at, kernel_density(distribution.shares[epoch], at), color=BLUE, lw=1.2)
     ax.set_ylim(0, 1.35 * ax.get_ylim()[1])
-    for x, share in zip((0.2, 0.5, 0.8), zones(own.shares[epoch]), strict=True):
+    for x, share in zip((0.2, 0.5, 0.8), zones(distribution.shares[epoch]), strict=True):
         ax.text(
             x, 0.97, f"{100 * share:.0f} %", transform=ax.get_xaxis_transform(), ha="center",
             va="top", fontsize=7,
         )  # fmt: skip
-    _frame(ax, f"{own.label}, epoch {epoch}")
+    _frame(ax, f"{distribution.label}, epoch {epoch}")
     ax.set_yticks([])
     if last:
         ax.set_xlabel("$f_i$", labelpad=2)
@@ -118,8 +131,72 @@ def _frame(ax: Any, title: str) -> None:
     ax.set_xticklabels(["0", "0.2", "0.4", "½", "0.6", "0.8", "1"])
 
 
-def _spread(values: list[int], count: int) -> list[int]:
-    """At most ``count`` of the values, from first to last."""
+def _evenly_spaced(values: list[int], count: int) -> list[int]:
+    """At most ``count`` of the values, evenly spaced from first to last."""
     if len(values) <= count:
         return values
     return [values[round(k * (len(values) - 1) / (count - 1))] for k in range(count)]
+
+
+# The numbers: histograms of f, their zones and their density.
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Histograms of f, mean over seeds, by epoch."""
+
+    method: str
+    moments: str
+    seeds: int
+    shares: dict[int, Array]
+
+    @property
+    def label(self) -> str:
+        """The arm and its moments."""
+        return f"{Arm(self.method, 'focus').label}, {self.moments} moments"
+
+
+def distributions_of(runs: TaskRuns) -> list[Distribution]:
+    """FOCUS at the main dials: one method with each kind of moments, then the others."""
+    arms = {
+        arm: [record for record in records if record.agreement]
+        for arm, records in runs.main_arms.items()
+        if arm.addon == "focus"
+    }
+    moments = dict.fromkeys((*MOMENTS_SHOWN, *(arm.moments for arm in arms)))
+    methods = dict.fromkeys((*CONSTRAINED_METHODS, *(arm.method for arm in arms)))
+    distributions = []
+    for method, kind in itertools.product(methods, moments):
+        records = list(one_per_seed(arms.get(Arm(method, "focus", kind), ())).values())
+        if records and (shares := _mean_shares(records)):
+            distributions.append(Distribution(method, kind, len(records), shares))
+    return sorted(
+        distributions,
+        key=lambda d: (d.method != distributions[0].method, d.moments != distributions[0].moments),
+    )
+
+
+def kernel_density(shares: Array, at: Array, bandwidth: float = BANDWIDTH) -> Array:
+    """A Gaussian kernel density on [0, 1] from the shares of equal bins, mirrored at 0 and 1."""
+    middle = (np.arange(len(shares)) + 0.5) / len(shares)
+    weights = np.asarray(shares, dtype=np.float64) / np.sum(shares)
+    total = np.zeros_like(at)
+    for where in (middle, -middle, 2.0 - middle):
+        z = (at[:, None] - where) / bandwidth
+        total += np.exp(-0.5 * z * z) @ weights
+    return np.asarray(total / (bandwidth * math.sqrt(2 * math.pi)))
+
+
+def zones(shares: Array) -> tuple[float, float, float]:
+    """The shares of parameters that likely disagree, are uncertain, likely agree."""
+    disagree, uncertain, agree = (zone_sums(shares) / np.sum(shares)).tolist()
+    return disagree, uncertain, agree
+
+
+def _mean_shares(runs: Sequence[Record]) -> dict[int, Array]:
+    """By epoch, for the epochs that every run has."""
+    common = set.intersection(*(set(run.agreement) for run in runs))
+    return {
+        epoch: np.mean([run.agreement[str(epoch)] for run in runs], axis=0)
+        for epoch in sorted(int(key) for key in common)
+    }

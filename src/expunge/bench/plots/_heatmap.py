@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from expunge.bench._records import Record
-from expunge.bench.plots._curve_series import Array
 from expunge.bench.plots._style import Drawn, add_note, styled
-from expunge.plotting._curves import new_figure
+from expunge.plotting import Array, new_figure
 from expunge.update import Prob
 from expunge.update._addons import Signals
 from expunge.update._agreement import accord
@@ -54,7 +53,7 @@ def heatmap(records: Sequence[Record]) -> Drawn:
     hatched.set_linewidth(0.0)
     hatched.set_gid("masked")
     ax.contour(x, y, f, levels=[LEVEL], colors="black", linewidths=1.4, linestyles="--")
-    _name_lines(ax, lines)
+    _label_lines(ax, lines)
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="$\\phi_U$", ylabel="$\\phi_C$")
     ax.set_xticks(np.arange(0, 1.01, 0.25))
     ax.set_yticks(np.arange(0, 1.01, 0.25))
@@ -66,7 +65,7 @@ def heatmap(records: Sequence[Record]) -> Drawn:
     return [("", figure)]
 
 
-def _name_lines(ax: Any, lines: Any) -> None:
+def _label_lines(ax: Any, lines: Any) -> None:
     """The level of each line of equal probability, where it crosses a diagonal."""
     from matplotlib.patheffects import withStroke
 

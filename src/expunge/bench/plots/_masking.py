@@ -1,4 +1,4 @@
-"""fig:masking: which coordinates move, and how far, by both aggregations."""
+"""fig:masking: which coordinates AND moves, and how far, with both aggregations."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 import torch
 
 from expunge.bench._records import Record
-from expunge.bench.plots._arrows import draw_arrow, name_tip, plane, shade_feasible
-from expunge.bench.plots._curve_series import Array
-from expunge.bench.plots._style import BLACK, BLUE, PINK, QUIET, VERMILLION, Drawn, add_note, styled
-from expunge.plotting._curves import new_figure
+from expunge.bench.plots._style import BLACK, BLUE, GREEN, PINK, VERMILLION, Drawn, add_note, styled
+from expunge.plotting import QUIET, Array, new_figure
 from expunge.update import And, Linear, MinAbs
 from expunge.update._addons import Signals
 from expunge.update._aggregate import Aggregate
@@ -28,7 +26,7 @@ TITLES = ("(a) no coordinate agrees", "(b) θ₁ agrees, θ₂ is masked", "(c) 
 
 
 def masked_update(u: Sequence[float], c: Sequence[float], aggregate: Aggregate) -> Array:
-    """-Δ = m_AND(∇U, ∇C) ⊙ G(∇U, ∇C), equations (11) and (12), by the library's own parts."""
+    """-Δ = m_AND(∇U, ∇C) ⊙ G(∇U, ∇C), equations (11) and (12), with the parts of the library."""
     first, second = (torch.tensor(g, dtype=torch.float64) for g in (u, c))
     step = And().weight(Signals(first, second)) * aggregate.combine(first, second)
     return np.asarray(step.numpy())
@@ -51,14 +49,14 @@ def masking(records: Sequence[Record]) -> Drawn:
 
 
 def _draw_case(ax: Any, u: tuple[float, float], c: tuple[float, float]) -> None:
-    plane(ax, -1.6, 1.9)
+    draw_plane(ax, -1.6, 1.9)
     first, second = np.array(u), np.array(c)
     shade_feasible(ax, first, second, 4.0)
     draw_arrow(ax, first, BLACK)
     draw_arrow(ax, second, VERMILLION)
     for tip, name, colour in ((first, "∇U", BLACK), (second, "∇C", VERMILLION)):
         away = 10 * tip / np.linalg.norm(tip)
-        name_tip(ax, tip, name, colour, (float(away[0]), float(away[1])))
+        label_tip(ax, tip, name, colour, (float(away[0]), float(away[1])))
     mask = And().weight(Signals(torch.tensor(u), torch.tensor(c))).tolist()
     _hatch_masked(ax, mask)
     linear, smallest = (masked_update(u, c, part) for part in (LINEAR, MinAbs()))
@@ -83,7 +81,7 @@ def _hatch_masked(ax: Any, mask: list[float]) -> None:
 
 def _draw_coordinates(ax: Any) -> None:
     """The plane (∂ᵢU, ∂ᵢC): quadrants kept and masked, and the coordinates of the examples."""
-    plane(ax, -1.7, 1.9, ("$\\partial_i U$", "$\\partial_i C$"))
+    draw_plane(ax, -1.7, 1.9, ("$\\partial_i U$", "$\\partial_i C$"))
     for across, up in (((-1.7, 0.0), (0.0, 1.9)), ((0.0, 1.9), (-1.7, 0.0))):
         ax.fill_between(
             across,
@@ -104,10 +102,10 @@ def _draw_coordinates(ax: Any) -> None:
     for case, u, c in EXAMPLES:
         values = [masked_update(u, c, part) for part in (MinAbs(), LINEAR)]
         for i in range(2):
-            _name_point(ax, u[i], c[i], f"{case}{'₁₂'[i]}", [float(v[i]) for v in values])
+            _label_point(ax, u[i], c[i], f"{case}{'₁₂'[i]}", [float(v[i]) for v in values])
 
 
-def _name_point(ax: Any, x: float, y: float, name: str, updates: list[float]) -> None:
+def _label_point(ax: Any, x: float, y: float, name: str, updates: list[float]) -> None:
     """A point with its name to the left and -Δᵢ by both aggregations above it."""
     ax.plot(x, y, "o", color=BLACK, ms=3.5, zorder=5)
     small, linear = (f"{value + 0.0:.2f}".replace("-", "−") for value in updates)
@@ -121,3 +119,71 @@ def _name_point(ax: Any, x: float, y: float, name: str, updates: list[float]) ->
             ha=side, va="center", zorder=6, weight="normal" if text == name else "bold",
             bbox={"facecolor": "white", "alpha": 0.9, "lw": 0, "pad": 0.8},
         )  # fmt: skip
+
+
+# Vectors in the plane of two parameters, and the cone of feasible steps.
+
+
+def draw_arrow(
+    ax: Any, tip: Array, colour: str, label: str = "", *, dashed: bool = False, width: float = 1.6
+) -> None:
+    """An arrow from the origin; a zero vector is drawn as a ring."""
+    if not np.any(tip):
+        ax.plot(0, 0, "o", ms=7, mfc="none", mec=colour, mew=width, label=label, zorder=5)
+        return
+    style = "--" if dashed else "-"
+    ax.annotate(
+        "", xy=tuple(tip), xytext=(0, 0), zorder=4,
+        arrowprops={
+            "arrowstyle": "-|>", "color": colour, "lw": width, "linestyle": style,
+            "shrinkA": 0, "shrinkB": 0, "mutation_scale": 9,
+        },
+    )  # fmt: skip
+    if label:
+        ax.plot([], [], color=colour, lw=width, linestyle=style, label=label)
+
+
+def label_tip(ax: Any, tip: Array, text: str, colour: str, offset: tuple[float, float]) -> None:
+    """A label near the tip of an arrow, ``offset`` in points."""
+    ax.annotate(
+        text, tuple(tip), xytext=offset, textcoords="offset points", color=colour,
+        ha="center", va="center", fontsize=8, zorder=6,
+    )  # fmt: skip
+
+
+def shade_feasible(ax: Any, u: Array, c: Array, size: float) -> None:
+    """Shade the steps -Δ with ⟨-Δ, u⟩ ≥ 0 and ⟨-Δ, c⟩ ≥ 0, equation (9)."""
+    corners = feasible_corners(u, c, size)
+    ax.fill(*corners.T, color=GREEN, alpha=0.10, lw=0, zorder=0, label="feasible −Δ")
+
+
+def feasible_corners(u: Array, c: Array, size: float) -> Array:
+    """The polygon of feasible steps within the square of half side ``size``, [corners, 2]."""
+    square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], dtype=np.float64) * size
+    for normal in (u, c):
+        square = _cut(square, normal)
+    return square
+
+
+def _cut(polygon: Array, normal: Array) -> Array:
+    """The part of a polygon with ⟨x, normal⟩ ≥ 0."""
+    kept: list[Array] = []
+    side = polygon @ normal
+    for k in range(len(polygon)):
+        here, there = polygon[k - 1], polygon[k]
+        if side[k - 1] * side[k] < 0:
+            kept.append(here + (there - here) * side[k - 1] / (side[k - 1] - side[k]))
+        if side[k] >= 0:
+            kept.append(there)
+    return np.array(kept).reshape(-1, 2)
+
+
+def draw_plane(ax: Any, low: float, high: float, names: tuple[str, str] = ("θ₁", "θ₂")) -> None:
+    """Axes through the origin, without ticks, equal scales."""
+    ax.axhline(0, color=QUIET, lw=0.6, zorder=1)
+    ax.axvline(0, color=QUIET, lw=0.6, zorder=1)
+    ax.set(xlim=(low, high), ylim=(low, high), xticks=[], yticks=[], aspect="equal")
+    for side in ("left", "bottom"):
+        ax.spines[side].set_visible(False)
+    ax.text(high, 0, f" {names[0]}", va="center", ha="left", color=QUIET)
+    ax.text(0, high, names[1], va="bottom", ha="center", color=QUIET)

@@ -10,11 +10,15 @@ import numpy as np
 import torch
 
 from expunge.bench._records import Record
-from expunge.bench.plots._arrows import draw_arrow, name_tip, plane, shade_feasible
-from expunge.bench.plots._curve_series import Array
-from expunge.bench.plots._masking import LINEAR
+from expunge.bench.plots._masking import (
+    LINEAR,
+    draw_arrow,
+    draw_plane,
+    label_tip,
+    shade_feasible,
+)
 from expunge.bench.plots._style import BLACK, BLUE, VERMILLION, Drawn, add_note, styled
-from expunge.plotting._curves import new_figure
+from expunge.plotting import Array, new_figure
 from expunge.update import And, Prob
 from expunge.update._addons import Addon, Signals
 from expunge.update._agreement import accord
@@ -23,8 +27,8 @@ SIDE = 1.95
 
 
 @dataclass(frozen=True)
-class Noisy:
-    """True gradients, batch gradients and the deviations of the noise, over two coordinates."""
+class NoisyExample:
+    """True gradients, batch gradients and standard deviations of the noise, in two coordinates."""
 
     true_u: tuple[float, float] = (0.55, 1.25)
     true_c: tuple[float, float] = (0.60, -0.85)
@@ -44,9 +48,9 @@ class Noisy:
 
     def agreement(self) -> Array:
         """f of both coordinates, equation (18)."""
-        sure = self.signals().accord
-        assert sure is not None
-        return np.asarray((0.5 + 0.5 * sure).numpy())
+        signed = self.signals().accord
+        assert signed is not None
+        return np.asarray((0.5 + 0.5 * signed).numpy())
 
     def update(self, addon: Addon) -> Array:
         """-Δ of an add-on with the linear aggregation."""
@@ -62,12 +66,12 @@ class Noisy:
 @styled
 def noisy_masking(records: Sequence[Record]) -> Drawn:
     """The truth and a batch; what AND makes of the batch; what PROB does."""
-    case = Noisy()
+    case = NoisyExample()
     f = case.agreement()
     figure = new_figure(7.4, 3.35)
     axes = figure.subplots(1, 3)
     for ax in axes:
-        plane(ax, -SIDE, SIDE)
+        draw_plane(ax, -SIDE, SIDE)
         shade_feasible(ax, np.array(case.true_u), np.array(case.true_c), 4.0)
         _draw_gradients(ax, case, faint=ax is not axes[0])
     _draw_noise(axes[0], case)
@@ -94,7 +98,7 @@ def noisy_masking(records: Sequence[Record]) -> Drawn:
     return [("", figure)]
 
 
-def _draw_gradients(ax: Any, case: Noisy, *, faint: bool) -> None:
+def _draw_gradients(ax: Any, case: NoisyExample, *, faint: bool) -> None:
     pairs = (
         (case.true_u, case.batch_u, BLACK, "U", (12.0, 8.0), (14.0, 2.0)),
         (case.true_c, case.batch_c, VERMILLION, "C", (4.0, -11.0), (4.0, 11.0)),
@@ -104,11 +108,11 @@ def _draw_gradients(ax: Any, case: Noisy, *, faint: bool) -> None:
         draw_arrow(ax, np.array(true), colour, f"true $g_{name}$", width=width)
         draw_arrow(ax, np.array(batch), colour, f"batch $ĝ_{name}$", dashed=True, width=width)
         if not faint:
-            name_tip(ax, np.array(true), f"$g_{name}$", colour, off)
-            name_tip(ax, np.array(batch), f"$ĝ_{name}$", colour, batch_off)
+            label_tip(ax, np.array(true), f"$g_{name}$", colour, off)
+            label_tip(ax, np.array(batch), f"$ĝ_{name}$", colour, batch_off)
 
 
-def _draw_noise(ax: Any, case: Noisy) -> None:
+def _draw_noise(ax: Any, case: NoisyExample) -> None:
     from matplotlib.patches import Ellipse
 
     for centre, sigma, colour in (
@@ -124,7 +128,7 @@ def _draw_noise(ax: Any, case: Noisy) -> None:
             )  # fmt: skip
 
 
-def _draw_step(ax: Any, case: Noisy, addon: Addon, title: str) -> None:
+def _draw_step(ax: Any, case: NoisyExample, addon: Addon, title: str) -> None:
     step = case.update(addon)
     draw_arrow(ax, step, BLUE, f"−Δ (α = {LINEAR.alpha}, β = {LINEAR.beta})", width=2.6)
     change = case.changes(step)[1]

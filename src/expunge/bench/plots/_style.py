@@ -1,4 +1,4 @@
-"""How things look: one colour, marker and dash for each method and add-on in all figures."""
+"""What all figures share: line styles of methods and add-ons, fonts, notes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from expunge.plotting._curves import COLOURS
+from expunge._errors import InvalidInput
+from expunge.plotting import COLOURS, QUIET
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -17,12 +18,15 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Drawn = list[tuple[str, "Figure"]]
-"""Figures with the suffix of each one's file name; empty where there is but one."""
+"""Figures, each with the suffix of its file name; empty where there is only one figure."""
+
+
+class MissingRecords(InvalidInput):
+    """The records do not hold what a figure needs."""
+
 
 BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK = COLOURS
 GREY = "#8C8C8C"
-QUIET = "#555555"
-"""The colour of notes and reference lines."""
 
 STYLE = {
     "font.size": 8.0,
@@ -41,15 +45,15 @@ STYLE = {
 
 
 @dataclass(frozen=True)
-class Look:
-    """How a line is drawn; markers of base methods are hollow, those of add-ons filled."""
+class LineStyle:
+    """How an arm is drawn; markers of base methods are hollow, those of add-ons filled."""
 
     colour: str
     marker: str
     dash: Any
     filled: bool = False
 
-    def line(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Arguments of ``plot``."""
         return {
             "color": self.colour,
@@ -62,41 +66,41 @@ class Look:
         }
 
 
-METHOD_LOOKS = {
-    "random-label": Look(BLUE, "s", (0, (5, 1.5))),
-    "neg-grad-plus": Look(GREEN, "^", (0, (3.5, 1.2))),
-    "scrub": Look(PINK, "D", (0, (5, 1.2, 1, 1.2))),
-    "fine-tune": Look(GREY, "v", (0, (2, 1))),
-    "mask-small-gradients": Look(ORANGE, "P", (0, (3, 1, 1, 1, 1, 1))),
-    "conv-transpose": Look(SKY, "<", (0, (6, 1, 1, 1))),
-    "gradient-ascent": Look(ORANGE, ">", (0, (1, 0.8))),
-    "l1-sparse": Look(SKY, "h", (0, (7, 2))),
+METHOD_STYLES = {
+    "random-label": LineStyle(BLUE, "s", (0, (5, 1.5))),
+    "neg-grad-plus": LineStyle(GREEN, "^", (0, (3.5, 1.2))),
+    "scrub": LineStyle(PINK, "D", (0, (5, 1.2, 1, 1.2))),
+    "fine-tune": LineStyle(GREY, "v", (0, (2, 1))),
+    "mask-small-gradients": LineStyle(ORANGE, "P", (0, (3, 1, 1, 1, 1, 1))),
+    "conv-transpose": LineStyle(SKY, "<", (0, (6, 1, 1, 1))),
+    "gradient-ascent": LineStyle(ORANGE, ">", (0, (1, 0.8))),
+    "l1-sparse": LineStyle(SKY, "h", (0, (7, 2))),
 }
-ADDON_LOOKS = {
-    "saliency": Look(BLACK, "X", (0, (4, 1, 1, 1)), filled=True),
-    "and": Look(ORANGE, "d", (0, (2, 0.8)), filled=True),
-    "prob": Look(SKY, "p", (0, (6, 1, 1, 1, 1, 1)), filled=True),
-    "bernoulli": Look(GREY, "*", (0, (1, 0.8)), filled=True),
-    "focus": Look(VERMILLION, "o", "-", filled=True),
+ADDON_STYLES = {
+    "saliency": LineStyle(BLACK, "X", (0, (4, 1, 1, 1)), filled=True),
+    "and": LineStyle(ORANGE, "d", (0, (2, 0.8)), filled=True),
+    "prob": LineStyle(SKY, "p", (0, (6, 1, 1, 1, 1, 1)), filled=True),
+    "bernoulli": LineStyle(GREY, "*", (0, (1, 0.8)), filled=True),
+    "focus": LineStyle(VERMILLION, "o", "-", filled=True),
 }
-UNKNOWN = Look(BLACK, ".", "-")
+UNKNOWN_STYLE = LineStyle(BLACK, ".", "-")
 
 
-def look_of(method: str, addon: str, *, by_method: bool = False) -> Look:
-    """The look of an arm: its add-on's, or its method's where there is none.
+def line_style(method: str, addon: str, *, by_method: bool = False) -> LineStyle:
+    """The style of an arm: its add-on's, or its method's where there is none.
 
     With ``by_method``, where several methods share an add-on, the method gives colour and marker
     and the add-on dash and filling.
     """
-    base = METHOD_LOOKS.get(method, UNKNOWN)
+    base = METHOD_STYLES.get(method, UNKNOWN_STYLE)
     if addon in ("", "none"):
         return base
-    own = ADDON_LOOKS.get(addon, replace(UNKNOWN, filled=True))
-    return replace(base, dash=own.dash, filled=own.filled) if by_method else own
+    style = ADDON_STYLES.get(addon, replace(UNKNOWN_STYLE, filled=True))
+    return replace(base, dash=style.dash, filled=style.filled) if by_method else style
 
 
 def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Have a function draw with :data:`STYLE`, and leave matplotlib's settings as they were."""
+    """Make a function draw with :data:`STYLE`, leaving matplotlib's settings as they were."""
 
     @functools.wraps(draw)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -109,13 +113,13 @@ def styled(draw: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
-LETTERS_AN_INCH = 18
-"""How many letters of the small print fit beside each other, roughly."""
+LETTERS_PER_INCH = 18
+"""How many letters of the small print fit on an inch of a line, roughly."""
 
 
 def add_note(figure: Figure, lines: Sequence[str]) -> None:
     """Small print below a figure, in lines that fit it: where its numbers come from."""
-    letters = int(LETTERS_AN_INCH * figure.get_figwidth())
+    letters = int(LETTERS_PER_INCH * figure.get_figwidth())
     fitting = [part for line in lines if line for part in textwrap.wrap(line, letters)]
     if fitting:
         figure.supxlabel("\n".join(fitting), fontsize=6.5, color=QUIET)

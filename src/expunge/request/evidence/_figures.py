@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expunge.plotting._curves import COLOURS, new_figure
+from expunge.plotting import COLOURS, draw_grid, hide_frame, legend_beside, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,9 +40,9 @@ def epochs_figure(evidence: Mapping[str, Any]) -> Figure:
         ax.axvline(stopped, color="#666666", linewidth=1, linestyle="--", label="chosen")
     ax.set_xlabel("epoch")
     ax.set_ylabel("accuracy (%)")
-    ax.grid(alpha=0.25, linewidth=0.5)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    draw_grid(ax)
+    hide_frame(ax)
+    legend_beside(ax)
     return figure
 
 
@@ -67,7 +67,7 @@ def scores_figure(evidence: Mapping[str, Any]) -> Figure:
             )
         ax.set_title(when, fontsize=10)
         ax.set_xlabel(evidence["scores"]["name"])
-        ax.spines[["top", "right"]].set_visible(False)
+        hide_frame(ax)
     axes[0].set_ylabel("share")
-    axes[1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    legend_beside(axes[1])
     return figure

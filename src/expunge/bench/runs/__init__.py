@@ -1,1 +1,0 @@
-"""Records grouped into runs: by task, arm and dials."""

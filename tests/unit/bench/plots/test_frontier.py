@@ -1,0 +1,25 @@
+"""The frontier: points of a sweep, and those that no other beats."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from expunge.bench.plots._frontier import at_shared_dials, corners_of, points_of, preferred_sweep
+from tests.unit.bench.plots.made_records import arm, everything, only_task
+
+
+def test_a_frontier_leaves_out_what_another_point_beats() -> None:
+    points = np.array([[2.0, 5.0], [0.0, 9.0], [1.0, 9.0], [3.0, 5.0], [2.5, 1.0], [0.0, 9.0]])
+    assert corners_of(points).tolist() == [[0.0, 9.0], [2.0, 5.0], [2.5, 1.0]]
+    assert corners_of(np.empty((0, 2))).shape == (0, 2)
+
+
+def test_frontier_points_are_means_at_settings_that_both_arms_have() -> None:
+    records = [*everything(), *arm({10: [70.0] * 3}, "SRL", lr=1.0)]
+    runs = only_task(records)
+    base, focus = (preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus"))
+    assert (len(base), len(focus)) == (3, 2)
+    both = at_shared_dials(base, focus)
+    assert list(both[0]) == list(both[1])
+    # UA of 97 on average: 2 points of TA lost against 99, 7 points from the ideal's 90.
+    assert points_of(both[0]).tolist() == [[2.0, 7.0], [7.0, 2.0], [19.0, 10.0], [49.0, 40.0]]

@@ -1,0 +1,134 @@
+"""All figures: their files, and what is left out for lack of records."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+import pytest
+from matplotlib.figure import Figure
+
+from expunge._errors import InvalidInput
+from expunge.bench.plots import FIGURES, WrittenFigures, write_figures
+from expunge.plotting import save_figure
+from tests.unit.bench.making import run
+from tests.unit.bench.plots.made_records import everything
+
+GROUP = "cifar10-vgg16-random-0.1"
+SAVED = ("heatmap", f"agreement-{GROUP}", f"frontier-srl-{GROUP}", f"addons-srl-{GROUP}")
+
+
+@pytest.fixture(scope="module")
+def all_figures(tmp_path_factory: pytest.TempPathFactory) -> tuple[WrittenFigures, Path]:
+    """All figures, drawn once; one of each kind is on disk."""
+    folder = tmp_path_factory.mktemp("figures")
+
+    def save_some(figure: Figure, path: Path, formats: Sequence[str]) -> None:
+        if path.stem in SAVED:
+            save_figure(figure, path, formats)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("expunge.bench.plots._registry.save_figure", save_some)
+        return write_figures(everything(), folder), folder
+
+
+@pytest.fixture(scope="module")
+def written(all_figures: tuple[WrittenFigures, Path]) -> Path:
+    """The folder with a figure of each kind."""
+    found, folder = all_figures
+    saved = [path for path in found.paths if path.stem in SAVED]
+    assert sorted(saved) == sorted(folder.iterdir())
+    assert len(saved) == 12
+    return folder
+
+
+def test_all_figures_go_to_three_formats_under_their_names(
+    all_figures: tuple[WrittenFigures, Path],
+) -> None:
+    found, _ = all_figures
+    assert found.left_out == {}
+    grouped = {name: f"{name}-{GROUP}" for name in FIGURES}
+    grouped |= {name: name for name in ("masking", "noisy-masking", "heatmap")}
+    grouped["frontier"] = f"frontier-srl-{GROUP}"
+    assert {path.name for path in found.paths} == {
+        f"{stem}.{kind}" for stem in grouped.values() for kind in ("pdf", "svg", "png")
+    }
+
+
+def test_fonts_are_embedded_and_dates_are_not_written(written: Path) -> None:
+    pdf = (written / "heatmap.pdf").read_bytes()
+    assert b"/FontFile2" in pdf
+    assert b"/Type3" not in pdf
+    assert b"CreationDate" not in pdf
+    assert b"<dc:date>" not in (written / "heatmap.svg").read_bytes()
+
+
+def test_the_same_records_give_the_same_bytes(written: Path, tmp_path: Path) -> None:
+    again = write_figures(everything(), tmp_path, ["fig:heatmap", "frontier"])
+    assert len(again.paths) == 6
+    for path in again.paths:
+        assert path.read_bytes() == (written / path.name).read_bytes()
+
+
+def test_without_records_the_didactic_figures_remain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expunge.bench.plots._registry.save_figure", lambda *args: None)
+    found = write_figures([run(91.0)], tmp_path)
+    assert [path.name for path in found.paths if path.suffix == ".pdf"] == [
+        "masking.pdf",
+        "noisy-masking.pdf",
+        "heatmap.pdf",
+    ]
+    assert "two add-ons" in found.left_out["addons-srl"]
+    assert "histogram" in found.left_out["agreement"]
+    assert len(found.left_out) == 7
+
+
+def test_a_figure_asked_for_by_name_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"baselines-srl .* there should be runs of SRL-FOCUS"):
+        write_figures([run(91.0)], tmp_path, ["baselines-srl"])
+    with pytest.raises(InvalidInput, match="Did you mean 'heatmap'"):
+        write_figures([], tmp_path, ["heat-map"])
+    with pytest.raises(InvalidInput, match="two settings"):
+        write_figures([run(91.0), run(91.0, "SRL", "FOCUS")], tmp_path, ["frontier"])
+    with pytest.raises(InvalidInput, match="got none"):
+        write_figures([], tmp_path, ["addons-srl"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_write_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "masking.pdf").write_text("before")
+
+    def fail(self: Figure, *args: Any, **kwargs: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", fail)
+    with pytest.raises(Exception, match="The previous content is kept"):
+        write_figures([], tmp_path, ["masking"])
+    assert [path.name for path in tmp_path.iterdir()] == ["masking.pdf"]
+    assert (tmp_path / "masking.pdf").read_text() == "before"
+
+
+def test_matplotlib_is_loaded_only_to_draw_and_left_as_it_was() -> None:
+    before = dict(mpl.rcParams)
+    FIGURES["masking"]([])
+    assert dict(mpl.rcParams) == before
+    one_thread = os.environ | {"OMP_NUM_THREADS": "1"}
+    code = (
+        "import sys; from expunge.bench.plots import write_figures; "
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], check=False, env=one_thread, timeout=300
+        ).returncode
+        == 0
+    )

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from expunge.engine._speed import Pace
+from expunge.request.preflight import _cost as cost
+from expunge.request.preflight._cost import OVERHEAD, advise, estimate_cost
+from expunge.request.subject._load import make_subject
+from tests.unit.request.test_subject import Viewing
+from tests.unit.request.worlds import images, job_of, subject_of
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """A machine on which an example takes a second to train on, and a tenth to run."""
+    monkeypatch.setattr(cost, "measure_pace", lambda *_: Pace(1.0, 0.1))
+
+
+def test_seconds_are_examples_times_pace(tmp_path, known):
+    subject = subject_of(tmp_path)
+    job = job_of(tmp_path, max_epochs=5)
+    found = estimate_cost(subject, 40, 200, job)
+    # three steps of 16: 40 to forget beside 48 to retain; then a look at 60 of val and at the 40
+    assert found.epoch_seconds == pytest.approx(OVERHEAD * (88 + 0.1 * 100))
+    assert found.unlearning_seconds == pytest.approx(5 * found.epoch_seconds)
+    assert found.retraining_seconds == pytest.approx(OVERHEAD * 100 * 200)
+    assert found.retraining_epochs == 100
+    assert found.advice == "unlearn"
+
+
+def test_a_last_batch_that_is_short_is_still_paired_with_a_whole_one(tmp_path, known):
+    subject = subject_of(tmp_path)
+    found = estimate_cost(subject, 130, 110, job_of(tmp_path, batch_size=30))
+    assert found.epoch_seconds == pytest.approx(OVERHEAD * (130 + 5 * 30 + 0.1 * 190))
+
+
+def test_a_method_without_a_constraint_takes_half(tmp_path, known):
+    subject = subject_of(tmp_path)
+    alone = estimate_cost(subject, 40, 200, job_of(tmp_path, method="GA"))
+    assert alone.epoch_seconds == pytest.approx(OVERHEAD * (40 + 0.1 * 100))
+    both = estimate_cost(subject, 40, 200, job_of(tmp_path, method="NGPlus"))
+    assert both.epoch_seconds == pytest.approx(OVERHEAD * (88 + 0.1 * 100))
+
+
+@pytest.mark.parametrize(
+    ("share", "unlearning", "advice", "words"),
+    [
+        (0.1, 10.0, "unlearn", "Unlearn: at most about 10 s against 100 s for retraining."),
+        (0.31, 1.0, "retrain", "Just retrain: 31% of the training data"),
+        (0.1, 51.0, "retrain", "Just retrain: unlearning may take about 51 s against 100 s"),
+        (0.3, 50.0, "unlearn", "Unlearn"),
+    ],
+)
+def test_advice_is_to_retrain_where_that_is_the_better_deal(share, unlearning, advice, words):
+    found, sentence = advise(share, unlearning, 100.0)
+    assert found == advice
+    assert sentence.startswith(words)
+
+
+def test_the_assumptions_are_stated(tmp_path):
+    found = estimate_cost(subject_of(tmp_path), 40, 200, job_of(tmp_path))
+    assert "100 epochs, assumed: its own training is not known" in found.note
+    assert "timed on this machine" in found.note
+    assert found.training_step > 0
+    plain = found.as_dict()
+    assert json.loads(json.dumps(plain)) == plain
+
+
+def test_a_model_that_needs_the_plain_layout_is_timed_too(tmp_path):
+    x, y = images(40, 1, channels=3)
+    pairs = torch.utils.data.TensorDataset(torch.from_numpy(x).float() / 255, torch.from_numpy(y))
+    subject = make_subject(Viewing(), (pairs, pairs, pairs), job_of(tmp_path))
+    assert isinstance(subject.model, nn.Module)
+    assert estimate_cost(subject, 4, 36, job_of(tmp_path)).training_step > 0

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from torch import nn
+
+from expunge.data import ImageSet
+from expunge.evaluation import Predictions, predict
+from expunge.request.preflight._model_fit import check_fit
+from expunge.request.preflight._remedies import other_inputs, permuted_labels, remedies
+from expunge.request.subject._examples import Examples, InMemory
+from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
+
+
+@pytest.fixture(scope="module")
+def net() -> nn.Module:
+    return fitted(floats(240, 1))
+
+
+def judge(net: nn.Module, train: InMemory, val: InMemory, level: float = 0.95):
+    said = {"train": predict(net, train), "val": predict(net, val), "test": predict(net, val)}
+    return check_fit(net, train, said, CLASSES, level=level)
+
+
+class Picky(Net):
+    """Answers to inputs of the scale it was trained on, and to no other."""
+
+    def forward(self, x):
+        return self.last(torch.exp(-self.first(x.flatten(1)).square()))
+
+
+def changed(data: Examples, change) -> Examples:
+    return Examples(change(data.inputs), data.labels, data.classes)
+
+
+def relabelled(data: Examples, order: list[int]) -> Examples:
+    return Examples(data.inputs, torch.tensor(order)[data.labels], data.classes)
+
+
+def test_a_model_that_knows_the_data_fits(net):
+    fit = judge(net, floats(240, 1), floats(60, 2))
+    assert fit.fits
+    assert fit.reasons == ()
+    assert fit.accuracy["train"].value > 95
+    assert fit.chance == 25
+
+
+def test_an_untrained_model_does_not_fit(net):
+    torch.manual_seed(3)
+    noise = Examples(torch.rand(240, 1, 6, 6), torch.arange(240) % 4, CLASSES)
+    fit = judge(net, noise, noise)
+    assert not fit.fits
+    assert "no better than always naming the most frequent class" in fit.reasons[0]
+    assert "Are these the weights of this model" in fit.reasons[0]
+
+
+def test_permuted_labels_are_told_by_name(net):
+    order = [0, 2, 3, 1]  # bee is called 2, cat 3, dog 1
+    fit = judge(net, relabelled(floats(240, 1), order), relabelled(floats(60, 2), order))
+    assert not fit.fits
+    (reason,) = fit.reasons
+    assert "The labels look permuted" in reason
+    assert "class 1 of the data ('bee') is class 3 of the model" in reason
+    assert "class 3 of the data ('dog') is class 2 of the model" in reason
+    assert "class 0" not in reason
+
+
+def test_two_swapped_classes_are_caught_though_accuracy_is_above_chance(net):
+    order = [1, 0, 2, 3]
+    fit = judge(net, relabelled(floats(240, 1), order), relabelled(floats(60, 2), order))
+    assert fit.accuracy["train"].low > fit.chance
+    assert not fit.fits
+    assert "class 0 of the data ('ant') is class 1 of the model" in fit.reasons[0]
+
+
+def test_a_weak_model_is_not_called_permuted():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.randint(4, (400,), generator=generator)
+    said = Predictions(torch.randn(400, 4, generator=generator), labels)
+    assert permuted_labels(said, CLASSES) is None
+
+
+@pytest.mark.parametrize(
+    ("trained", "given", "words"),
+    [
+        (lambda x: x, lambda x: x * 255, "inputs divided by 255"),
+        (lambda x: x, lambda x: x / 255, "inputs multiplied by 255"),
+        (lambda x: x, lambda x: 1 - x, "light and dark exchanged"),
+        (lambda x: 2 * x - 1, lambda x: x, "inputs from [0, 1] stretched to [-1, 1]"),
+    ],
+)
+def test_inputs_prepared_otherwise_are_told(trained, given, words):
+    data = floats(240, 1)
+    picky = fitted(changed(data, trained), Picky())
+    assert other_inputs(picky, changed(data, trained)) is None
+    reason = other_inputs(picky, changed(data, given))
+    assert reason is not None
+    assert reason.startswith("The inputs look wrongly prepared: with ")
+    assert words in reason
+
+
+def test_a_missing_standardisation_is_told():
+    raw = floats(240, 1)
+    mean, std = raw.inputs.mean(), raw.inputs.std()
+    model = fitted(changed(raw, lambda x: (x - mean) / std), Picky())
+    reason = other_inputs(model, changed(raw, lambda x: 0.05 * x))
+    assert reason is not None
+    assert "standardised" in reason
+
+
+def test_reversed_channels_are_told():
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(200) % 2
+    x = 0.2 * torch.rand(200, 3, 4, 4, generator=generator)
+    x[labels == 0, 0] += 0.5
+    x[labels == 1, 2] += 0.5
+    net = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, 2))
+    with torch.no_grad():
+        net[2].weight.copy_(torch.tensor([[1.0, 0, -1], [-1.0, 0, 1]]))
+        net[2].bias.zero_()
+    assert other_inputs(net, Examples(x, labels, "ab")) is None
+    reason = other_inputs(net, Examples(x.flip(1), labels, "ab"))
+    assert reason is not None
+    assert "the channels in reverse order" in reason
+
+
+class Careless(Picky):
+    """Computes with bytes as they are, 0 to 255."""
+
+    def forward(self, x):
+        return super().forward(x.float())
+
+
+def test_bytes_given_to_a_model_of_fractions_are_told():
+    reason = other_inputs(fitted(floats(240, 1), Careless()), bytes_of(240, 1))
+    assert reason is not None
+    assert "inputs divided by 255" in reason
+
+
+def test_token_numbers_have_no_scale():
+    assert remedies(torch.zeros(2, 3, dtype=torch.int64)) == {}
+    assert "inputs multiplied by 255" not in remedies(torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
+
+
+def test_remedies_leave_the_data_alone(net):
+    data = floats(240, 1)
+    before = data.fingerprint()
+    other_inputs(net, data)
+    assert data.fingerprint() == before
+    pixels = bytes_of(240, 1)
+    assert isinstance(pixels, ImageSet)
+    inverted = remedies(pixels.images)["light and dark exchanged"](pixels.images)
+    assert inverted.dtype == torch.uint8
+
+
+def test_the_findings_are_plain(net):
+    found = judge(net, floats(240, 1), floats(60, 2)).as_dict()
+    assert json.loads(json.dumps(found)) == found
+    assert found["accuracy"]["val"].keys() == {"value", "low", "high"}

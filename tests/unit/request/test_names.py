@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from expunge._errors import DataError, InvalidInput
+from expunge.request._ids import resolve_ids
+from expunge.request.subject._examples import Examples
+from tests.unit.request.worlds import job_of, subject_of
+
+
+@pytest.fixture(scope="module")
+def named(tmp_path_factory):
+    """Training records are called 1/0.png to 1/239.png, val 2/…, test 3/…."""
+    return subject_of(tmp_path_factory.mktemp("named"), names=True)
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    return subject_of(tmp_path_factory.mktemp("bare"))
+
+
+def write(folder, name, text):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("ids.txt", "7\n1/3.png\n 200 # asked on Monday\n"),
+        ("ids.csv", "7\n1/3.png\n200\n"),
+        ("ids.csv", "id,why\n7,asked\n1/3.png,asked\n200,\n"),
+        ("ids.csv", "why,filename\nasked,7\n,1/3.png\n,200\n"),
+        ("ids.tsv", "file\twhy\n7\t\n1/3.png\tx\n200\ty\n"),
+        ("ids.json", '[7, "1/3.png", "200"]'),
+    ],
+)
+def test_indices_and_names_are_read_from_every_kind_of_file(tmp_path, named, name, text):
+    found = resolve_ids(job_of(tmp_path, ids=write(tmp_path, name, text)), named)
+    assert found.indices == (3, 7, 200)
+    assert found.ids == ("7", "1/3.png", "200")
+    assert found.by_id == {"7": (7,), "1/3.png": (3,), "200": (200,)}
+    assert found.duplicates == ()
+
+
+def test_ids_can_be_given_in_python(tmp_path, bare):
+    assert resolve_ids(job_of(tmp_path), bare, [5, "2"]).indices == (2, 5)
+
+
+def test_an_id_listed_twice_counts_once_and_is_reported(tmp_path, named):
+    found = resolve_ids(job_of(tmp_path), named, [5, "1/6.png", "5", 8])
+    assert found.indices == (5, 6, 8)
+    assert found.ids == ("5", "1/6.png", "8")
+    assert found.duplicates == ("5",)
+
+
+def test_one_record_asked_for_by_two_ids_is_forgotten_once(tmp_path, named):
+    assert resolve_ids(job_of(tmp_path), named, [5, "1/5.png"]).indices == (5,)
+
+
+def test_the_digest_depends_on_what_is_asked_not_on_its_order(tmp_path, named):
+    one, two, other = (
+        resolve_ids(job_of(tmp_path), named, ids).digest for ids in ([1, 2], [2, 1], [1, 3])
+    )
+    assert one == two != other
+
+
+def test_unknown_ids_are_all_counted_and_twenty_are_listed(tmp_path, bare):
+    wrong = [f"x{index}" for index in range(25)]
+    with pytest.raises(InvalidInput) as caught:
+        resolve_ids(job_of(tmp_path), bare, ["3", *wrong])
+    message = str(caught.value)
+    assert "indices in 0..239: these records have no names" in message
+    assert "25 of 26 unknown" in message
+    assert "'x19' and 5 more" in message
+    assert "'x20'" not in message
+    assert "Nothing was changed" in message
+
+
+@pytest.mark.parametrize("entry", ["240", "-1", "1.5", "07"])
+def test_what_is_no_index_is_unknown(tmp_path, bare, entry):
+    with pytest.raises(InvalidInput, match=f"1 of 1 unknown: '{entry}'"):
+        resolve_ids(job_of(tmp_path), bare, [entry])
+
+
+def test_an_id_of_val_or_test_is_said_to_be_so(tmp_path, named):
+    with pytest.raises(
+        InvalidInput, match=r"Of these, '2/4.png', '3/1.png' are in val or test only"
+    ):
+        resolve_ids(job_of(tmp_path), named, ["1/1.png", "2/4.png", "3/1.png", "nobody"])
+
+
+def test_where_names_are_numbers_every_id_is_a_name(tmp_path, bare):
+    train = bare.train
+    numbers = [str(1000 + index) for index in range(len(train))]
+    renamed = Examples(train.inputs, train.labels, train.classes, numbers)
+    subject = replace(bare, train=renamed)
+    assert resolve_ids(job_of(tmp_path), subject, [1003]).indices == (3,)
+    with pytest.raises(InvalidInput, match=r"Ids should be names of training records\. \(1 of 1"):
+        resolve_ids(job_of(tmp_path), subject, [3])
+
+
+def test_a_shared_name_stands_for_all_its_records(tmp_path, bare):
+    train = bare.train
+    shared = Examples(train.inputs, train.labels, train.classes, ["a", "b"] * 120)
+    found = resolve_ids(job_of(tmp_path), replace(bare, train=shared), ["a"])
+    assert found.indices == tuple(range(0, 240, 2))
+
+
+def test_forgetting_everything_is_refused(tmp_path, bare):
+    with pytest.raises(InvalidInput, match="got all 240 to forget"):
+        resolve_ids(job_of(tmp_path), bare, range(240))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("ids.txt", b"\xff\xfe\x81", "UTF-8"),
+        ("ids.csv", b"\xff\xfe\x81", "UTF-8"),
+        ("ids.json", b"[1,", "not valid JSON"),
+        ("ids.txt", b"# nothing\n", "is empty"),
+        ("none.csv", None, "cannot be read"),
+    ],
+)
+def test_unreadable_files_are_clear_errors(tmp_path, bare, name, content, complaint):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=complaint):
+        resolve_ids(job_of(tmp_path, ids=tmp_path / name), bare)
+
+
+def test_no_ids_at_all_is_an_error(tmp_path, bare):
+    with pytest.raises(InvalidInput, match="`ids` should be given"):
+        resolve_ids(job_of(tmp_path), bare)
+    with pytest.raises(InvalidInput, match=r"one record or more\. \(got none\)"):
+        resolve_ids(job_of(tmp_path), bare, [])
+
+
+def test_control_characters_in_an_id_are_written_out(tmp_path, bare):
+    with pytest.raises(InvalidInput, match=r"'\\x1b\[2Jgone'"):
+        resolve_ids(job_of(tmp_path), bare, ["\x1b[2Jgone"])
