@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import hypothesis
@@ -10,6 +11,9 @@ import torch
 
 hypothesis.settings.register_profile("steady", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("steady")
+
+# Processes that tests start: two threads each make a busy machine many times slower.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 
 @pytest.fixture(scope="module")

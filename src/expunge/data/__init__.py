@@ -1,4 +1,4 @@
-"""Datasets in memory, their splits, and the images in them to forget."""
+"""Datasets in memory, their splits, and the scenarios that pick what to forget."""
 
 from typing import TYPE_CHECKING
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from expunge.data._formats import DATASETS as DATASETS
     from expunge.data._formats import Format as Format
     from expunge.data._formats import load as load
-    from expunge.data._ids_scenario import IdsForget as IdsForget
     from expunge.data._images import ImageSet as ImageSet
     from expunge.data._scenario import SCENARIOS as SCENARIOS
     from expunge.data._scenario import ClassForget as ClassForget
+    from expunge.data._scenario import IdsForget as IdsForget
     from expunge.data._scenario import RandomForget as RandomForget
     from expunge.data._scenario import Scenario as Scenario
     from expunge.data._scenario import parse_scenario as parse_scenario

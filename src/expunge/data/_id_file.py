@@ -15,7 +15,7 @@ Id = str | int
 
 
 def as_number(value: str | int) -> str | int:
-    """A whole number written the usual way as an int; anything else as it is."""
+    """Convert a whole number in plain spelling to an int; return anything else unchanged."""
     plain = isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 19
     return int(value) if plain and str(int(value)) == value else value
 

@@ -1,7 +1,8 @@
-"""Which training images to forget: a random part, a class or part of it, or a list of ids."""
+"""Scenarios, which pick the training images to forget: a random part, a class, or listed ids."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from expunge._errors import InvalidInput
 from expunge._registry import Registry
-from expunge.data._id_file import as_number, read_ids
-from expunge.data._ids_scenario import IdsForget
+from expunge.data._id_file import Id, as_number, read_ids
 
 if TYPE_CHECKING:
     from expunge.data._images import ImageSet
@@ -89,8 +89,63 @@ class ClassForget:
         return names[self.label]
 
 
+@dataclass(frozen=True)
+class IdsForget:
+    """Exactly the images listed: indices into the training part, or image names.
+
+    A number is an index, unless images have numbers for names: then every id is a name, so that
+    an image that is no longer there is never confused with another one. A name that several images
+    share stands for all of them. ``path`` is the file the ids came from, if any.
+    """
+
+    ids: tuple[Id, ...]
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "ids", tuple(as_number(entry) for entry in self.ids))
+        object.__setattr__(self, "path", str(self.path))
+        if not self.ids:
+            raise InvalidInput("`ids` should name one image or more. (got none)")
+        repeated = [entry for entry, count in Counter(self.ids).items() if count > 1]
+        if repeated:
+            raise InvalidInput(
+                f"Every id should be listed once. (got {_some(repeated)} more than once"
+                f"{' in ' + self.path if self.path else ''})"
+            )
+
+    def __str__(self) -> str:
+        return f"ids:{self.path}" if self.path else f"ids:<{len(self.ids)} given>"
+
+    def pick(self, train: ImageSet, seed: int) -> Selection:
+        from expunge.data._selection import select
+
+        # Index the images by name.
+        by_name: dict[str, list[int]] = {}
+        for index, name in enumerate(train.names or ()):
+            by_name.setdefault(name, []).append(index)
+        numbered = any(name.isdecimal() for name in by_name)
+        # Look every id up.
+        chosen: set[int] = set()
+        unknown: list[Id] = []
+        for entry in self.ids:
+            if str(entry) in by_name:
+                chosen.update(by_name[str(entry)])
+            elif isinstance(entry, int) and not numbered and 0 <= entry < len(train):
+                chosen.add(entry)
+            else:
+                unknown.append(entry)
+        if unknown:
+            rule = f"indices in 0..{len(train) - 1}" + (" or image names" if by_name else "")
+            raise InvalidInput(
+                f"Ids should be {'names of training images' if numbered else rule}. "
+                f"(got {_some(unknown)}: {len(unknown)} of {len(self.ids)} unknown) "
+                "An image held out for validation or test has nothing to be forgotten."
+            )
+        return select(train, sorted(chosen))
+
+
 def parse_scenario(text: str) -> Scenario:
-    """The scenario that ``text`` names: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``ids:FILE``.
+    """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4`` or ``ids:FILE``.
 
     >>> parse_scenario("class:cat:0.4")
     ClassForget(label='cat', fraction=0.4)
@@ -141,3 +196,8 @@ def _float(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def _some(values: list[Id]) -> str:
+    shown = ", ".join(repr(value) for value in values[:10])
+    return shown + (f" and {len(values) - 10} more" if len(values) > 10 else "")

@@ -22,14 +22,14 @@ class Selection:
 
 
 def draw(members: Sequence[int], fraction: float, seed: int) -> list[int]:
-    """``round(fraction * n)`` of the n members, at least one, sorted."""
+    """Draw ``round(fraction * n)`` of the n members, at least one, sorted."""
     count = max(1, round(fraction * len(members)))
     chosen = np.random.default_rng(seed).permutation(np.asarray(members))[:count]
     return sorted(chosen.tolist())
 
 
 def select(train: ImageSet, forget: Iterable[int]) -> Selection:
-    """``forget`` and the rest of ``train``, which must not be empty."""
+    """Split ``train`` into ``forget`` and the rest, which must not be empty."""
     mask = torch.zeros(len(train), dtype=torch.bool)
     mask[torch.tensor(list(forget), dtype=torch.int64)] = True
     if mask.all():

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from expunge.models._build import MODELS as MODELS
     from expunge.models._build import build_model as build_model
     from expunge.models._normalise import Normalise as Normalise
     from expunge.models._normalise import channel_statistics as channel_statistics
-    from expunge.models._registry import MODELS as MODELS
     from expunge.models._resnet import ResNet18 as ResNet18
     from expunge.models._small import SmallCNN as SmallCNN
     from expunge.models._vgg import VGG16 as VGG16

@@ -1,18 +1,22 @@
-"""Built-in models by name, normalisation included."""
+"""Built-in models by name, normalisation included; importing this imports no torch."""
 
 from __future__ import annotations
 
 import inspect
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any
-
-import torch
-from torch import nn
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
-from expunge.models._normalise import Normalise
-from expunge.models._registry import MODELS
+from expunge._registry import Registry
+
+if TYPE_CHECKING:
+    from torch import nn
+
+MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
+MODELS.declare("resnet18", "expunge.models._resnet:ResNet18")
+MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
+MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
 
 
 def build_model(
@@ -26,23 +30,29 @@ def build_model(
     seed: int | None = None,
     **options: Any,
 ) -> nn.Module:
-    """A freshly initialised model by name, that takes images in [0, 1] or as uint8.
+    """Build a freshly initialised model that takes images in [0, 1] or as uint8.
 
-    ``options`` are the model's own, such as ``dropout`` of vgg16. ``seed`` makes the initial
+    ``options`` are specific to the model, such as ``dropout`` of vgg16. ``seed`` makes the initial
     weights reproducible and leaves the global random state alone.
 
+    >>> import torch
     >>> model = build_model("small-cnn", in_channels=1, width=0.25, seed=0)
     >>> model(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape
     torch.Size([2, 10])
     """
+    import torch
+    from torch import nn
+
+    from expunge.models._normalise import Normalise
+
     if not width > 0:
         raise InvalidInput(f"`width` should be positive. (got {width})")
     if num_classes < 2:
         raise InvalidInput(f"`num_classes` should be at least 2. (got {num_classes})")
     kind = MODELS[name]
-    known = inspect.signature(kind).parameters
+    parameters = inspect.signature(kind).parameters
     for option in options:
-        if option not in known:
+        if option not in parameters:
             raise InvalidInput(f"The model {name} has no option {option!r}.")
     normalise = Normalise(mean or [0.5] * in_channels, std or [0.25] * in_channels)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):

@@ -1,4 +1,4 @@
-"""A run in progress, shown in a tracker."""
+"""A callback that logs a run in progress."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from expunge.engine._callbacks import Callback
 from expunge.methods import METHODS
-from expunge.track._interface import KEY, Status, Tracker, Value, key_of
-from expunge.track._registry import open_tracker
+from expunge.track._tracker import KEY, RunStatus, Tracker, Value, key_of, open_tracker
 from expunge.update import ADDONS
 
 if TYPE_CHECKING:
@@ -19,14 +18,15 @@ if TYPE_CHECKING:
 
 
 class Track(Callback):
-    """Logs each epoch's row, the epoch as the step, and how the run ended.
+    """Logs one row per epoch, with the epoch as the step, and how the run ended.
 
-    ``tracker`` is a tracker or what :func:`open_tracker` takes. ``name`` is the method's and
-    add-on's by default. The run's own parameters are logged beside ``params``, which win. A run
-    that goes on from a checkpoint goes on in the tracker too, unless ``key`` says which run it is.
+    ``tracker`` is a tracker or what :func:`open_tracker` takes. ``name`` defaults to the names of
+    the method and the add-on. The run's parameters are logged beside ``params``, which take
+    precedence. A run that resumes from a checkpoint resumes in the tracker too; ``key`` overrides
+    which run it is.
 
-    Only rows that the engine has read already are looked at, so no device waits. A tracker that
-    fails after the start is reported once as a warning, and tried once more at the end.
+    Only rows that the engine has already read are logged, so no device has to wait. If the tracker
+    fails after the start, one warning says so, and it is tried once more at the end.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class Track(Callback):
     def on_end(self, run: Run) -> None:
         if not self._started:
             return
-        # Called on the way out of an error too, which may be one that was there before the run.
+        # Also called while an error propagates, which may have been raised before the run.
         error = sys.exc_info()[1]
-        status: Status = "finished" if error is None or error is self._outer else "failed"
-        self._attempt(lambda: self._log_all(run))  # and what later callbacks recorded
+        status: RunStatus = "finished" if error is None or error is self._outer else "failed"
+        self._attempt(lambda: self._log_all(run))  # including what later callbacks recorded
         self._attempt(lambda: self.tracker.finish(status))
         self._started = False
 
@@ -84,25 +84,25 @@ class Track(Callback):
         except Exception as error:
             if not self._failed:
                 self._failed = True
-                text = f"The tracker failed, the run goes on. ({type(error).__name__}: {error})"
+                text = f"The tracker failed; the run continues. ({type(error).__name__}: {error})"
                 warnings.warn(text, stacklevel=2)
 
 
 def label_of(run: Run) -> str:
-    """``SRL-FOCUS``: the short names of the paper."""
+    """The paper's short names of method and add-on: ``SRL-FOCUS``."""
     method, addon = METHODS.label_of(run.method), ADDONS.label_of(run.update.addon)
     return method if addon == "none" else f"{method}-{addon}"
 
 
 def run_key(name: str, run: Run) -> str:
-    """The same for a run and its continuation; a run without a checkpoint has none."""
+    """The same key for a run and its continuation; a new one for a run without a checkpoint."""
     if not run.fingerprint:
         return uuid.uuid4().hex
     return key_of({"name": name, "run": run.fingerprint})
 
 
 def params_of(run: Run) -> dict[str, Value]:
-    """What the run knows about itself; a part's ``repr`` is its configuration."""
+    """The parameters of a run; the ``repr`` of a part is its configuration."""
     group = run.optimizer.param_groups[0]
     lr = group.get("initial_lr", group.get("lr"))  # a schedule moves the second
     return {

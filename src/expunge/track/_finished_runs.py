@@ -1,4 +1,4 @@
-"""Finished runs, logged after the fact."""
+"""Log finished runs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from expunge._errors import InvalidInput
-from expunge.track._interface import KEY, Status, Tracker, key_of
+from expunge.track._tracker import KEY, RunStatus, Tracker, key_of
 
 
 def track_runs(runs: Iterable[Mapping[str, Any]], tracker: Tracker) -> int:
     """Log each run once, however often this is called; returns how many there were.
 
     A run is ``{"name": ..., "params": {...}, "tags": {...}, "epochs": [{"epoch": 1, "ua": 97.2}],
-    "status": "finished"}``; only name and epochs are needed. Its tag ``expunge.key`` says which run
-    it is: under a key that the tracker knows, only what is missing is added. Without the tag, the
-    run's whole content is its key.
+    "status": "finished"}``; only name and epochs are required. Its tag ``expunge.key`` identifies
+    it: under a key that the tracker knows, only what is missing is added. Without the tag, a hash
+    of the whole run is its key.
     """
     seen: set[str] = set()
     for run in runs:
-        name, status = _checked(run)
+        name, status = _check(run)
         if name in seen:
             raise InvalidInput(f"Each run should have its own name. (two are called {name!r})")
         seen.add(name)
@@ -33,11 +33,11 @@ def track_runs(runs: Iterable[Mapping[str, Any]], tracker: Tracker) -> int:
     return len(seen)
 
 
-def _checked(run: Mapping[str, Any]) -> tuple[str, Status]:
+def _check(run: Mapping[str, Any]) -> tuple[str, RunStatus]:
     name, status = run.get("name"), run.get("status", "finished")
     if not isinstance(name, str) or not name:
         raise InvalidInput(f"A run should have a name. (got {name!r})")
-    if status not in get_args(Status):
+    if status not in get_args(RunStatus):
         raise InvalidInput(
             f"The `status` of the run {name!r} should be `finished` or `failed`. (got {status!r})"
         )

@@ -1,4 +1,4 @@
-"""Runs as TensorBoard event files, one folder a run."""
+"""Runs as TensorBoard event files, one folder per run."""
 
 from __future__ import annotations
 
@@ -8,35 +8,33 @@ from pathlib import Path
 from typing import Any
 
 from expunge._errors import InvalidInput, StorageError
-from expunge.track._interface import Status, Value, key_of
-from expunge.track._optional_package import need
-from expunge.track._written_values import Ledger
+from expunge.track._tracker import RunStatus, Value, WrittenValues, import_optional, key_of
 
-SUFFIX = ".expunge"  # of the files that are ours to replace
+SUFFIX = ".expunge"  # of our files, which a later run replaces
 
 
 class TensorBoardTracker:
     """Scalars in ``folder``/name, with parameters, tags and status as text.
 
-    A folder shows the last run logged under its name: earlier files of ours are replaced.
+    A folder shows the last run logged under its name; our earlier files are replaced.
     """
 
     def __init__(self, folder: str | Path = "runs") -> None:
-        need("tensorboard", extra="tensorboard")
-        self._torch = need("torch.utils.tensorboard", extra="tensorboard")
+        import_optional("tensorboard", extra="tensorboard")
+        self._torch = import_optional("torch.utils.tensorboard", extra="tensorboard")
         self.folder = Path(folder)
-        self._ledger = Ledger()
+        self._values = WrittenValues()
         self._writer: Any = None
 
     @property
     def left_out(self) -> int:
         """Values of the current run that are not finite."""
-        return self._ledger.left_out
+        return self._values.left_out
 
     def start(self, name: str, params: Mapping[str, Value], tags: Mapping[str, str]) -> None:
         """Open the folder of this name, without what an earlier run left in it."""
         self._close()
-        self._ledger = Ledger()
+        self._values = WrittenValues()
         folder = self.folder / run_folder(name)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -54,11 +52,11 @@ class TensorBoardTracker:
         """Write the values of one step."""
         if self._writer is None:
             raise InvalidInput("Start a run before you log to it.")
-        for name, value in self._ledger.admit(values, step).items():
+        for name, value in self._values.new_values(values, step).items():
             self._writer.add_scalar(name, value, step)
         self._writer.flush()
 
-    def finish(self, status: Status) -> None:
+    def finish(self, status: RunStatus) -> None:
         """Write the status, and close the files."""
         if self._writer is not None:
             self._writer.add_text("status", status)
@@ -71,7 +69,7 @@ class TensorBoardTracker:
 
 
 def run_folder(name: str) -> Path:
-    """A folder for ``name``, inside whatever it is put in; different names, different folders.
+    """A relative folder for ``name`` without ``..``; different names get different folders.
 
     >>> run_folder("digits/SRL-FOCUS/seed 0").as_posix()
     'digits/SRL-FOCUS/seed 0'
@@ -79,11 +77,11 @@ def run_folder(name: str) -> Path:
     'lr_1-79ec639b'
     """
     parts = [re.sub(r"[^\w.\- ]", "_", part) for part in name.split("/")]
-    kept = "/".join(part for part in parts if part not in ("", ".", ".."))
-    return Path(kept) if kept == name else Path(f"{kept or 'run'}-{key_of(name)[:8]}")
+    folder = "/".join(part for part in parts if part not in ("", ".", ".."))
+    return Path(folder) if folder == name else Path(f"{folder or 'run'}-{key_of(name)[:8]}")
 
 
 def as_table(values: Mapping[str, Any]) -> str:
-    """Two columns, in Markdown."""
+    """A Markdown table of two columns."""
     rows = [f"| {name} | {value} |" for name, value in values.items()]
     return "\n".join(["| name | value |", "| --- | --- |", *rows])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,18 +16,9 @@ from expunge.dispatch import Event, LocalEngine, _local, run
 from expunge.store import Stage, Store
 from expunge.store._environment import cores
 from tests.unit.dispatch.forks import Fork
-from tests.unit.dispatch.work import stage
+from tests.unit.dispatch.work import stage, wait_for
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # fork, 3.12
-
-
-def wait_for(what: Any, seconds: float = 60) -> Any:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := what():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("nothing happened")
 
 
 def alive(process: int) -> bool:
@@ -110,13 +100,19 @@ def test_workers_that_cannot_start_end_the_run(
 
 
 def test_a_stage_of_another_run_is_waited_for(engine: LocalEngine, tmp_path: Path) -> None:
-    options = {"log": str(tmp_path / "log"), "sleep": 0.4}
+    options = {"log": str(tmp_path / "log"), "until": str(tmp_path / "seen")}
     shared = stage("add", n=1, test="wait", options=options)
     child = stage("add", shared, n=2, test="wait", options={"log": str(tmp_path / "log")})
     other = Fork(lambda: len(run([shared], engine.store, inline=True).done))
     wait_for((tmp_path / "log").exists)
     events: list[Event] = []
-    summary = run([shared, child], engine.store, engine=engine, report=events.append)
+
+    def report(event: Event) -> None:
+        events.append(event)
+        if event.what == "waiting":
+            (tmp_path / "seen").touch()
+
+    summary = run([shared, child], engine.store, engine=engine, report=report)
     assert other.answer() == 1
     assert (summary.done, summary.found) == ([child], [shared])
     assert ("waiting", shared) in [(event.what, event.stage) for event in events]
@@ -158,7 +154,7 @@ def test_no_worker_outlives_its_parent(tmp_path: Path) -> None:
             assert "KeyboardInterrupt" in parent.answer()
         else:
             assert parent.kill_after(0)
-        wait_for(lambda worker=worker: not alive(worker), 10)
+        wait_for(lambda worker=worker: not alive(worker))
         assert (folder / "errors").read_text() == ""
         assert list(Store(folder / "store").entries()) == []
 

@@ -25,11 +25,11 @@ from expunge.bench._run import run_planned
 from expunge.bench._stages import Where, plan
 from expunge.dispatch import Engine, Event, InlineEngine, RunSummary, run
 from expunge.dispatch._engine import TaskResult
-from expunge.dispatch._ray import RayEngine, perform
+from expunge.dispatch._ray import _PAUSE, RayEngine, perform
 from expunge.dispatch._ray_cluster import load
 from expunge.store import Stage, Store
 from tests.unit.bench.tiny_protocol import timeless, write_tiny
-from tests.unit.dispatch.work import stage
+from tests.unit.dispatch.work import stage, wait_for
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("needs Ray", allow_module_level=True)
@@ -173,14 +173,21 @@ def test_a_worker_that_always_dies_fails_its_stage_and_the_rest_goes_on(engine: 
         pass
 
 
-def test_progress_arrives(engine: RayEngine) -> None:
-    events: list[Event] = []
-    one = stage("count", test="progress", options={"pause": 0.1})
-    go(engine, one, report=events.append).check()
-    steps = [event.done for event in events if event.what == "progress"]
-    assert len(steps) >= 2
+def test_progress_arrives(engine: RayEngine, tmp_path: Path) -> None:
+    steps: list[float] = []
+
+    def report(event: Event) -> None:
+        if event.what == "progress":
+            steps.append(event.done)
+        if len(steps) == 3:
+            (tmp_path / "seen").touch()
+
+    one = stage("report_until", options={"until": str(tmp_path / "seen")})
+    go(engine, one, report=report).check()
+    assert len(steps) >= 3
     assert steps == sorted(steps)
-    assert len(steps) <= 10, "progress should be sent a few times a second"
+    seconds = engine.store.open(one).seconds
+    assert len(steps) <= 2 + seconds / _PAUSE, "progress should be sent a few times per second"
 
 
 def test_progress_that_is_lost_fails_nothing(engine: RayEngine) -> None:
@@ -212,11 +219,8 @@ def test_an_interrupt_here_kills_the_tasks(cluster: None, store: Store, tmp_path
     log = tmp_path / "log"
 
     def interrupt(event: Event) -> None:
-        end = time.monotonic() + 60
-        while event.what == "started" and not (log.exists() and log.read_text().split()):
-            assert time.monotonic() < end, "nothing happened"
-            time.sleep(0.02)
         if event.what == "started":
+            wait_for(lambda: log.exists() and log.read_text().split())
             raise KeyboardInterrupt
 
     engine = RayEngine(store)
@@ -276,7 +280,7 @@ def test_an_address_where_nobody_answers_is_told_soon(store: Store, scheme: str)
     began = time.monotonic()
     with pytest.raises(ExpungeError, match=r"Cannot reach Ray at .*Is the cluster up"):
         RayEngine(store, address=f"{scheme}127.0.0.1:{port}")
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 100, "Ray itself would try for a quarter of an hour"
 
 
 @pytest.mark.usefixtures("alone")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,25 @@ def log(context: Context, text: str) -> None:
             file.write(f"{text}\n")
 
 
+def wait_for(condition: Callable[[], object], seconds: float = 250) -> None:
+    """Wait until ``condition`` holds; the limit is for tests that fail."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "nothing happened"
+        time.sleep(0.01)
+
+
 def add(context: Context) -> None:
-    """Its own number and its parents' sum."""
+    """Its own number and its parents' sum.
+
+    With the option ``until``, wait for that file; with ``company``, for that many lines in the log.
+    """
     log(context, str(context.config.get("n")))
     time.sleep(context.options.get("sleep", 0))
+    if until := context.options.get("until"):
+        wait_for(Path(until).exists)
+    if company := context.options.get("company"):
+        wait_for(lambda: len(Path(context.options["log"]).read_text().split()) >= company)
     total = sum(json.loads(parent.path("sum.json").read_text()) for parent in context.parents)
     (context.folder / "sum.json").write_text(json.dumps(total + context.config["n"]))
 
@@ -67,7 +83,7 @@ def die_with_a_child(context: Context) -> None:
         return
     child = os.fork()
     if child == 0:
-        time.sleep(60)
+        time.sleep(600)
         os._exit(0)
     (context.folder / "child").write_text(str(child))
     os.kill(os.getpid(), signal.SIGKILL)
@@ -105,9 +121,18 @@ def count_and_die(context: Context) -> None:
 
 
 def sleep(context: Context) -> None:
-    """Say that it runs, and in which process, then sleep for a minute."""
+    """Log the process id, then sleep until killed."""
     log(context, str(os.getpid()))
-    time.sleep(60)
+    time.sleep(600)
+
+
+def report_until(context: Context) -> None:
+    """Report progress until the file that the options name exists."""
+    steps = 0
+    while not Path(context.options["until"]).exists():
+        steps += 1
+        context.progress(steps)
+        time.sleep(0.01)
 
 
 def tell(context: Context) -> None:

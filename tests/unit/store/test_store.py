@@ -261,7 +261,7 @@ def test_a_killed_process_leaves_its_lock_to_others(store: Store) -> None:
     def hold() -> None:
         with store.lock(STAGE):
             (store.root / "held").touch()
-            time.sleep(60)
+            time.sleep(600)
 
     store.prepare()
     child = Fork(hold)
@@ -295,8 +295,8 @@ def test_a_lock_is_exclusive_among_many_processes(store: Store) -> None:
     inside = store.root / ".inside"
 
     def compete() -> int:
-        held, end = 0, time.monotonic() + 0.4
-        while time.monotonic() < end:
+        held = 0
+        while held < 25:
             try:
                 with store.lock(STAGE):
                     os.close(os.open(inside, os.O_CREAT | os.O_EXCL))  # fails if two are inside
@@ -308,7 +308,7 @@ def test_a_lock_is_exclusive_among_many_processes(store: Store) -> None:
 
     answers = [child.answer() for child in [Fork(compete) for _ in range(4)]]
     assert all(isinstance(answer, int) for answer in answers), answers
-    assert sum(answers) > 10
+    assert sum(answers) == 100
 
 
 def test_the_notes_are_plain_json(store: Store) -> None:

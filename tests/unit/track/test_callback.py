@@ -13,7 +13,7 @@ import expunge
 from expunge import Callback, Diverged, Result
 from expunge.engine import Run
 from expunge.track import MlflowTracker, TensorBoardTracker, Track
-from expunge.track._interface import Status, Value
+from expunge.track._tracker import RunStatus, Value
 from tests.tiny import Counting, bits, points, same, without_seconds
 from tests.unit.track.read import (
     mlflow_curves,
@@ -61,7 +61,7 @@ class Memory:
             raise OSError("no route")
         self.calls.append(("log", step, dict(values)))
 
-    def finish(self, status: Status) -> None:
+    def finish(self, status: RunStatus) -> None:
         self.calls.append(("finish", status))
 
     def of(self, kind: str) -> list[tuple[Any, ...]]:
@@ -173,7 +173,7 @@ def test_a_run_inside_an_error_handler_is_not_taken_for_a_failure() -> None:
 
 def test_a_tracker_that_fails_is_reported_once_and_the_run_goes_on() -> None:
     tracker = Memory(failing=True)
-    with pytest.warns(UserWarning, match=r"the run goes on\. \(OSError: no route\)") as caught:
+    with pytest.warns(UserWarning, match=r"the run continues\. \(OSError: no route\)") as caught:
         result = unlearn(Track(tracker))
     assert len(caught) == 1
     assert len(result.history.epochs) == 3

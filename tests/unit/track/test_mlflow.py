@@ -105,7 +105,7 @@ def test_more_than_mlflow_takes_at_once_is_split(store: str) -> None:
 
 
 def test_a_slow_run_is_seen_while_it_lasts(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "HOLD", 0.0)
+    monkeypatch.setattr(module, "MAX_WAIT", 0.0)
     tracker = MlflowTracker(store)
     tracker.start("one", {}, {})
     tracker.log({"ua": 1.0}, 1)

@@ -1,14 +1,20 @@
-"""Trackers by name, and what is said when one is not there."""
+"""Trackers by name, the error when one is not installed, and the examples of the document."""
 
 from __future__ import annotations
 
+import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from expunge import InvalidInput
 from expunge.track import TRACKERS, open_tracker
+from tests.unit.track.read import mlflow_curves, mlflow_runs, tensorboard_curves
+
+PAGE = Path(__file__).parents[3] / "docs" / "tracking.md"
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:
@@ -37,3 +43,19 @@ def test_importing_the_package_imports_no_tracker() -> None:
     code = "import sys, expunge.track; print({'mlflow', 'tensorboard'} & set(sys.modules))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "set()"
+
+
+def test_the_examples_of_the_document_run(
+    empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tracked").mkdir()
+    shutil.copy(empty_database, "tracked/mlflow.db")
+    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
+        exec(compile(code, PAGE.name, "exec"), {})
+    store = "sqlite:///tracked/mlflow.db"
+    (live,) = mlflow_runs(store)
+    assert [step for step, _ in mlflow_curves(store, live)["objective"]] == [1, 2, 3]
+    assert len(tensorboard_curves(Path("tracked/events/digits-srl"))["objective"]) == 3
+    (finished,) = mlflow_runs(store, "benchmark")
+    assert mlflow_curves(store, finished) == {"ua": [(1, 97.2), (2, 96.8)]}

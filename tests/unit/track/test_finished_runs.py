@@ -1,4 +1,4 @@
-"""Finished runs are logged after the fact, once."""
+"""Finished runs are logged once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A stage killed anywhere leaves no result, and goes on from its work folder."""
+"""A stage that is killed at any moment leaves no result, and resumes from its work folder."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def attempt(one: Stage, store: Store) -> Any:
 def test_kills_at_random_moments_change_nothing(store: Store, tmp_path: Path) -> None:
     dice = random.Random(0)
     log = tmp_path / "log"
-    one = stage("count", options={"log": str(log)})
+    one = stage("count", options={"log": str(log), "pause": 0.02})
     kills = 0
     for _ in range(30):
         kills += Fork(lambda: attempt(one, store)).kill_after(dice.uniform(0, 0.02))
