@@ -14,7 +14,8 @@ from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_existing, write_text
 
 NOT_ACHIEVED = 1
-SHORT = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
+"""Exit code of a request whose records were not forgotten."""
+ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
 def forget_command(
@@ -23,9 +24,11 @@ def forget_command(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="A built-in name, or package.module:factory; none for expunge's files."),
+        typer.Option(help="Built-in name or package.module:factory (not for files of expunge)."),
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help=".safetensors, or a .pt state dict.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="The trained weights: .safetensors, or a .pt state dict.")
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
@@ -33,63 +36,83 @@ def forget_command(
         ),
     ] = None,
     ids: Annotated[
-        Path | None, typer.Option(help="What must go: indices, names or ids; text, CSV or JSON.")
+        Path | None,
+        typer.Option(help="What to forget: indices, names or ids, as text, CSV or JSON."),
     ] = None,
     records: Annotated[
-        Path | None, typer.Option(help="CSV that maps each training record to ids, such as people.")
+        Path | None,
+        typer.Option(help="CSV that maps each training record to an id, such as a person."),
     ] = None,
     id_column: Annotated[
-        str | None, typer.Option(help="The column of --records that --ids name.")
+        str | None, typer.Option(help="The column of --records that --ids refer to.")
     ] = None,
     job: Annotated[
-        Path | None, typer.Option("--job", "-j", help="A job file (TOML) that holds all of it.")
+        Path | None,
+        typer.Option("--job", "-j", help="A job file (TOML) with all of these options."),
     ] = None,
-    method: Annotated[str | None, typer.Option("--method", "-m", help="SRL unless told.")] = None,
-    addon: Annotated[str | None, typer.Option("--addon", "-a", help="FOCUS unless told.")] = None,
-    lr: Annotated[float | None, typer.Option(help="First learning rate.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Examples a step.")] = None,
-    max_epochs: Annotated[int | None, typer.Option(help="Most epochs to try.")] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", "-m", help="Unlearning method (default: SRL).")
+    ] = None,
+    addon: Annotated[
+        str | None, typer.Option("--addon", "-a", help="Add-on of the method (default: FOCUS).")
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Initial learning rate (default: 1e-4).")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Examples per step (default: 256).")
+    ] = None,
+    max_epochs: Annotated[
+        int | None, typer.Option(help="Maximum number of epochs (default: 30).")
+    ] = None,
     floor: Annotated[
-        float | None, typer.Option(help="Points of validation accuracy that may be lost.")
+        float | None,
+        typer.Option(help="Points of validation accuracy that may be lost (default: 2)."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Of everything random.")] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, …")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of everything random (default: 0).")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, … (default: auto).")] = None,
     include_duplicates: Annotated[
         str | None,
         typer.Option(
             metavar="none|exact|near",
-            help="Forget copies in the training data along: none unless told.",
+            help="Also forget duplicates in the training data (default: none).",
         ),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Stop after the preflight; change nothing.")
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Go on though the model does not seem to fit.")
+        bool,
+        typer.Option("--force", help="Carry on although the model does not seem to fit the data."),
     ] = False,
     discard: Annotated[
-        bool, typer.Option("--discard", help="Drop another request left unfinished in --out.")
+        bool,
+        typer.Option("--discard", help="Drop another request that was left unfinished in --out."),
     ] = False,
     init: Annotated[
-        Path | None, typer.Option("--init", help="Write a commented job file and stop.")
+        Path | None, typer.Option("--init", help="Write a commented job file to fill in, and stop.")
     ] = None,
 ) -> None:
     """Carry out a deletion request: from a list of ids to an unlearned model and its evidence.
 
-    Looks at everything first (does the model fit the data, are there copies of the records, would
-    retraining be the better deal); then unlearns until the records look like unseen data, watching
-    that the model stays useful; then writes weights, evidence and a page to --out. Ends with 0 if
-    the records were forgotten, 1 if not; then the weights are those from before. Killed, the same
-    command goes on. The next request on the same --out continues from the last weights.
+    First checks everything: whether the model fits the data, whether duplicates of the records
+    remain, and whether retraining would be cheaper. Then unlearns until the records look like
+    unseen data, while the model stays useful, and writes weights, evidence and a report to --out.
+    Exits with 0 if the records were forgotten and 1 if not; in that case the weights are those from
+    before. If it is killed, the same command resumes. The next request with the same --out starts
+    from the latest weights.
 
     Example:  expunge forget --weights model.safetensors --data digits --ids request.csv -o requests
     """
-    from expunge.request._job import job_template, load_job, make_job
+    from expunge.request._job import make_job
+    from expunge.request._job_file import job_template, load_job
 
     if init is not None:
         refuse_existing(init, force=force)
         write_text(init, job_template())
-        Console(stderr=True).print(f"Wrote {init}. Fill it in: expunge forget --job {init}")
+        Console(stderr=True).print(
+            f"Wrote {init}. Fill it in, then run: expunge forget --job {init}"
+        )
         return
     given: dict[str, Any] = {
         "out": out,
@@ -118,7 +141,7 @@ def forget_command(
         if missing := [name for name in needed if name not in given]:
             raise InvalidInput(
                 f"Missing --{missing[0]}. Give --out, --weights and --ids (and --model and --data "
-                "for files that are not expunge's), or a --job file: `expunge forget --init "
+                "for weights that expunge did not write), or a --job file: `expunge forget --init "
                 "job.toml` writes one."
             )
     _carry_out(make_job(**(base | given)), dry_run=dry_run, force=force, discard=discard)
@@ -133,8 +156,8 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
         dry_run=dry_run,
         force=force,
         discard=discard,
-        say=lambda text: errors.print(escape(text), highlight=False),
-        show=lambda found: console.print(found.terminal()),
+        on_message=lambda message: errors.print(escape(message), highlight=False),
+        on_preflight=lambda findings: console.print(findings.terminal()),
     )
     if outcome.evidence is None:
         errors.print("Nothing was changed (--dry-run).", highlight=False)
@@ -144,7 +167,7 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
     console.print(f"\n[bold {colour}]{verdict['status'].upper()}[/] {escape(verdict['headline'])}")
     for reason in verdict["reasons"]:
         console.print(f"  {escape(reason)}", highlight=False)
-    console.print(_metrics(outcome.evidence))
+    console.print(_accuracy_table(outcome.evidence))
     errors.print(
         f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more "
         f"({outcome.evidence['seconds']['total']:.0f} s).",
@@ -154,14 +177,14 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
         raise typer.Exit(NOT_ACHIEVED)
 
 
-def _metrics(evidence: dict[str, Any]) -> Table:
+def _accuracy_table(evidence: dict[str, Any]) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("accuracy, %")
     for name in ("before", "after", "target"):
         table.add_column(name, justify="right", no_wrap=True)
     for metric in evidence["metrics"]:
         cells = [_interval(metric[name], "") for name in ("before", "after", "target")]
-        table.add_row(SHORT.get(metric["name"], metric["label"]), *cells)
+        table.add_row(ROW_NAMES.get(metric["name"], metric["label"]), *cells)
     return table
 
 
@@ -174,38 +197,37 @@ def _interval(value: dict[str, float] | None, unit: str = " %") -> str:
 def verify_command(
     folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Check hashes only; compute no numbers.")
+        bool, typer.Option("--quick", help="Check only hashes; compute no numbers.")
     ] = False,
     data: Annotated[
-        str | None, typer.Option(help="Where the data are now, if not where they were.")
+        str | None, typer.Option(help="Where the data are now, if they have moved.")
     ] = None,
 ) -> None:
-    """Check that evidence still holds: every hash, the chain of requests, the headline numbers.
+    """Verify evidence: every hash, the chain of requests, and the headline numbers.
 
     Example:  expunge verify requests
     """
-    from expunge.request._verify import verify
-    from expunge.request._verify_subject import subject_of
+    from expunge.request._verify import subject_of_requests, verify
 
-    subject, note = (None, "") if quick else subject_of(folder, data)
-    found = verify(folder, subject)
+    subject, note = (None, "") if quick else subject_of_requests(folder, data)
+    verifications = verify(folder, subject)
     console = Console()
-    for checked in found:
-        console.print(f"[bold]Request {checked.number}[/]")
-        for line in checked.lines:
+    for verification in verifications:
+        console.print(f"[bold]Request {verification.number}[/]")
+        for line in verification.lines:
             colour = "red" if line.startswith("DOES NOT") else "green"
             console.print(f"  [{colour}]{escape(line)}[/]", highlight=False)
     if note:
         console.print(escape(note), style="yellow", highlight=False)
-    if problems := [p for checked in found for p in checked.problems]:
-        raise ExpungeError(f"{len(problems)} things do not hold, the first: {problems[0]}")
+    if problems := [problem for checked in verifications for problem in checked.problems]:
+        raise ExpungeError(f"{len(problems)} checks failed. The first problem: {problems[0]}")
     console.print("Everything checked holds.", style="bold green")
 
 
 def ledger_command(
     folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
 ) -> None:
-    """Show the requests made of a model, in order, and what came of each.
+    """Show the requests made of a model, in order, with their results.
 
     Example:  expunge ledger requests
     """
@@ -221,7 +243,7 @@ def ledger_command(
     for entry in ledger.entries:
         evidence = entry.evidence
         metrics = {m["name"]: m for m in evidence["metrics"]}
-        change = [
+        changes = [
             f"{metrics[name]['before']['value']:.1f} → {metrics[name]['after']['value']:.1f} %"
             for name in ("ua", "ta")
         ]
@@ -232,7 +254,7 @@ def ledger_command(
             str(request["ids"]),
             str(request["records"]),
             evidence["verdict"]["status"],
-            *change,
+            *changes,
             str(evidence["stopped"]["epoch"]),
         )
     console = Console() if Console().is_terminal else Console(width=110)

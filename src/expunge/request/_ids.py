@@ -1,4 +1,4 @@
-"""From the ids that somebody listed to the training records they stand for."""
+"""Resolve the ids that somebody listed to the training records they stand for."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field
 from expunge._errors import InvalidInput
 from expunge.data._id_file import COLUMNS, Id, as_number, read_ids
 from expunge.request._job import Job
-from expunge.request._owners import by_name, read_owners, read_table
+from expunge.request._records_table import indices_by_name, read_owners, read_table
 from expunge.request.subject._load import Subject
 
-SHOWN = 20
-"""Unknown ids that a message lists."""
+MAX_LISTED = 20
+"""Unknown ids that an error message lists."""
 
 
 @dataclass(frozen=True)
-class Forgotten:
-    """The records to forget: sorted indices into train, and the ids they were asked for by."""
+class RequestedRecords:
+    """The records to forget: sorted indices into train, and the ids that stand for them."""
 
     indices: tuple[int, ...]
     ids: tuple[str, ...]
     by_id: dict[str, tuple[int, ...]]
-    duplicates: tuple[str, ...] = ()
+    repeated_ids: tuple[str, ...] = ()
     """Ids listed more than once."""
     held_out: dict[str, int] = field(default_factory=dict)
     """Records of these ids in val or test: never trained on, so nothing to forget."""
@@ -42,83 +42,83 @@ def digest_ids(ids: Sequence[str], indices: Sequence[int]) -> str:
     return hashlib.sha256(content.encode()).hexdigest()
 
 
-def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> Forgotten:
-    """The records that the job's ids (or ``ids``) stand for; an unknown id is refused.
+def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> RequestedRecords:
+    """Find the records that the job's ids (or ``ids``) stand for; unknown ids are refused.
 
-    Without ``records``, an id is the name of a record or its index in the training part; where
-    records have numbers for names, every id is a name, so that a record that is gone is never
-    taken for another one. A name that several records share stands for all of them. With
-    ``records``, ids are values of ``id_column``.
+    Without ``records``, an id is the name of a record or its index in the training data. If any
+    name is a number, every id is a name, so that a record that is gone is never mistaken for
+    another. A name that several records share stands for all of them. With ``records``, ids are
+    values of ``id_column``.
     """
-    given = _read(job) if ids is None else tuple(ids)
+    given = _read_ids(job) if ids is None else tuple(ids)
     if not given:
         raise InvalidInput("`ids` should name one record or more. (got none)")
-    asked = [str(entry) for entry in given]
-    counts = Counter(asked)
+    counts = Counter(str(entry) for entry in given)
     unique = list(counts)
-    found, held = _by_owner(job, subject) if job.records else _by_name_or_index(unique, subject)
-    unknown = [entry for entry in unique if not found.get(entry)]
+    indices, held_out = (
+        _find_by_owner(job, subject) if job.records else _find_by_name_or_index(unique, subject)
+    )
+    unknown = [entry for entry in unique if not indices.get(entry)]
     if unknown:
-        _refuse(unknown, len(unique), held, job, subject)
-    chosen = sorted({index for entry in unique for index in found[entry]})
+        raise _unknown_ids(unknown, len(unique), held_out, job, subject)
+    chosen = sorted({index for entry in unique for index in indices[entry]})
     if len(chosen) == len(subject.train):
         raise InvalidInput(
             f"Some records should be left to retain. (got all {len(chosen)} to forget) To forget "
             "everything, discard the model."
         )
-    return Forgotten(
+    return RequestedRecords(
         indices=tuple(chosen),
         ids=tuple(unique),
-        by_id={entry: found[entry] for entry in unique},
-        duplicates=tuple(entry for entry, count in counts.items() if count > 1),
-        held_out={entry: held[entry] for entry in unique if entry in held},
+        by_id={entry: indices[entry] for entry in unique},
+        repeated_ids=tuple(entry for entry, count in counts.items() if count > 1),
+        held_out={entry: held_out[entry] for entry in unique if entry in held_out},
     )
 
 
-def _read(job: Job) -> tuple[Id, ...]:
-    """The ids in the job's file, from the column that the job names if there is one."""
+def _read_ids(job: Job) -> tuple[Id, ...]:
+    """The ids in the job's file; in a table, from the column that the job names, if it is there."""
     if job.ids is None:
         raise InvalidInput("`ids` should be given: a text, CSV or JSON file of what to forget.")
     if job.ids.suffix.lower() in (".csv", ".tsv") and job.ids.is_file():
         table = read_table(job.ids)
         names = [job.id_column or "", *COLUMNS, "file", "filename"]
-        column = next(
-            (c for c in (table.find(name) for name in names if name) if c is not None), None
-        )
+        positions = (table.position(name) for name in names if name)
+        column = next((position for position in positions if position is not None), None)
         if column is not None and table.columns[column].lower() not in COLUMNS:
             cells = [row[column] if column < len(row) else "" for _, row in table.lines]
             return tuple(cell for cell in cells if cell)
     return read_ids(job.ids)
 
 
-Found = tuple[dict[str, tuple[int, ...]], dict[str, int]]
+RecordsOfIds = tuple[dict[str, tuple[int, ...]], dict[str, int]]
+"""For every id, its training indices; and how many of its records are in val or test."""
 
 
-def _by_owner(job: Job, subject: Subject) -> Found:
+def _find_by_owner(job: Job, subject: Subject) -> RecordsOfIds:
     assert job.records is not None
     owners = read_owners(job.records, job.id_column, subject)
     return owners.train, owners.held_out
 
 
-def _by_name_or_index(asked: Sequence[str], subject: Subject) -> Found:
-    places = by_name(subject.names or ())
-    numbered = any(name.isdecimal() for name in places)
-    found: dict[str, tuple[int, ...]] = {}
-    for entry in asked:
+def _find_by_name_or_index(ids: Sequence[str], subject: Subject) -> RecordsOfIds:
+    by_name = indices_by_name(subject.names or ())
+    names_are_numbers = any(name.isdecimal() for name in by_name)
+    indices: dict[str, tuple[int, ...]] = {}
+    for entry in ids:
         number = as_number(entry)
-        if entry in places:
-            found[entry] = tuple(places[entry])
-        elif isinstance(number, int) and not numbered and number < len(subject.train):
-            found[entry] = (number,)
-    held = Counter([*(subject.val.names or ()), *(subject.test.names or ())])
-    return found, dict(held)
+        if entry in by_name:
+            indices[entry] = tuple(by_name[entry])
+        elif isinstance(number, int) and not names_are_numbers and number < len(subject.train):
+            indices[entry] = (number,)
+    held_out = Counter([*(subject.val.names or ()), *(subject.test.names or ())])
+    return indices, dict(held_out)
 
 
-def _refuse(
-    unknown: list[str], total: int, held: dict[str, int], job: Job, subject: Subject
-) -> None:
-    """Say which ids are not in the training data, and which of them are held out."""
-    aside = [entry for entry in unknown if entry in held]
+def _unknown_ids(
+    unknown: list[str], total: int, held_out: dict[str, int], job: Job, subject: Subject
+) -> InvalidInput:
+    """An error that lists the ids that are not in the training data, and those held out."""
     if job.records:
         rule = f"values of the column {job.id_column!r} of {job.records}"
     elif subject.names is None:
@@ -127,15 +127,16 @@ def _refuse(
         rule = "names of training records"
     else:
         rule = f"names of training records, or indices in 0..{len(subject.train) - 1}"
-    words = f"Ids should be {rule}. ({len(unknown)} of {total} unknown: {_some(unknown)})"
-    if aside:
-        words += (
-            f" Of these, {_some(aside)} are in val or test only: the model was not trained on "
+    message = f"Ids should be {rule}. ({len(unknown)} of {total} unknown: {_listed(unknown)})"
+    unseen = [entry for entry in unknown if entry in held_out]
+    if unseen:
+        message += (
+            f" Of these, {_listed(unseen)} are in val or test only: the model was not trained on "
             "them, so there is nothing to forget."
         )
-    raise InvalidInput(words + " Nothing was changed; correct the list and try again.")
+    return InvalidInput(f"{message} Nothing was changed; correct the list and try again.")
 
 
-def _some(values: Sequence[str]) -> str:
-    shown = ", ".join(repr(value) for value in values[:SHOWN])
-    return shown + (f" and {len(values) - SHOWN} more" if len(values) > SHOWN else "")
+def _listed(values: Sequence[str]) -> str:
+    listed = ", ".join(repr(value) for value in values[:MAX_LISTED])
+    return listed + (f" and {len(values) - MAX_LISTED} more" if len(values) > MAX_LISTED else "")

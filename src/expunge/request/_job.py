@@ -1,20 +1,14 @@
-"""A deletion request as plain values, in a TOML file or in Python."""
+"""The settings of a deletion request."""
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import pydantic
 
-from expunge._errors import DataError, InvalidInput
-from expunge._toml_lines import line_of
-from expunge.data import DATASETS
+from expunge._errors import InvalidInput
 from expunge.methods import METHODS, BatchNormPolicy
-from expunge.request._job_template import TEMPLATE as TEMPLATE
-from expunge.request._job_template import job_template as job_template
-from expunge.request.subject._factory import is_factory
 from expunge.update import ADDONS, MOMENTS, Addon
 
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
@@ -22,25 +16,25 @@ Seed = Annotated[int, pydantic.Field(ge=0, strict=True)]
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]
-Include = Literal["none", "exact", "near"]
-"""Which copies of forgotten records are forgotten along; ``near`` takes the exact ones too."""
+IncludeDuplicates = Literal["none", "exact", "near"]
+"""Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
 
 
 class Job(pydantic.BaseModel):
-    """What should be forgotten from which model, and how.
+    """What to forget from which model, and how.
 
     Args:
         model: a built-in name or ``package.module:factory``; empty if the weights have a card.
         model_options: keyword arguments of the model or of its factory.
         weights: ``.safetensors``, or a ``.pt`` state dict.
-        data: a built-in data set (``npz:FILE``, ``folder:PATH``, …) or ``package.module:factory``;
-            empty if the weights have a card that names them.
-        val_fraction: size of val against train, where the data have no val of their own.
-        val_from: what that val is taken out of. ``test`` leaves the training records, and so their
-            indices, as they are; ``train`` is for models that were trained without it.
+        data: a built-in dataset (``npz:FILE``, ``folder:PATH``, …) or ``package.module:factory``;
+            empty if the weights have a card that names it.
+        val_fraction: size of val relative to train, if the data have no val split.
+        val_from: the split that val is then taken out of. ``test`` leaves the training records, and
+            so their indices, as they are; ``train`` is for models that were trained without val.
         ids: what to forget: indices, names, or values of ``id_column`` of ``records``.
-        include_duplicates: which copies in the training data are forgotten along: ``none``, the
-            ``exact`` ones, or the ``near`` ones too, some of which chance may have found.
+        include_duplicates: which duplicates in the training data are also forgotten: ``none``, the
+            ``exact`` ones, or the ``near`` ones too, some of which may be there by chance.
         floor: points of val accuracy that may be lost.
         level: confidence level of intervals.
     """
@@ -68,7 +62,7 @@ class Job(pydantic.BaseModel):
     max_epochs: Count = 30
     floor: Annotated[float, pydantic.Field(ge=0, le=100, strict=True)] = 2.0
     level: Share = 0.95
-    include_duplicates: Include = "none"
+    include_duplicates: IncludeDuplicates = "none"
     augment: Switch = False
     batchnorm: BatchNormPolicy = "published"
     seed: Seed = 0
@@ -76,14 +70,14 @@ class Job(pydantic.BaseModel):
 
     @pydantic.field_validator("include_duplicates", mode="before")
     @classmethod
-    def _yes_or_no(cls, value: object) -> object:
+    def _from_bool(cls, value: object) -> object:
         return {True: "exact", False: "none"}.get(value, value) if type(value) is bool else value
 
     @pydantic.field_validator("method")
     @classmethod
     def _known_method(cls, name: str) -> str:
         if METHODS.name(name) == "retrain":
-            raise InvalidInput("to train anew without the data, use `expunge retrain`")
+            raise InvalidInput("to train again without the data, use `expunge retrain`")
         return name
 
     @pydantic.field_validator("addon")
@@ -115,56 +109,23 @@ class Job(pydantic.BaseModel):
 
 
 def make_job(**values: Any) -> Job:
-    """A job; a value that cannot be used is an :class:`InvalidInput` that names it."""
+    """Make a job; a value that cannot be used raises an :class:`InvalidInput` that names it."""
     try:
         return Job(**values)
     except pydantic.ValidationError as error:
-        raise InvalidInput(_message(error)[1]) from error
+        raise InvalidInput(explain_violation(error)[1]) from error
 
 
-def load_job(path: str | Path) -> Job:
-    """The job in a TOML file. Relative paths in it are relative to the file."""
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-        given = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The job file {path} cannot be read: {error}.") from error
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
-    try:
-        return Job.model_validate(_placed(given, path.parent))
-    except pydantic.ValidationError as error:
-        where, words = _message(error)
-        raise InvalidInput(f"{path}, line {line_of(text, where)}: {words}") from error
-
-
-def _message(error: pydantic.ValidationError) -> tuple[list[str | int], str]:
-    """Where the first violation is, and what it is."""
+def explain_violation(error: pydantic.ValidationError) -> tuple[list[str | int], str]:
+    """The path of the first value that cannot be used, and what is wrong with it."""
     first = error.errors()[0]
-    where = list(first["loc"])
-    name = ".".join(str(part) for part in where)
+    path = list(first["loc"])
+    name = ".".join(str(part) for part in path)
     if first["type"] == "extra_forbidden":
-        return where, f"there is no key {name!r}."
+        return path, f"there is no key {name!r}."
     if first["type"] == "missing":
-        return where, f"`{name}` should be given."
-    words = first["msg"].removeprefix("Value error, ").rstrip(".")
-    if not where:
-        return where, f"{words[0].upper()}{words[1:]}."
-    return where, f"{name}: {words}. (got {first['input']!r})"
-
-
-def _placed(given: dict[str, Any], base: Path) -> dict[str, Any]:
-    """``given`` with its paths taken from ``base``."""
-    placed = dict(given)
-    for name in ("weights", "ids", "records", "out"):
-        if isinstance(value := given.get(name), str):
-            placed[name] = base / Path(value).expanduser()
-    data = given.get("data")
-    if isinstance(data, str) and data and not is_factory(data):
-        kind, colon, inner = data.partition(":")
-        if kind in DATASETS:
-            placed["data"] = f"{kind}:{base / Path(inner).expanduser()}" if inner else data
-        elif not colon and ("/" in data or data.endswith(".npz") or (base / data).exists()):
-            placed["data"] = str(base / Path(data).expanduser())
-    return placed
+        return path, f"`{name}` should be given."
+    problem = first["msg"].removeprefix("Value error, ").rstrip(".")
+    if not path:
+        return path, f"{problem[0].upper()}{problem[1:]}."
+    return path, f"{name}: {problem}. (got {first['input']!r})"

@@ -1,17 +1,23 @@
-"""The requests made of one model, in order: a folder each, every one sealed by the next."""
+"""The ledger: all requests made of one model, in order, each sealed by the next.
+
+Every finished request has a folder, ``0001``, ``0002``, …; the next one starts from its weights
+and keeps the hash of its evidence.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from expunge._errors import DataError, StorageError
+from expunge._errors import DataError, InvalidInput, StorageError
+from expunge.request.subject._load import Subject
 from expunge.request.subject._weights import file_digest
 from expunge.store._locks import Locked, file_lock
 
@@ -19,9 +25,11 @@ EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
 WEIGHTS, EXAMPLES, RECORDS = "weights.safetensors", "examples.csv", "forgotten.json"
 _NUMBER = re.compile(r"\d{4,}")
 
+Value = TypeVar("Value")
+
 
 @dataclass(frozen=True)
-class Entry:
+class LedgerEntry:
     """One finished request."""
 
     folder: Path
@@ -29,13 +37,13 @@ class Entry:
 
     @cached_property
     def evidence(self) -> dict[str, Any]:
-        """``evidence.json``."""
+        """The content of ``evidence.json``."""
         path = self.folder / EVIDENCE
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            evidence: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise DataError(f"{path} cannot be read: {error}. The ledger is damaged.") from error
-        return found
+        return evidence
 
     @property
     def digest(self) -> str:
@@ -44,25 +52,29 @@ class Entry:
 
     @property
     def achieved(self) -> bool:
-        """Whether the data were forgotten."""
+        """Whether the records were forgotten."""
         return bool(self.evidence["verdict"]["status"] == "achieved")
 
     @property
     def indices(self) -> tuple[int, ...]:
-        """The training records it was about."""
-        path = self.folder / RECORDS
-        try:
-            return tuple(int(i) for i in json.loads(path.read_text(encoding="utf-8"))["indices"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
+        """The training records that were to be forgotten, including duplicates."""
+        return self._read_list("indices", int)
 
     @property
-    def asked(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """The ids that were asked for, and the records they stood for, without copies."""
+    def requested_ids(self) -> tuple[str, ...]:
+        """The ids that were asked for."""
+        return self._read_list("ids", str)
+
+    @property
+    def requested_indices(self) -> tuple[int, ...]:
+        """The training records that the ids stand for, without duplicates."""
+        return self._read_list("asked", int)
+
+    def _read_list(self, key: str, convert: Callable[[Any], Value]) -> tuple[Value, ...]:
         path = self.folder / RECORDS
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-            return tuple(map(str, found["ids"])), tuple(int(i) for i in found["asked"])
+            values = json.loads(path.read_text(encoding="utf-8"))[key]
+            return tuple(convert(value) for value in values)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
 
@@ -72,26 +84,26 @@ class Ledger:
     """All finished requests in a folder."""
 
     root: Path
-    entries: tuple[Entry, ...] = field(default_factory=tuple)
+    entries: tuple[LedgerEntry, ...] = field(default_factory=tuple)
 
     @classmethod
     def read(cls, root: Path) -> Ledger:
-        """The ledger in ``root``; empty where there is none."""
+        """Read the ledger in ``root``; it is empty if there are no requests."""
         folders = sorted(p for p in root.glob("[0-9]*") if p.is_dir() and _NUMBER.fullmatch(p.name))
-        entries = tuple(Entry(folder, int(folder.name)) for folder in folders)
+        entries = tuple(LedgerEntry(folder, int(folder.name)) for folder in folders)
         for position, entry in enumerate(entries, start=1):
             if entry.number != position:
                 raise DataError(f"Request {position} is missing from the ledger in {root}.")
         return cls(root, entries)
 
     @property
-    def last(self) -> Entry | None:
+    def last(self) -> LedgerEntry | None:
         """The latest request."""
         return self.entries[-1] if self.entries else None
 
     @property
     def weights(self) -> Path | None:
-        """The weights to go on from: those of the latest request, whatever its verdict."""
+        """The weights that the next request starts from: the latest, whatever its verdict."""
         return None if self.last is None else self.last.folder / WEIGHTS
 
     @property
@@ -100,15 +112,57 @@ class Ledger:
         return {entry.number: entry.indices for entry in self.entries}
 
     def broken_seals(self) -> list[str]:
-        """What does not fit together: evidence changed after the next request was sealed."""
-        found = []
+        """Entries whose evidence was changed after the next request was sealed, described."""
+        problems = []
         for before, after in zip(self.entries, self.entries[1:], strict=False):
             if after.evidence["request"]["previous"] != before.digest:
-                found.append(
+                problems.append(
                     f"Request {before.number}: evidence.json is not the one that request "
                     f"{after.number} was made after."
                 )
-        return found
+        return problems
+
+    def latest_state_of(self, subject: Subject) -> Subject:
+        """The subject with the weights that the latest request left behind.
+
+        Refuses data that have changed since, and weights that these requests did not start with.
+        """
+        if self.last is None or self.weights is None:
+            return subject
+        hashes = self.last.evidence["hashes"]
+        if subject.data_digest != hashes["data"]:
+            raise DataError(
+                f"The data have changed since request {self.last.number} in {self.root}: their "
+                "hash differs. A sequence of requests needs the same data; for other data, choose "
+                "another --out."
+            )
+        first_digest = self.entries[0].evidence["hashes"]["weights_before"]
+        latest_digest = digest_of(self.weights)
+        if latest_digest != hashes["weights_after"]:
+            raise DataError(
+                f"{self.weights} was changed after request {self.last.number} wrote it."
+            )
+        if subject.weights_digest not in (first_digest, latest_digest):
+            raise InvalidInput(
+                f"The requests in {self.root} started with other weights. Give the same --weights, "
+                "or choose another --out for another model."
+            )
+        return subject.with_weights(self.weights)
+
+    def still_to_forget(self, requested: Sequence[int]) -> tuple[list[int], set[int]]:
+        """The records to forget now, and those of earlier requests, which are out of retain.
+
+        Records that an earlier request did not achieve to forget can be requested again.
+        """
+        done = {i for entry in self.entries if entry.achieved for i in entry.indices}
+        to_forget = [i for i in requested if i not in done]
+        if not to_forget:
+            raise InvalidInput(
+                f"All {len(requested)} records were forgotten before. There is nothing new to "
+                "forget."
+            )
+        earlier = {i for indices in self.forgotten.values() for i in indices}
+        return to_forget, earlier - set(to_forget)
 
 
 def digest_of(path: Path) -> str:
@@ -119,13 +173,19 @@ def digest_of(path: Path) -> str:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def digest_config(config: Mapping[str, Any], *others: str) -> str:
+    """The SHA-256 of a request's configuration, and of ``others`` that go with it."""
+    text = json.dumps(config, sort_keys=True, default=str) + "/".join(others)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 @contextmanager
-def alone(root: Path) -> Iterator[None]:
-    """Keep other requests off a folder while one is at work in it."""
+def exclusive_access(root: Path) -> Iterator[None]:
+    """Keep other requests out of a folder while one is at work in it."""
     try:
         root.mkdir(parents=True, exist_ok=True)
-        holder = file_lock(root / ".lock")
-        holder.__enter__()
+        lock = file_lock(root / ".lock")
+        lock.__enter__()
     except Locked as error:
         raise StorageError(
             f"Another request is at work in {root}. Wait for it to end, or choose another --out."
@@ -135,4 +195,4 @@ def alone(root: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        holder.__exit__(None, None, None)
+        lock.__exit__(None, None, None)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,22 +17,17 @@ from expunge._files import write_text
 from expunge.data import Augment
 from expunge.distributed import as_group
 from expunge.evaluation import predict
-from expunge.request._clock import Clock
-from expunge.request._earlier_requests import continued, still_to_forget
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
-from expunge.request._job_text import digest_config
-from expunge.request._ledger import Ledger, alone
+from expunge.request._ledger import Ledger, digest_config, exclusive_access
 from expunge.request.calibrate._run import CalibrationResult, Stop, calibrate
 from expunge.request.evidence._build import Case, assemble
 from expunge.request.evidence._bundle import Files, write_bundle
 from expunge.request.evidence._rows import Seen
 from expunge.request.evidence._verdict import AGAINST
 from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.subject._dataset import InMemoryData
 from expunge.request.subject._load import Subject, load_subject, make_subject
-
-Say = Callable[[str], None]
-Show = Callable[[Preflight], None]
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,7 @@ class Outcome:
 
     @property
     def achieved(self) -> bool:
-        """Whether the data were forgotten."""
+        """Whether the records were forgotten."""
         return bool(self.evidence and self.evidence["verdict"]["status"] == "achieved")
 
 
@@ -65,16 +62,20 @@ def forget(
 
     Args:
         model: any ``nn.Module`` with its trained weights, or what ``--model`` takes.
-        weights: a file, where ``model`` is a name or a factory.
+        weights: a file, if ``model`` is a name or a factory.
         data: (train, test) or (train, val, test) of map-style datasets, or what ``--data`` takes.
         ids: indices or names of training records, or a file of them.
         out: the folder of this model's requests.
-        settings: everything else of :class:`Job`, such as ``lr`` or ``floor``.
+        dry_run: stop after the preflight; change nothing.
+        force: carry on although the model does not seem to fit the data.
+        discard: drop what another, unfinished request left behind in ``out``.
+        progress: show a progress bar.
+        settings: all other fields of :class:`Job`, such as ``lr`` or ``floor``.
 
     Returns:
         The outcome: ``achieved``, ``model``, ``evidence`` (a dict) and ``folder``.
     """
-    listed = None if isinstance(ids, (str, Path)) else list(ids)
+    listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
     if in_memory == (weights is not None):
         raise InvalidInput("Give a trained `model`, or `weights` with a name or factory for it.")
@@ -83,14 +84,19 @@ def forget(
             "Data in memory go with a `model` in memory: load the weights into it first. "
             f"(got data of type {type(data).__name__} with `weights`)"
         )
-    named = {"model": "" if in_memory else model, "data": data if isinstance(data, str) else ""}
-    files = {"weights": Path(weights or "in memory"), "ids": None if listed else Path(str(ids))}
-    job = make_job(**named, **files, out=Path(out), **settings)
+    job = make_job(
+        model="" if in_memory else model,
+        data=data if isinstance(data, str) else "",
+        weights=Path(weights or "in memory"),
+        ids=None if listed_ids else Path(str(ids)),
+        out=Path(out),
+        **settings,
+    )
     subject = make_subject(model, data, job) if isinstance(model, nn.Module) else None
     return carry_out(
         job,
         subject,
-        ids=listed,
+        ids=listed_ids,
         dry_run=dry_run,
         force=force,
         discard=discard,
@@ -106,16 +112,15 @@ def carry_out(
     dry_run: bool = False,
     force: bool = False,
     discard: bool = False,
-    say: Say = lambda text: None,
-    show: Show = lambda found: None,
+    on_message: Callable[[str], None] = lambda message: None,
+    on_preflight: Callable[[Preflight], None] = lambda findings: None,
     progress: bool = True,
 ) -> Outcome:
-    """Carry out ``job``, alone in its folder; killed, the same call goes on where it was.
+    """Carry out ``job`` with exclusive access to its folder; if killed, the same call resumes it.
 
-    ``subject`` and ``ids`` stand in for the model, the data and the file of ids that ``job`` names.
-    ``force`` goes on with a model that does not seem to fit the data; ``discard`` drops what
-    another, unfinished request left behind. ``say`` is told what is being done, ``show`` gets the
-    preflight before anything is changed.
+    ``subject`` and ``ids`` replace the model, the data and the file of ids that ``job`` names.
+    ``on_message`` is called with what is being done, ``on_preflight`` with the findings of the
+    preflight, before anything is changed. See :func:`forget` for the other arguments.
     """
     group = as_group("auto")
     if group:
@@ -123,78 +128,118 @@ def carry_out(
             "A deletion request is the work of one process; leave the process group first, or "
             f"start it without torchrun. (got {group.size} processes)"
         )
-    with alone(job.out):
-        return _Request(job, subject, ids, say, show, progress).run(
-            dry_run=dry_run, force=force, discard=discard
-        )
+    with exclusive_access(job.out):
+        request = _RequestInProgress(job, subject, ids, on_message, progress)
+        return request.run(on_preflight, dry_run=dry_run, force=force, discard=discard)
 
 
-class _Request:
-    """One request while it is carried out."""
+class _RequestInProgress:
+    """One request while it is carried out.
+
+    ``requested`` are the records that the ids stand for. ``work`` is a folder for the checkpoint of
+    the run; it is removed when the bundle is complete.
+    """
 
     def __init__(
         self,
         job: Job,
         subject: Subject | None,
         ids: Sequence[str | int] | None,
-        say: Say,
-        show: Show,
+        on_message: Callable[[str], None],
         progress: bool,
     ) -> None:
-        self.job, self.say, self.show, self.progress = job, say, show, progress
+        self.job, self.on_message, self.progress = job, on_message, progress
         self.in_memory = subject is not None
         self.ledger = Ledger.read(job.out)
-        self.subject = continued(subject or load_subject(job), self.ledger)
-        self.asked = resolve_ids(job, self.subject, ids)
-        self.clock = Clock()
+        self.subject = self.ledger.latest_state_of(subject or load_subject(job))
+        self.requested = resolve_ids(job, self.subject, ids)
+        self.stopwatch = _StageStopwatch()
         self.work = job.out / ".work"
 
     @property
     def number(self) -> int:
         return len(self.ledger.entries) + 1
 
-    def run(self, *, dry_run: bool, force: bool, discard: bool) -> Outcome:
-        chosen, earlier = still_to_forget(self.asked.indices, self.ledger)
-        if known := len(self.asked.indices) - len(chosen):
-            self.say(f"{known} of the records were forgotten before, and are left out here.")
-        with self.clock("preflight"):
-            checked = preflight(
-                self.subject, self.asked, self.job, earlier=earlier, progress=self.say
+    def run(
+        self,
+        on_preflight: Callable[[Preflight], None],
+        *,
+        dry_run: bool,
+        force: bool,
+        discard: bool,
+    ) -> Outcome:
+        # Leave out what earlier requests have forgotten.
+        to_forget, earlier = self.ledger.still_to_forget(self.requested.indices)
+        if already_forgotten := len(self.requested.indices) - len(to_forget):
+            self.on_message(
+                f"{already_forgotten} of the records were forgotten before, and are left out here."
             )
-        self.show(checked)
+
+        # Preflight: the last moment to stop without a trace.
+        with self.stopwatch.time("preflight"):
+            findings = preflight(
+                self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
+            )
+        on_preflight(findings)
         if dry_run:
-            return Outcome(checked)
-        if not checked.fits and not force:
+            return Outcome(findings)
+        if not findings.fits and not force:
             raise DataError(
                 "The model does not seem to fit the data: "
-                + " ".join(checked.warnings)
-                + " If it is right as it is, use --force."
+                + " ".join(findings.warnings)
+                + " If model and data are right as they are, use --force."
             )
-        copies = checked.duplicates.to_include(self.job.include_duplicates)
-        if copies:
-            self.say(f"{len(copies)} copies of these records are forgotten along.")
-            chosen = sorted({*chosen, *(copy.index for copy in copies)})
-        if len(chosen) + len(earlier) >= len(self.subject.train):
-            raise InvalidInput(
-                "Some records should be left to retain. (with the copies, all are to be forgotten) "
-                "Leave --include-duplicates out."
-            )
-        config = self._config(chosen)
-        self._claim(config, discard=discard)
-        return self._finish(checked, chosen, earlier, config)
+        to_forget = self._add_duplicates(to_forget, findings, earlier)
 
-    def _config(self, chosen: Sequence[int]) -> dict[str, Any]:
-        plain_job = self.job.model_dump(mode="json") | {"in_memory": self.in_memory}
-        return plain_job | {
+        # Unlearn, audit, and write the bundle.
+        config = self._config(len(to_forget))
+        self._claim_work_folder(config, discard=discard)
+        train = self.subject.train
+        gone = earlier | set(to_forget)
+        retain = train.subset([i for i in range(len(train)) if i not in gone])
+        forget = train.subset(to_forget)
+        with self.stopwatch.time("unlearning"):
+            calibrated = self._unlearn(forget, retain)
+        case = Case(self.job, self.subject, self.requested, self.ledger, config, self.in_memory)
+        with self.stopwatch.time("audit"):
+            calibrated, evidence, attempt = self._audit(
+                case, findings, to_forget, calibrated, forget, retain
+            )
+        evidence["seconds"] = self.stopwatch.seconds()
+        files = Files(
+            calibrated.model, attempt, self.job, self.requested, tuple(to_forget), self.subject.card
+        )
+        folder = write_bundle(self.job.out / f"{self.number:04d}", evidence, files)
+        shutil.rmtree(self.work, ignore_errors=True)
+        return Outcome(findings, evidence, folder, calibrated.model)
+
+    def _add_duplicates(
+        self, to_forget: list[int], findings: Preflight, earlier: set[int]
+    ) -> list[int]:
+        """The records to forget, with the duplicates that the job includes."""
+        duplicates = findings.duplicates.to_include(self.job.include_duplicates)
+        if duplicates:
+            self.on_message(f"{len(duplicates)} duplicates of these records are also forgotten.")
+            to_forget = sorted({*to_forget, *(duplicate.index for duplicate in duplicates)})
+        if len(to_forget) + len(earlier) >= len(self.subject.train):
+            raise InvalidInput(
+                "Some records should be left to retain. (with duplicates, all are to be forgotten) "
+                "Leave out --include-duplicates."
+            )
+        return to_forget
+
+    def _config(self, forgotten: int) -> dict[str, Any]:
+        return self.job.model_dump(mode="json") | {
+            "in_memory": self.in_memory,
             "out": str(self.job.out),
             "number": self.number,
-            "forgotten": len(chosen),
+            "forgotten": forgotten,
         }
 
-    def _claim(self, config: Mapping[str, Any], *, discard: bool) -> None:
-        """Make the work folder this request's own, or find that it is."""
+    def _claim_work_folder(self, config: Mapping[str, Any], *, discard: bool) -> None:
+        """Mark the work folder with this request's digest, or check that it is this request's."""
         mark = self.work / "request.sha256"
-        digest = digest_config(config, self.asked.digest, self.subject.weights_digest)
+        digest = digest_config(config, self.requested.digest, self.subject.weights_digest)
         if discard:
             shutil.rmtree(self.work, ignore_errors=True)
         if mark.is_file() and mark.read_text(encoding="utf-8") != digest:
@@ -204,73 +249,92 @@ class _Request:
             )
         write_text(mark, digest)
 
-    def _finish(
-        self,
-        checked: Preflight,
-        chosen: Sequence[int],
-        earlier: set[int],
-        config: Mapping[str, Any],
-    ) -> Outcome:
+    def _unlearn(self, forget: InMemoryData, retain: InMemoryData) -> CalibrationResult:
+        """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
         job, subject = self.job, self.subject
-        train: Any = subject.train
-        gone = earlier | set(chosen)
-        forget = train.subset(list(chosen))
-        retain = train.subset([i for i in range(len(train)) if i not in gone])
-        with self.clock("unlearning"):
-            calibrated = calibrate(
-                subject.model,
-                forget=forget,
-                retain=retain,
-                val=subject.val,
-                method=job.method,
-                addon=job.addon_part(),
-                alpha=job.alpha,
-                lr=job.lr,
-                batch_size=job.batch_size,
-                max_epochs=job.max_epochs,
-                floor=job.floor,
-                level=job.level,
-                seed=job.seed,
-                device=job.device,
-                batchnorm=job.batchnorm,
-                augment=Augment(padding=4, flip=subject.flip) if job.augment else None,
-                checkpoint=self.work / "run.checkpoint",
-                progress=self.progress,
-            )
-        case = Case(job, subject, self.asked, self.ledger, config, self.in_memory)
-        attempt: nn.Module | None = None
-        with self.clock("audit"):
-            parts = {"forget": forget, "val": subject.val, "retain": retain, "test": subject.test}
-            before, after = (
-                Seen(**{name: predict(model, data) for name, data in parts.items()})
-                for model in (subject.model, calibrated.model)
-            )
-            evidence = assemble(case, checked, chosen, calibrated, before, after)
-            if evidence["verdict"]["status"] != "achieved" and calibrated.stopped.epoch:
-                attempt = calibrated.model
-                tried = {name: evidence[name] for name in ("stopped", "metrics", "attacks")}
-                calibrated = _taken_back(calibrated, subject.model, evidence)
-                evidence = assemble(case, checked, chosen, calibrated, before, before)
-                evidence["attempt"] = tried
-        evidence["seconds"] = self.clock.seconds()
-        files = Files(calibrated.model, attempt, job, self.asked, tuple(chosen), subject.card)
-        folder = write_bundle(job.out / f"{self.number:04d}", evidence, files)
-        shutil.rmtree(self.work, ignore_errors=True)
-        return Outcome(checked, evidence, folder, calibrated.model)
+        return calibrate(
+            subject.model,
+            forget=forget,
+            retain=retain,
+            val=subject.val,
+            method=job.method,
+            addon=job.addon_part(),
+            alpha=job.alpha,
+            lr=job.lr,
+            batch_size=job.batch_size,
+            max_epochs=job.max_epochs,
+            floor=job.floor,
+            level=job.level,
+            seed=job.seed,
+            device=job.device,
+            batchnorm=job.batchnorm,
+            augment=Augment(padding=4, flip=subject.flip) if job.augment else None,
+            checkpoint=self.work / "run.checkpoint",
+            progress=self.progress,
+        )
+
+    def _audit(
+        self,
+        case: Case,
+        findings: Preflight,
+        to_forget: Sequence[int],
+        calibrated: CalibrationResult,
+        forget: InMemoryData,
+        retain: InMemoryData,
+    ) -> tuple[CalibrationResult, dict[str, Any], nn.Module | None]:
+        """Put the evidence together; a run that did not achieve its aim is undone.
+
+        The last of the three is the model of such a run: to look at, not to use.
+        """
+        subject = self.subject
+        splits = {"forget": forget, "val": subject.val, "retain": retain, "test": subject.test}
+        before, after = (
+            Seen(**{name: predict(model, data) for name, data in splits.items()})
+            for model in (subject.model, calibrated.model)
+        )
+        evidence = assemble(case, findings, to_forget, calibrated, before, after)
+        if evidence["verdict"]["status"] == "achieved" or not calibrated.stopped.epoch:
+            return calibrated, evidence, None
+        attempted = {name: evidence[name] for name in ("stopped", "metrics", "attacks")}
+        undone = _undo(calibrated, subject.model, evidence)
+        evidence = assemble(case, findings, to_forget, undone, before, before)
+        evidence["attempt"] = attempted
+        return undone, evidence, calibrated.model
 
 
-def _taken_back(
-    calibrated: CalibrationResult, model: nn.Module, evidence: dict[str, Any]
+def _undo(
+    calibrated: CalibrationResult, model: nn.Module, evidence: Mapping[str, Any]
 ) -> CalibrationResult:
-    """The run undone: the model as it was, where what came nearest was not good enough."""
+    """The result with the original ``model``, because the best one was not good enough."""
     stopped = calibrated.stopped
     reason = f"{stopped.reason} That is not enough, so the model was left as it was."
     if stopped.status == "achieved":
-        others = evidence["verdict"]["reasons"][1:]
+        objections = evidence["verdict"]["reasons"][1:]
         reason = (
-            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit on what the "
-            f"run had not looked at, so the model was left as it was. {' '.join(others)}"
+            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit on test data, "
+            f"which the run had not seen, so the model was left as it was. {' '.join(objections)}"
         )
-        if any(word.startswith(AGAINST) for word in others):
-            reason += " More validation data would let the run see what the audit saw."
+        if any(objection.startswith(AGAINST) for objection in objections):
+            reason += " With more validation data, the run could see what the audit saw."
     return replace(calibrated, model=model, stopped=Stop(0, reason, "not achieved"))
+
+
+class _StageStopwatch:
+    """Wall time per stage of a request; time spent before a kill is not counted."""
+
+    def __init__(self) -> None:
+        self._started = time.perf_counter()
+        self._stages: dict[str, float] = {}
+
+    @contextmanager
+    def time(self, stage: str) -> Iterator[None]:
+        """Time the block that follows, as ``stage``."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            self._stages[stage] = round(time.perf_counter() - started, 3)
+
+    def seconds(self) -> dict[str, float]:
+        """Seconds per stage, and in total."""
+        return self._stages | {"total": round(time.perf_counter() - self._started, 3)}

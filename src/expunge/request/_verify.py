@@ -1,4 +1,4 @@
-"""Check a bundle: do the hashes still fit, and the headline numbers still come out?"""
+"""Verify evidence: whether all hashes still match, and the headline numbers still come out."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ from expunge._errors import DataError, ExpungeError
 from expunge.evaluation import predict
 from expunge.request._ids import digest_ids
 from expunge.request._job import Job, make_job
-from expunge.request._job_text import digest_config
-from expunge.request._ledger import EVIDENCE, SEAL, WEIGHTS, Entry, Ledger, digest_of
-from expunge.request.subject._load import Subject, make_subject
+from expunge.request._job_file import JOB, load_job
+from expunge.request._ledger import (
+    EVIDENCE,
+    SEAL,
+    WEIGHTS,
+    Ledger,
+    LedgerEntry,
+    digest_config,
+    digest_of,
+)
+from expunge.request.subject._load import Subject, load_subject, make_subject
 
 TOLERANCE = 0.5
 """Points by which an accuracy may differ: another processor rounds differently."""
 
 
 @dataclass
-class Checked:
+class Verification:
     """What was checked of one request, and what does not hold."""
 
     number: int
@@ -35,11 +43,11 @@ class Checked:
         """Whether everything holds."""
         return not self.problems
 
-    def note(self, holds: bool, what: str, wrong: str = "") -> None:
-        """Keep a line, and a problem where it does not hold."""
-        self.lines.append(f"{'holds' if holds else 'DOES NOT HOLD'}: {what}")
+    def add(self, holds: bool, claim: str, problem: str = "") -> None:
+        """Add the result of checking ``claim``; ``problem`` describes it if it does not hold."""
+        self.lines.append(f"{'holds' if holds else 'DOES NOT HOLD'}: {claim}")
         if not holds:
-            self.problems.append(wrong or what)
+            self.problems.append(problem or claim)
 
 
 def verify(
@@ -48,110 +56,138 @@ def verify(
     *,
     model: nn.Module | None = None,
     data: Any = None,
-) -> list[Checked]:
-    """Check every request in ``root``: hashes, the chain of requests and, if it can, the numbers.
+) -> list[Verification]:
+    """Check every request in ``root``: hashes, the chain of requests and, if possible, numbers.
 
-    They are computed anew with a ``subject``, or with a ``model`` of the architecture (whatever
-    its weights: those in the bundles are put in) and its ``data`` (train, val, test) in memory.
+    The numbers are computed again if there is a ``subject``, or a ``model`` of the same
+    architecture (with any weights: those in the bundles are loaded) and its ``data``
+    (train, val, test) in memory.
     """
-    root = Path(root)
-    ledger = Ledger.read(root)
+    ledger = Ledger.read(Path(root))
     if not ledger.entries:
         raise DataError(f"There are no requests in {root}.")
     if model is not None:
-        subject = _in_memory(ledger, model, data)
-    found = [_files(entry) for entry in ledger.entries]
-    _weights(ledger, found)
-    for seal in ledger.broken_seals():
-        number = int(seal.split()[1].rstrip(":"))
-        found[number - 1].note(False, "the chain of requests", seal)
+        subject = _subject_in_memory(ledger, model, data)
+    # Each request by itself, then the chain of requests.
+    verifications = [_verify_files(entry) for entry in ledger.entries]
+    _verify_weights_chain(ledger, verifications)
+    for problem in ledger.broken_seals():
+        number = int(problem.split()[1].rstrip(":"))
+        verifications[number - 1].add(False, "the chain of requests", problem)
+    # The headline numbers, from the weights in the bundles.
     if subject is not None:
-        for entry, checked in zip(ledger.entries, found, strict=True):
+        for entry, verification in zip(ledger.entries, verifications, strict=True):
             try:
-                _numbers(entry, checked, subject)
+                _verify_numbers(entry, verification, subject)
             except ExpungeError as error:
-                checked.note(False, "the numbers can be computed", str(error))
-    return found
+                verification.add(False, "the numbers can be computed", str(error))
+    return verifications
 
 
-def _files(entry: Entry) -> Checked:
-    checked = Checked(entry.number)
+def subject_of_requests(root: Path, data: str | None = None) -> tuple[Subject | None, str]:
+    """The subject of the requests in ``root``, or None and the reason why it is not available.
+
+    ``data`` says where the data are now, if they have moved. If the original weights are gone,
+    the card of those in the bundle says how to build the model, if they have one.
+    """
+    ledger = Ledger.read(root)
+    if ledger.last is None:
+        return None, ""
+    if ledger.last.evidence["config"].get("in_memory"):
+        return None, (
+            "The request was made from Python with a model or data in memory, so only hashes were "
+            f"checked. expunge.request.verify({str(root)!r}, model=model, data=(train, val, test)) "
+            "checks the numbers too."
+        )
+    try:
+        job = load_job(ledger.last.folder / JOB)
+        moved: dict[str, Any] = {} if data is None else {"data": data}
+        if not job.weights.is_file():
+            moved["weights"] = ledger.weights
+        return load_subject(make_job(**(job.model_dump(exclude_unset=True) | moved))), ""
+    except ExpungeError as error:
+        return None, f"The numbers were not checked: {error}"
+
+
+def _subject_in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
+    config = ledger.entries[-1].evidence["config"]
+    settings = {name: config[name] for name in Job.model_fields if config.get(name) is not None}
+    return make_subject(model, data, make_job(**settings))
+
+
+def _verify_files(entry: LedgerEntry) -> Verification:
+    """Check the hash of every file in a bundle, and the hashes inside its evidence."""
+    verification = Verification(entry.number)
     try:
         evidence = entry.evidence
         lines = (entry.folder / SEAL).read_text(encoding="utf-8").splitlines()
         pairs = (line.split(maxsplit=1) for line in lines)
         sealed = {name: digest for digest, name in pairs}
     except (DataError, OSError, ValueError) as error:
-        checked.note(False, f"{EVIDENCE} can be read", str(error))
-        return checked
+        verification.add(False, f"{EVIDENCE} can be read", str(error))
+        return verification
     for name, digest in (evidence.get("files", {}) | sealed).items():
         path = entry.folder / name
         if not path.is_file():
-            checked.note(False, f"{name} is there", f"{name} is missing.")
+            verification.add(False, f"{name} is there", f"{name} is missing.")
         else:
             same = digest_of(path) == digest
-            checked.note(same, f"hash of {name}", f"{name} was changed after it was written.")
-    _inside(entry, checked)
-    return checked
+            verification.add(same, f"hash of {name}", f"{name} was changed after it was written.")
+    _verify_inner_hashes(entry, verification)
+    return verification
 
 
-def _inside(entry: Entry, checked: Checked) -> None:
-    """The hashes of what the evidence itself says: of its configuration and of the ids."""
+def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None:
+    """Check the hashes of the configuration and of the ids that the evidence contains."""
     hashes, config = entry.evidence["hashes"], entry.evidence["config"]
     same = digest_config(config) == hashes["config"]
-    checked.note(same, "hash of the configuration", "The configuration is not the one hashed.")
+    verification.add(
+        same, "hash of the configuration", "The configuration is not the one that was hashed."
+    )
     try:
-        ids, asked = entry.asked
+        same = digest_ids(entry.requested_ids, entry.requested_indices) == hashes["ids"]
     except DataError as error:
-        checked.note(False, "hash of the ids", str(error))
+        verification.add(False, "hash of the ids", str(error))
         return
-    same = digest_ids(ids, asked) == hashes["ids"]
-    checked.note(same, "hash of the ids", "The ids are not those hashed.")
+    verification.add(same, "hash of the ids", "The ids are not those that were hashed.")
 
 
-def _weights(ledger: Ledger, found: list[Checked]) -> None:
-    """Every request began with the weights that the one before left."""
-    pairs = zip(ledger.entries, ledger.entries[1:], found[1:], strict=False)
-    for before, after, checked in pairs:
+def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> None:
+    """Check that every request started with the weights that the one before left."""
+    pairs = zip(ledger.entries, ledger.entries[1:], verifications[1:], strict=False)
+    for before, after, verification in pairs:
         try:
             left = before.evidence["hashes"]["weights_after"]
             same = after.evidence["hashes"]["weights_before"] == left
         except DataError:
-            continue  # it was said before that this cannot be read
-        wrong = f"Request {after.number} did not begin with the weights of {before.number}."
-        checked.note(same, "it began with the weights of the request before", wrong)
-
-
-def _in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
-    config = ledger.entries[-1].evidence["config"]
-    kept = {name: config[name] for name in Job.model_fields if config.get(name) is not None}
-    return make_subject(model, data, make_job(**kept))
-
-
-def _numbers(entry: Entry, checked: Checked, subject: Subject) -> None:
-    evidence = entry.evidence
-    same = subject.data_digest == evidence["hashes"]["data"]
-    checked.note(same, "the data are those of the request", "The data have changed since.")
-    model = _model(entry, subject)
-    train: Any = subject.train
-    splits = {
-        "ua": train.subset(list(entry.indices)),
-        "va": subject.val,
-        "ta": subject.test,
-    }
-    kept = {metric["name"]: metric["after"]["value"] for metric in evidence["metrics"]}
-    for name, data in splits.items():
-        p = predict(model, data)
-        value = 100.0 * float((p.classes == p.labels).double().mean())
-        checked.note(
-            abs(value - kept[name]) <= TOLERANCE,
-            f"{name.upper()} is {value:.2f} %, {kept[name]:.2f} % in the evidence",
-            f"{name.upper()} comes out as {value:.2f} %, not {kept[name]:.2f} %.",
+            continue  # already reported as unreadable
+        verification.add(
+            same,
+            "it started with the weights of the request before",
+            f"Request {after.number} did not start with the weights of {before.number}.",
         )
 
 
-def _model(entry: Entry, subject: Subject) -> nn.Module:
-    path = entry.folder / WEIGHTS
+def _verify_numbers(entry: LedgerEntry, verification: Verification, subject: Subject) -> None:
+    """Compute UA, VA and TA again from the weights in the bundle."""
+    evidence = entry.evidence
+    same = subject.data_digest == evidence["hashes"]["data"]
+    verification.add(same, "the data are those of the request", "The data have changed since.")
     model = subject.build()
+    path = entry.folder / WEIGHTS
     fit_weights(model, tensors.load(path)[0], str(path))
-    return model.eval()
+    model.eval()
+    splits = {
+        "ua": subject.train.subset(list(entry.indices)),
+        "va": subject.val,
+        "ta": subject.test,
+    }
+    expected = {metric["name"]: metric["after"]["value"] for metric in evidence["metrics"]}
+    for name, data in splits.items():
+        predictions = predict(model, data)
+        value = 100.0 * float((predictions.classes == predictions.labels).double().mean())
+        verification.add(
+            abs(value - expected[name]) <= TOLERANCE,
+            f"{name.upper()} is {value:.2f} %, {expected[name]:.2f} % in the evidence",
+            f"{name.upper()} comes out as {value:.2f} %, not {expected[name]:.2f} %.",
+        )

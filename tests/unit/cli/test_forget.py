@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from expunge.request._job import load_job
+from expunge.request._job_file import load_job
 from tests.unit.cli.conftest import Expunge
 
 QUICK = ("--lr", "3e-3", "--batch-size", "8", "--max-epochs", "2", "--floor", "50")

@@ -21,12 +21,12 @@ from expunge._workflows import train_initial
 from expunge.data import load
 from expunge.distributed import Group
 from expunge.engine import Recipe
-from expunge.request._job import Job, load_job, make_job
-from expunge.request._ledger import Entry, Ledger, alone, digest_of
+from expunge.request._job import Job, make_job
+from expunge.request._job_file import load_job
+from expunge.request._ledger import Ledger, LedgerEntry, digest_of, exclusive_access
 from expunge.request._run import Outcome, carry_out, forget
-from expunge.request._verify import verify
-from expunge.request._verify_subject import subject_of
-from expunge.request.subject._examples import Examples
+from expunge.request._verify import subject_of_requests, verify
+from expunge.request.subject._dataset import Examples
 from tests.unit.dispatch.forks import Fork
 from tests.unit.request.worlds import fitted, floats
 
@@ -266,7 +266,7 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_end(
 
 def test_two_requests_at_once_on_one_folder_are_refused(request_of: Request) -> None:
     job = request_of()
-    with alone(job.out), pytest.raises(StorageError, match="Another request is at work"):
+    with exclusive_access(job.out), pytest.raises(StorageError, match="Another request is at work"):
         go(job)
     assert [p for p in job.out.iterdir() if p.name != ".lock"] == []
 
@@ -326,7 +326,7 @@ def test_a_sequence_goes_on_from_the_last_weights_and_keeps_what_is_gone_out_of_
         return original(model, **arguments)
 
     monkeypatch.setattr(forgetting, "calibrate", spy)
-    monkeypatch.setattr(Entry, "achieved", property(lambda entry: True))
+    monkeypatch.setattr(LedgerEntry, "achieved", property(lambda entry: True))
     first = go(request_of(list(range(10))))
     second = go(request_of(list(range(5, 20))))
     third = go(request_of([100, 101]))
@@ -359,7 +359,7 @@ def test_changed_data_and_other_weights_are_refused(
         with pytest.raises(DataError, match=words):
             go(request_of([4]))
     evidence.write_text(json.dumps(kept | {"hashes": kept["hashes"] | {"weights_before": "1"}}))
-    with pytest.raises(InvalidInput, match="began with other weights"):
+    with pytest.raises(InvalidInput, match="started with other weights"):
         go(request_of([4]))
 
 
@@ -367,7 +367,7 @@ def test_verify_holds_and_notices_every_change(request_of: Request) -> None:
     job = request_of([1, 2, 3])
     go(job)
     go(request_of([7, 8]))
-    subject, note = subject_of(job.out)
+    subject, note = subject_of_requests(job.out)
     assert note == ""
     assert all(checked.ok for checked in verify(job.out, subject))
     folder = job.out / "0001"
@@ -394,7 +394,7 @@ def test_verify_notices_numbers_that_do_not_come_out(request_of: Request) -> Non
     evidence = json.loads(path.read_text())
     next(m for m in evidence["metrics"] if m["name"] == "ta")["after"]["value"] = 12.0
     write_text(path, json.dumps(evidence))
-    subject, _ = subject_of(job.out)
+    subject, _ = subject_of_requests(job.out)
     problems = verify(job.out, subject)[0].problems
     assert any(problem.startswith("TA comes out as") for problem in problems)
 
@@ -417,7 +417,7 @@ def test_the_python_entrance_takes_a_model_and_data_in_memory(
     assert outcome.folder is not None
     assert outcome.evidence is not None
     assert outcome.evidence["request"]["source"] == "given in Python"
-    subject, note = subject_of(tmp_path / "out")
+    subject, note = subject_of_requests(tmp_path / "out")
     assert subject is None
     assert "in memory" in note
     checked = verify(

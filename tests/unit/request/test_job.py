@@ -1,98 +1,10 @@
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from expunge._errors import DataError, InvalidInput
-from expunge.request._job import Job, job_template, load_job, make_job
-from expunge.request._job_text import as_toml
+from expunge._errors import InvalidInput
+from expunge.request._job import make_job
 from expunge.update import AdamMoments, PublishedMoments
-
-
-def write(folder: Path, text: str) -> Path:
-    path = folder / "job.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-LEAST = 'weights = "w.pt"\nout = "out"\n'
-
-
-def test_the_template_is_a_job(tmp_path):
-    job = load_job(write(tmp_path, job_template()))
-    assert job.weights == tmp_path / "model.safetensors"
-    assert job.ids == tmp_path / "request.csv"
-    assert (job.data, job.method, job.addon) == ("digits", "SRL", "FOCUS")
-
-
-def test_the_template_names_every_key_with_its_default(tmp_path):
-    lines = [line.removeprefix("# ") for line in job_template().splitlines()]
-    told = {line.split(" = ")[0]: line for line in lines if " = " in line}
-    assert set(told) - {"width"} == set(Job.model_fields) - {"model_options"}
-    free = [n for n in told if n not in ("width", "moments", "records", "id_column", "data_limit")]
-    job = load_job(write(tmp_path, "\n".join(told[name] for name in free)))
-    given = {"weights", "out", "data", "ids", "model"}
-    for name in set(free) - given:
-        assert getattr(job, name) == Job.model_fields[name].default, name
-
-
-def test_the_alternatives_in_the_template_are_valid(tmp_path):
-    text = job_template()
-    for name in ("model", "records", "id_column", "moments", "data_limit", "[model_options]"):
-        text = text.replace(f"# {name}", name)
-    job = load_job(write(tmp_path, text.replace("[model_options] at", "# at")))
-    assert (job.id_column, job.moments, job.data_limit) == ("person", "published", 1000)
-
-
-@pytest.mark.parametrize(
-    ("text", "complaint"),
-    [
-        (LEAST + "epochs = 3\n", r"line 3: there is no key 'epochs'"),
-        (LEAST + "lr = -1.0\n", r"line 3: lr: .*greater than 0\. \(got -1\.0\)"),
-        (LEAST + "lr = inf\n", r"line 3: lr: .*finite"),
-        (LEAST + 'max_epochs = "ten"\n', r"line 3: max_epochs: .*integer\. \(got 'ten'\)"),
-        (LEAST + "max_epochs = true\n", r"line 3: max_epochs: .*integer"),
-        (LEAST + "val_fraction = 1.0\n", r"line 3: val_fraction: .*less than 1"),
-        (LEAST + 'method = "SLR"\n', r"line 3: method: Unknown method 'SLR'\. Did you mean 'srl'"),
-        (LEAST + 'method = "retrain"\n', r"line 3: method: .*`expunge retrain`"),
-        (LEAST + 'addon = "FOKUS"\n', r"line 3: addon: Unknown add-on 'FOKUS'"),
-        (LEAST + 'batchnorm = "off"\n', r"line 3: batchnorm: .*'frozen'"),
-        (LEAST + 'addon = "none"\nmoments = "adam"\n', r"`moments` has no use .* none"),
-        (LEAST + 'id_column = "person"\n', r"`id_column` is a column of `records`"),
-        ('out = "x"\n', r"line 1: `weights` should be given"),
-        ("weights = \n", r"not valid TOML: .*line 1"),
-    ],
-)
-def test_what_is_no_job_is_refused_with_its_line(tmp_path, text, complaint):
-    with pytest.raises(InvalidInput, match=complaint):
-        load_job(write(tmp_path, text))
-
-
-def test_a_job_file_that_is_missing_is_a_clear_error(tmp_path):
-    with pytest.raises(DataError, match="cannot be read"):
-        load_job(tmp_path / "none.toml")
-
-
-@pytest.mark.parametrize(
-    ("data", "placed"),
-    [
-        ("digits", "digits"),
-        ("npz:mine.npz", "npz:{}/mine.npz"),
-        ("folder:/data/cats", "folder:/data/cats"),
-        ("mine.npz", "{}/mine.npz"),
-        ("data/cats", "{}/data/cats"),
-        ("shop.data:load", "shop.data:load"),
-    ],
-)
-def test_paths_in_a_job_are_relative_to_its_file(tmp_path, data, placed):
-    folder = tmp_path / "deep"
-    folder.mkdir()
-    job = load_job(write(folder, LEAST + f'data = "{data}"\nids = "../ids.txt"\n'))
-    assert job.data == placed.format(folder)
-    assert (job.weights, job.out) == (folder / "w.pt", folder / "out")
-    assert job.ids is not None
-    assert job.ids.resolve() == tmp_path / "ids.txt"
 
 
 def test_bad_values_in_python_are_named():
@@ -113,21 +25,3 @@ def test_copies_to_include_are_named(given, kept):
     assert make_job(weights="w", out="o", include_duplicates=given).include_duplicates == kept
     with pytest.raises(InvalidInput, match=r"include_duplicates: .*'exact'.*\(got 'all'\)"):
         make_job(weights="w", out="o", include_duplicates="all")
-
-
-def test_a_job_written_down_reads_as_the_same(tmp_path):
-    options = {"width": 0.5, 'a "b"': [1, "é\n"], "deep": {"on": True}}
-    job = make_job(
-        weights=tmp_path / "w.pt",
-        out=tmp_path / "o",
-        ids=tmp_path / "x.csv",
-        data="shop.data:load",
-        model="shop.models:build",
-        model_options=options,
-        lr=1e-5,
-        include_duplicates="near",
-    )
-    (tmp_path / "job.toml").write_text(as_toml(job), encoding="utf-8")
-    again = load_job(tmp_path / "job.toml")
-    assert again.model_dump(exclude={"ids"}) == job.model_dump(exclude={"ids"})
-    assert again.ids == tmp_path / "ids.json"

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from expunge.data import ImageSet
 from expunge.request._job import Job, make_job
-from expunge.request.subject._examples import Examples, InMemory
+from expunge.request.subject._dataset import Examples, InMemoryData
 from expunge.request.subject._load import Subject, make_subject
 
 CLASSES = ("ant", "bee", "cat", "dog")
@@ -55,7 +55,19 @@ class Net(nn.Module):
         return self.last(F.relu(self.first(x.flatten(1) - 0.4)))
 
 
-def fitted(data: InMemory, model: nn.Module | None = None, steps: int = 60) -> nn.Module:
+class Viewing(nn.Module):
+    """Counts on the plain memory layout, as many do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3)
+        self.head = nn.Linear(64, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.conv(x).view(len(x), -1))
+
+
+def fitted(data: InMemoryData, model: nn.Module | None = None, steps: int = 60) -> nn.Module:
     """A net trained on ``data`` for a moment."""
     torch.manual_seed(0)
     net = Net() if model is None else model
@@ -76,3 +88,10 @@ def subject_of(folder: Path, *, names: bool = False, **values: Any) -> Subject:
     """A subject made of the little world."""
     train, val, test = floats(240, 1, names), floats(60, 2, names), floats(80, 3, names)
     return make_subject(fitted(train), (train, val, test), job_of(folder, **values))
+
+
+def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The cosine by its literal formula, in float64."""
+    a, b = a.double(), b.double()
+    norm = float(a.square().sum().sqrt() * b.square().sum().sqrt())
+    return float((a * b).sum()) / norm if norm > 0 else 0.0

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from expunge.evaluation import predict
-from expunge.request._ids import Forgotten
+from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
-from expunge.request._job_text import commands_of, digest_config
-from expunge.request._ledger import Ledger
+from expunge.request._job_file import repeat_commands
+from expunge.request._ledger import Ledger, digest_config
 from expunge.request.calibrate._comparison import compare
 from expunge.request.calibrate._run import CalibrationResult
 from expunge.request.calibrate._target import Target, estimate_target
@@ -38,7 +38,7 @@ class Case:
 
     job: Job
     subject: Subject
-    asked: Forgotten
+    asked: RequestedRecords
     ledger: Ledger
     config: Mapping[str, Any]
     in_memory: bool = False
@@ -133,7 +133,7 @@ def assemble(
         "cost": _cost(cost, calibrated),
         "earlier": earlier,
         "limits": list(LIMITS),
-        "commands": commands_of(job, case.number, in_memory=case.in_memory),
+        "commands": repeat_commands(job, case.number, in_memory=case.in_memory),
     }
 
 

@@ -16,9 +16,9 @@ from expunge import _tensors as tensors
 from expunge._artifact import Card
 from expunge._errors import StorageError
 from expunge._files import atomic, sync, write_text
-from expunge.request._ids import Forgotten
+from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
-from expunge.request._job_text import IDS, JOB, as_toml
+from expunge.request._job_file import IDS, JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._figures import epochs_figure, scores_figure
 
@@ -35,7 +35,7 @@ class Files:
     model: nn.Module
     attempt: nn.Module | None
     job: Job
-    asked: Forgotten
+    asked: RequestedRecords
     chosen: tuple[int, ...]
     card: Card | None
 
@@ -71,7 +71,7 @@ def _fill(folder: Path, evidence: dict[str, Any], files: Files) -> None:
     write_text(folder / RECORDS, json.dumps(_forgotten(files)))
     write_text(folder / IDS, json.dumps(list(files.asked.ids)))
     if not evidence["config"].get("in_memory"):
-        write_text(folder / JOB, as_toml(files.job))
+        write_text(folder / JOB, job_to_toml(files.job))
     write_text(folder / "preflight.json", json.dumps(evidence["preflight"], indent=1))
     save_figure(epochs_figure(evidence), folder / "figures" / "epochs.png")
     save_figure(scores_figure(evidence), folder / "figures" / "scores.png")

@@ -1,4 +1,4 @@
-"""What is known before anything is changed."""
+"""The preflight: everything that can be known about a request before anything is changed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,22 @@ from rich.console import RenderableType
 from expunge.evaluation._predict import Predictions
 from expunge.evaluation.attacks._features import confidence, entropy
 from expunge.request._accuracy import accuracy_interval
-from expunge.request._ids import Forgotten
+from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request.preflight._cost import Cost, estimate_cost
 from expunge.request.preflight._duplicates import Duplicates, find_duplicates
 from expunge.request.preflight._features import predict_with_features
-from expunge.request.preflight._model_fit import Fit, check_fit
-from expunge.request.preflight._terminal import summarise
-from expunge.request.preflight._warnings import cautions
+from expunge.request.preflight._model_fit import ModelFit, check_model_fit
+from expunge.request.preflight._terminal import render_preflight
+from expunge.request.preflight._warnings import collect_warnings
 from expunge.request.subject._load import Subject
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """The findings, as plain values but for the parts that others use."""
+    """The findings. ``ids`` and ``hardness`` are plain values, as :meth:`as_dict` keeps them."""
 
-    fit: Fit
+    fit: ModelFit
     ids: Mapping[str, Any]
     duplicates: Duplicates
     hardness: Mapping[str, Any]
@@ -39,16 +37,16 @@ class Preflight:
 
     @property
     def fits(self) -> bool:
-        """Whether the model seems to know these data."""
+        """Whether the model seems to fit these data."""
         return self.fit.fits
 
     @property
-    def copies_in_retain(self) -> tuple[int, ...]:
-        """Training indices of exact copies of forgotten records; near ones need a human eye."""
+    def exact_duplicates_in_retain(self) -> tuple[int, ...]:
+        """Training indices of exact duplicates of forgotten records; near ones need a human eye."""
         return self.duplicates.in_retain()
 
     def as_dict(self) -> dict[str, Any]:
-        """JSON values."""
+        """Plain values, for JSON."""
         return {
             "fit": self.fit.as_dict(),
             "ids": dict(self.ids),
@@ -60,91 +58,106 @@ class Preflight:
         }
 
     def terminal(self) -> RenderableType:
-        """For a terminal of 80 columns."""
-        return summarise(self.as_dict())
+        """The findings for a terminal of 80 columns."""
+        return render_preflight(self.as_dict())
 
 
 def preflight(
     subject: Subject,
-    forgotten: Forgotten,
+    requested: RequestedRecords,
     job: Job,
     *,
     earlier: Collection[int] = (),
-    progress: Say = lambda text: None,
+    progress: Callable[[str], None] = lambda message: None,
 ) -> Preflight:
-    """Look at model, data and ids; nothing is changed.
+    """Examine model, data and ids; nothing is changed.
 
-    ``earlier`` are training records that earlier requests took out of retain; ``progress`` is told
-    what is being done.
+    ``earlier`` are training records that earlier requests took out of retain. ``progress`` is
+    called with a message before each stage.
     """
-    progress("looking at the data through the model")
-    parts = {"train": subject.train, "val": subject.val, "test": subject.test}
-    looks = {name: predict_with_features(subject.model, data) for name, data in parts.items()}
-    said = {name: look[0] for name, look in looks.items()}
+    # One pass over the data gives predictions and features.
+    progress("running the model on the data")
+    splits = {"train": subject.train, "val": subject.val, "test": subject.test}
+    outputs = {split: predict_with_features(subject.model, data) for split, data in splits.items()}
+    predictions = {split: output[0] for split, output in outputs.items()}
+    vectors = {split: output[1] for split, output in outputs.items()}
+
     progress("checking whether the model fits the data")
-    fit = check_fit(subject.model, subject.train, said, subject.classes, level=job.level)
-    progress("looking for copies of the records to forget")
-    vectors = {name: look[1] for name, look in looks.items()}
-    new = [index for index in forgotten.indices if index not in set(earlier)]
-    asked = new or list(forgotten.indices)
-    copies = find_duplicates(subject, asked, vectors, earlier=earlier, seed=job.seed)
-    progress("timing steps")
-    retain = len(subject.train) - len({*asked, *earlier})
-    cost = estimate_cost(subject, len(asked), retain, job)
-    ids = _ids(subject, forgotten, asked)
+    fit = check_model_fit(
+        subject.model, subject.train, predictions, subject.classes, level=job.level
+    )
+
+    progress("looking for duplicates of the records to forget")
+    forgotten_before = set(earlier)
+    new = [index for index in requested.indices if index not in forgotten_before]
+    to_forget = new or list(requested.indices)
+    duplicates = find_duplicates(subject, to_forget, vectors, earlier=earlier, seed=job.seed)
+
+    progress("timing training steps")
+    retain = len(subject.train) - len({*to_forget, *earlier})
+    cost = estimate_cost(subject, len(to_forget), retain, job)
+
+    ids = _summarise_ids(subject, requested, to_forget)
     return Preflight(
         fit=fit,
         ids=ids,
-        duplicates=copies,
-        hardness=_hardness(said["train"].take(asked), said["val"], job.level),
+        duplicates=duplicates,
+        hardness=_compare_hardness(
+            predictions["train"].take(to_forget), predictions["val"], job.level
+        ),
         cost=cost,
-        warnings=(*fit.reasons, *cautions(subject, forgotten, said, fit, ids, copies, cost)),
-        notes=(*subject.notes, *copies.notes),
+        warnings=(
+            *fit.reasons,
+            *collect_warnings(subject, requested, predictions, fit, ids, duplicates, cost),
+        ),
+        notes=(*subject.notes, *duplicates.notes),
     )
 
 
-def _ids(subject: Subject, forgotten: Forgotten, asked: list[int]) -> dict[str, Any]:
+def _summarise_ids(
+    subject: Subject, requested: RequestedRecords, to_forget: list[int]
+) -> dict[str, Any]:
+    """How many records the ids stand for, in all and per class."""
     labels = subject.train.labels
-    whole = torch.bincount(labels, minlength=len(subject.classes)).tolist()
-    gone = torch.bincount(labels[asked], minlength=len(subject.classes)).tolist()
+    in_train = torch.bincount(labels, minlength=len(subject.classes)).tolist()
+    forgotten = torch.bincount(labels[to_forget], minlength=len(subject.classes)).tolist()
     return {
-        "asked": len(forgotten.ids),
-        "records": len(asked),
-        "earlier": len(forgotten.indices) - len(asked),
+        "asked": len(requested.ids),
+        "records": len(to_forget),
+        "earlier": len(requested.indices) - len(to_forget),
         "train": len(subject.train),
-        "share": round(len(asked) / len(subject.train), 6),
-        "twice": list(forgotten.duplicates),
-        "held_out": dict(forgotten.held_out),
+        "share": round(len(to_forget) / len(subject.train), 6),
+        "twice": list(requested.repeated_ids),
+        "held_out": dict(requested.held_out),
         "classes": [
             {"name": name, "forgotten": part, "train": size, "share": round(part / size, 6)}
-            for name, part, size in zip(subject.classes, gone, whole, strict=True)
+            for name, part, size in zip(subject.classes, forgotten, in_train, strict=True)
             if part
         ],
     }
 
 
-def _hardness(forget: Predictions, val: Predictions, level: float) -> dict[str, Any]:
+def _compare_hardness(forget: Predictions, val: Predictions, level: float) -> dict[str, Any]:
     """Accuracy, confidence and entropy of both, and how well confidence tells them apart."""
     rows: dict[str, Any] = {}
-    for name, part in (("forget", forget), ("val", val)):
+    for name, predictions in (("forget", forget), ("val", val)):
+        accuracy = accuracy_interval(predictions, level)
         rows[name] = {
-            "accuracy": {
-                k: round(v, 3) for k, v in accuracy_interval(part, level)._asdict().items()
-            },
-            "confidence": round(float(confidence(part).mean()), 6),
-            "entropy": round(float(entropy(part).mean()), 6),
+            "accuracy": {key: round(value, 3) for key, value in accuracy._asdict().items()},
+            "confidence": round(float(confidence(predictions).mean()), 6),
+            "entropy": round(float(entropy(predictions).mean()), 6),
         }
-    auc = _above(confidence(forget)[:, 0], confidence(val)[:, 0])
-    told = "stand out from" if abs(auc - 0.5) > 0.1 else "look much like"
+    auc = _auc(confidence(forget)[:, 0], confidence(val)[:, 0])
+    verb = "stand out from" if abs(auc - 0.5) > 0.1 else "look much like"
     rows["auc"] = round(auc, 4)
     rows["sentence"] = (
-        f"By confidence, the records to forget {told} val: one of them is surer than one of val "
-        f"in {auc:.0%} of pairs (50 % is chance)."
+        f"By confidence, the records to forget {verb} val: the model is more confident of one of "
+        f"them than of one of val in {auc:.0%} of pairs (50 % is chance)."
     )
     return rows
 
 
-def _above(first: Any, second: Any) -> float:
+def _auc(first: Any, second: Any) -> float:
     """P(first > second) + ½ P(equal)."""
     from scipy.stats import mannwhitneyu
 

@@ -1,15 +1,15 @@
-"""Copies of forgotten records that remain: they keep in the model what should be forgotten.
+"""Duplicates of forgotten records that remain: they keep in the model what should be forgotten.
 
-*Exact* copies have the same bytes, whatever their label. *Near* copies are as similar to a
-forgotten record, by the cosine of the model's features, as records that have nothing to do with
-each other hardly ever are. How similar that is, the data tell: for a forget set of n records, n
-others of the same class mix are drawn from what remains (again and again, until they are 200 or
-more), and the 99.9th percentile of every remaining record's largest similarity to such a draw is
-the threshold, one for train and one for val and test, since a model pulls together what it was
-trained on. So one in a thousand is found by chance alone; ``expected`` says how many that is.
+*Exact* duplicates have the same bytes, whatever their label. *Near* duplicates are more similar to
+a forgotten record, by the cosine of the model's features, than all but one in a thousand unrelated
+records. The threshold comes from the data: for a forget set of n records, n others of the same
+class mix are drawn from what remains (repeatedly, until at least 200 are drawn), and the 99.9th
+percentile of every remaining record's largest similarity to such a draw is the threshold. There is
+one threshold for train and one for val and test, since a model pulls together what it was trained
+on. So one record in a thousand is found by chance alone; ``expected`` says how many that is.
 
-Where near copies are common throughout the data, this cannot tell those of the forgotten records:
-the threshold is then close to 1, and a note says so.
+If near duplicates are common throughout the data, those of the forgotten records cannot be told
+apart: the threshold is then close to 1, and a note says so.
 """
 
 from __future__ import annotations
@@ -18,29 +18,34 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import torch
 from torch import Tensor
 
 from expunge.evaluation._train_test_overlap import content_hashes
-from expunge.request._job import Include
-from expunge.request.preflight._neighbours import nearest
-from expunge.request.preflight._similarity import (
-    QUANTILE,
-    Hashes,
-    Remaining,
-    choose_threshold,
-    draw_references,
-)
+from expunge.request._job import IncludeDuplicates
+from expunge.request.preflight._features import nearest_neighbours
 from expunge.request.subject._load import Subject
 
-LISTED = 100
-"""Near copies that are listed in full."""
-CLOSE = 1 - 1e-5
+QUANTILE = 0.999
+MIN_DRAWN = 200
+"""Records to draw in all, in one draw or several."""
+MAX_SIMILARITIES = 100_000
+"""If there are more similarities than this, the percentile rests on every n-th record."""
+MAX_LISTED = 100
+"""Near duplicates that are listed in full."""
+USELESS_THRESHOLD = 1 - 1e-5
 """A threshold above this tells next to nothing."""
+
+RemainingRecords = Mapping[str, tuple[str, Sequence[int]]]
+"""For "retain", "val" and "test": the split that holds the records, and their indices in it."""
+ContentHashes = Mapping[str, Sequence[bytes]]
+"""For "train", "val" and "test": a hash of every record's content."""
 
 
 @dataclass(frozen=True)
-class Copy:
-    """A remaining record, the forgotten one it is most like, and how much."""
+class Duplicate:
+    """A remaining record, the forgotten record it is most similar to, and how similar."""
 
     forgotten: int
     split: str
@@ -54,36 +59,36 @@ class Copy:
 
 @dataclass(frozen=True)
 class Duplicates:
-    """Copies that remain in retain, val or test, each once, the most similar first.
+    """Duplicates that remain in retain, val or test, each once, the most similar first.
 
-    ``expected`` says how many of the near ones chance alone would give.
+    ``expected`` is the number of near duplicates that chance alone would give.
     """
 
-    exact: tuple[Copy, ...]
-    near: tuple[Copy, ...]
+    exact: tuple[Duplicate, ...]
+    near: tuple[Duplicate, ...]
     expected: float
     thresholds: Mapping[str, float]
     notes: tuple[str, ...] = ()
 
-    def to_include(self, kind: Include) -> tuple[Copy, ...]:
-        """The copies in retain that are to be forgotten along."""
+    def to_include(self, kind: IncludeDuplicates) -> tuple[Duplicate, ...]:
+        """The duplicates in retain that are to be forgotten as well."""
         chosen = {"none": (), "exact": self.exact, "near": (*self.exact, *self.near)}[kind]
-        return tuple(copy for copy in chosen if copy.split == "retain")
+        return tuple(duplicate for duplicate in chosen if duplicate.split == "retain")
 
     def in_retain(self, *, near: bool = False) -> tuple[int, ...]:
-        """Training indices of the exact copies, and of the near ones if asked for."""
-        return tuple(sorted(c.index for c in self.to_include("near" if near else "exact")))
+        """Training indices of the exact duplicates and, with ``near``, of the near ones."""
+        return tuple(sorted(d.index for d in self.to_include("near" if near else "exact")))
 
     def count(self, split: str) -> tuple[int, int]:
-        """Exact and near copies in a split."""
-        exact, near = (sum(c.split == split for c in part) for part in (self.exact, self.near))
+        """Number of exact and of near duplicates in a split."""
+        exact, near = (sum(d.split == split for d in kind) for kind in (self.exact, self.near))
         return exact, near
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values, for JSON."""
         return {
-            "exact": [copy.as_list() for copy in self.exact],
-            "near": [copy.as_list() for copy in self.near[:LISTED]],
+            "exact": [duplicate.as_list() for duplicate in self.exact],
+            "near": [duplicate.as_list() for duplicate in self.near[:MAX_LISTED]],
             "near_count": len(self.near),
             "in_retain": dict(zip(("exact", "near"), self.count("retain"), strict=True)),
             "near_expected_by_chance": round(self.expected, 2),
@@ -101,11 +106,12 @@ def find_duplicates(
     earlier: Collection[int] = (),
     seed: int = 0,
 ) -> Duplicates:
-    """Copies of the training records ``forgotten`` in the rest of the data.
+    """Find duplicates of the training records ``forgotten`` in the rest of the data.
 
     ``vectors`` are the model's features of "train", "val" and "test"; ``earlier`` are training
     records that are out of retain already.
     """
+    # What remains: retain is what is left of train.
     gone = {*forgotten, *earlier}
     retain = [index for index in range(len(subject.train)) if index not in gone]
     remaining = {
@@ -113,63 +119,124 @@ def find_duplicates(
         "val": ("val", list(range(len(subject.val)))),
         "test": ("test", list(range(len(subject.test)))),
     }
+    # Exact duplicates, by content.
     hashes = {
         "train": content_hashes(subject.train),
         "val": content_hashes(subject.val),
         "test": content_hashes(subject.test),
     }
     exact = find_exact(forgotten, remaining, hashes)
-    known = {(copy.split, copy.index) for copy in exact}
+    exact_places = {(duplicate.split, duplicate.index) for duplicate in exact}
     rest = {
-        split: (part, [i for i in indices if (split, i) not in known])
-        for split, (part, indices) in remaining.items()
+        name: (split, [i for i in indices if (name, i) not in exact_places])
+        for name, (split, indices) in remaining.items()
     }
-    draws = draw_references(subject.train.labels, forgotten, rest["retain"][1], seed)
-    near: list[Copy] = []
+    # Near duplicates, by similarity beyond that of unrelated records.
+    draws = draw_unrelated(subject.train.labels, forgotten, rest["retain"][1], seed)
+    near: list[Duplicate] = []
     thresholds: dict[str, float] = {}
     expected = 0.0
     for group in (("retain",), ("val", "test")):
         threshold, size = choose_threshold({s: rest[s] for s in group}, vectors, hashes, draws)
         thresholds[" and ".join(group)] = threshold
-        for split in group:
-            part, indices = rest[split]
-            near += find_near(forgotten, split, indices, vectors["train"], vectors[part], threshold)
+        for name in group:
+            split, indices = rest[name]
+            near += find_near(forgotten, name, indices, vectors["train"], vectors[split], threshold)
             expected += len(indices) * max(1 - QUANTILE, 1 / (size + 1))
-    near.sort(key=lambda copy: (-copy.similarity, copy.split, copy.index))
+    near.sort(key=lambda duplicate: (-duplicate.similarity, duplicate.split, duplicate.index))
     notes = tuple(
-        f"In {name}, unrelated records can be as similar as {value:.6f} to this model, so near "
-        "copies can hardly be told."
-        for name, value in thresholds.items()
-        if value > CLOSE
+        f"In {name}, unrelated records can be as similar as {threshold:.6f} to this model, so near "
+        "duplicates can hardly be told apart."
+        for name, threshold in thresholds.items()
+        if threshold > USELESS_THRESHOLD
     )
     return Duplicates(exact, tuple(near), expected, thresholds, notes)
 
 
-def find_exact(forgotten: Sequence[int], remaining: Remaining, hashes: Hashes) -> tuple[Copy, ...]:
-    """Remaining records with the bytes of a forgotten one (the first, where several have them)."""
-    first: dict[bytes, int] = {}
+def find_exact(
+    forgotten: Sequence[int], remaining: RemainingRecords, hashes: ContentHashes
+) -> tuple[Duplicate, ...]:
+    """Remaining records with the bytes of a forgotten one (the first, if several have them)."""
+    first_with: dict[bytes, int] = {}
     for index in forgotten:
-        first.setdefault(hashes["train"][index], index)
+        first_with.setdefault(hashes["train"][index], index)
     return tuple(
-        Copy(first[hashes[part][index]], split, index, 1.0)
-        for split, (part, indices) in remaining.items()
+        Duplicate(first_with[hashes[split][index]], name, index, 1.0)
+        for name, (split, indices) in remaining.items()
         for index in indices
-        if hashes[part][index] in first
+        if hashes[split][index] in first_with
     )
 
 
 def find_near(
     forgotten: Sequence[int],
-    split: str,
+    name: str,
     indices: Sequence[int],
-    train: Tensor,
-    own: Tensor,
+    train_vectors: Tensor,
+    vectors: Tensor,
     threshold: float,
-) -> list[Copy]:
-    """The records at ``indices`` of a split whose best match is at least ``threshold``."""
+) -> list[Duplicate]:
+    """The records at ``indices`` whose best match among the forgotten is at least ``threshold``.
+
+    ``vectors`` are the features of the split that holds them; ``name`` is "retain", "val" or
+    "test".
+    """
     if not len(indices):
         return []
-    chosen = list(forgotten)
-    similarity, where = nearest(own[list(indices)], train[chosen])
+    forgotten = list(forgotten)
+    similarity, match = nearest_neighbours(vectors[list(indices)], train_vectors[forgotten])
     hits = (similarity >= threshold).nonzero()[:, 0].tolist()
-    return [Copy(chosen[int(where[k])], split, int(indices[k]), float(similarity[k])) for k in hits]
+    return [
+        Duplicate(forgotten[int(match[k])], name, int(indices[k]), float(similarity[k]))
+        for k in hits
+    ]
+
+
+def draw_unrelated(
+    labels: Tensor, forgotten: Sequence[int], retain: Sequence[int], seed: int
+) -> list[list[int]]:
+    """Sets of retained records with the class mix of the forgotten ones, 200 records or more."""
+    generator = np.random.default_rng(seed)
+    values = labels.cpu().numpy()
+    pools = {
+        int(label): np.array([i for i in retain if values[i] == label], dtype=np.int64)
+        for label in np.unique(values)
+    }
+    class_mix = np.unique(values[list(forgotten)], return_counts=True)
+    draws: list[list[int]] = []
+    for _ in range(max(1, -(-MIN_DRAWN // len(forgotten)))):
+        drawn: list[int] = []
+        for label, count in zip(*class_mix, strict=True):
+            pool = pools[int(label)]
+            drawn += generator.permutation(pool)[: min(int(count), len(pool) // 2)].tolist()
+        if drawn:
+            draws.append(sorted(drawn))
+    return draws
+
+
+def choose_threshold(
+    remaining: RemainingRecords,
+    vectors: Mapping[str, Tensor],
+    hashes: ContentHashes,
+    draws: Sequence[Sequence[int]],
+) -> tuple[float, int]:
+    """The similarity that one record in a thousand has to a draw, and how many it rests on.
+
+    Exact duplicates of what was drawn do not count. With nothing to compare, nothing is similar
+    enough.
+    """
+    similarities: list[Tensor] = []
+    total = sum(len(indices) for _, indices in remaining.values())
+    step = max(1, len(draws) * total // MAX_SIMILARITIES)
+    for turn, drawn in enumerate(draws):
+        drawn_hashes = {hashes["train"][index] for index in drawn}
+        references = vectors["train"][list(drawn)]
+        for split, indices in remaining.values():
+            candidates = indices[turn % step :: step]
+            others = [i for i in candidates if hashes[split][i] not in drawn_hashes]
+            if others:
+                similarities.append(nearest_neighbours(vectors[split][others], references)[0])
+    if not similarities:
+        return float("inf"), 0
+    pooled = torch.cat(similarities).double().numpy()
+    return float(np.quantile(pooled, QUANTILE, method="higher")), len(pooled)

@@ -1,4 +1,4 @@
-"""What a model makes of its inputs just before it decides: the input of its last Linear layer."""
+"""What the model makes of each example (its features), and nearest neighbours among features."""
 
 from __future__ import annotations
 
@@ -7,43 +7,46 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from expunge.evaluation._predict import Predictions, predict
-from expunge.request.subject._examples import InMemory
+from expunge.request.subject._dataset import InMemoryData
 
-WIDEST = 1024
-"""Wider features are projected to so many dimensions, to bound the memory they take."""
+MAX_WIDTH = 1024
+"""Wider features are projected to this many dimensions, to bound the memory they take."""
+BLOCK = 1 << 22
+"""Similarities held at once: 16 MiB."""
 
 
-def features(model: nn.Module, data: InMemory) -> Tensor:
+def features(model: nn.Module, data: InMemoryData) -> Tensor:
     """Features of every example, float32 [N, D]: input of the last Linear layer, or the logits."""
     return predict_with_features(model, data)[1]
 
 
-def predict_with_features(model: nn.Module, data: InMemory) -> tuple[Predictions, Tensor]:
+def predict_with_features(model: nn.Module, data: InMemoryData) -> tuple[Predictions, Tensor]:
     """Predictions and features in one pass.
 
-    The last Linear layer is the one that is called last. Where there is none that takes a vector
-    an example, the logits stand in. Features wider than :data:`WIDEST` are projected at random
-    (seeded), which keeps large cosines: their error falls with 1 - cos².
+    The last Linear layer is the one that is called last. If none takes one vector per example, the
+    logits are used instead. Features wider than :data:`MAX_WIDTH` are projected at random (with a
+    fixed seed), which preserves large cosines: their error falls with 1 - cos².
     """
-    watch = _Watch()
+    recorder = _FeatureRecorder()
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
-    hooks: list[Any] = [layer.register_forward_pre_hook(watch.on_layer) for layer in layers]
-    hooks.append(model.register_forward_hook(watch.on_model))
+    hooks: list[Any] = [layer.register_forward_pre_hook(recorder.on_layer) for layer in layers]
+    hooks.append(model.register_forward_hook(recorder.on_model))
     try:
         predictions = predict(model, data)
     finally:
         for hook in hooks:
             hook.remove()
-    return predictions, torch.cat(watch.found)
+    return predictions, torch.cat(recorder.batches)
 
 
-class _Watch:
-    """Keeps the latest input of a Linear layer, and takes it over when the model is done."""
+class _FeatureRecorder:
+    """Remembers the latest input of a Linear layer, and keeps it when the model has finished."""
 
     def __init__(self) -> None:
-        self.found: list[Tensor] = []
+        self.batches: list[Tensor] = []
         self._latest: Tensor | None = None
         self._projection: Tensor | None = None
 
@@ -51,16 +54,44 @@ class _Watch:
         self._latest = inputs[0]
 
     def on_model(self, _: nn.Module, __: tuple[Any, ...], logits: Tensor) -> None:
-        seen, self._latest = self._latest, None
-        fits = seen is not None and seen.ndim == 2 and len(seen) == len(logits)
-        chosen = seen if fits and seen is not None else logits
-        self.found.append(self._narrowed(chosen.detach().float().cpu()).clone())
+        latest, self._latest = self._latest, None
+        if latest is None or latest.ndim != 2 or len(latest) != len(logits):
+            latest = logits
+        self.batches.append(self._project(latest.detach().float().cpu()).clone())
 
-    def _narrowed(self, values: Tensor) -> Tensor:
+    def _project(self, values: Tensor) -> Tensor:
         width = values.shape[1]
-        if width <= WIDEST:
+        if width <= MAX_WIDTH:
             return values
         if self._projection is None:
             generator = torch.Generator().manual_seed(0)
-            self._projection = torch.randn(width, WIDEST, generator=generator) / math.sqrt(WIDEST)
+            scale = math.sqrt(MAX_WIDTH)
+            self._projection = torch.randn(width, MAX_WIDTH, generator=generator) / scale
         return values @ self._projection
+
+
+def nearest_neighbours(
+    queries: Tensor, references: Tensor, block: int = BLOCK
+) -> tuple[Tensor, Tensor]:
+    """For each query [Q, D], the largest cosine with a reference [R, D], and its index: [Q], [Q].
+
+    Computed a block of the [Q, R] table at a time. Of equal cosines the first counts; a vector of
+    zeros is similar to nothing (cosine 0).
+
+    >>> nearest_neighbours(torch.eye(2), torch.tensor([[0.0, 2.0], [1.0, 1.0]]))[1]
+    tensor([1, 0])
+    """
+    rows = max(1, min(len(queries), 1024))
+    columns = max(1, block // rows)
+    best = torch.full((len(queries),), -torch.inf)
+    best_index = torch.zeros(len(queries), dtype=torch.int64)
+    units = F.normalize(queries, dim=1)
+    for start in range(0, len(references), columns):
+        others = F.normalize(references[start : start + columns], dim=1).T
+        for at in range(0, len(units), rows):
+            part = slice(at, at + rows)
+            value, index = (units[part] @ others).max(dim=1)
+            better = value > best[part]
+            best[part] = torch.where(better, value, best[part])
+            best_index[part] = torch.where(better, index + start, best_index[part])
+    return best.clamp(-1.0, 1.0), best_index

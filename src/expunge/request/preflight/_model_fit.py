@@ -1,36 +1,44 @@
-"""Does the model know these data? If not, is it the scaling of the inputs or the label order?"""
+"""Whether the model fits the data; if not, whether label order or input scaling is to blame."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from expunge.evaluation import Estimate, Predictions
-from expunge.request._accuracy import accuracy_interval
-from expunge.request.preflight._remedies import other_inputs, permuted_labels
-from expunge.request.subject._examples import InMemory
+from expunge._errors import InvalidInput
+from expunge.evaluation import Estimate, Predictions, predict
+from expunge.request._accuracy import accuracy_interval, wilson_interval
+from expunge.request.subject._dataset import Examples, InMemoryData, inputs_of
+
+SAMPLE = 512
+"""Number of training examples on which input corrections are tried."""
+MIN_GAIN = 10.0
+"""Points of accuracy that a correction must gain, beyond the intervals, to be mentioned."""
+
+Correction = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Fit:
-    """Accuracy in percent by split; ``fits`` is False where something is wrong, and why."""
+class ModelFit:
+    """Accuracy in percent per split, and why the model does not fit the data, if so."""
 
     accuracy: Mapping[str, Estimate]
     chance: float
-    """Accuracy in percent of always naming the most frequent class of val."""
+    """Accuracy in percent of always predicting the most frequent class of val."""
     fits: bool
     reasons: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Plain values, for JSON."""
         return {
             "accuracy": {
-                name: {key: round(number, 3) for key, number in value._asdict().items()}
-                for name, value in self.accuracy.items()
+                split: {key: round(number, 3) for key, number in accuracy._asdict().items()}
+                for split, accuracy in self.accuracy.items()
             },
             "chance": round(self.chance, 3),
             "fits": self.fits,
@@ -38,33 +46,140 @@ class Fit:
         }
 
 
-def check_fit(
+def check_model_fit(
     model: nn.Module,
-    train: InMemory,
-    said: Mapping[str, Predictions],
+    train: InMemoryData,
+    predictions: Mapping[str, Predictions],
     classes: Sequence[str],
     *,
     level: float = 0.95,
-) -> Fit:
-    """Judge the predictions ``said`` of "train", "val" and "test".
+) -> ModelFit:
+    """Judge the model by its ``predictions`` on "train", "val" and "test".
 
     A model fits if it beats the most frequent class on train and on val, and if neither another
     label order nor another scaling of the inputs does much better.
     """
-    accuracy = {name: accuracy_interval(part, level) for name, part in said.items()}
-    shares = {name: _most_frequent(part.labels) for name, part in said.items()}
-    weak = [name for name in ("train", "val") if accuracy[name].low <= shares[name]]
-    found = [permuted_labels(said["train"], classes, level), other_inputs(model, train, level)]
-    reasons = [reason for reason in found if reason]
+    accuracy = {split: accuracy_interval(said, level) for split, said in predictions.items()}
+    chance = {split: _share_of_most_frequent(said.labels) for split, said in predictions.items()}
+    explanations = (
+        explain_by_label_order(predictions["train"], classes, level),
+        explain_by_input_scaling(model, train, level),
+    )
+    reasons = [reason for reason in explanations if reason]
+    weak = [split for split in ("train", "val") if accuracy[split].low <= chance[split]]
     if weak and not reasons:
-        values = " and ".join(f"{accuracy[name].value:.1f} % on {name}" for name in weak)
+        values = " and ".join(f"{accuracy[split].value:.1f} % on {split}" for split in weak)
         reasons.append(
-            f"Accuracy is {values}, no better than always naming the most frequent class, and "
-            "neither another label order nor another scaling of the inputs helps. Are these the "
-            "weights of this model, and the data it was trained on?"
+            f"Accuracy is {values}, no better than always predicting the most frequent class, and "
+            "neither another label order nor another scaling of the inputs helps. Check that these "
+            "are the weights of this model and the data it was trained on."
         )
-    return Fit(accuracy, shares["val"], not reasons, tuple(reasons))
+    return ModelFit(accuracy, chance["val"], not reasons, tuple(reasons))
 
 
-def _most_frequent(labels: Tensor) -> float:
+def _share_of_most_frequent(labels: Tensor) -> float:
     return 100 * int(torch.bincount(labels).max()) / len(labels)
+
+
+def explain_by_label_order(
+    predictions: Predictions, classes: Sequence[str], level: float = 0.95
+) -> str | None:
+    """An explanation if another order of the labels makes the model right much more often.
+
+    The order is the one-to-one matching of classes that agrees with most predictions.
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    # Confusion matrix: rows are the labels of the data, columns the outputs of the model.
+    outputs = predictions.logits.shape[1]
+    confusion = np.zeros((outputs, outputs), dtype=np.int64)
+    np.add.at(confusion, (predictions.labels.numpy(), predictions.classes.numpy()), 1)
+    rows, columns = linear_sum_assignment(confusion, maximize=True)
+    before, after = int(np.trace(confusion)), int(confusion[rows, columns].sum())
+    if not _clearly_better(before, after, len(predictions.labels), level):
+        return None
+    present = confusion.sum(1) > 0
+    moved = [(r, c) for r, c in zip(rows, columns, strict=True) if r != c and present[r]]
+    listed = "; ".join(
+        f"class {r} of the data ({classes[r]!r}) is class {c} of the model" for r, c in moved[:5]
+    )
+    more = f"; and {len(moved) - 5} more" if len(moved) > 5 else ""
+    percent = 100 / len(predictions.labels)
+    return (
+        f"The labels look permuted: {listed}{more}. In that order, accuracy on train would be "
+        f"{after * percent:.1f} %, not {before * percent:.1f} %. Number the classes of the data as "
+        "they were numbered for training."
+    )
+
+
+def explain_by_input_scaling(
+    model: nn.Module, train: InMemoryData, level: float = 0.95
+) -> str | None:
+    """An explanation if the model is right much more often when its inputs are prepared otherwise.
+
+    All corrections within two points of the best are named.
+    """
+    indices = np.linspace(0, len(train) - 1, min(SAMPLE, len(train))).round().astype(np.int64)
+    sample = train.subset(np.unique(indices))
+    inputs, count = inputs_of(sample), len(sample)
+    before = _count_correct(model, inputs, sample)
+    correct = {
+        name: _count_correct(model, correction(inputs), sample)
+        for name, correction in input_corrections(inputs).items()
+    }
+    after = max((hits or 0 for hits in correct.values()), default=0)
+    if before is None or not _clearly_better(before, after, count, level):
+        return None
+    helpful = [name for name, hits in correct.items() if hits and hits >= after - 0.02 * count]
+    return (
+        f"The inputs look wrongly prepared: with {', or '.join(helpful)}, accuracy on {count} "
+        f"training examples would be {100 * after / count:.1f} %, not {100 * before / count:.1f} "
+        "%. Prepare them as they were for training."
+    )
+
+
+def input_corrections(inputs: Tensor) -> dict[str, Correction]:
+    """Corrections of common mistakes in the preparation of inputs, by description."""
+    if not inputs.is_floating_point() and inputs.dtype != torch.uint8:
+        return {}  # token numbers have no scale
+    corrections: dict[str, Correction] = {
+        "inputs divided by 255": lambda x: x.float() / 255,
+        "inputs multiplied by 255": lambda x: x.float() * 255,
+        "inputs from [0, 1] stretched to [-1, 1]": lambda x: 2 * x.float() - 1,
+        "every channel standardised to mean 0 and deviation 1": _standardise,
+        "light and dark exchanged": lambda x: inputs.max() + inputs.min() - x,
+    }
+    if inputs.dtype == torch.uint8:
+        corrections.pop("inputs multiplied by 255")
+        corrections["inputs divided by 255 and stretched to [-1, 1]"] = lambda x: (
+            x.float() / 127.5 - 1
+        )
+        corrections.pop("inputs from [0, 1] stretched to [-1, 1]")
+        corrections["inputs as floats in [0, 255]"] = lambda x: x.float()
+    if inputs.ndim == 4 and inputs.shape[1] == 3:
+        corrections["the channels in reverse order (RGB, BGR)"] = lambda x: x.flip(1)
+    return corrections
+
+
+def _standardise(x: Tensor) -> Tensor:
+    """Standardise per channel for images, per feature for vectors."""
+    dims = (0, *range(2, x.ndim))
+    values = x.float()
+    mean, std = values.mean(dims, keepdim=True), values.std(dims, keepdim=True, unbiased=False)
+    return (values - mean) / std.clamp_min(1e-6)
+
+
+def _count_correct(model: nn.Module, inputs: Tensor, sample: InMemoryData) -> int | None:
+    """Right predictions on ``sample`` with other inputs; None if the model cannot take them."""
+    try:
+        predictions = predict(model, Examples(inputs, sample.labels, sample.classes))
+    except (InvalidInput, RuntimeError):
+        return None
+    return int((predictions.classes == predictions.labels).sum())
+
+
+def _clearly_better(before: int, after: int, count: int, level: float) -> bool:
+    """Whether ``after`` hits are ten points more than ``before``, and their intervals disjoint."""
+    gain = 100 * (after - before) / count
+    separate = wilson_interval(after, count, level).low > wilson_interval(before, count, level).high
+    return gain >= MIN_GAIN and separate

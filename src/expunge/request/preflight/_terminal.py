@@ -1,4 +1,4 @@
-"""The preflight on a terminal."""
+"""The preflight as text and small tables for a terminal."""
 
 from __future__ import annotations
 
@@ -12,50 +12,52 @@ from rich.text import Text
 
 from expunge._durations import format_duration
 
-CLASSES = 12
+MAX_CLASSES = 12
 """Classes that are listed."""
-WIDTH = 28
-"""Of a name."""
+MAX_NAME = 28
+"""Characters of a class name that are shown."""
 
 
-def shown(text: object, width: int | None = None) -> Text:
-    """``text`` as it is, without markup; what cannot be seen is written out, so ESC is ``\\x1b``.
+def printable(text: object, width: int | None = None) -> Text:
+    """``text`` without markup, control characters escaped (ESC is ``\\x1b``), cut to ``width``.
 
-    >>> shown("[red]cat\\x1b[0m").plain
+    >>> printable("[red]cat\\x1b[0m").plain
     '[red]cat\\\\x1b[0m'
     """
-    plain = "".join(
+    escaped = "".join(
         c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text)
     )
-    cut = plain if width is None or len(plain) <= width else f"{plain[: width - 1]}…"
-    return Text(cut)
+    if width is not None and len(escaped) > width:
+        escaped = f"{escaped[: width - 1]}…"
+    return Text(escaped)
 
 
-def summarise(found: Mapping[str, Any]) -> RenderableType:
-    """The findings of :meth:`Preflight.as_dict`, in words and small tables."""
-    parts: list[RenderableType] = [
-        _head("Does the model fit the data?", "yes" if found["fit"]["fits"] else "NO"),
-        _fit(found),
-        _head("What is to be forgotten", ""),
-        *_ids(found["ids"]),
-        _head("Copies that remain", ""),
-        *_copies(found["duplicates"]),
-        _head("What it takes", found["cost"]["advice"]),
-        *_cost(found["cost"]),
+def render_preflight(findings: Mapping[str, Any]) -> RenderableType:
+    """The findings of :meth:`Preflight.as_dict`, section by section, then warnings and notes."""
+    blocks: list[RenderableType] = [
+        _heading("Does the model fit the data?", "yes" if findings["fit"]["fits"] else "NO"),
+        _accuracy_table(findings),
+        _heading("What is to be forgotten"),
+        *_ids_section(findings["ids"]),
+        _heading("Duplicates that remain"),
+        *_duplicates_section(findings["duplicates"]),
+        _heading("What it costs", findings["cost"]["advice"]),
+        *_cost_section(findings["cost"]),
     ]
-    notes = [("Note", text) for text in found["notes"]]
-    for kind, text in [("Warning", text) for text in found["warnings"]] + notes:
-        style = "bold yellow" if kind == "Warning" else "bold"
-        parts.append(Text.assemble((f"{kind}: ", style), shown(text)))
-    return Group(*parts)
+    blocks += [
+        Text.assemble(("Warning: ", "bold yellow"), printable(text))
+        for text in findings["warnings"]
+    ]
+    blocks += [Text.assemble(("Note: ", "bold"), printable(text)) for text in findings["notes"]]
+    return Group(*blocks)
 
 
-def _head(title: str, answer: str) -> Text:
+def _heading(title: str, answer: str = "") -> Text:
     return Text.assemble((title, "bold"), (f"  {answer}" if answer else ""))
 
 
 def _line(text: str) -> RenderableType:
-    return Padding(shown(text), (0, 0, 0, 2))
+    return Padding(printable(text), (0, 0, 0, 2))
 
 
 def _table(*columns: str) -> Table:
@@ -66,10 +68,10 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _fit(found: Mapping[str, Any]) -> Table:
+def _accuracy_table(findings: Mapping[str, Any]) -> Table:
     table = _table("", "accuracy %", "interval", "confidence", "entropy")
-    rows = {name: {"accuracy": value} for name, value in found["fit"]["accuracy"].items()}
-    hardness = found["hardness"]
+    rows = {name: {"accuracy": value} for name, value in findings["fit"]["accuracy"].items()}
+    hardness = findings["hardness"]
     rows["val"] = hardness["val"]
     rows["to forget"] = hardness["forget"]
     for name, row in rows.items():
@@ -80,50 +82,58 @@ def _fit(found: Mapping[str, Any]) -> Table:
     return table
 
 
-def _ids(ids: Mapping[str, Any]) -> list[RenderableType]:
-    lines: list[RenderableType] = [
+def _ids_section(ids: Mapping[str, Any]) -> list[RenderableType]:
+    blocks: list[RenderableType] = [
         _line(
-            f"{ids['records']:,} of {ids['train']:,} training records ({ids['share']:.1%}), asked "
-            f"for by {ids['asked']:,} ids"
+            f"{ids['records']:,} of {ids['train']:,} training records ({ids['share']:.1%}), "
+            f"requested by {ids['asked']:,} ids"
         )
     ]
     if ids["twice"]:
         names = ", ".join(repr(name) for name in ids["twice"][:5])
-        lines.append(_line(f"listed more than once: {names}"))
+        blocks.append(_line(f"listed more than once: {names}"))
     table = _table("class", "to forget", "of", "share")
-    for row in ids["classes"][:CLASSES]:
+    for row in ids["classes"][:MAX_CLASSES]:
         table.add_row(
-            shown(row["name"], WIDTH),
+            printable(row["name"], MAX_NAME),
             f"{row['forgotten']:,}",
             f"{row['train']:,}",
             f"{row['share']:.1%}",
         )
-    lines.append(table)
-    if len(ids["classes"]) > CLASSES:
-        lines.append(_line(f"and {len(ids['classes']) - CLASSES} more classes"))
-    return lines
+    blocks.append(table)
+    if len(ids["classes"]) > MAX_CLASSES:
+        blocks.append(_line(f"and {len(ids['classes']) - MAX_CLASSES} more classes"))
+    return blocks
 
 
-def _copies(copies: Mapping[str, Any]) -> list[RenderableType]:
-    near, chance = copies["near_count"], copies["near_expected_by_chance"]
-    lines = [
-        _line(f"{len(copies['exact']):,} exact; {near:,} near, of which chance gives {chance:.1f}")
+def _duplicates_section(duplicates: Mapping[str, Any]) -> list[RenderableType]:
+    near, by_chance = duplicates["near_count"], duplicates["near_expected_by_chance"]
+    blocks = [
+        _line(
+            f"{len(duplicates['exact']):,} exact; {near:,} near, where chance would give "
+            f"{by_chance:.1f}"
+        )
     ]
-    for forgotten, split, index, similarity in [*copies["exact"][:5], *copies["near"][:3]]:
-        same = "the same as" if similarity == 1 else f"{similarity:.4f} like"
-        lines.append(_line(f"{split} {index} is {same} train {forgotten}"))
-    own = copies["in_retain"]
-    if any(own.values()):
-        lines.append(
+    examples = [*duplicates["exact"][:5], *duplicates["near"][:3]]
+    for forgotten, split, index, similarity in examples:
+        if similarity == 1:
+            blocks.append(_line(f"{split} {index} is the same as train {forgotten}"))
+        else:
+            blocks.append(
+                _line(f"{split} {index} resembles train {forgotten} (similarity {similarity:.4f})")
+            )
+    in_retain = duplicates["in_retain"]
+    if any(in_retain.values()):
+        blocks.append(
             _line(
-                f"In retain: {own['exact']:,} exact, {own['near']:,} near. To forget them along: "
-                "--include-duplicates exact, or near (the exact ones too)."
+                f"In retain: {in_retain['exact']:,} exact, {in_retain['near']:,} near. To forget "
+                "them as well: --include-duplicates exact, or near (which includes exact)."
             )
         )
-    return lines
+    return blocks
 
 
-def _cost(cost: Mapping[str, Any]) -> list[RenderableType]:
+def _cost_section(cost: Mapping[str, Any]) -> list[RenderableType]:
     seconds = cost["epoch_seconds"]
-    each = f"about {format_duration(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
-    return [_line(cost["sentence"]), _line(f"An epoch takes {each}. {cost['note']}")]
+    duration = f"about {format_duration(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
+    return [_line(cost["sentence"]), _line(f"An epoch takes {duration}. {cost['note']}")]

@@ -1,4 +1,4 @@
-"""What a user should hear before going on."""
+"""Warnings that the user should read before a request is carried out."""
 
 from __future__ import annotations
 
@@ -7,80 +7,82 @@ from typing import Any
 
 from expunge.evaluation._predict import Predictions
 from expunge.evaluation.attacks._features import confidence
-from expunge.request._ids import Forgotten
+from expunge.request._ids import RequestedRecords
 from expunge.request.preflight._cost import Cost
 from expunge.request.preflight._duplicates import Duplicates
-from expunge.request.preflight._model_fit import Fit
+from expunge.request.preflight._model_fit import ModelFit
 from expunge.request.subject._load import Subject
 
-FEW = 50
+MIN_VAL = 50
 """Fewer val examples than this say little about unseen data."""
-MANY = 2
-"""So many times the near copies that chance gives, and five more, are worth a word."""
-SURE = 1e-3
+NEAR_FACTOR = 2
+"""Near duplicates are worth a warning if there are this many times as many as by chance, plus 5."""
+TRAINED_ON_VAL_P = 1e-3
 """The p value below which val is said to look like training data."""
 
 
-def cautions(
+def collect_warnings(
     subject: Subject,
-    forgotten: Forgotten,
-    said: Mapping[str, Predictions],
-    fit: Fit,
+    requested: RequestedRecords,
+    predictions: Mapping[str, Predictions],
+    fit: ModelFit,
     ids: Mapping[str, Any],
-    copies: Duplicates,
+    duplicates: Duplicates,
     cost: Cost,
 ) -> list[str]:
-    """Everything that the user should know before going on."""
-    found = [_seen_val(said, fit, subject.held_out)]
-    if len(subject.val) < FEW:
-        found.append(f"val has {len(subject.val)} examples only: intervals will be wide.")
-    outputs, known = said["train"].logits.shape[1], subject.train.num_classes
-    if outputs > known:
-        found.append(f"The model has {outputs} outputs, but the data {known} classes.")
-    if forgotten.duplicates:
-        found.append(f"Ids listed more than once, counted once: {len(forgotten.duplicates)}.")
-    if held := sum(forgotten.held_out.values()):
-        found.append(f"Records of these ids in val or test, with nothing to forget: {held}.")
-    found += _whole_classes(ids)
-    if copies.exact:
-        where = ", ".join(
-            f"{copies.count(s)[0]} in {s}" for s in ("retain", "val", "test") if copies.count(s)[0]
+    """All warnings about a request, other than that the model does not fit the data."""
+    warnings = []
+    # About val and the model.
+    if _val_looks_trained_on(predictions, fit):
+        warnings.append(_trained_on_val(fit, subject.val_taken_from))
+    if len(subject.val) < MIN_VAL:
+        warnings.append(f"val has only {len(subject.val)} examples: intervals will be wide.")
+    outputs, classes = predictions["train"].logits.shape[1], subject.train.num_classes
+    if outputs > classes:
+        warnings.append(f"The model has {outputs} outputs, but the data have {classes} classes.")
+    # About the ids.
+    if requested.repeated_ids:
+        warnings.append(f"Ids listed more than once, counted once: {len(requested.repeated_ids)}.")
+    if held_out := sum(requested.held_out.values()):
+        warnings.append(f"Records of these ids in val or test, with nothing to forget: {held_out}.")
+    warnings += [
+        f"All training records of the class {row['name']!r} are to be forgotten: the model keeps "
+        "an output for it."
+        for row in ids["classes"]
+        if row["forgotten"] == row["train"]
+    ]
+    # About what remains of the records, and what it costs to forget them.
+    if duplicates.exact:
+        counts = {split: duplicates.count(split)[0] for split in ("retain", "val", "test")}
+        places = ", ".join(f"{count} in {split}" for split, count in counts.items() if count)
+        warnings.append(
+            f"Exact duplicates of records to forget remain: {places}. What stays in retain is not "
+            "forgotten: --include-duplicates exact also forgets those."
         )
-        found.append(
-            f"Exact copies of records to forget remain: {where}. What stays in retain is not "
-            "forgotten: --include-duplicates exact takes those in."
-        )
-    if len(copies.near) > MANY * copies.expected + 5:
-        found.append(
-            f"{len(copies.near)} records are nearly the same to the model as ones to forget, "
-            f"where chance would give {copies.expected:.0f}. Look at the list: "
-            f"--include-duplicates near forgets the {copies.count('retain')[1]} in retain along."
+    if len(duplicates.near) > NEAR_FACTOR * duplicates.expected + 5:
+        warnings.append(
+            f"{len(duplicates.near)} records are nearly the same to the model as ones to forget, "
+            f"where chance would give {duplicates.expected:.0f}. Look at the list: "
+            f"--include-duplicates near also forgets the {duplicates.count('retain')[1]} in retain."
         )
     if cost.advice == "retrain":
-        found.append(cost.sentence)
-    return [text for text in found if text]
+        warnings.append(cost.sentence)
+    return warnings
 
 
-def _whole_classes(ids: Mapping[str, Any]) -> list[str]:
-    names = [row["name"] for row in ids["classes"] if row["forgotten"] == row["train"]]
-    return [
-        f"All training records of the class {name!r} are to be forgotten: the model keeps an "
-        "output for it."
-        for name in names
-    ]
-
-
-def _seen_val(said: Mapping[str, Predictions], fit: Fit, held_out: str) -> str:
-    """Words, if the model is surer of val than of test, as if it had been trained on val."""
+def _val_looks_trained_on(predictions: Mapping[str, Predictions], fit: ModelFit) -> bool:
+    """Whether the model is more confident, and more often right, on val than on test."""
     from scipy.stats import mannwhitneyu
 
-    val, test = (confidence(said[name])[:, 0] for name in ("val", "test"))
-    surer = float(mannwhitneyu(val, test, alternative="greater").pvalue) < SURE
-    if not surer or fit.accuracy["val"].value <= fit.accuracy["test"].value:
-        return ""
-    source = f" (it was taken out of {held_out})" if held_out else ""
+    val, test = (confidence(predictions[split])[:, 0] for split in ("val", "test"))
+    p_value = float(mannwhitneyu(val, test, alternative="greater").pvalue)
+    return p_value < TRAINED_ON_VAL_P and fit.accuracy["val"].value > fit.accuracy["test"].value
+
+
+def _trained_on_val(fit: ModelFit, val_taken_from: str) -> str:
+    source = f" (it was taken out of {val_taken_from})" if val_taken_from else ""
     return (
-        f"The model is surer of val{source} than of test, {fit.accuracy['val'].value:.1f} % right "
-        f"against {fit.accuracy['test'].value:.1f} %: it may have been trained on val. Give a val "
-        "part of data it never saw."
+        f"The model is more confident of val{source} than of test, and right on "
+        f"{fit.accuracy['val'].value:.1f} % against {fit.accuracy['test'].value:.1f} %: it may "
+        "have been trained on val. Give a val split that it never saw."
     )

@@ -1,4 +1,4 @@
-"""A user's own code, named ``package.module:factory``."""
+"""Functions in a user's code, named as ``package.module:factory``, found and called."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def is_factory(spec: str) -> bool:
-    """Whether ``spec`` reads ``package.module:factory``, and is not a data set with a path.
+    """Whether ``spec`` has the form ``package.module:factory`` and is not a dataset with a path.
 
     >>> is_factory("shop.models:build"), is_factory("npz:photos"), is_factory("npz:a/b.npz")
     (True, False, False)
@@ -27,8 +27,8 @@ def is_factory(spec: str) -> bool:
 
 
 @contextmanager
-def from_here() -> Iterator[None]:
-    """Modules can be imported from the current directory, as under ``python -m``."""
+def importable_from_here() -> Iterator[None]:
+    """Let modules be imported from the current directory, as under ``python -m``."""
     here = str(Path.cwd())
     if here in sys.path or "" in sys.path:
         yield
@@ -43,29 +43,29 @@ def from_here() -> Iterator[None]:
 
 
 def find_factory(spec: str, what: str) -> Callable[..., Any]:
-    """The callable that ``spec`` names; ``what`` it is for ("model", "data") goes into messages."""
+    """Import the callable that ``spec`` names; ``what`` it makes is for messages."""
     module_name, _, name = spec.partition(":")
     if not _SPEC.fullmatch(spec):
         raise InvalidInput(f"The {what} factory should read package.module:factory. (got {spec!r})")
-    found: Any = _module(module_name, spec, what)
+    target: Any = _import_module(module_name, spec, what)
     for part in name.split("."):
-        if not hasattr(found, part):
-            near = difflib.get_close_matches(part, dir(found), n=1)
+        if not hasattr(target, part):
+            near = difflib.get_close_matches(part, dir(target), n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InvalidInput(f"The {what} factory {spec}: {module_name} has no {part!r}.{hint}")
-        found = getattr(found, part)
-    if not callable(found):
+        target = getattr(target, part)
+    if not callable(target):
         raise InvalidInput(
             f"The {what} factory {spec} should be a function or a class. "
-            f"(got {type(found).__name__})"
+            f"(got {type(target).__name__})"
         )
-    factory: Callable[..., Any] = found
+    factory: Callable[..., Any] = target
     return factory
 
 
 def call_factory(spec: str, what: str, **options: Any) -> Any:
-    """What the factory returns; whatever it raises is put into words."""
-    with from_here():
+    """Call the factory; whatever it raises becomes an :class:`InvalidInput` that explains it."""
+    with importable_from_here():
         factory = find_factory(spec, what)
         try:
             return factory(**options)
@@ -75,8 +75,8 @@ def call_factory(spec: str, what: str, **options: Any) -> Any:
             ) from error
 
 
-def _module(name: str, spec: str, what: str) -> Any:
-    with from_here():
+def _import_module(name: str, spec: str, what: str) -> Any:
+    with importable_from_here():
         importlib.invalidate_caches()
         try:
             return importlib.import_module(name)

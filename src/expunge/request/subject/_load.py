@@ -1,4 +1,4 @@
-"""The model and the data that a request is about."""
+"""The subject of a request: a trained model and its data, loaded and checked against each other."""
 
 from __future__ import annotations
 
@@ -10,23 +10,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from expunge._artifact import Card, fit_weights
-from expunge._errors import InvalidInput
+from expunge._errors import DataError, InvalidInput
 from expunge.engine._checkpoint import model_digest
 from expunge.engine._device import device_of, pick_device
 from expunge.models import MODELS, build_model
 from expunge.request._job import Job
-from expunge.request.subject._data_source import Parts, gather_parts, load_parts
-from expunge.request.subject._examples import InMemory, inputs_of
+from expunge.request.subject._dataset import InMemoryData, inputs_of, scaled_to_unit
 from expunge.request.subject._factory import call_factory, is_factory
-from expunge.request.subject._input_layout import (
-    as_the_model_likes,
-    count_outputs,
-    laid_out,
-    name_outputs,
-)
+from expunge.request.subject._splits import SubjectData, gather_data, load_data
 from expunge.request.subject._weights import file_digest, read_weights, without_prefix
 
 
@@ -34,22 +29,23 @@ from expunge.request.subject._weights import file_digest, read_weights, without_
 class Subject:
     """A trained model in eval mode, its data in memory, and where both came from.
 
-    ``classes`` names every output of the model; ``weights_digest`` is the SHA-256 of the weights
+    ``classes`` names every output of the model. ``weights_digest`` is the SHA-256 of the weights
     file, ``data_digest`` that of the fingerprints of train, val and test. ``build`` makes a fresh
-    model of the same architecture. ``held_out`` says what val was taken out of, if not given.
+    model of the same architecture. ``val_taken_from`` names the split that val was taken out of,
+    if it was not given. ``notes`` say how the data were adapted to the model.
     """
 
     model: nn.Module
-    train: InMemory
-    val: InMemory
-    test: InMemory
+    train: InMemoryData
+    val: InMemoryData
+    test: InMemoryData
     classes: tuple[str, ...]
     weights_digest: str
     data_digest: str
     build: Callable[[], nn.Module]
     card: Card | None = None
     flip: bool = False
-    held_out: str = ""
+    val_taken_from: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -62,20 +58,21 @@ class Subject:
         state, _ = read_weights(path)
         model = self.build()
         fit_weights(model, without_prefix(state, model), str(path))
-        model = laid_out(model.to(device_of(self.model)).eval(), inputs_of(self.train)[:2])
+        model = model.to(device_of(self.model)).eval()
+        _ensure_plain_layout(model, inputs_of(self.train)[:2])
         return replace(self, model=model, weights_digest=file_digest(path))
 
 
 def load_subject(job: Job) -> Subject:
-    """Model, weights and data of a job, checked against each other."""
+    """Load the model, weights and data of a job, and check them against each other."""
     state, card = read_weights(job.weights)
     if card is not None:
-        _check_card(job, card)
-    parts = load_parts(job, card)
-    build = _builder(job, card, parts)
+        _check_against_card(job, card)
+    data = load_data(job, card)
+    build = _model_builder(job, card, data)
     model = build()
     fit_weights(model, without_prefix(state, model), str(job.weights))
-    return _assembled(model, parts, build, file_digest(job.weights), card, job.device)
+    return _assemble(model, data, build, file_digest(job.weights), card, job.device)
 
 
 def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
@@ -87,38 +84,44 @@ def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
         raise InvalidInput(f"`model` should be a torch.nn.Module. (got {type(model).__name__})")
     model = copy.deepcopy(model)
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
-    return _assembled(model, gather_parts(data, job), build, model_digest(model), None, job.device)
+    return _assemble(model, gather_data(data, job), build, model_digest(model), None, job.device)
 
 
-def _assembled(
+def _assemble(
     model: nn.Module,
-    parts: Parts,
+    data: SubjectData,
     build: Callable[[], nn.Module],
     weights_digest: str,
     card: Card | None,
     device: str,
 ) -> Subject:
+    # Try two examples: in what form does the model take its inputs?
     model = model.to(pick_device(device, model)).eval()
-    parts, notes = as_the_model_likes(model, parts)
-    model = laid_out(model, inputs_of(parts.train)[:2])
-    prints = [part.fingerprint() for part in (parts.train, parts.val, parts.test)]
+    data, notes = _adapt_to_model(data, model)
+    _ensure_plain_layout(model, inputs_of(data.train)[:2])
+    # Name every output, also those for which the data have no class.
+    outputs = _count_outputs(model, data)
+    classes = data.train.classes
+    classes += tuple(str(number) for number in range(len(classes), outputs))
+    fingerprints = [split.fingerprint() for split in data.by_split().values()]
     return Subject(
         model=model,
-        train=parts.train,
-        val=parts.val,
-        test=parts.test,
-        classes=name_outputs(parts, count_outputs(model, parts)),
+        train=data.train,
+        val=data.val,
+        test=data.test,
+        classes=classes,
         weights_digest=weights_digest,
-        data_digest=hashlib.sha256("/".join(prints).encode()).hexdigest(),
+        data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
         build=build,
         card=card,
-        flip=parts.flip,
-        held_out=parts.held_out,
+        flip=data.flip,
+        val_taken_from=data.val_taken_from,
         notes=notes,
     )
 
 
-def _builder(job: Job, card: Card | None, parts: Parts) -> Callable[[], nn.Module]:
+def _model_builder(job: Job, card: Card | None, data: SubjectData) -> Callable[[], nn.Module]:
+    """A function that makes a fresh model: as the card says, from a factory, or by name."""
     if card is not None:
         return functools.partial(build_model, **card.model.model_dump())
     if not job.model:
@@ -127,20 +130,20 @@ def _builder(job: Job, card: Card | None, parts: Parts) -> Callable[[], nn.Modul
             f"built-in model ({', '.join(MODELS)}) or package.module:factory."
         )
     if is_factory(job.model):
-        return functools.partial(_from_factory, job.model, job.model_options)
+        return functools.partial(_call_model_factory, job.model, job.model_options)
     if job.model not in MODELS and ":" in job.model:
         raise InvalidInput(
             f"The model factory should read package.module:factory. (got {job.model!r})"
         )
     name = MODELS.name(job.model)
-    sizes: dict[str, Any] = {"num_classes": parts.train.num_classes}
-    shape = inputs_of(parts.train).shape
+    sizes: dict[str, Any] = {"num_classes": data.train.num_classes}
+    shape = inputs_of(data.train).shape
     if len(shape) == 4:
         sizes["in_channels"] = shape[1]
     return functools.partial(build_model, **({"name": name} | sizes | job.model_options))
 
 
-def _from_factory(spec: str, options: dict[str, Any]) -> nn.Module:
+def _call_model_factory(spec: str, options: dict[str, Any]) -> nn.Module:
     model = call_factory(spec, "model", **options)
     if not isinstance(model, nn.Module):
         raise InvalidInput(
@@ -150,17 +153,86 @@ def _from_factory(spec: str, options: dict[str, Any]) -> nn.Module:
     return model
 
 
-def _check_card(job: Job, card: Card) -> None:
-    """A model named beside an artifact should be the artifact's own."""
-    said = card.model.model_dump()
-    if job.model and (is_factory(job.model) or MODELS.name(job.model) != said["name"]):
+def _check_against_card(job: Job, card: Card) -> None:
+    """Check that a model named beside an artifact is the one in the artifact."""
+    from_card = card.model.model_dump()
+    if job.model and (is_factory(job.model) or MODELS.name(job.model) != from_card["name"]):
         raise InvalidInput(
-            f"{job.weights} holds a {said['name']}, as its card says. "
+            f"{job.weights} holds a {from_card['name']}, as its card says. "
             f"(got the model {job.model!r}) Leave `model` out."
         )
     for name, value in job.model_options.items():
-        if said.get(name) != value:
+        if from_card.get(name) != value:
             raise InvalidInput(
-                f"{job.weights} holds a {said['name']} with {name} {said.get(name)}, as its card "
-                f"says. (got {value!r}) Leave `model_options` out."
+                f"{job.weights} holds a {from_card['name']} with {name} {from_card.get(name)}, as "
+                f"its card says. (got {value!r}) Leave `model_options` out."
             )
+
+
+def _adapt_to_model(data: SubjectData, model: nn.Module) -> tuple[SubjectData, tuple[str, ...]]:
+    """Images as bytes, or as fractions x / 255 for a model that takes only floats."""
+    inputs = inputs_of(data.train)[:2]
+    failure = _failure_on(model, inputs)
+    if failure is None:
+        return data, ()
+    if inputs.dtype == torch.uint8 and _failure_on(model, inputs.float() / 255) is None:
+        note = "The model takes only floats: it gets the images as fractions x / 255."
+        train, val, test = (scaled_to_unit(split) for split in data.by_split().values())
+        return replace(data, train=train, val=val, test=test), (note,)
+    raise InvalidInput(
+        f"The model cannot take the data, {inputs.dtype} of shape {list(inputs.shape[1:])}: "
+        f"{failure}"
+    ) from failure
+
+
+def _ensure_plain_layout(model: nn.Module, inputs: Tensor) -> None:
+    """Add a hook that hands over images in the plain memory layout, if the model needs that.
+
+    Evaluation passes images channels-last; ``x.view(len(x), -1)`` after a convolution then fails.
+    """
+    if inputs.ndim == 4:
+        channels_last = inputs.contiguous(memory_format=torch.channels_last)
+        if isinstance(_failure_on(model, channels_last), RuntimeError):
+            model.register_forward_pre_hook(_to_plain_layout)
+
+
+def _to_plain_layout(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(x.contiguous() if isinstance(x, Tensor) else x for x in inputs)
+
+
+def _count_outputs(model: nn.Module, data: SubjectData) -> int:
+    """Number of classes the model distinguishes, checked against the labels of the data."""
+    inputs = inputs_of(data.train)[:8]
+    logits = _run(model, inputs)
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(inputs):
+        got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
+        raise InvalidInput(
+            f"The model should return logits [N, K] for N examples. (got {got} for {len(inputs)})"
+        )
+    if not torch.isfinite(logits).all():
+        raise InvalidInput(
+            "The model returns NaN or infinity on its training data. Its weights are damaged, or "
+            "the inputs are scaled wrongly."
+        )
+    outputs = int(logits.shape[1])
+    for name, split in data.by_split().items():
+        largest = int(split.labels.max())
+        if largest >= outputs:
+            raise DataError(
+                f"Labels should be in 0..{outputs - 1}: the model has {outputs} outputs. (got "
+                f"{largest} in {name}) The model is for another number of classes."
+            )
+    return outputs
+
+
+def _failure_on(model: nn.Module, inputs: Tensor) -> Exception | None:
+    try:
+        _run(model, inputs)
+    except Exception as error:  # the model is the user's: anything can happen
+        return error
+    return None
+
+
+@torch.inference_mode()
+def _run(model: nn.Module, inputs: Tensor) -> Any:
+    return model(inputs.to(device_of(model)))

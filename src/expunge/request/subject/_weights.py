@@ -1,4 +1,4 @@
-"""Weights files, read without running anything that is in them."""
+"""Weights files, read without executing any code in them."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from expunge import _tensors as tensors
 from expunge._artifact import Card
 from expunge._errors import DataError, InvalidInput
 
-TORCH = (".pt", ".pth", ".bin", ".ckpt")
-NESTED = ("state_dict", "model_state_dict", "model", "net")
-"""Where checkpoints keep their weights among other things."""
+TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+STATE_KEYS = ("state_dict", "model_state_dict", "model", "net")
+"""Keys under which checkpoints keep their weights."""
 PREFIXES = ("module.", "_orig_mod.")
-"""What DataParallel and torch.compile put before every name."""
+"""Prefixes that DataParallel and torch.compile put before every name."""
 
 State = dict[str, Tensor]
 
 
 def read_weights(path: Path) -> tuple[State, Card | None]:
-    """Weights by name, and the card if ``expunge`` wrote the file."""
+    """Weights by name, and the card if expunge wrote the file."""
     if not path.is_file():
         raise DataError(f"There is no weights file {path}. Check the path.")
     kind = path.suffix.lower()
     if kind == ".safetensors":
-        state, notes = tensors.load(path)
-        return state, _card(path, notes) if "stage" in notes else None
-    if kind in TORCH:
-        return _state_of(path, _load(path)), None
+        state, metadata = tensors.load(path)
+        return state, _read_card(path, metadata) if "stage" in metadata else None
+    if kind in TORCH_SUFFIXES:
+        return _find_state(path, _load(path)), None
     raise InvalidInput(
-        f"A weights file should end in .safetensors, {', '.join(TORCH)}. (got {path.name})"
+        f"A weights file should end in .safetensors, {', '.join(TORCH_SUFFIXES)}. (got {path.name})"
     )
 
 
 def without_prefix(state: State, model: nn.Module) -> State:
-    """``state`` without a prefix that all its names have and the model's have not."""
-    own = model.state_dict()
+    """``state`` without a prefix that all of its names have and the model's names do not."""
+    expected = model.state_dict()
     for prefix in PREFIXES:
-        foreign = not any(name.startswith(prefix) for name in own)
+        foreign = not any(name.startswith(prefix) for name in expected)
         if foreign and all(name.startswith(prefix) for name in state):
             state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
@@ -59,17 +59,17 @@ def file_digest(path: Path) -> str:
 def _load(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of scripts, which are refused below
+            warnings.simplefilter("ignore")  # about TorchScript files, which are refused below
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        raise _not_plain(path) from error
+        raise _not_only_tensors(path) from error
     except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         if "TorchScript" in str(error):
-            raise _not_plain(path) from error
+            raise _not_only_tensors(path) from error
         raise DataError(f"{path} is truncated or not a torch file: {error}.") from error
 
 
-def _not_plain(path: Path) -> InvalidInput:
+def _not_only_tensors(path: Path) -> InvalidInput:
     return InvalidInput(
         f"{path} holds more than tensors, such as a pickled module or a script; it could run code, "
         "so it was not opened. Save the weights alone, torch.save(model.state_dict(), FILE), and "
@@ -77,18 +77,20 @@ def _not_plain(path: Path) -> InvalidInput:
     )
 
 
-def _state_of(path: Path, content: Any) -> State:
+def _find_state(path: Path, content: Any) -> State:
     for _ in range(3):
         if not isinstance(content, dict):
             break
         if content and all(isinstance(value, Tensor) for value in content.values()):
             return {str(name): value for name, value in content.items()}
-        inner = next((content[key] for key in NESTED if isinstance(content.get(key), dict)), None)
+        inner = next(
+            (content[key] for key in STATE_KEYS if isinstance(content.get(key), dict)), None
+        )
         if inner is None:
             break
         content = inner
     raise InvalidInput(
-        f"{path} should hold a state dict, by itself or under one of {', '.join(NESTED)}. "
+        f"{path} should hold a state dict, by itself or under one of {', '.join(STATE_KEYS)}. "
         f"(got {_described(content)}) Save it with torch.save(model.state_dict(), FILE)."
     )
 
@@ -99,9 +101,9 @@ def _described(content: Any) -> str:
     return type(content).__name__
 
 
-def _card(path: Path, notes: dict[str, Any]) -> Card:
+def _read_card(path: Path, metadata: dict[str, Any]) -> Card:
     try:
-        return Card.model_validate(notes)
+        return Card.model_validate(metadata)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -5,72 +5,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from expunge.data import ImageSet
 from expunge.evaluation._train_test_overlap import content_hashes
 from expunge.request.preflight import _duplicates as duplicates
-from expunge.request.preflight._duplicates import Copy, find_duplicates, find_exact, find_near
-from expunge.request.preflight._features import WIDEST, features, predict_with_features
-from expunge.request.preflight._neighbours import nearest
-from expunge.request.preflight._similarity import choose_threshold, draw_references
-from expunge.request.subject._examples import Examples
-from tests.unit.request.worlds import Net, fitted, floats, subject_of
-
-
-def cosine(a, b):
-    """The literal formula, in float64."""
-    a, b = a.double(), b.double()
-    norm = float(a.square().sum().sqrt() * b.square().sum().sqrt())
-    return float((a * b).sum()) / norm if norm > 0 else 0.0
-
-
-@pytest.mark.parametrize("block", [1, 7, 64, 1 << 22])
-def test_nearest_is_the_literal_double_loop(block):
-    generator = torch.Generator().manual_seed(0)
-    queries, references = (torch.randn(n, 5, generator=generator) for n in (33, 17))
-    queries[3] = 0
-    similarity, where = nearest(queries, references, block)
-    for row, query in enumerate(queries):
-        table = [cosine(query, reference) for reference in references]
-        assert similarity[row] == pytest.approx(max(table), abs=1e-6)
-        assert table[int(where[row])] == pytest.approx(max(table), abs=1e-6)
-
-
-def test_rows_are_blocked_too():
-    queries = torch.randn(2500, 4, generator=torch.Generator().manual_seed(0))
-    similarity, where = nearest(queries, queries)
-    assert torch.equal(where, torch.arange(2500))
-    torch.testing.assert_close(similarity, torch.ones(2500))
-
-
-def test_features_are_the_input_of_the_last_linear_layer():
-    net = Net().eval()
-    data = floats(300, 0)
-    with torch.no_grad():
-        hidden = torch.relu(net.first(data.inputs.flatten(1) - 0.4))
-        torch.testing.assert_close(features(net, data), hidden)
-        torch.testing.assert_close(predict_with_features(net, data)[0].logits, net(data.inputs))
-    assert not net._forward_hooks
-    assert not net.last._forward_pre_hooks
-
-
-def test_without_a_linear_layer_the_logits_stand_in():
-    net = nn.Sequential(nn.Conv2d(1, 4, 6), nn.Flatten())
-    data = floats(20, 0)
-    with torch.no_grad():
-        torch.testing.assert_close(features(net, data), net(data.inputs))
-
-
-def test_wide_features_are_projected_and_large_cosines_kept():
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(6, 3 * WIDEST, generator=generator)
-    x[1] = x[0] + 0.1 * torch.randn(3 * WIDEST, generator=generator)
-    data = Examples(x, torch.zeros(6, dtype=torch.int64), ["a", "b"])
-    found = features(nn.Linear(3 * WIDEST, 2), data)
-    assert found.shape == (6, WIDEST)
-    assert cosine(found[0], found[1]) == pytest.approx(cosine(x[0], x[1]), abs=2e-3)
-    assert abs(cosine(found[0], found[2])) < 0.2
+from expunge.request.preflight._duplicates import (
+    Duplicate,
+    choose_threshold,
+    draw_unrelated,
+    find_duplicates,
+    find_exact,
+    find_near,
+)
+from expunge.request.preflight._features import features
+from expunge.request.subject._dataset import Examples
+from tests.unit.request.worlds import cosine, fitted, subject_of
 
 
 @pytest.fixture
@@ -98,7 +47,7 @@ def test_exact_copies_are_those_of_the_literal_double_loop(world):
                 continue
             for f in forgotten:
                 if torch.equal(data.inputs[index], subject.train.inputs[f]):
-                    wanted.append(Copy(f, split, index, 1.0))
+                    wanted.append(Duplicate(f, split, index, 1.0))
                     break
     assert list(found) == wanted
     assert [copy.as_list()[:3] for copy in found] == [
@@ -168,18 +117,18 @@ def test_references_have_the_class_mix_of_what_is_forgotten():
     labels = torch.tensor([0] * 50 + [1] * 50 + [2] * 50)
     forgotten = [0, 1, 2, 50]
     retain = [i for i in range(150) if i not in forgotten]
-    draws = draw_references(labels, forgotten, retain, seed=0)
+    draws = draw_unrelated(labels, forgotten, retain, seed=0)
     assert len(draws) == 50
     for drawn in draws:
         assert labels[drawn].bincount(minlength=3).tolist() == [3, 1, 0]
         assert not set(drawn) & set(forgotten)
-    assert draws == draw_references(labels, forgotten, retain, seed=0)
-    assert draws != draw_references(labels, forgotten, retain, seed=1)
+    assert draws == draw_unrelated(labels, forgotten, retain, seed=0)
+    assert draws != draw_unrelated(labels, forgotten, retain, seed=1)
 
 
 def test_a_draw_leaves_half_of_a_class_to_compare_with():
     labels = torch.tensor([0] * 40)
-    (drawn, *_) = draw_references(labels, list(range(30)), list(range(30, 40)), seed=0)
+    (drawn, *_) = draw_unrelated(labels, list(range(30)), list(range(30, 40)), seed=0)
     assert len(drawn) == 5
 
 
@@ -192,7 +141,7 @@ def test_what_earlier_requests_took_out_is_not_in_retain(world):
 def test_the_list_of_near_copies_is_capped_and_counted(world, monkeypatch):
     subject, vectors = world
     monkeypatch.setattr(duplicates, "choose_threshold", lambda *_: (0.5, 1000))
-    monkeypatch.setattr(duplicates, "LISTED", 4)
+    monkeypatch.setattr(duplicates, "MAX_LISTED", 4)
     found = find_duplicates(subject, [1, 2], vectors)
     written = found.as_dict()
     assert len(written["near"]) == 4
@@ -205,7 +154,7 @@ def test_a_threshold_of_one_is_noted(world):
     subject, vectors = world
     same = {name: torch.ones_like(value) for name, value in vectors.items()}
     notes = find_duplicates(subject, [1], same).notes
-    assert any("near copies can hardly be told" in note for note in notes)
+    assert any("near duplicates can hardly be told" in note for note in notes)
 
 
 def test_all_of_a_class_can_be_forgotten(world):
@@ -221,7 +170,7 @@ def test_image_sets_are_searched_as_well():
     data = ImageSet(pixels, torch.tensor([0, 1, 0, 1]), "ab")
     remaining = {"retain": ("train", [1, 2, 3])}
     found = find_exact([0], remaining, {"train": content_hashes(data)})
-    assert found == (Copy(0, "retain", 3, 1.0),)
+    assert found == (Duplicate(0, "retain", 3, 1.0),)
 
 
 def test_a_wider_world_has_few_false_copies(tmp_path):

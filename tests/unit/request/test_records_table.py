@@ -74,7 +74,7 @@ def test_ids_are_read_from_the_column_of_that_name(tmp_path, bare):
         ("person,age\nann,3\n", r"should have a column index, name, file or filename.*'person'"),
         (
             "index,person\n5,ann\n240,bob\nx,bob\n",
-            r"\(2 have not: '240' on line 3, 'x' on line 4\)",
+            r"\(2 do not: '240' on line 3, 'x' on line 4\)",
         ),
         ("index,person\n-1,ann\n", r"index in 0\.\.239.*'-1' on line 2"),
         ("index,person\n,ann\n", r"'' on line 2"),

@@ -8,9 +8,13 @@ from torch import nn
 
 from expunge.data import ImageSet
 from expunge.evaluation import Predictions, predict
-from expunge.request.preflight._model_fit import check_fit
-from expunge.request.preflight._remedies import other_inputs, permuted_labels, remedies
-from expunge.request.subject._examples import Examples, InMemory
+from expunge.request.preflight._model_fit import (
+    check_model_fit,
+    explain_by_input_scaling,
+    explain_by_label_order,
+    input_corrections,
+)
+from expunge.request.subject._dataset import Examples, InMemoryData
 from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
 
 
@@ -19,9 +23,9 @@ def net() -> nn.Module:
     return fitted(floats(240, 1))
 
 
-def judge(net: nn.Module, train: InMemory, val: InMemory, level: float = 0.95):
+def judge(net: nn.Module, train: InMemoryData, val: InMemoryData, level: float = 0.95):
     said = {"train": predict(net, train), "val": predict(net, val), "test": predict(net, val)}
-    return check_fit(net, train, said, CLASSES, level=level)
+    return check_model_fit(net, train, said, CLASSES, level=level)
 
 
 class Picky(Net):
@@ -52,8 +56,8 @@ def test_an_untrained_model_does_not_fit(net):
     noise = Examples(torch.rand(240, 1, 6, 6), torch.arange(240) % 4, CLASSES)
     fit = judge(net, noise, noise)
     assert not fit.fits
-    assert "no better than always naming the most frequent class" in fit.reasons[0]
-    assert "Are these the weights of this model" in fit.reasons[0]
+    assert "no better than always predicting the most frequent class" in fit.reasons[0]
+    assert "Check that these are the weights of this model" in fit.reasons[0]
 
 
 def test_permuted_labels_are_told_by_name(net):
@@ -79,7 +83,7 @@ def test_a_weak_model_is_not_called_permuted():
     generator = torch.Generator().manual_seed(0)
     labels = torch.randint(4, (400,), generator=generator)
     said = Predictions(torch.randn(400, 4, generator=generator), labels)
-    assert permuted_labels(said, CLASSES) is None
+    assert explain_by_label_order(said, CLASSES) is None
 
 
 @pytest.mark.parametrize(
@@ -94,8 +98,8 @@ def test_a_weak_model_is_not_called_permuted():
 def test_inputs_prepared_otherwise_are_told(trained, given, words):
     data = floats(240, 1)
     picky = fitted(changed(data, trained), Picky())
-    assert other_inputs(picky, changed(data, trained)) is None
-    reason = other_inputs(picky, changed(data, given))
+    assert explain_by_input_scaling(picky, changed(data, trained)) is None
+    reason = explain_by_input_scaling(picky, changed(data, given))
     assert reason is not None
     assert reason.startswith("The inputs look wrongly prepared: with ")
     assert words in reason
@@ -105,7 +109,7 @@ def test_a_missing_standardisation_is_told():
     raw = floats(240, 1)
     mean, std = raw.inputs.mean(), raw.inputs.std()
     model = fitted(changed(raw, lambda x: (x - mean) / std), Picky())
-    reason = other_inputs(model, changed(raw, lambda x: 0.05 * x))
+    reason = explain_by_input_scaling(model, changed(raw, lambda x: 0.05 * x))
     assert reason is not None
     assert "standardised" in reason
 
@@ -120,8 +124,8 @@ def test_reversed_channels_are_told():
     with torch.no_grad():
         net[2].weight.copy_(torch.tensor([[1.0, 0, -1], [-1.0, 0, 1]]))
         net[2].bias.zero_()
-    assert other_inputs(net, Examples(x, labels, "ab")) is None
-    reason = other_inputs(net, Examples(x.flip(1), labels, "ab"))
+    assert explain_by_input_scaling(net, Examples(x, labels, "ab")) is None
+    reason = explain_by_input_scaling(net, Examples(x.flip(1), labels, "ab"))
     assert reason is not None
     assert "the channels in reverse order" in reason
 
@@ -134,24 +138,26 @@ class Careless(Picky):
 
 
 def test_bytes_given_to_a_model_of_fractions_are_told():
-    reason = other_inputs(fitted(floats(240, 1), Careless()), bytes_of(240, 1))
+    reason = explain_by_input_scaling(fitted(floats(240, 1), Careless()), bytes_of(240, 1))
     assert reason is not None
     assert "inputs divided by 255" in reason
 
 
 def test_token_numbers_have_no_scale():
-    assert remedies(torch.zeros(2, 3, dtype=torch.int64)) == {}
-    assert "inputs multiplied by 255" not in remedies(torch.zeros(2, 1, 4, 4, dtype=torch.uint8))
+    assert input_corrections(torch.zeros(2, 3, dtype=torch.int64)) == {}
+    assert "inputs multiplied by 255" not in input_corrections(
+        torch.zeros(2, 1, 4, 4, dtype=torch.uint8)
+    )
 
 
 def test_remedies_leave_the_data_alone(net):
     data = floats(240, 1)
     before = data.fingerprint()
-    other_inputs(net, data)
+    explain_by_input_scaling(net, data)
     assert data.fingerprint() == before
     pixels = bytes_of(240, 1)
     assert isinstance(pixels, ImageSet)
-    inverted = remedies(pixels.images)["light and dark exchanged"](pixels.images)
+    inverted = input_corrections(pixels.images)["light and dark exchanged"](pixels.images)
     assert inverted.dtype == torch.uint8
 
 

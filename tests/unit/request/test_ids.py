@@ -6,7 +6,7 @@ import pytest
 
 from expunge._errors import DataError, InvalidInput
 from expunge.request._ids import resolve_ids
-from expunge.request.subject._examples import Examples
+from expunge.request.subject._dataset import Examples
 from tests.unit.request.worlds import job_of, subject_of
 
 
@@ -43,7 +43,7 @@ def test_indices_and_names_are_read_from_every_kind_of_file(tmp_path, named, nam
     assert found.indices == (3, 7, 200)
     assert found.ids == ("7", "1/3.png", "200")
     assert found.by_id == {"7": (7,), "1/3.png": (3,), "200": (200,)}
-    assert found.duplicates == ()
+    assert found.repeated_ids == ()
 
 
 def test_ids_can_be_given_in_python(tmp_path, bare):
@@ -54,7 +54,7 @@ def test_an_id_listed_twice_counts_once_and_is_reported(tmp_path, named):
     found = resolve_ids(job_of(tmp_path), named, [5, "1/6.png", "5", 8])
     assert found.indices == (5, 6, 8)
     assert found.ids == ("5", "1/6.png", "8")
-    assert found.duplicates == ("5",)
+    assert found.repeated_ids == ("5",)
 
 
 def test_one_record_asked_for_by_two_ids_is_forgotten_once(tmp_path, named):

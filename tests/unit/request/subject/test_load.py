@@ -16,10 +16,10 @@ from expunge.engine import Recipe
 from expunge.evaluation import predict
 from expunge.models import build_model
 from expunge.request.subject._load import load_subject, make_subject
-from tests.unit.request.worlds import Net, bytes_of, fitted, floats, images, job_of
+from tests.unit.request.worlds import Net, Viewing, bytes_of, fitted, floats, images, job_of
 
 FACTORIES = """
-from tests.unit.request.worlds import Net, bytes_of, floats
+from tests.unit.request.worlds import Net, Viewing, bytes_of, floats
 def net(classes=4): return Net(classes)
 def no_net(): return "net"
 def data(): return floats(80, 1), floats(20, 2), floats(20, 3)
@@ -99,18 +99,6 @@ def test_a_model_that_takes_bytes_gets_bytes(own):
     assert subject.notes == ()
 
 
-class Viewing(nn.Module):
-    """Counts on the plain memory layout, as many do."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(3, 4, 3)
-        self.head = nn.Linear(64, 4)
-
-    def forward(self, x):
-        return self.head(self.conv(x).view(len(x), -1))
-
-
 def test_a_model_that_flattens_with_view_can_be_evaluated(tmp_path):
     x, y = images(40, 1, channels=3)
     pairs = torch.utils.data.TensorDataset(torch.from_numpy(x).float() / 255, torch.from_numpy(y))
@@ -181,7 +169,7 @@ def test_an_artifact_needs_neither_model_nor_data(artifact, tmp_path):
     subject = load_subject(job_of(tmp_path, weights=artifact))
     assert subject.card is not None
     assert len(subject.train) == 200
-    assert subject.held_out == ""
+    assert subject.val_taken_from == ""
     assert len(load_subject(job_of(tmp_path, weights=artifact, data="digits")).val) == 135
     assert load_subject(job_of(tmp_path, weights=artifact, model="Small-CNN")).card is not None
 
@@ -233,4 +221,4 @@ def test_a_built_in_model_without_a_card_takes_its_sizes_from_the_data(tmp_path)
     job = job_of(tmp_path, model="small-cnn", model_options={"width": 0.125}, data="digits")
     subject = load_subject(job)
     assert len(subject.train) == len(splits.train) + len(splits.val)
-    assert subject.held_out == "test"
+    assert subject.val_taken_from == "test"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from expunge._errors import DataError, InvalidInput
-from expunge.request.subject._data_source import gather_parts, load_parts
+from expunge.request.subject._splits import gather_data, load_data
 from tests.unit.request.worlds import bytes_of, floats, images, job_of
 
 
@@ -20,48 +20,48 @@ def npz(tmp_path):
 
 
 def test_val_comes_out_of_test_so_that_indices_mean_what_they_mean(tmp_path, npz):
-    parts = load_parts(job_of(tmp_path, data=f"npz:{npz}"))
-    assert torch.equal(parts.train.images, torch.from_numpy(images(80, 1)[0]))
-    assert (len(parts.val), len(parts.test)) == (8, 32)
-    assert parts.held_out == "test"
-    assert torch.bincount(parts.val.labels).tolist() == [2, 2, 2, 2]
-    whole = torch.cat((parts.val.images, parts.test.images)).flatten(1)
+    data = load_data(job_of(tmp_path, data=f"npz:{npz}"))
+    assert torch.equal(data.train.images, torch.from_numpy(images(80, 1)[0]))
+    assert (len(data.val), len(data.test)) == (8, 32)
+    assert data.val_taken_from == "test"
+    assert torch.bincount(data.val.labels).tolist() == [2, 2, 2, 2]
+    whole = torch.cat((data.val.images, data.test.images)).flatten(1)
     assert len(whole.unique(dim=0)) == 40
 
 
 def test_val_can_come_out_of_train(tmp_path, npz):
-    parts = load_parts(job_of(tmp_path, data=f"npz:{npz}", val_from="train"))
-    assert (len(parts.train), len(parts.val), len(parts.test)) == (72, 8, 40)
-    assert torch.bincount(parts.val.labels).tolist() == [2, 2, 2, 2]
+    data = load_data(job_of(tmp_path, data=f"npz:{npz}", val_from="train"))
+    assert (len(data.train), len(data.val), len(data.test)) == (72, 8, 40)
+    assert torch.bincount(data.val.labels).tolist() == [2, 2, 2, 2]
 
 
-def test_a_val_part_of_the_data_is_kept(tmp_path, npz):
+def test_a_val_split_of_the_data_is_kept(tmp_path, npz):
     arrays = dict(np.load(npz))
     np.savez(npz, **arrays, x_val=arrays["x_test"][:12], y_val=arrays["y_test"][:12])
-    parts = load_parts(job_of(tmp_path, data=f"npz:{npz}"))
-    assert (len(parts.train), len(parts.val), len(parts.test)) == (80, 12, 40)
-    assert parts.held_out == ""
+    data = load_data(job_of(tmp_path, data=f"npz:{npz}"))
+    assert (len(data.train), len(data.val), len(data.test)) == (80, 12, 40)
+    assert data.val_taken_from == ""
 
 
 def test_the_same_seed_holds_out_the_same(tmp_path, npz):
     one, two, other = (
-        load_parts(job_of(tmp_path, data=f"npz:{npz}", data_seed=seed)).val.fingerprint()
+        load_data(job_of(tmp_path, data=f"npz:{npz}", data_seed=seed)).val.fingerprint()
         for seed in (0, 0, 1)
     )
     assert one == two != other
 
 
 def test_a_large_val_leaves_half_of_test(tmp_path, npz):
-    parts = load_parts(job_of(tmp_path, data=f"npz:{npz}", val_fraction=0.9))
-    assert (len(parts.val), len(parts.test)) == (20, 20)
+    data = load_data(job_of(tmp_path, data=f"npz:{npz}", val_fraction=0.9))
+    assert (len(data.val), len(data.test)) == (20, 20)
 
 
 def test_a_limit_thins_out_the_training_records(tmp_path):
     given = (floats(80, 1), floats(40, 2))
-    assert len(gather_parts(given, job_of(tmp_path, data_limit=16)).train) == 16
+    assert len(gather_data(given, job_of(tmp_path, data_limit=16)).train) == 16
 
 
-def test_every_form_of_parts_is_understood(tmp_path):
+def test_every_form_of_splits_is_understood(tmp_path):
     train, val, test = floats(40, 1), floats(12, 2), floats(20, 3)
     job = job_of(tmp_path)
     forms = [
@@ -71,23 +71,23 @@ def test_every_form_of_parts_is_understood(tmp_path):
         types.SimpleNamespace(train=train, val=val, test=test),
     ]
     for form in forms:
-        parts = gather_parts(form, job)
-        assert [len(part) for part in (parts.train, parts.val, parts.test)] == [40, 12, 20]
+        data = gather_data(form, job)
+        assert [len(part) for part in (data.train, data.val, data.test)] == [40, 12, 20]
     for form in [(train, test), {"train": train, "test": test}, (train, None, test)]:
-        assert gather_parts(form, job).held_out == "test"
+        assert gather_data(form, job).val_taken_from == "test"
 
 
 @pytest.mark.parametrize("form", [None, 3, (1,), {"train": floats(4, 0)}])
 def test_other_forms_are_refused(tmp_path, form):
     with pytest.raises(InvalidInput, match=r"should return \(train, test\), \(train, val, test\)"):
-        gather_parts(form, job_of(tmp_path))
+        gather_data(form, job_of(tmp_path))
 
 
 def test_classes_should_be_the_same_everywhere(tmp_path):
     other = bytes_of(8, 0)
     other.classes = ("cat", "bee", "ant", "dog")
     with pytest.raises(DataError, match="same classes"):
-        gather_parts((bytes_of(8, 1), other), job_of(tmp_path))
+        gather_data((bytes_of(8, 1), other), job_of(tmp_path))
 
 
 def test_a_factory_in_the_current_directory_gives_the_data(tmp_path, monkeypatch):
@@ -99,17 +99,17 @@ def test_a_factory_in_the_current_directory_gives_the_data(tmp_path, monkeypatch
         "    return make(30), make(12)\n"
     )
     monkeypatch.chdir(tmp_path)
-    parts = load_parts(job_of(tmp_path, data="inputs_data:load"))
-    assert (len(parts.train), len(parts.val), len(parts.test)) == (30, 3, 9)
+    data = load_data(job_of(tmp_path, data="inputs_data:load"))
+    assert (len(data.train), len(data.val), len(data.test)) == (30, 3, 9)
 
 
 def test_no_data_is_an_error(tmp_path):
     with pytest.raises(InvalidInput, match="`data` should be given"):
-        load_parts(job_of(tmp_path))
+        load_data(job_of(tmp_path))
 
 
-def test_a_test_part_too_small_to_share_is_an_error(tmp_path):
+def test_a_test_split_too_small_to_share_is_an_error(tmp_path):
     with pytest.raises(DataError, match="too small to take val"):
-        gather_parts((floats(8, 1), floats(1, 2)), job_of(tmp_path))
-    with pytest.raises(DataError, match="one example a class"):
-        gather_parts((floats(8, 1), floats(4, 2)), job_of(tmp_path))
+        gather_data((floats(8, 1), floats(1, 2)), job_of(tmp_path))
+    with pytest.raises(DataError, match="one example per class"):
+        gather_data((floats(8, 1), floats(4, 2)), job_of(tmp_path))

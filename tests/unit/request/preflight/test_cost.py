@@ -10,8 +10,7 @@ from expunge.engine._speed import Pace
 from expunge.request.preflight import _cost as cost
 from expunge.request.preflight._cost import OVERHEAD, advise, estimate_cost
 from expunge.request.subject._load import make_subject
-from tests.unit.request.test_subject import Viewing
-from tests.unit.request.worlds import images, job_of, subject_of
+from tests.unit.request.worlds import Viewing, images, job_of, subject_of
 
 
 @pytest.fixture
@@ -63,7 +62,7 @@ def test_advice_is_to_retrain_where_that_is_the_better_deal(share, unlearning, a
 
 def test_the_assumptions_are_stated(tmp_path):
     found = estimate_cost(subject_of(tmp_path), 40, 200, job_of(tmp_path))
-    assert "100 epochs, assumed: its own training is not known" in found.note
+    assert "100 epochs, assumed, as its training is not known" in found.note
     assert "timed on this machine" in found.note
     assert found.training_step > 0
     plain = found.as_dict()

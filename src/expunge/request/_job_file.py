@@ -1,0 +1,158 @@
+"""Job files: the template, how they are read, and how a job is written beside its evidence."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pydantic
+
+from expunge._errors import DataError, InvalidInput
+from expunge._toml_lines import line_of
+from expunge._workflows import absolute_spec
+from expunge.data import DATASETS
+from expunge.request._job import Job, explain_violation
+from expunge.request.subject._factory import is_factory
+
+IDS, JOB = "ids.json", "job.toml"
+"""Files of a bundle that a request is repeated from."""
+FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
+"""Fields of a job that are arguments of :func:`expunge.forget`, not settings."""
+CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
+"""Fields that a card may state otherwise than the defaults: written only if they were given."""
+
+TEMPLATE = """\
+# A deletion request. Run it with:  expunge forget --job FILE
+# Paths are relative to this file. A line that starts with # is a default or an alternative.
+
+# --- the model ---------------------------------------------------------------------------
+weights = "model.safetensors"    # or a .pt file with a state dict, never a pickled module
+# A file written by `expunge train` knows its model and its data. Other weights need:
+# model = "small-cnn"            # small-cnn, resnet18, vgg16, or package.module:factory
+# [model_options] at the end of this file holds the keyword arguments of the model.
+
+# --- the data it was trained on ----------------------------------------------------------
+data = "digits"                  # cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE, or
+                                 # package.module:factory that returns (train, val, test)
+# data_limit = 1000              # use only this many training records
+# data_seed = 0                  # seed of the limit, and of a val split taken from another
+# val_fraction = 0.1             # size of that val split, relative to the training data
+# val_from = "test"              # "train" if the model was trained without the val split
+
+# --- what to forget ----------------------------------------------------------------------
+ids = "request.csv"              # text (one id per line), CSV or JSON: indices or file names
+# records = "records.csv"        # one line per training record, with its index or name ...
+# id_column = "person"           # ... and this column, whose values the ids then are
+# include_duplicates = "none"    # or "exact": also forget exact copies; "near": similar ones too
+
+# --- where the result goes ---------------------------------------------------------------
+out = "forgotten"
+
+# --- how ---------------------------------------------------------------------------------
+# method = "SRL"
+# addon = "FOCUS"
+# moments = "published"          # of the add-on (default: the one it was designed with)
+# alpha = 0.05                   # weight of forgetting; keeping has 1 - alpha
+# lr = 1e-4
+# batch_size = 256
+# max_epochs = 30
+# batchnorm = "published"        # or "retain-only", "frozen"
+# augment = false                # random crops of the images while unlearning
+# floor = 2.0                    # points of accuracy on val that may be lost
+# level = 0.95                   # confidence level of all intervals
+# seed = 0
+# device = "auto"
+
+# [model_options]
+# width = 1.0
+"""
+
+
+def job_template() -> str:
+    """A commented job file: put the paths in, and it runs."""
+    return TEMPLATE
+
+
+def load_job(path: str | Path) -> Job:
+    """Load the job in a TOML file. Relative paths in it are relative to the file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+        values = tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"The job file {path} cannot be read: {error}.") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
+    try:
+        return Job.model_validate(_resolve_paths(values, path.parent))
+    except pydantic.ValidationError as error:
+        key, problem = explain_violation(error)
+        raise InvalidInput(f"{path}, line {line_of(text, key)}: {problem}") from error
+
+
+def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
+    """``values`` with their relative paths taken from ``base``."""
+    resolved = dict(values)
+    for name in ("weights", "ids", "records", "out"):
+        if isinstance(value := values.get(name), str):
+            resolved[name] = base / Path(value).expanduser()
+    data = values.get("data")
+    if isinstance(data, str) and data and not is_factory(data):
+        kind, colon, inner = data.partition(":")
+        if kind in DATASETS:
+            resolved["data"] = f"{kind}:{base / Path(inner).expanduser()}" if inner else data
+        elif not colon and ("/" in data or data.endswith(".npz") or (base / data).exists()):
+            resolved["data"] = str(base / Path(data).expanduser())
+    return resolved
+
+
+def job_to_toml(job: Job) -> str:
+    """A job file with every setting; paths are absolute, except the ids, which lie beside it."""
+    omitted = {name for name in CARD_FIELDS if name not in job.model_fields_set}
+    values = job.model_dump(exclude_none=True, exclude=omitted) | {"ids": IDS}
+    for name in ("weights", "records", "out"):
+        if name in values:
+            values[name] = str(Path(values[name]).expanduser().resolve())
+    if values["data"] and not is_factory(values["data"]):
+        values["data"] = absolute_spec(values["data"])
+    options = values.pop("model_options")
+    lines = ["# The settings of this request. To repeat it:  expunge forget --job FILE --out NEW"]
+    lines += [f"{name} = {_to_toml(value)}" for name, value in values.items()]
+    if options:
+        lines += ["", "[model_options]"]
+        lines += [f"{_toml_key(name)} = {_to_toml(value)}" for name, value in options.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _to_toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Mapping):
+        pairs = (f"{_toml_key(name)} = {_to_toml(inner)}" for name, inner in value.items())
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_to_toml(item) for item in value) + "]"
+    if isinstance(value, float | int):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _toml_key(name: Any) -> str:
+    return json.dumps(str(name), ensure_ascii=False)
+
+
+def repeat_commands(job: Job, number: int, *, in_memory: bool) -> list[str]:
+    """Commands that repeat the requests up to this one in a new folder, and one that checks it."""
+    root = shlex.quote(str(job.out))
+    check = f"expunge verify {root}"
+    if not in_memory:
+        jobs = (f"{root}/{k:04d}/{JOB}" for k in range(1, number + 1))
+        return [*(f"expunge forget --job {path} --out again" for path in jobs), check]
+    given = job.model_dump(mode="json", exclude_defaults=True, exclude=FORGET_ARGUMENTS)
+    settings = "".join(f", {name}={value!r}" for name, value in given.items())
+    ids = f"json.load(open({f'{job.out}/{number:04d}/{IDS}'!r}))"
+    return [f'expunge.forget(model=model, data=data, ids={ids}, out="again"{settings})', check]

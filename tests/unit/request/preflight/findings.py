@@ -1,0 +1,31 @@
+"""A preflight of the little world, and what it prints."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from expunge.request._ids import resolve_ids
+from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.subject._load import Subject
+from tests.unit.request.worlds import job_of
+
+
+def check(
+    subject: Subject, folder: Path, ids: Sequence[int] = (1, 2, 3, 5, 8), **values: Any
+) -> Preflight:
+    """The preflight of a request for ``ids``."""
+    job = job_of(folder, **values)
+    return preflight(subject, resolve_ids(job, subject, ids), job)
+
+
+def printed(found: Preflight, width: int = 80) -> str:
+    """What a terminal shows."""
+    output = io.StringIO()
+    console = Console(file=output, width=width, force_terminal=False, legacy_windows=False)
+    console.print(found.terminal())
+    return output.getvalue()

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from expunge.evaluation import predict
+from expunge.evaluation.attacks._features import confidence, entropy
+from expunge.request._ids import resolve_ids
+from expunge.request.preflight._check import preflight
+from expunge.request.subject._dataset import Examples
+from tests.unit.request.preflight.findings import check, printed
+from tests.unit.request.worlds import job_of
+
+
+def test_a_sound_request_passes(subject, tmp_path):
+    found = check(subject, tmp_path)
+    assert found.fits
+    assert found.warnings == ()
+    assert found.exact_duplicates_in_retain == ()
+    plain = found.as_dict()
+    assert json.loads(json.dumps(plain, allow_nan=False)) == plain
+    assert plain["ids"]["records"] == 5
+    assert plain["ids"]["share"] == pytest.approx(5 / 240, abs=1e-6)
+    assert plain["ids"]["classes"][0] == {
+        "name": "ant",
+        "forgotten": 1,
+        "train": 60,
+        "share": 0.016667,
+    }
+
+
+def test_nothing_is_changed(subject, tmp_path):
+    before = {k: v.clone() for k, v in subject.model.state_dict().items()}
+    random = torch.get_rng_state()
+    check(subject, tmp_path)
+    assert all(torch.equal(before[k], v) for k, v in subject.model.state_dict().items())
+    assert torch.equal(random, torch.get_rng_state())
+    assert not subject.model.training
+
+
+def test_hardness_compares_the_forget_set_with_val(subject, tmp_path):
+    hardness = check(subject, tmp_path).hardness
+    forget = predict(subject.model, subject.train.subset([1, 2, 3, 5, 8]))
+    val = predict(subject.model, subject.val)
+    for name, said in (("forget", forget), ("val", val)):
+        assert hardness[name]["confidence"] == pytest.approx(confidence(said).mean(), abs=1e-5)
+        assert hardness[name]["entropy"] == pytest.approx(entropy(said).mean(), abs=1e-5)
+    pairs = confidence(forget) - confidence(val).T
+    literal = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
+    assert hardness["auc"] == pytest.approx(literal, abs=1e-3)
+
+
+def test_exact_duplicates_are_reported_and_offered(subject, tmp_path):
+    train = subject.train
+    doubled = Examples(
+        torch.cat((train.inputs, train.inputs[5:6])),
+        torch.cat((train.labels, train.labels[5:6])),
+        train.classes,
+    )
+    found = check(replace(subject, train=doubled), tmp_path)
+    assert found.exact_duplicates_in_retain == (240,)
+    assert any(
+        "Exact duplicates of records to forget remain: 1 in retain." in w for w in found.warnings
+    )
+    assert "retain 240 is the same as train 5" in printed(found)
+
+
+def test_a_model_that_does_not_fit_is_reported_first(subject, tmp_path):
+    order = torch.tensor([1, 0, 3, 2])
+    parts = [
+        Examples(part.inputs, order[part.labels], part.classes)
+        for part in (subject.train, subject.val, subject.test)
+    ]
+    wrong = replace(subject, train=parts[0], val=parts[1], test=parts[2])
+    found = check(wrong, tmp_path)
+    assert not found.fits
+    assert found.warnings[0].startswith("The labels look permuted")
+    assert "Does the model fit the data?  NO" in printed(found)
+
+
+def test_records_forgotten_earlier_are_left_out(subject, tmp_path):
+    job = job_of(tmp_path)
+    asked = resolve_ids(job, subject, [1, 2, 3])
+    found = preflight(subject, asked, job, earlier={2, 100})
+    assert found.ids["records"] == 2
+    assert found.ids["earlier"] == 1
+
+
+def test_progress_is_told_in_words(subject, tmp_path):
+    job = job_of(tmp_path)
+    words: list[str] = []
+    preflight(subject, resolve_ids(job, subject, [1]), job, progress=words.append)
+    assert len(words) == 4
+    assert words[0] == "running the model on the data"

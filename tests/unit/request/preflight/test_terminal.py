@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from rich.cells import cell_len
+
+from expunge.request.preflight._terminal import printable
+from expunge.request.subject._dataset import Examples
+from tests.unit.request.preflight.findings import check, printed
+
+EVIL = ("[bold red]ant[/]", "\x1b[2Jbee", "cat\u202egod", "x" * 200)
+
+
+@pytest.mark.parametrize("width", [80, 60])
+def test_the_summary_fits_a_narrow_terminal(subject, tmp_path, width):
+    text = printed(check(subject, tmp_path), width)
+    assert max(cell_len(line) for line in text.splitlines()) <= width
+    for words in (
+        "train",
+        "val",
+        "test",
+        "to forget",
+        "entropy",
+        "Duplicates that remain",
+        "Unlearn:",
+    ):
+        assert words in text
+    assert "…" not in text
+
+
+def test_names_with_markup_and_control_characters_are_shown_not_obeyed(subject, tmp_path):
+    parts = {
+        name: Examples(part.inputs, part.labels, EVIL)
+        for name, part in (("train", subject.train), ("val", subject.val), ("test", subject.test))
+    }
+    evil = replace(subject, classes=EVIL, **parts)
+    text = printed(check(evil, tmp_path, ids=range(0, 240, 4)))
+    assert "[bold red]ant[/]" in text
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert max(cell_len(line) for line in text.splitlines()) <= 80
+
+
+def test_long_names_are_cut():
+    assert printable("x" * 40, 10).plain == "x" * 9 + "…"
+    assert printable("a\nb\t").plain == r"a\nb\t"
