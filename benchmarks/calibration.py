@@ -29,8 +29,7 @@ from rich.table import Table
 from torch import nn
 
 from expunge._files import write_text
-from expunge._workflows import divide
-from expunge.data import ImageSet, Splits, load
+from expunge.data import ImageSet, Splits, divide, load
 from expunge.engine import Recipe, train, unlearn
 from expunge.evaluation import predict
 from expunge.evaluation._scores import accuracy

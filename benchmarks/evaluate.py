@@ -25,8 +25,8 @@ import torch
 from sklearn.svm import SVC
 from torch import nn
 
-from expunge._artifact import load_artifact
 from expunge.data import ImageSet, load, parse_scenario
+from expunge.engine._artifact import load_artifact
 from expunge.evaluation import FEATURES, PAPER_FIVE, Predictions, Views, member_shares, view
 from expunge.evaluation.attacks._paper_attacks import sample
 from expunge.models import build_model

@@ -40,10 +40,10 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, Dataset
 
 import expunge
-from expunge._artifact import load_artifact
 from expunge.data import Augment, ImageSet, load, parse_scenario
 from expunge.data._batches import Data
 from expunge.engine import Callback
+from expunge.engine._artifact import load_artifact
 from expunge.evaluation import (
     FEATURES,
     PAPER_FIVE,

@@ -10,15 +10,17 @@ from typing import Any
 
 from torch import nn
 
-from expunge import _tensors as tensors
-from expunge._artifact import fit_weights, load_artifact
 from expunge._errors import DataError
 from expunge._part_values import rebuild
-from expunge._workflows import Forgetting, data_of, default_augment, divide, matching_ideal
 from expunge.bench._stage_functions import METRICS_FILE, WEIGHTS
 from expunge.bench._stages import IDEAL_SEED
-from expunge.data import Augment, Splits, load
-from expunge.models import build_model
+from expunge.data import Augment, Division, Splits, divide, load
+from expunge.engine._artifact import load_artifact, load_card_data, matching_ideal
+from expunge.engine._model_from_config import (
+    default_augment,
+    restore_from_config,
+    sizes_for,
+)
 from expunge.store import Entry, Store
 
 
@@ -28,7 +30,7 @@ class Pair:
 
     scenario: str
     seed: int
-    parts: Forgetting
+    parts: Division
     initial: nn.Module
     ideal: nn.Module
     augment: Augment | None
@@ -38,7 +40,7 @@ def from_files(initial: Path, ideal: Path, data: str | None) -> Iterator[Pair]:
     """The pair in two files of ``expunge train`` and ``expunge retrain``."""
     first, best = load_artifact(initial), load_artifact(ideal)
     scenario, seed = best.card.scenario or "", best.card.scenario_seed or 0
-    parts = divide(data_of(first.card, data), scenario, seed)
+    parts = divide(load_card_data(first.card, data), scenario, seed)
     judge = matching_ideal(best, first.card, parts, scenario, seed)
     assert judge is not None
     yield Pair(scenario, seed, parts, first.model, judge, default_augment(parts.splits))
@@ -79,8 +81,4 @@ def _data(initial: Entry, data: str) -> Splits:
 
 
 def _model(entry: Entry, splits: Splits) -> nn.Module:
-    sizes = {"num_classes": splits.train.num_classes, "in_channels": splits.train.shape[0]}
-    model = build_model(**entry.config["model"], **sizes)
-    path = entry.path(WEIGHTS)
-    fit_weights(model, tensors.load(path)[0], str(path))
-    return model.eval()
+    return restore_from_config(entry.config["model"] | sizes_for(splits.train), entry.path(WEIGHTS))

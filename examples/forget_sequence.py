@@ -8,9 +8,9 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from expunge._workflows import train_initial
 from expunge.data import load
 from expunge.engine import Recipe
+from expunge.evaluation._model_files import train_initial
 from expunge.request import Ledger, forget, verify
 
 

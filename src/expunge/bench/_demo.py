@@ -17,10 +17,10 @@ from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge._files import write_text
-from expunge._workflows import EpochScores, Forgetting, Judge, divide
 from expunge.bench.tables._summary import Group, Row, Summary
-from expunge.data import Splits, load
+from expunge.data import Division, Splits, divide, load
 from expunge.engine import Recipe, train, unlearn
+from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.methods import METHODS
 from expunge.models import build_model, channel_statistics
 from expunge.plotting import Curve, Panel, curves_figure, save_figure
@@ -63,7 +63,7 @@ class Demo:
             *((m, a) for m in ("neg-grad-plus", "scrub") for a in ("none", "focus")),
         )
 
-    def data(self, seed: int) -> Forgetting:
+    def data(self, seed: int) -> Division:
         """The data of one seed."""
         return divide(load("digits", limit=self.limit, seed=seed), self.scenario, seed)
 
@@ -203,7 +203,7 @@ def _train(demo: Demo, seed: int, ideal: bool) -> dict[str, Any]:
     return {"state": result.model.state_dict(), "seconds": result.history.seconds}
 
 
-def _restore(demo: Demo, parts: Forgetting, trained: dict[str, Any]) -> nn.Module:
+def _restore(demo: Demo, parts: Division, trained: dict[str, Any]) -> nn.Module:
     model = demo.fresh(parts.splits, 0)
     model.load_state_dict(trained["state"])
     return model.eval()
@@ -213,7 +213,7 @@ def _references(
     demo: Demo, seed: int, initial: dict[str, Any], ideal: dict[str, Any]
 ) -> Iterator[Record]:
     parts = demo.data(seed)
-    judge = Judge(parts, _restore(demo, parts, ideal), attacks=True)
+    judge = Scorer(parts, _restore(demo, parts, ideal), attacks=True)
     for name, trained in (("initial", initial), ("ideal", ideal)):
         scores = judge.score(_restore(demo, parts, trained)).as_dict()
         yield {
@@ -233,7 +233,7 @@ def _unlearn(
     ideal: dict[str, Any],
 ) -> Record:
     parts = demo.data(seed)
-    judge = Judge(parts, _restore(demo, parts, ideal))
+    judge = Scorer(parts, _restore(demo, parts, ideal))
     start = _restore(demo, parts, initial)
     result = unlearn(
         start,

@@ -12,17 +12,21 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge import dispatch
-from expunge._artifact import fit_weights
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
 from expunge._part_values import rebuild
-from expunge._workflows import Forgetting, divide
 from expunge.bench._agreement_probe import AgreementProbe, take_histograms
-from expunge.data import ImageSet, Splits, load
+from expunge.data import Division, ImageSet, Splits, divide, load
 from expunge.data._splits import thin_out
-from expunge.engine import Callback, Procedure, Recipe, Run, train, unlearn
-from expunge.evaluation import Predictions, Scores, predict, score, view
-from expunge.models import build_model, channel_statistics
+from expunge.engine import Callback, Procedure, Recipe, Run, unlearn
+from expunge.engine._model_from_config import (
+    restore_from_config,
+    sizes_for,
+    train_from_config,
+)
+from expunge.engine._progress import StepReporter
+from expunge.evaluation import Predictions, predict
+from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.store import Entry
 
 WEIGHTS, METRICS_FILE, STEPS, HISTOGRAMS = (
@@ -51,17 +55,18 @@ def score_references(context: dispatch.Context) -> None:
     initial, ideal = context.parents
     config = context.config
     parts = _parts(context, initial, config)
-    judged = {name: _restore(entry, parts.splits) for name, entry in _named(initial, ideal)}
-    said = predict(judged["ideal"], parts.forget)
+    models = {name: _restore(entry, parts.splits) for name, entry in _named(initial, ideal)}
+    predictions = predict(models["ideal"], parts.forget)
+    scorer = Scorer(parts, predictions, attacks=config["attacks"])
     rows = []
-    for done, (name, model) in enumerate(judged.items()):
+    for done, (name, model) in enumerate(models.items()):
         context.progress(done, 2, f"scoring {name}")
-        scores = _judge(model, parts, said, attacks=config["attacks"])
+        scores = scorer.score(model)
         trained = _read_rows(initial if name == "initial" else ideal)[-1]
         times = {k: trained[k] for k in ("seconds", "processor_seconds")}
         rows.append({"model": name, "epoch": 0, **scores.as_dict(per_class=True), **times})
     _write_rows(context.folder, rows)
-    arrays = {"logits": said.logits, "labels": said.labels}
+    arrays = {"logits": predictions.logits, "labels": predictions.labels}
     tensors.save(context.folder / "ideal.safetensors", arrays, {})
 
 
@@ -71,14 +76,15 @@ def unlearn_arm(context: dispatch.Context) -> None:
     config, judging = context.config, reference.config
     parts = _parts(context, initial, judging)
     arrays, _ = tensors.load(reference.path("ideal.safetensors"))
-    said = Predictions(arrays["logits"], arrays["labels"])
+    predictions = Predictions(arrays["logits"], arrays["labels"])
+    scorer = Scorer(parts, predictions, attacks=judging["attacks"])
     procedure: Procedure = rebuild(config["procedure"])
     wanted = frozenset(config["evaluate_at"])
     keep = context.options.get("keep", "last")
     folder = context.folder
     callbacks = [
-        _Progress(context),
-        _Scorer(parts, said, wanted, attacks=judging["attacks"]),
+        StepReporter(context.progress),
+        EpochScores(scorer, wanted, per_class=True),
         AgreementProbe(wanted),
         *([_Keeper(folder, wanted)] if keep == "all" else []),
     ]
@@ -117,25 +123,15 @@ def unlearn_arm(context: dispatch.Context) -> None:
 
 def _train(context: dispatch.Context, splits: Splits, data: ImageSet) -> None:
     config = context.config
-    seed = int(config["seed"])
-    mean, std = channel_statistics(data.images)
-    net = build_model(
-        **config["model"],
-        num_classes=data.num_classes,
-        in_channels=data.shape[0],
-        mean=mean,
-        std=std,
-        seed=seed,
-    )
-    result = train(
-        net,
+    result = train_from_config(
+        config["model"] | sizes_for(data),
         data,
         recipe=Recipe(**config["recipe"]),
         augment=rebuild(config["augment"]),
-        seed=seed,
+        seed=int(config["seed"]),
         device=context.options.get("device", "auto"),
         checkpoint=context.folder / ".checkpoint",
-        callbacks=[_Progress(context)],
+        callbacks=[StepReporter(context.progress)],
         progress=False,
     )
     rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
@@ -162,7 +158,7 @@ def _load_as(data: Mapping[str, Any], options: Mapping[str, Any]) -> Splits:
     return splits
 
 
-def _parts(context: dispatch.Context, initial: Entry, config: Mapping[str, Any]) -> Forgetting:
+def _parts(context: dispatch.Context, initial: Entry, config: Mapping[str, Any]) -> Division:
     splits = _load_as(initial.config["data"], context.options)
     if splits.train.fingerprint() != _read_rows(initial)[-1]["fingerprint"]:
         raise DataError(
@@ -176,33 +172,7 @@ def _parts(context: dispatch.Context, initial: Entry, config: Mapping[str, Any])
 
 
 def _restore(entry: Entry, splits: Splits) -> nn.Module:
-    model = build_model(
-        **entry.config["model"],
-        num_classes=splits.train.num_classes,
-        in_channels=splits.train.shape[0],
-    )
-    path = entry.path(WEIGHTS)
-    fit_weights(model, tensors.load(path)[0], str(path))
-    return model.eval()
-
-
-def _judge(model: nn.Module, parts: Forgetting, ideal: Predictions, *, attacks: bool) -> Scores:
-    views = view(model, forget=parts.forget, retain=parts.retain, test=parts.splits.test)
-    return score(views, ideal, attacks=attacks)
-
-
-class _Scorer(Callback):
-    """Adds the scores to the row of each epoch asked for."""
-
-    def __init__(
-        self, parts: Forgetting, ideal: Predictions, epochs: frozenset[int], *, attacks: bool
-    ) -> None:
-        self.parts, self.ideal, self.epochs, self.attacks = parts, ideal, epochs, attacks
-
-    def on_epoch(self, run: Run) -> None:
-        if run.epoch in self.epochs:
-            scores = _judge(run.model, self.parts, self.ideal, attacks=self.attacks)
-            run.record(**scores.as_dict(per_class=True))
+    return restore_from_config(entry.config["model"] | sizes_for(splits.train), entry.path(WEIGHTS))
 
 
 class _Keeper(Callback):
@@ -215,14 +185,6 @@ class _Keeper(Callback):
         if run.epoch in self.epochs:
             path = self.folder / f"weights-{run.epoch}.safetensors"
             tensors.save(path, run.model.state_dict(), {})
-
-
-class _Progress(Callback):
-    def __init__(self, context: dispatch.Context) -> None:
-        self.context = context
-
-    def on_step(self, run: Run) -> None:
-        self.context.progress(run.step, run.epochs * run.steps_per_epoch, "")
 
 
 def _named(initial: Entry, ideal: Entry) -> Iterable[tuple[str, Entry]]:

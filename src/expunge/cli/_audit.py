@@ -9,18 +9,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from expunge._artifact import Artifact, load_artifact
 from expunge._errors import InvalidInput
 from expunge._files import refuse_existing
 from expunge._part_values import rebuild
-from expunge._workflows import Forgetting, data_of, default_augment, divide, matching_ideal
 from expunge.audit._audit import Subject, audit
 from expunge.audit._budget import Workload, choose_rung, measure_example
 from expunge.audit._report import terminal, write_audit
 from expunge.cli._commands import MovedData
+from expunge.data import Division, divide
 from expunge.data._download import cache_dir
 from expunge.dispatch import Display
 from expunge.engine import Procedure, Recipe
+from expunge.engine._artifact import Artifact, load_artifact, load_card_data, matching_ideal
+from expunge.engine._model_from_config import default_augment
 from expunge.evaluation.attacks._shadow_models import ShadowPlan
 from expunge.store import Store
 
@@ -112,11 +113,11 @@ def audit_command(
     errors.print(f"Wrote {', '.join(p.name for p in written)} to {out}/", highlight=False)
 
 
-def _parts(model: Artifact, data: str | None) -> Forgetting:
+def _parts(model: Artifact, data: str | None) -> Division:
     card = model.card
     if card.scenario is None or card.scenario_seed is None:
         raise InvalidInput(f"An {card.stage} model has forgotten nothing: audit an unlearned one.")
-    return divide(data_of(card, data), card.scenario, card.scenario_seed)
+    return divide(load_card_data(card, data), card.scenario, card.scenario_seed)
 
 
 def _procedure(model: Artifact) -> Procedure:
@@ -129,7 +130,7 @@ def _procedure(model: Artifact) -> Procedure:
     return procedure
 
 
-def _plan(model: Artifact, parts: Forgetting, shadows: int, seed: int) -> ShadowPlan:
+def _plan(model: Artifact, parts: Division, shadows: int, seed: int) -> ShadowPlan:
     return ShadowPlan(
         model.card.model,
         Recipe(**model.card.recipe),
@@ -142,7 +143,7 @@ def _plan(model: Artifact, parts: Forgetting, shadows: int, seed: int) -> Shadow
 
 def _affordable(
     model: Artifact,
-    parts: Forgetting,
+    parts: Division,
     budget: float,
     workers: int | None,
     ideal: Path | None,

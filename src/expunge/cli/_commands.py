@@ -8,12 +8,12 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from expunge import _workflows as jobs
-from expunge._artifact import load_artifact
 from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._tables import scores_table
 from expunge.distributed._launch import joined
 from expunge.engine import Procedure, Recipe
+from expunge.engine._artifact import load_artifact
+from expunge.evaluation import _model_files as model_files
 
 Data = Annotated[
     str,
@@ -63,7 +63,7 @@ def train_command(
     Example:  expunge train --data digits --epochs 40 --batch-size 64 -o initial.safetensors
     """
     recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr, schedule=schedule)
-    artifact = jobs.train_initial(
+    artifact = model_files.train_initial(
         data,
         out,
         model=model,
@@ -93,7 +93,7 @@ def retrain_command(
 
     Example:  expunge retrain initial.safetensors --forget random:0.1 -o ideal.safetensors
     """
-    artifact = jobs.retrain_ideal(
+    artifact = model_files.retrain_ideal(
         load_artifact(initial),
         forget,
         out,
@@ -135,7 +135,7 @@ def unlearn_command(
     --ideal ideal.safetensors -o unlearned.safetensors
     """
     with joined(device, timeout) as group:
-        done = jobs.unlearn_artifact(
+        done = model_files.unlearn_artifact(
             load_artifact(initial),
             forget,
             out,

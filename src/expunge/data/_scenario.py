@@ -191,6 +191,18 @@ SCENARIOS.add("class", _parse_class)
 SCENARIOS.add("ids", _parse_ids)
 
 
+def absolute_spec(spec: str) -> str:
+    """A dataset or scenario with its path, if any, made absolute: it holds from any directory."""
+    from expunge.data._formats import DATASETS
+
+    kind, colon, path = spec.partition(":")
+    if kind not in DATASETS and kind not in SCENARIOS and Path(spec).expanduser().exists():
+        return str(Path(spec).expanduser().resolve())
+    if colon and kind.lower() not in ("random", "class") and path:
+        return f"{kind}:{Path(path).expanduser().resolve()}"
+    return spec
+
+
 def _float(text: str) -> float | None:
     try:
         return float(text)

@@ -1,4 +1,4 @@
-"""The images to forget and to retain, as indices into the training part."""
+"""The images to forget and to retain: indices into the training part, and the divided data."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge.data._images import ImageSet
+from expunge.data._scenario import parse_scenario
+from expunge.data._splits import Splits
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,3 +40,19 @@ def select(train: ImageSet, forget: Iterable[int]) -> Selection:
             "To forget everything, discard the model."
         )
     return Selection(mask.nonzero()[:, 0], (~mask).nonzero()[:, 0])
+
+
+@dataclass(frozen=True)
+class Division:
+    """A dataset whose training part a scenario has divided."""
+
+    splits: Splits
+    forget: ImageSet
+    retain: ImageSet
+
+
+def divide(splits: Splits, scenario: str, seed: int) -> Division:
+    """Divide the training part by a scenario such as ``random:0.1``; the seed decides its draws."""
+    chosen = parse_scenario(scenario).pick(splits.train, seed)
+    train = splits.train
+    return Division(splits, train.subset(chosen.forget), train.subset(chosen.retain))

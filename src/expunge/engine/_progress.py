@@ -1,7 +1,8 @@
-"""A progress bar with losses, speed and time left; silent where nobody watches."""
+"""Progress of a run: a bar on the terminal, or a function that is told of every step."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -70,3 +71,13 @@ class ProgressBar(Callback):
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
+
+
+class StepReporter(Callback):
+    """Calls ``report(steps done, steps in all, "")`` after each step."""
+
+    def __init__(self, report: Callable[[float, float, str], None]) -> None:
+        self.report = report
+
+    def on_step(self, run: Run) -> None:
+        self.report(run.step, run.epochs * run.steps_per_epoch, "")

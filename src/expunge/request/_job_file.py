@@ -13,8 +13,7 @@ import pydantic
 
 from expunge._errors import DataError, InvalidInput
 from expunge._toml_lines import line_of
-from expunge._workflows import absolute_spec
-from expunge.data import DATASETS
+from expunge.data import DATASETS, absolute_spec
 from expunge.request._job import Job, explain_violation
 from expunge.request.subject._factory import is_factory
 

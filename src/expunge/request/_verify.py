@@ -9,8 +9,8 @@ from typing import Any
 from torch import nn
 
 from expunge import _tensors as tensors
-from expunge._artifact import fit_weights
 from expunge._errors import DataError, ExpungeError
+from expunge.engine._model_from_config import fit_weights
 from expunge.evaluation import predict
 from expunge.request._ids import digest_ids
 from expunge.request._job import Job, make_job

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from expunge._artifact import versions
+from expunge._versions import versions
 
 
 def environment() -> dict[str, Any]:

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from expunge._artifact import ModelCard
 from expunge._errors import InvalidInput
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
+from expunge.engine._artifact import ModelCard
 from expunge.evaluation.attacks._shadow_models import (
     ShadowPlan,
     draw_members,

@@ -12,14 +12,13 @@ import torch
 from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import DataError, InvalidInput
-from expunge._workflows import divide
 from expunge.bench._agreement_probe import agreement_of
 from expunge.bench._protocol import load_protocol
 from expunge.bench._records import collect, load_records, save_records, where
 from expunge.bench._run import drop_trained, run_planned, stages_of
 from expunge.bench._stages import Planned, Where, plan
 from expunge.bench._status import status
-from expunge.data import load
+from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
 from expunge.engine import Callback, Run, unlearn
 from expunge.evaluation import evaluate

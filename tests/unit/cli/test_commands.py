@@ -12,10 +12,9 @@ import pytest
 import torch
 
 from expunge import _tensors as tensors
-from expunge._artifact import load_artifact
 from expunge._part_values import rebuild
-from expunge._workflows import data_of
 from expunge.engine import Procedure, Run
+from expunge.engine._artifact import load_artifact, load_card_data
 from expunge.evaluation import predict
 from expunge.update import Linear, Prob
 from tests.tiny import bits, same
@@ -49,7 +48,7 @@ def test_train_retrain_unlearn(
     assert len(found.card.epochs) == 1
     assert best.card.recipe == initial.card.recipe
     assert not same(bits(found.model), bits(initial.model))
-    test = data_of(initial.card).test
+    test = load_card_data(initial.card).test
     right = predict(initial.model, test).classes == test.labels
     shown = float(lines["TA"][1])
     assert shown == pytest.approx(100 * float(right.float().mean()), abs=0.01)

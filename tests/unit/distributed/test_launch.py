@@ -15,12 +15,12 @@ import pytest
 
 from expunge import InvalidInput, Recipe
 from expunge import _tensors as tensors
-from expunge._artifact import load_artifact
-from expunge._workflows import train_initial, unlearn_artifact
 from expunge.cli import main
 from expunge.distributed import as_group
 from expunge.distributed._launch import joined
 from expunge.engine import Procedure
+from expunge.engine._artifact import load_artifact
+from expunge.evaluation._model_files import train_initial, unlearn_artifact
 from tests.tiny import bits, same
 from tests.unit.distributed.team import Team
 

@@ -14,13 +14,13 @@ import torch
 
 import expunge.request._run as forgetting
 from expunge import _tensors as tensors
-from expunge._artifact import load_artifact
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import write_text
-from expunge._workflows import train_initial
 from expunge.data import load
 from expunge.distributed import Group
 from expunge.engine import Recipe
+from expunge.engine._artifact import load_artifact
+from expunge.evaluation._model_files import train_initial
 from expunge.request._job import Job, make_job
 from expunge.request._job_file import load_job
 from expunge.request._ledger import Ledger, LedgerEntry, digest_of, exclusive_access

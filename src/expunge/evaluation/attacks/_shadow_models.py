@@ -20,18 +20,20 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge import dispatch
-from expunge._artifact import ModelCard, fit_weights
 from expunge._errors import DataError, InvalidInput
 from expunge._part_values import describe, rebuild
 from expunge.data import Augment, ImageSet
-from expunge.engine import Callback, Procedure, Recipe, Run, train, unlearn
+from expunge.engine import Procedure, Recipe, unlearn
+from expunge.engine._artifact import ModelCard
+from expunge.engine._model_from_config import restore_from_config, train_from_config
+from expunge.engine._progress import StepReporter
 from expunge.evaluation._predict import predict
 from expunge.evaluation.attacks._lira import ShadowScores, scaled_confidence
-from expunge.models import build_model, channel_statistics
 from expunge.store import Stage, Store
 
 VERSION = 1
 HERE = "expunge.evaluation.attacks._shadow_models"
+WEIGHTS = "weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -111,13 +113,10 @@ def run_references(
     stages = shadow_stages(replace(plan, count=max(4, count + count % 2)), path, device)
     chosen = stages[: 2 * count : 2]
     dispatch.run(chosen, store, workers=workers, report=report).check()
-    models = []
-    for stage in chosen:
-        model = build_model(**plan.model.model_dump())
-        weights = store.open(stage).path("weights.safetensors")
-        fit_weights(model, tensors.load(weights)[0], str(weights))
-        models.append(model.eval())
-    return models
+    return [
+        restore_from_config(plan.model.model_dump(), store.open(stage).path(WEIGHTS))
+        for stage in chosen
+    ]
 
 
 def shadow_stages(plan: ShadowPlan, data: Path, device: str = "auto") -> list[Stage]:
@@ -163,20 +162,18 @@ def train_shadow(context: dispatch.Context) -> None:
     seen, kept = draw_members(len(targets), len(retain), config)
     data = _join(targets.subset(np.flatnonzero(seen)), retain.subset(kept))
     seed = int(config["seed"]) * 1_000_003 + int(config["index"])
-    mean, std = channel_statistics(data.images)
-    recipe = Recipe(**config["recipe"])
-    result = train(
-        build_model(**config["model"], mean=mean, std=std, seed=seed),
+    result = train_from_config(
+        config["model"],
         data,
-        recipe=recipe,
+        recipe=Recipe(**config["recipe"]),
         augment=rebuild(config["augment"]),
         seed=seed,
         device=context.options["device"],
         checkpoint=context.folder / ".checkpoint",
-        callbacks=[_Progress(context)],
+        callbacks=[StepReporter(context.progress)],
         progress=False,
     )
-    tensors.save(context.folder / "weights.safetensors", result.model.state_dict(), {})
+    tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
     if len(targets):
         _save_scores(context.folder, result.model, targets, seen)
 
@@ -186,19 +183,16 @@ def unlearn_shadow(context: dispatch.Context) -> None:
     parent = context.parents[0]
     retain, targets = _read_data(Path(context.options["data"]))
     seen, kept = draw_members(len(targets), len(retain), parent.config)
-    model = build_model(**parent.config["model"])
-    weights = parent.path("weights.safetensors")
-    fit_weights(model, tensors.load(weights)[0], str(weights))
     procedure: Procedure = rebuild(context.config["procedure"])
     result = unlearn(
-        model,
+        restore_from_config(parent.config["model"], parent.path(WEIGHTS)),
         forget=targets.subset(np.flatnonzero(seen)),
         retain=retain.subset(kept),
         augment=rebuild(parent.config["augment"]),
         seed=int(parent.config["index"]),
         device=context.options["device"],
         checkpoint=context.folder / ".checkpoint",
-        callbacks=[_Progress(context)],
+        callbacks=[StepReporter(context.progress)],
         progress=False,
         **procedure.arguments(),
     )
@@ -219,14 +213,6 @@ def draw_members(
     count = max(1, round(float(config["share"]) * retained))
     kept = np.random.default_rng([seed, index, 1]).permutation(retained)[:count]
     return seen, np.sort(kept)
-
-
-class _Progress(Callback):
-    def __init__(self, context: dispatch.Context) -> None:
-        self.context = context
-
-    def on_step(self, run: Run) -> None:
-        self.context.progress(run.step, run.epochs * run.steps_per_epoch, "")
 
 
 def _save_scores(folder: Path, model: nn.Module, targets: ImageSet, seen: Any) -> None:

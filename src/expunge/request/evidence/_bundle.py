@@ -13,9 +13,9 @@ from typing import Any
 from torch import nn
 
 from expunge import _tensors as tensors
-from expunge._artifact import Card
 from expunge._errors import StorageError
 from expunge._files import atomic, sync, write_text
+from expunge.engine._artifact import Card
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml

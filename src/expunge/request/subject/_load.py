@@ -13,10 +13,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from expunge._artifact import Card, fit_weights
 from expunge._errors import DataError, InvalidInput
+from expunge.engine._artifact import Card
 from expunge.engine._checkpoint import model_digest
 from expunge.engine._device import device_of, pick_device
+from expunge.engine._model_from_config import fit_weights
 from expunge.models import MODELS, build_model
 from expunge.request._job import Job
 from expunge.request.subject._dataset import InMemoryData, inputs_of, scaled_to_unit

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from expunge._artifact import Card
 from expunge._errors import DataError, InvalidInput
-from expunge._workflows import data_of
 from expunge.data import ImageSet, load
 from expunge.data._splits import split_stratified, thin_out
+from expunge.engine._artifact import Card, load_card_data
 from expunge.request._job import Job
 from expunge.request.subject._dataset import InMemoryData, inputs_of, read_dataset
 from expunge.request.subject._factory import call_factory, importable_from_here, is_factory
@@ -50,7 +49,7 @@ def load_data(job: Job, card: Card | None = None) -> SubjectData:
         return data
     if card is not None:
         _check_against_card(job, card)
-        splits = data_of(card, job.data or None)
+        splits = load_card_data(card, job.data or None)
         return SubjectData(splits.train, splits.val, splits.test, splits.flip)
     # Nothing is held out of train here, so that indices mean what they mean to the user.
     splits = load(job.data, seed=job.data_seed, val_fraction=0.0)

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from expunge import _tensors as tensors
-from expunge._artifact import Card
 from expunge._errors import DataError, InvalidInput
+from expunge.engine._artifact import Card
 
 TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 STATE_KEYS = ("state_dict", "model_state_dict", "model", "net")

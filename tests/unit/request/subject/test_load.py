@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from expunge import _tensors as tensors
-from expunge._artifact import load_artifact, save_artifact
 from expunge._errors import DataError, InvalidInput
-from expunge._workflows import train_initial
 from expunge.data import load
 from expunge.engine import Recipe
+from expunge.engine._artifact import load_artifact, save_artifact
 from expunge.evaluation import predict
+from expunge.evaluation._model_files import train_initial
 from expunge.models import build_model
 from expunge.request.subject._load import load_subject, make_subject
 from tests.unit.request.worlds import Net, Viewing, bytes_of, fitted, floats, images, job_of

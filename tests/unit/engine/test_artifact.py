@@ -11,8 +11,9 @@ import torch
 
 import expunge
 from expunge import _tensors as tensors
-from expunge._artifact import Card, DataCard, ModelCard, fit_weights, load_artifact, save_artifact
 from expunge._errors import DataError, InvalidInput
+from expunge.engine._artifact import Card, DataCard, ModelCard, load_artifact, save_artifact
+from expunge.engine._model_from_config import fit_weights
 from expunge.models import build_model
 from tests.tiny import bits, same
 

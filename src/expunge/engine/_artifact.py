@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
-import torch
 from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
+from expunge._versions import versions
+from expunge.data import Division, Splits, load
+from expunge.engine._model_from_config import fit_weights
 from expunge.models import build_model
 
 
-class _Part(pydantic.BaseModel):
+class _Card(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
 
-class ModelCard(_Part):
+class ModelCard(_Card):
     """How to build the model."""
 
     name: str
@@ -29,7 +30,7 @@ class ModelCard(_Part):
     width: float = 1.0
 
 
-class DataCard(_Part):
+class DataCard(_Card):
     """Which data it saw; ``fingerprint`` is a hash of the training part."""
 
     spec: str
@@ -39,7 +40,7 @@ class DataCard(_Part):
     fingerprint: str
 
 
-class Card(_Part):
+class Card(_Card):
     """What a later command needs to know about a weights file."""
 
     stage: Literal["initial", "ideal", "unlearned"]
@@ -90,31 +91,40 @@ def load_artifact(path: str | Path) -> Artifact:
     return Artifact(model.eval(), card)
 
 
-def fit_weights(model: nn.Module, state: dict[str, torch.Tensor], source: str) -> None:
-    """Load ``state`` into ``model``, or say what does not fit."""
-    own = model.state_dict()
-    missing, extra = sorted(own.keys() - state.keys()), sorted(state.keys() - own.keys())
-    wrong = [k for k in own.keys() & state.keys() if own[k].shape != state[k].shape]
-    if missing or extra or wrong:
-        parts = [
-            *([f"missing {', '.join(missing[:3])}"] if missing else []),
-            *([f"unexpected {', '.join(extra[:3])}"] if extra else []),
-            *(
-                f"{k} is {tuple(state[k].shape)}, not {tuple(own[k].shape)}"
-                for k in sorted(wrong)[:3]
-            ),
-        ]
-        raise InvalidInput(f"The weights in {source} do not fit the model: {'; '.join(parts)}.")
-    model.load_state_dict(state)
+def load_card_data(card: Card, override: str | None = None) -> Splits:
+    """Load the data that a model was trained on, from ``override`` if they have moved.
+
+    They are checked by their fingerprint.
+    """
+    spec = override or card.data.spec
+    splits = load(
+        spec, seed=card.data.seed, val_fraction=card.data.val_fraction, limit=card.data.limit
+    )
+    if splits.train.fingerprint() != card.data.fingerprint:
+        raise DataError(
+            f"The training data at {spec} are not those the model was trained on: their "
+            "fingerprint differs. Point --data at the original data."
+        )
+    return splits
 
 
-def versions() -> dict[str, str]:
-    """What this ran on."""
-    from expunge import __version__
-
-    return {
-        "expunge": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": f"{platform.machine()}, {torch.get_num_threads()} threads",
-    }
+def matching_ideal(
+    ideal: Artifact | None, card: Card, division: Division, scenario: str, scenario_seed: int
+) -> nn.Module | None:
+    """The ideal model, refused if it was not retrained without just this forget set."""
+    if ideal is None:
+        return None
+    if ideal.card.model.num_classes != card.model.num_classes:
+        raise InvalidInput(
+            f"The ideal model tells {ideal.card.model.num_classes} classes, the model "
+            f"{card.model.num_classes}."
+        )
+    wanted = (division.forget.fingerprint(), card.data.fingerprint)
+    found = (ideal.card.forgotten, ideal.card.data.fingerprint)
+    if ideal.card.stage != "ideal" or wanted != found:
+        raise InvalidInput(
+            f"The ideal model should be retrained without {scenario} (scenario seed "
+            f"{scenario_seed}) of the same data. (got {ideal.card.stage}, {ideal.card.scenario}, "
+            f"seed {ideal.card.scenario_seed})"
+        )
+    return ideal.model
