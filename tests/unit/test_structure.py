@@ -1,0 +1,72 @@
+"""The tree is what CONTRIBUTING.md says it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "expunge"
+
+
+def dotted(path: Path) -> str:
+    """``expunge.data._images`` for its file, ``expunge.data`` for the package's ``__init__``."""
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if path.stem == "__init__" else parts)
+
+
+MODULES = {dotted(path): path for path in SOURCE.rglob("*.py")}
+
+
+def top(module: str) -> str:
+    """The package or top-level module that a module belongs to."""
+    return module.split(".")[1] if "." in module else "expunge"
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Everything of this package that a module imports, in functions too, for types alone not."""
+    if isinstance(tree, ast.If) and "TYPE_CHECKING" in ast.dump(tree.test):
+        return
+    if isinstance(tree, ast.Import):
+        yield from (alias.name for alias in tree.names)
+    elif isinstance(tree, ast.ImportFrom):
+        assert not tree.level, "imports should be absolute"
+        yield from (f"{tree.module}.{alias.name}" for alias in tree.names)
+    for child in ast.iter_child_nodes(tree):
+        yield from imports(child)
+
+
+def test_imports_point_one_way() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (chain,) = re.findall(r"^```\n(cli →.*?)```$", text, flags=re.MULTILINE | re.DOTALL)
+    order = re.findall(r"\w+", chain)
+    assert sorted(order) == sorted({top(module) for module in MODULES} - {"expunge", "__main__"})
+    wrong = [
+        f"{module} imports {name}"
+        for module, path in MODULES.items()
+        for name in imports(ast.parse(path.read_text()))
+        if name.split(".")[0] == "expunge" and name != "expunge.__version__"
+        if top(module) in order and top(module) != top(name)
+        if top(name) not in order[order.index(top(module)) :]
+    ]
+    assert wrong == []
+
+
+def test_modules_are_private_and_packages_export() -> None:
+    public = [name for name, path in MODULES.items() if not path.stem.startswith("_")]
+    assert public == []
+
+
+def test_no_module_shares_its_name_with_an_attribute_of_its_package() -> None:
+    for package, path in MODULES.items():
+        bound: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text())) if path.stem == "__init__" else ():
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                bound.add(node.name)
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+            if isinstance(node, ast.ImportFrom) and node.module != package:
+                bound |= {alias.asname or alias.name for alias in node.names}
+        assert {name for name in bound if f"{package}.{name}" in MODULES} == set()
