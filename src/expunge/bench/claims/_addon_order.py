@@ -10,9 +10,7 @@ import numpy as np
 
 from expunge.bench._runs import CONSTRAINED_METHODS, Arm, Task, TaskRuns, select_arms
 from expunge.bench.claims._base import Claim, ClaimFinding, each_arm
-from expunge.bench.claims._statistics import MIN_SEEDS, Region, SeedMean, percentiles, settle
-
-Array = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+from expunge.bench.claims._statistics import MIN_SEEDS, Array, Region, SeedMean, percentiles, settle
 
 
 def kendall(a: Array, b: Array) -> Array:
@@ -78,7 +76,7 @@ class SameOrder:
                 tau,
                 Region(low=self.least),
                 "tau",
-                f"pairs of situations: {len(pairs)}",
+                f"pairs of tasks: {len(pairs)}",
                 f"add-on runs diverged: {diverged}" if diverged else "",
                 failures=diverged,
             )
@@ -145,7 +143,7 @@ def _pairs(tasks: Sequence[Task]) -> list[tuple[Task, Task]]:
 ORDER = Claim(
     "order",
     "The order of the add-ons by |rUA| does not depend on data or architecture: Kendall's tau "
-    f"above {SameOrder.least} between situations with the same method and kind of scenario.",
+    f"above {SameOrder.least} between tasks with the same method and kind of scenario.",
     "Sect. 6.3; the bound is ours",
     SameOrder(),
 )

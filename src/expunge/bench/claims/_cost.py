@@ -17,7 +17,7 @@ CLOCKS = {"processor_seconds": "processor time", "seconds": "wall time"}
 
 
 def steady_time(record: Record, clock: str) -> float | None:
-    """Time of the steps after the first epoch, which may hold a warm-up; of all if there is one."""
+    """Time of the steps after the first epoch, which may be a warm-up; of the only one if alone."""
     times = [row[clock] for row in record.epochs if row["epoch"] > 0 and row.get(clock)]
     if not times:
         return None
@@ -50,7 +50,7 @@ class Overhead:
                 yield settle(
                     claim,
                     group_name(runs, arm),
-                    pairs.values(partial(_slower, clock)),
+                    pairs.values(partial(_log_slowdown, clock)),
                     Region(high=math.log1p(self.most / 100)),
                     "%",
                     CLOCKS[clock] if pairs.both else "",
@@ -126,7 +126,7 @@ def _clock(pairs: Pairs) -> str:
     return name if all(steady_time(run, name) is not None for run in runs) else "seconds"
 
 
-def _slower(clock: str, base: Record, arm: Record) -> float | None:
+def _log_slowdown(clock: str, base: Record, arm: Record) -> float | None:
     return log_ratio(steady_time(base, clock), steady_time(arm, clock))
 
 
@@ -145,7 +145,7 @@ SALUN_OVERHEAD = Claim(
 )
 FAST = Claim(
     "fast",
-    "FOCUS is down to the method's final |rUA| in a smaller share of its epochs (about half).",
+    "FOCUS reaches the method's final |rUA| in fewer epochs (about half).",
     'Fig. 6, 8 and 9, Sect. 6.3.4: "competitors need about twice as much time"',
     Sooner(),
 )

@@ -96,7 +96,7 @@ def compare_frontiers(
 ) -> Frontiers:
     """Compare two sweeps at TA budgets of 0, ``step``, … ``most`` points, seed by seed.
 
-    Only runs with a partner of the same setting and seed in the other arm take part.
+    Only runs with a partner of the same dials and seed in the other arm take part.
     """
     shared, skipped = _shared_dials(base, addon)
     points = [_points(base, shared), _points(addon, shared)]
@@ -122,7 +122,7 @@ def compare_frontiers(
 
 
 Cloud = dict[int, dict[Dials, dict[int, StoppingPoint]]]
-"""StoppingPoints by seed, setting and epoch."""
+"""Points by seed, dials and epoch."""
 
 
 def mean_points(cloud: Cloud) -> list[StoppingPoint]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from expunge.bench._records import Record
 from expunge.bench._runs import CONSTRAINED_METHODS, TaskRuns
 from expunge.bench.claims._base import Claim, ClaimFinding, each_arm, group_name
-from expunge.bench.claims._statistics import Region, settle_single
+from expunge.bench.claims._statistics import Array, Region, settle_single
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 TINY = 1e-300
 UNCERTAIN = (0.4, 0.6)
 """A parameter with f below disagrees, one above agrees.

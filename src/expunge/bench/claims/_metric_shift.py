@@ -63,7 +63,7 @@ class Shift:
                     "points" if _percent(metric) else "share",
                     _means_in_words(pairs, metric),
                     pairs.remark,
-                    "the paper makes an exception of it" if excepted else "",
+                    "an exception that the paper itself makes" if excepted else "",
                     failures=len(pairs.arm_diverged),
                 )
 
@@ -134,14 +134,14 @@ def _ideal(record: Record, metric: str) -> float | None:
     return None if value is None or gap is None else value - gap
 
 
-_RUA = "lowers |rUA| against the method alone at the last epoch (SRL, NGPlus, SCRUB)."
+_RUA = "lowers |rUA| compared with the method alone at the last epoch (SRL, NGPlus, SCRUB)."
 _WHERE = "Tables 1 and 2, Sect. 6.3"
 FOCUS_RUA = Claim("focus-rua", f"FOCUS {_RUA}", _WHERE, Lowers(("focus",), ("abs_rua",)))
 PROB_RUA = Claim("prob-rua", f"PROB {_RUA}", _WHERE, Lowers(("prob",), ("abs_rua",)))
 AND_RUA = Claim("and-rua", f"AND {_RUA}", _WHERE, Lowers(("and",), ("abs_rua",)))
 FOCUS_MIA = Claim(
     "focus-mia",
-    "FOCUS lowers the score of the entropy attack against the method alone.",
+    "FOCUS lowers the score of the entropy attack compared with the method alone.",
     "Table 2, Fig. 6 and Sect. 6.3.2",
     Lowers(("focus",), ("mia_entropy",)),
 )
@@ -153,7 +153,7 @@ TA_COST = Claim(
 )
 SALUN_LITTLE = Claim(
     "salun-little",
-    f"SalUn changes |rUA| and TA little: by less than {Keeps.margin:g} point.",
+    f"SalUn hardly changes |rUA| and TA: by less than {Keeps.margin:g} point.",
     "Tables 1 and 2; the margin is ours",
     Keeps(("saliency",), ("abs_rua", "ta")),
 )

@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from expunge.bench._records import Record
 from expunge.bench._runs import Seeds
 from expunge.bench.claims._base import Claim, ClaimFinding, ClaimStatus
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 MIN_SEEDS = 3
 """Fewer seeds than this never settle a claim."""
