@@ -216,7 +216,7 @@ def judge(options: Options, pair: Pair, kept: Path | None = None) -> Row:
         row[name]["ta_lost"] = row["initial"]["ta"] - row[name]["ta"]
     row["fixed"] |= {"seconds": seconds[0], "epochs": epochs}
     row["calibrated"] |= {"seconds": seconds[1], "epochs": len(steered.epochs)}
-    row["calibrated"] |= steered.stopped.as_dict() | {"warnings": list(steered.warnings)}
+    row["calibrated"] |= steered.stopped.model_dump() | {"warnings": list(steered.warnings)}
     row["path"] = [
         {name: step[name] for name in ("epoch", "ua", "va", "distance", "lr", "alpha", "action")}
         for step in steered.epochs

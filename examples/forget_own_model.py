@@ -72,11 +72,11 @@ def main(folder: Path) -> None:
         floor=5.0,
     )
     assert outcome.evidence is not None
-    print(outcome.evidence["verdict"]["status"])
-    print(outcome.evidence["verdict"]["headline"])
-    for metric in outcome.evidence["metrics"]:
-        before, after = metric["before"]["value"], metric["after"]["value"]
-        print(f"  {metric['label']:32} {before:6.1f} -> {after:6.1f} %")
+    print(outcome.evidence.verdict.status)
+    print(outcome.evidence.verdict.headline)
+    for metric in outcome.evidence.metrics:
+        before, after = metric.before.value, metric.after.value
+        print(f"  {metric.label:32} {before:6.1f} -> {after:6.1f} %")
     print(f"The page: {outcome.folder}/report.html")
 
 

@@ -31,12 +31,12 @@ def main(folder: Path) -> None:
             floor=5.0,
         )
         assert outcome.evidence is not None
-        print(outcome.evidence["verdict"]["status"], "-", outcome.evidence["verdict"]["headline"])
+        print(outcome.evidence.verdict.status, "-", outcome.evidence.verdict.headline)
     ledger = Ledger.read(folder / "requests")
     for entry in ledger.entries:
         print(f"request {entry.number}: {len(entry.indices)} records, achieved {entry.achieved}")
-    for row in ledger.entries[-1].evidence["earlier"]:
-        print(f"  the records of request {row['number']}: {row['status']}")
+    for row in ledger.entries[-1].evidence.earlier:
+        print(f"  the records of request {row.number}: {row.status}")
     assert all(checked.ok for checked in verify(folder / "requests"))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -12,6 +12,9 @@ from rich.table import Table
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_existing, write_text
+
+if TYPE_CHECKING:
+    from expunge.request.evidence import Evidence, Interval
 
 NOT_ACHIEVED = 1
 """Exit code of a request whose records were not forgotten."""
@@ -162,36 +165,37 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
     if outcome.evidence is None:
         errors.print("Nothing was changed (--dry-run).", highlight=False)
         return
-    verdict = outcome.evidence["verdict"]
+    verdict = outcome.evidence.verdict
     colour = "green" if outcome.achieved else "red"
-    console.print(f"\n[bold {colour}]{verdict['status'].upper()}[/] {escape(verdict['headline'])}")
-    for reason in verdict["reasons"]:
+    console.print(f"\n[bold {colour}]{verdict.status.upper()}[/] {escape(verdict.headline)}")
+    for reason in verdict.reasons:
         console.print(f"  {escape(reason)}", highlight=False)
     console.print(_accuracy_table(outcome.evidence))
+    seconds = outcome.evidence.seconds
+    took = f" ({seconds.total:.0f} s)" if seconds else ""
     errors.print(
-        f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more "
-        f"({outcome.evidence['seconds']['total']:.0f} s).",
+        f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more{took}.",
         highlight=False,
     )
     if not outcome.achieved:
         raise typer.Exit(NOT_ACHIEVED)
 
 
-def _accuracy_table(evidence: dict[str, Any]) -> Table:
+def _accuracy_table(evidence: Evidence) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("accuracy, %")
     for name in ("before", "after", "target"):
         table.add_column(name, justify="right", no_wrap=True)
-    for metric in evidence["metrics"]:
-        cells = [_interval(metric[name], "") for name in ("before", "after", "target")]
-        table.add_row(ROW_NAMES.get(metric["name"], metric["label"]), *cells)
+    for metric in evidence.metrics:
+        cells = [_interval(value, "") for value in (metric.before, metric.after, metric.target)]
+        table.add_row(ROW_NAMES.get(metric.name, metric.label), *cells)
     return table
 
 
-def _interval(value: dict[str, float] | None, unit: str = " %") -> str:
-    if value is None:
+def _interval(interval: Interval | None, unit: str = " %") -> str:
+    if interval is None:
         return ""
-    return escape(f"{value['value']:.1f} [{value['low']:.1f}, {value['high']:.1f}]{unit}")
+    return escape(f"{interval.value:.1f} [{interval.low:.1f}, {interval.high:.1f}]{unit}")
 
 
 def verify_command(
@@ -242,28 +246,27 @@ def ledger_command(
         table.add_column(name, justify="left" if name in ("when", "verdict") else "right")
     for entry in ledger.entries:
         evidence = entry.evidence
-        metrics = {m["name"]: m for m in evidence["metrics"]}
         changes = [
-            f"{metrics[name]['before']['value']:.1f} → {metrics[name]['after']['value']:.1f} %"
-            for name in ("ua", "ta")
+            f"{metric.before.value:.1f} → {metric.after.value:.1f} %"
+            for metric in (evidence.metric("ua"), evidence.metric("ta"))
         ]
-        request = evidence["request"]
+        request = evidence.request
         table.add_row(
             str(entry.number),
-            request["when"],
-            str(request["ids"]),
-            str(request["records"]),
-            evidence["verdict"]["status"],
+            request.when,
+            str(request.ids),
+            str(request.records),
+            evidence.verdict.status,
             *changes,
-            str(evidence["stopped"]["epoch"]),
+            str(evidence.stopped.epoch),
         )
     console = Console() if Console().is_terminal else Console(width=110)
     console.print(table)
     last = ledger.entries[-1].evidence
-    for row in last["earlier"]:
+    for row in last.earlier:
         console.print(
-            f"  request {row['number']}: {row['status']}, accuracy {_interval(row['ua'])}, "
-            f"expected {_interval(row['target'])}",
+            f"  request {row.number}: {row.status}, accuracy {_interval(row.ua)}, "
+            f"expected {_interval(row.target)}",
             highlight=False,
         )
     for problem in ledger.broken_seals():

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from expunge._durations import format_duration
-from expunge.report._embed import plain
 from expunge.report._facts import facts
 from expunge.report._page import render
 from expunge.report._words import number, share
 
+if TYPE_CHECKING:
+    from expunge.request.evidence._schema import Evidence, MetricRow, SplitScores
+
 SECTIONS = (
-    ("verdict", "Verdict", ""),
-    ("metrics", "Before, after, target", "metrics"),
-    ("epochs", "Over the epochs", ""),
-    ("scores", "Threshold", "scores"),
-    ("attacks", "Attacks", "attacks"),
-    ("examples", "Records", "examples"),
-    ("classes", "Classes", "classes"),
-    ("steps", "Steps", "steps"),
-    ("preflight", "Preflight", "preflight"),
-    ("earlier", "Earlier requests", "earlier"),
-    ("cost", "Cost", "cost"),
-    ("limits", "Limits", "limits"),
-    ("reproduce", "Reproduce", "commands"),
-    ("record", "For the record", ""),
+    ("verdict", "Verdict"),
+    ("metrics", "Before, after, target"),
+    ("epochs", "Over the epochs"),
+    ("scores", "Threshold"),
+    ("attacks", "Attacks"),
+    ("examples", "Records"),
+    ("classes", "Classes"),
+    ("steps", "Steps"),
+    ("preflight", "Preflight"),
+    ("earlier", "Earlier requests"),
+    ("cost", "Cost"),
+    ("limits", "Limits"),
+    ("reproduce", "Reproduce"),
+    ("record", "For the record"),
 )
-"""Id, name, and the part of the evidence without which there is no such section."""
+"""Id and name of each section, in the order of the page."""
 
 SCRIPTS = (
     "metrics.js",
@@ -54,89 +57,97 @@ STEP_CHARTS = (
 )
 
 
-def render_request(evidence: Mapping[str, Any]) -> str:
-    """The whole page of one request as HTML; parts that the evidence does not have are left out."""
-    found = plain(evidence)
+def render_request(evidence: Evidence) -> str:
+    """The page of one request as HTML; parts that the evidence does not have are left out."""
+    data = evidence.as_json()
     return render(
         "request.html",
-        found,
+        data,
         SCRIPTS,
-        evidence=found,
-        sections=[(id, name) for id, name, needs in SECTIONS if not needs or _has(found, needs)],
-        tiles=_tiles(found),
-        places=[_place(metric) for metric in found.get("metrics") or ()],
-        preflight=[f for f in facts(_without_warnings(found)) if f["label"] != "Warnings"],
+        evidence=data,
+        sections=[(id, name) for id, name in SECTIONS if _has(evidence, id)],
+        tiles=_tiles(evidence),
+        places=[_place(metric) for metric in evidence.metrics],
+        preflight=_preflight(data),
         step_charts=[
             (id, name, about)
-            for id, needs, name, about in STEP_CHARTS
-            if any(_known((found.get("steps") or {}).get(n)) for n in needs)
+            for id, columns, name, about in STEP_CHARTS
+            if any(_has_values(evidence.steps.get(column, [])) for column in columns)
         ],
     )
 
 
-def _has(evidence: Mapping[str, Any], part: str) -> bool:
-    found = evidence.get(part)
-    if part == "scores":
-        return any((found or {}).get(side) for side in ("before", "after"))
-    if part == "steps":
-        return any(_known(values) for values in (found or {}).values())
-    return bool(found)
+def _has(evidence: Evidence, section: str) -> bool:
+    """Whether there is something to show in a section."""
+    scores = evidence.scores
+    needs = {
+        "metrics": evidence.metrics,
+        "scores": scores is not None and any(map(_has_scores, (scores.before, scores.after))),
+        "attacks": evidence.attacks,
+        "examples": evidence.examples,
+        "classes": evidence.classes,
+        "steps": any(map(_has_values, evidence.steps.values())),
+        "preflight": evidence.preflight.model_fields_set,
+        "earlier": evidence.earlier,
+        "cost": evidence.cost,
+        "limits": evidence.limits,
+        "reproduce": evidence.commands,
+    }
+    return bool(needs.get(section, True))
 
 
-def _known(values: Any) -> bool:
-    return isinstance(values, list) and any(value is not None for value in values)
+def _has_scores(scores: SplitScores) -> bool:
+    return bool(scores.forget or scores.val or scores.retain)
 
 
-def _without_warnings(evidence: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in (evidence.get("preflight") or {}).items() if k != "warnings"}
+def _has_values(column: Sequence[float | None]) -> bool:
+    return any(value is not None for value in column)
 
 
-def _place(metric: Mapping[str, Any]) -> str:
-    """Where the value after stands to the target."""
-    target, value = metric.get("target") or {}, (metric.get("after") or {}).get("value")
-    if value is None or target.get("low") is None or target.get("high") is None:
+def _preflight(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The findings laid out; warnings have a place of their own."""
+    findings = data.get("preflight", {}).items()
+    return facts({name: value for name, value in findings if name != "warnings"})
+
+
+def _place(metric: MetricRow) -> str:
+    """Where the value after lies relative to the target."""
+    value, target = metric.after.value, metric.target
+    if target is None or any(map(math.isnan, (value, target.low, target.high))):
         return ""
-    if value < target["low"]:
-        return "below the target"
-    return "above the target" if value > target["high"] else "inside the target"
+    if value in target:
+        return "inside the target"
+    return "below the target" if value < target.low else "above the target"
 
 
-def _tiles(evidence: Mapping[str, Any]) -> list[dict[str, str]]:
-    """The few numbers that everyone asks for."""
-    request, cost = evidence.get("request") or {}, evidence.get("cost") or {}
-    metrics: Sequence[Mapping[str, Any]] = evidence.get("metrics") or ()
+def _tiles(evidence: Evidence) -> list[dict[str, str]]:
+    """The few numbers at the top that everyone asks for."""
+    request, cost = evidence.request, evidence.cost
     tiles = [
         {
-            "label": "Records forgotten" if _achieved(evidence) else "Records asked for",
-            "text": number(request.get("records")),
-            "note": f"{share(request.get('share'))} of the training data",
+            "label": "Records forgotten" if evidence.achieved else "Records asked for",
+            "text": number(request.records),
+            "note": f"{share(request.share)} of the training data",
         }
     ]
-    known = {metric["name"]: metric for metric in metrics}
-    chosen = [known[name] for name in ("ua", "ta", "va") if name in known][:2]
-    tiles += [_metric_tile(metric) for metric in chosen]
-    if cost.get("unlearning_seconds") is not None:
-        against = cost.get("retraining_seconds")
-        note = "" if against is None else f"retraining: about {format_duration(against)}"
+    metrics = {metric.name: metric for metric in evidence.metrics}
+    shown = [metrics[name] for name in ("ua", "ta", "va") if name in metrics][:2]
+    tiles += [_metric_tile(metric) for metric in shown]
+    if cost is not None:
         tiles.append(
             {
                 "label": "Time taken",
-                "text": format_duration(cost["unlearning_seconds"]),
-                "note": note,
+                "text": format_duration(cost.unlearning_seconds),
+                "note": f"retraining: about {format_duration(cost.retraining_seconds)}",
             }
         )
     return tiles
 
 
-def _achieved(evidence: Mapping[str, Any]) -> bool:
-    return bool((evidence.get("verdict") or {}).get("status") == "achieved")
-
-
-def _metric_tile(metric: Mapping[str, Any]) -> dict[str, str]:
-    unit, target = metric.get("unit") or "", metric.get("target") or {}
-    before, after = ((metric.get(side) or {}).get("value") for side in ("before", "after"))
-    note = f"before: {number(before, unit)}"
-    if target.get("value") is not None:
-        note += f", target: {number(target['value'], unit)}"
-    sign = f" {unit}" if unit == "%" and after is not None else ""
-    return {"label": metric["label"], "text": number(after, unit) + sign, "note": note}
+def _metric_tile(metric: MetricRow) -> dict[str, str]:
+    note = f"before: {number(metric.before.value, metric.unit)}"
+    if metric.target is not None:
+        note += f", target: {number(metric.target.value, metric.unit)}"
+    percent = metric.unit == "%" and not math.isnan(metric.after.value)
+    text = number(metric.after.value, metric.unit) + (" %" if percent else "")
+    return {"label": metric.label, "text": text, "note": note}

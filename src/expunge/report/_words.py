@@ -54,6 +54,8 @@ def number(value: Any, unit: str = "") -> str:
     """
     if not isinstance(value, (int, float)):
         return str(value or "–")
+    if value != value:
+        return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int):

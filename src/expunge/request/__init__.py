@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from expunge.request._run import carry_out as carry_out
     from expunge.request._run import forget as forget
     from expunge.request._verify import verify as verify
+    from expunge.request.evidence._schema import Evidence as Evidence
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from expunge._errors import DataError, InvalidInput, StorageError
+from expunge.request.evidence._schema import Evidence, read_evidence
 from expunge.request.subject._load import Subject
 from expunge.request.subject._weights import file_digest
 from expunge.store._locks import Locked, file_lock
@@ -36,14 +37,12 @@ class LedgerEntry:
     number: int
 
     @cached_property
-    def evidence(self) -> dict[str, Any]:
+    def evidence(self) -> Evidence:
         """The content of ``evidence.json``."""
-        path = self.folder / EVIDENCE
         try:
-            evidence: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} cannot be read: {error}. The ledger is damaged.") from error
-        return evidence
+            return read_evidence(self.folder / EVIDENCE)
+        except DataError as error:
+            raise DataError(f"{error} The ledger is damaged.") from error
 
     @property
     def digest(self) -> str:
@@ -53,7 +52,7 @@ class LedgerEntry:
     @property
     def achieved(self) -> bool:
         """Whether the records were forgotten."""
-        return bool(self.evidence["verdict"]["status"] == "achieved")
+        return self.evidence.achieved
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -115,7 +114,7 @@ class Ledger:
         """Entries whose evidence was changed after the next request was sealed, described."""
         problems = []
         for before, after in zip(self.entries, self.entries[1:], strict=False):
-            if after.evidence["request"]["previous"] != before.digest:
+            if after.evidence.request.previous != before.digest:
                 problems.append(
                     f"Request {before.number}: evidence.json is not the one that request "
                     f"{after.number} was made after."
@@ -129,16 +128,16 @@ class Ledger:
         """
         if self.last is None or self.weights is None:
             return subject
-        hashes = self.last.evidence["hashes"]
-        if subject.data_digest != hashes["data"]:
+        hashes = self.last.evidence.hashes
+        if subject.data_digest != hashes.data:
             raise DataError(
                 f"The data have changed since request {self.last.number} in {self.root}: their "
                 "hash differs. A sequence of requests needs the same data; for other data, choose "
                 "another --out."
             )
-        first_digest = self.entries[0].evidence["hashes"]["weights_before"]
+        first_digest = self.entries[0].evidence.hashes.weights_before
         latest_digest = digest_of(self.weights)
-        if latest_digest != hashes["weights_after"]:
+        if latest_digest != hashes.weights_after:
             raise DataError(
                 f"{self.weights} was changed after request {self.last.number} wrote it."
             )

@@ -20,11 +20,12 @@ from expunge.evaluation import predict
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import Ledger, digest_config, exclusive_access
-from expunge.request.calibrate._run import CalibrationResult, Stop, calibrate
-from expunge.request.evidence._build import Case, assemble
-from expunge.request.evidence._bundle import Files, write_bundle
-from expunge.request.evidence._rows import Seen
-from expunge.request.evidence._verdict import AGAINST
+from expunge.request.calibrate._run import CalibrationResult, calibrate
+from expunge.request.evidence._build import RequestInputs, build_evidence
+from expunge.request.evidence._bundle import BundleContents, write_bundle
+from expunge.request.evidence._measurements import SplitPredictions
+from expunge.request.evidence._schema import Attempt, Evidence, Seconds, Stop
+from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._dataset import InMemoryData
 from expunge.request.subject._load import Subject, load_subject, make_subject
@@ -35,14 +36,14 @@ class Outcome:
     """How a request ended. Without ``evidence`` it stopped after the preflight."""
 
     preflight: Preflight
-    evidence: dict[str, Any] | None = None
+    evidence: Evidence | None = None
     folder: Path | None = None
     model: nn.Module | None = None
 
     @property
     def achieved(self) -> bool:
         """Whether the records were forgotten."""
-        return bool(self.evidence and self.evidence["verdict"]["status"] == "achieved")
+        return self.evidence is not None and self.evidence.achieved
 
 
 def forget(
@@ -73,7 +74,7 @@ def forget(
         settings: all other fields of :class:`Job`, such as ``lr`` or ``floor``.
 
     Returns:
-        The outcome: ``achieved``, ``model``, ``evidence`` (a dict) and ``folder``.
+        The outcome: ``achieved``, ``model``, ``evidence`` (:class:`Evidence`) and ``folder``.
     """
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
@@ -200,16 +201,20 @@ class _RequestInProgress:
         forget = train.subset(to_forget)
         with self.stopwatch.time("unlearning"):
             calibrated = self._unlearn(forget, retain)
-        case = Case(self.job, self.subject, self.requested, self.ledger, config, self.in_memory)
+        inputs = RequestInputs(
+            self.job, self.subject, self.requested, self.ledger, config, self.in_memory
+        )
         with self.stopwatch.time("audit"):
             calibrated, evidence, attempt = self._audit(
-                case, findings, to_forget, calibrated, forget, retain
+                inputs, findings, to_forget, calibrated, forget, retain
             )
-        evidence["seconds"] = self.stopwatch.seconds()
-        files = Files(
+        seconds = Seconds(**self.stopwatch.seconds())
+        contents = BundleContents(
             calibrated.model, attempt, self.job, self.requested, tuple(to_forget), self.subject.card
         )
-        folder = write_bundle(self.job.out / f"{self.number:04d}", evidence, files)
+        folder = self.job.out / f"{self.number:04d}"
+        evidence = evidence.model_copy(update={"seconds": seconds})
+        evidence = write_bundle(folder, evidence, contents)
         shutil.rmtree(self.work, ignore_errors=True)
         return Outcome(findings, evidence, folder, calibrated.model)
 
@@ -275,48 +280,48 @@ class _RequestInProgress:
 
     def _audit(
         self,
-        case: Case,
+        inputs: RequestInputs,
         findings: Preflight,
         to_forget: Sequence[int],
         calibrated: CalibrationResult,
         forget: InMemoryData,
         retain: InMemoryData,
-    ) -> tuple[CalibrationResult, dict[str, Any], nn.Module | None]:
-        """Put the evidence together; a run that did not achieve its aim is undone.
+    ) -> tuple[CalibrationResult, Evidence, nn.Module | None]:
+        """Build the evidence; a run that did not achieve its aim is undone.
 
         The last of the three is the model of such a run: to look at, not to use.
         """
         subject = self.subject
         splits = {"forget": forget, "val": subject.val, "retain": retain, "test": subject.test}
         before, after = (
-            Seen(**{name: predict(model, data) for name, data in splits.items()})
+            SplitPredictions(**{name: predict(model, data) for name, data in splits.items()})
             for model in (subject.model, calibrated.model)
         )
-        evidence = assemble(case, findings, to_forget, calibrated, before, after)
-        if evidence["verdict"]["status"] == "achieved" or not calibrated.stopped.epoch:
+        evidence = build_evidence(inputs, findings, to_forget, calibrated, before, after)
+        if evidence.achieved or not calibrated.stopped.epoch:
             return calibrated, evidence, None
-        attempted = {name: evidence[name] for name in ("stopped", "metrics", "attacks")}
+        attempt = Attempt(
+            stopped=evidence.stopped, metrics=evidence.metrics, attacks=evidence.attacks
+        )
         undone = _undo(calibrated, subject.model, evidence)
-        evidence = assemble(case, findings, to_forget, undone, before, before)
-        evidence["attempt"] = attempted
-        return undone, evidence, calibrated.model
+        evidence = build_evidence(inputs, findings, to_forget, undone, before, before)
+        return undone, evidence.model_copy(update={"attempt": attempt}), calibrated.model
 
 
-def _undo(
-    calibrated: CalibrationResult, model: nn.Module, evidence: Mapping[str, Any]
-) -> CalibrationResult:
+def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -> CalibrationResult:
     """The result with the original ``model``, because the best one was not good enough."""
     stopped = calibrated.stopped
     reason = f"{stopped.reason} That is not enough, so the model was left as it was."
     if stopped.status == "achieved":
-        objections = evidence["verdict"]["reasons"][1:]
+        objections = evidence.verdict.reasons[1:]
         reason = (
             f"Epoch {stopped.epoch} satisfied the validation data, but not the audit on test data, "
             f"which the run had not seen, so the model was left as it was. {' '.join(objections)}"
         )
-        if any(objection.startswith(AGAINST) for objection in objections):
+        if any(objection.startswith(AUDIT_PREFIX) for objection in objections):
             reason += " With more validation data, the run could see what the audit saw."
-    return replace(calibrated, model=model, stopped=Stop(0, reason, "not achieved"))
+    stopped = Stop(epoch=0, reason=reason, status="not achieved", share=1.0)
+    return replace(calibrated, model=model, stopped=stopped)
 
 
 class _StageStopwatch:

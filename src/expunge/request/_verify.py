@@ -93,7 +93,7 @@ def subject_of_requests(root: Path, data: str | None = None) -> tuple[Subject | 
     ledger = Ledger.read(root)
     if ledger.last is None:
         return None, ""
-    if ledger.last.evidence["config"].get("in_memory"):
+    if ledger.last.evidence.in_memory:
         return None, (
             "The request was made from Python with a model or data in memory, so only hashes were "
             f"checked. expunge.request.verify({str(root)!r}, model=model, data=(train, val, test)) "
@@ -110,7 +110,7 @@ def subject_of_requests(root: Path, data: str | None = None) -> tuple[Subject | 
 
 
 def _subject_in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
-    config = ledger.entries[-1].evidence["config"]
+    config = ledger.entries[-1].evidence.config
     settings = {name: config[name] for name in Job.model_fields if config.get(name) is not None}
     return make_subject(model, data, make_job(**settings))
 
@@ -126,7 +126,7 @@ def _verify_files(entry: LedgerEntry) -> Verification:
     except (DataError, OSError, ValueError) as error:
         verification.add(False, f"{EVIDENCE} can be read", str(error))
         return verification
-    for name, digest in (evidence.get("files", {}) | sealed).items():
+    for name, digest in (evidence.files | sealed).items():
         path = entry.folder / name
         if not path.is_file():
             verification.add(False, f"{name} is there", f"{name} is missing.")
@@ -139,13 +139,13 @@ def _verify_files(entry: LedgerEntry) -> Verification:
 
 def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None:
     """Check the hashes of the configuration and of the ids that the evidence contains."""
-    hashes, config = entry.evidence["hashes"], entry.evidence["config"]
-    same = digest_config(config) == hashes["config"]
+    hashes, config = entry.evidence.hashes, entry.evidence.config
+    same = digest_config(config) == hashes.config
     verification.add(
         same, "hash of the configuration", "The configuration is not the one that was hashed."
     )
     try:
-        same = digest_ids(entry.requested_ids, entry.requested_indices) == hashes["ids"]
+        same = digest_ids(entry.requested_ids, entry.requested_indices) == hashes.ids
     except DataError as error:
         verification.add(False, "hash of the ids", str(error))
         return
@@ -157,8 +157,8 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
     pairs = zip(ledger.entries, ledger.entries[1:], verifications[1:], strict=False)
     for before, after, verification in pairs:
         try:
-            left = before.evidence["hashes"]["weights_after"]
-            same = after.evidence["hashes"]["weights_before"] == left
+            left = before.evidence.hashes.weights_after
+            same = after.evidence.hashes.weights_before == left
         except DataError:
             continue  # already reported as unreadable
         verification.add(
@@ -171,7 +171,7 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
 def _verify_numbers(entry: LedgerEntry, verification: Verification, subject: Subject) -> None:
     """Compute UA, VA and TA again from the weights in the bundle."""
     evidence = entry.evidence
-    same = subject.data_digest == evidence["hashes"]["data"]
+    same = subject.data_digest == evidence.hashes.data
     verification.add(same, "the data are those of the request", "The data have changed since.")
     model = subject.build()
     path = entry.folder / WEIGHTS
@@ -182,7 +182,7 @@ def _verify_numbers(entry: LedgerEntry, verification: Verification, subject: Sub
         "va": subject.val,
         "ta": subject.test,
     }
-    expected = {metric["name"]: metric["after"]["value"] for metric in evidence["metrics"]}
+    expected = {metric.name: metric.after.value for metric in evidence.metrics}
     for name, data in splits.items():
         predictions = predict(model, data)
         value = 100.0 * float((predictions.classes == predictions.labels).double().mean())

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from expunge.report import _library as library
 from expunge.report import render_bench, render_request, write_page
 from expunge.report._bench import rows_by
 from expunge.report._embed import embed
 from expunge.report._facts import facts
+from expunge.request.evidence import Evidence
 from tests.unit.report import fake, fake_bench
 
 
@@ -56,8 +58,8 @@ def hostile_page() -> str:
 
 
 def test_the_evidence_is_in_the_page_as_it_was(hostile_page: str) -> None:
-    assert embedded(render_request(fake.evidence())) == fake.evidence()
-    assert embedded(hostile_page) == fake.hostile()
+    assert embedded(render_request(fake.evidence())) == fake.evidence().as_json()
+    assert embedded(hostile_page) == fake.hostile().as_json()
 
 
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False))
@@ -133,7 +135,11 @@ def test_missing_parts_leave_no_empty_sections() -> None:
     assert not {"attacks", "scores", "examples", "classes", "steps", "earlier", "cost"} & ids
     assert "Forgetting not achieved" in html
     assert "No epoch was run." in html
-    assert render_request({})
+
+
+def test_what_is_missing_altogether_is_refused() -> None:
+    with pytest.raises(ValidationError, match="verdict"):
+        Evidence.model_validate({})
 
 
 def test_the_page_never_claims_a_certificate() -> None:

@@ -12,6 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from expunge.report import render_request, write_page
+from expunge.request.evidence._schema import Attempt, Stop
 from tests.unit.report import fake
 from tests.unit.report.browser import Browser
 
@@ -40,21 +41,21 @@ def test_a_page_opens_without_a_complaint_or_a_request(
 
 
 def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
-    for metric in EVIDENCE["metrics"]:
-        row = f"tr[data-metric={metric['name']}] td:nth-of-type"
-        for k, side in enumerate(("before", "after", "target"), start=1):
+    for metric in EVIDENCE.metrics:
+        row = f"tr[data-metric={metric.name}] td:nth-of-type"
+        for k, side in enumerate((metric.before, metric.after, metric.target), start=1):
             shown = page.run(
                 "return document.querySelector(arguments[0])?.dataset.value", f"{row}({k}) .value"
             )
-            assert (shown and float(shown)) == (metric[side] and metric[side]["value"])
+            assert (shown and float(shown)) == (side and side.value)
     text = page.one("main").text
     assert "Forgetting achieved" in text
-    for words in (*EVIDENCE["limits"], *EVIDENCE["commands"], EVIDENCE["stopped"]["reason"]):
+    for words in (*EVIDENCE.limits, *EVIDENCE.commands, EVIDENCE.stopped.reason):
         assert words in text
-    for attack in EVIDENCE["attacks"]:
-        assert f"{attack['after']['auc']['value']:.3f}" in text
+    for attack in EVIDENCE.attacks:
+        assert f"{attack.after.auc.value:.3f}" in text
     hashes = page.texts("#record .hashes code")
-    assert hashes[:5] == list(EVIDENCE["hashes"].values())
+    assert hashes[:5] == list(EVIDENCE.hashes.model_dump().values())
 
 
 def test_another_measure_draws_another_curve(page: Browser) -> None:
@@ -65,7 +66,7 @@ def test_another_measure_draws_another_curve(page: Browser) -> None:
     assert after != before
     assert "guessing" in after
     page.one("#epochs .data summary").click()
-    shown = [row["auc_entropy"] for row in EVIDENCE["epochs"]]
+    shown = [row.auc_entropy for row in EVIDENCE.epochs]
     page.until("#epoch-chart-table tbody tr", len(shown) + 1)
     rows = page.texts("#epoch-chart-table tbody tr")
     assert all(f"{value:.3f}" in row for value, row in zip(shown, rows[1:], strict=True))
@@ -82,7 +83,8 @@ def shares(page: Browser) -> dict[str, tuple[int, int, str]]:
 
 def expected(side: str, threshold: float) -> dict[str, tuple[int, int, str]]:
     found = {}
-    for split, values in EVIDENCE["scores"][side].items():
+    assert EVIDENCE.scores is not None
+    for split, values in getattr(EVIDENCE.scores, side).model_dump().items():
         above = sum(value >= threshold for value in values)
         share = Decimal(100 * above / len(values)).quantize(Decimal("0.1"), ROUND_HALF_UP)
         found[split] = (above, len(values), f"{share} %")
@@ -117,22 +119,20 @@ def ids(page: Browser) -> list[str]:
 
 
 def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
-    examples = EVIDENCE["examples"]
-    assert ids(page) == [e["id"] for e in examples[:25]]
+    examples = EVIDENCE.examples
+    assert ids(page) == [e.id for e in examples[:25]]
     pager = {button.text: button for button in page.all("#example-pager button")}
     pager["Next"].click()
-    assert ids(page) == [e["id"] for e in examples[25:50]]
+    assert ids(page) == [e.id for e in examples[25:50]]
     pager["Last"].click()
-    assert ids(page) == [e["id"] for e in examples[100:]]
+    assert ids(page) == [e.id for e in examples[100:]]
     head = "#example-table th:nth-child(9)"
     page.one(f"{head} button").send_keys(Keys.ENTER)
-    down = sorted(examples, key=lambda e: -e["after"]["exposure"])
-    assert ids(page) == [e["id"] for e in down[:25]]
+    down = sorted(examples, key=lambda e: -e.after.exposure)
+    assert ids(page) == [e.id for e in down[:25]]
     assert page.one(head).get_attribute("aria-sort") == "descending"
     page.one(f"{head} button").send_keys(Keys.ENTER)
-    assert (
-        ids(page) == [e["id"] for e in sorted(examples, key=lambda e: e["after"]["exposure"])][:25]
-    )
+    assert ids(page) == [e.id for e in sorted(examples, key=lambda e: e.after.exposure)][:25]
     page.one("#example-search").send_keys("IMG_0011")
     assert sorted(ids(page)) == [f"img_{k:05d}.png" for k in range(110, 120)]
     page.one("#example-search").send_keys("no such record")
@@ -140,7 +140,7 @@ def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
 
 
 def test_flagged_records_can_be_chosen(page: Browser) -> None:
-    flagged = [e["id"] for e in EVIDENCE["examples"] if e["flag"] == "still exposed"]
+    flagged = [e.id for e in EVIDENCE.examples if e.flag == "still exposed"]
     assert flagged
     Select(page.one("#example-flag")).select_by_value("still exposed")
     assert ids(page) == flagged
@@ -148,7 +148,7 @@ def test_flagged_records_can_be_chosen(page: Browser) -> None:
 
 def test_the_worst_records_have_their_pictures(page: Browser) -> None:
     sources = page.run("return [...document.querySelectorAll('#gallery img')].map((i) => i.src)")
-    assert sources == [e["image"] for e in EVIDENCE["examples"] if e["image"]]
+    assert sources == [e.image for e in EVIDENCE.examples if e.image]
     assert all(
         page.run(
             "return [...document.querySelectorAll('#gallery img')].map((i) => i.naturalWidth > 0)"
@@ -191,9 +191,9 @@ def test_the_page_works_with_the_keyboard_alone(page: Browser) -> None:
     assert page.run("return document.activeElement.value") == "confidence_ks"
     tab_to("epoch-chart")
     ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT * 2).perform()
-    first = EVIDENCE["epochs"][0]
+    first = EVIDENCE.epochs[0]
     assert page.texts("#said") == [
-        f"Epoch 1, Confidence: distance from unseen data (KS) {first['confidence_ks']:.3f}, "
+        f"Epoch 1, Confidence: distance from unseen data (KS) {first.confidence_ks:.3f}, "
         "Then went on as before"
     ]
     whole = page.drawn("epoch-chart")
@@ -211,7 +211,7 @@ def test_a_command_is_copied(page: Browser) -> None:
     WebDriverWait(page.driver, 10).until(lambda _: page.texts("#said") == ["Copied"])
     search = page.one("#example-search")
     search.send_keys(Keys.CONTROL, "v")
-    assert search.get_attribute("value") == EVIDENCE["commands"][0]
+    assert search.get_attribute("value") == EVIDENCE.commands[0]
 
 
 def test_hostile_names_are_shown_and_not_run(browser: Browser, pages: Path) -> None:
@@ -268,8 +268,8 @@ def test_paper_has_all_sections_open_and_light(page: Browser) -> None:
 
 def test_paper_has_every_record(page: Browser) -> None:
     page.media("print")
-    page.until(IDS, len(EVIDENCE["examples"]))
-    assert ids(page) == [e["id"] for e in EVIDENCE["examples"]]
+    page.until(IDS, len(EVIDENCE.examples))
+    assert ids(page) == [e.id for e in EVIDENCE.examples]
     assert page.texts("#example-pager span") == ["1 to 120 of 120 records"]
     page.media()
     page.until(IDS, 25)
@@ -289,11 +289,12 @@ def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path
 
 def test_copies_and_an_attempt_taken_back_are_told(browser: Browser, tmp_path: Path) -> None:
     evidence = fake.evidence(42, achieved=False)
-    evidence["attempt"] = {
-        "stopped": {"epoch": 7, "reason": "Epoch 7 came nearest."},
-        "metrics": EVIDENCE["metrics"][:2],
-    }
-    evidence["stopped"] |= {"epoch": 0}
+    attempt = Attempt(
+        stopped=Stop(epoch=7, reason="Epoch 7 came nearest.", status="not achieved"),
+        metrics=EVIDENCE.metrics[:2],
+    )
+    stopped = evidence.stopped.model_copy(update={"epoch": 0})
+    evidence = evidence.model_copy(update={"attempt": attempt, "stopped": stopped})
     path = tmp_path / "refused.html"
     write_page(path, render_request(evidence))
     browser.open(path)

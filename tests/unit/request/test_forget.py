@@ -26,6 +26,7 @@ from expunge.request._job_file import load_job
 from expunge.request._ledger import Ledger, LedgerEntry, digest_of, exclusive_access
 from expunge.request._run import Outcome, carry_out, forget
 from expunge.request._verify import subject_of_requests, verify
+from expunge.request.evidence import read_evidence
 from expunge.request.subject._dataset import Examples
 from tests.unit.dispatch.forks import Fork
 from tests.unit.request.worlds import fitted, floats
@@ -101,7 +102,8 @@ def test_a_request_leaves_a_whole_bundle(request_of: Request, weights: Path) -> 
     } <= names
     assert {p.name for p in job.out.iterdir()} == {"0001"}, "nothing is left lying about"
     evidence = json.loads((outcome.folder / "evidence.json").read_text())
-    assert evidence == outcome.evidence
+    assert evidence == outcome.evidence.as_json()
+    assert read_evidence(outcome.folder / "evidence.json") == outcome.evidence
     hashes = evidence["hashes"]
     assert hashes["weights_before"] == digest_of(weights)
     assert hashes["weights_after"] == digest_of(outcome.folder / "weights.safetensors")
@@ -126,8 +128,8 @@ def test_the_weights_in_the_bundle_are_those_the_numbers_are_of(request_of: Requ
     chosen = splits.train.subset(IDS)
     with torch.no_grad():
         right = (model.eval()(chosen.images).argmax(1) == chosen.labels).double().mean()
-    after = next(m for m in outcome.evidence["metrics"] if m["name"] == "ua")["after"]
-    assert after["value"] == pytest.approx(100 * float(right), abs=1e-4)
+    after = outcome.evidence.metric("ua").after
+    assert after.value == pytest.approx(100 * float(right), abs=1e-4)
 
 
 def test_dry_run_changes_nothing(request_of: Request) -> None:
@@ -145,8 +147,8 @@ def test_a_model_that_collapses_ends_with_the_weights_it_had(
     outcome = go(job)
     assert not outcome.achieved
     assert outcome.evidence is not None
-    assert outcome.evidence["verdict"]["status"] == "not achieved"
-    assert "as it was before" in outcome.evidence["verdict"]["headline"]
+    assert outcome.evidence.verdict.status == "not achieved"
+    assert "as it was before" in outcome.evidence.verdict.headline
     before, after = (
         tensors.load(path)[0] for path in (weights, job.out / "0001" / "weights.safetensors")
     )
@@ -161,8 +163,9 @@ def test_what_came_nearest_is_kept_apart_from_the_weights(
     assert outcome.evidence is not None
     assert outcome.folder is not None
     assert not outcome.achieved
-    assert outcome.evidence["stopped"]["epoch"] == 0
-    assert outcome.evidence["attempt"]["stopped"]["epoch"] > 0
+    assert outcome.evidence.stopped.epoch == 0
+    assert outcome.evidence.attempt is not None
+    assert outcome.evidence.attempt.stopped.epoch > 0
     before, after, tried = (
         tensors.load(path)[0]
         for path in (
@@ -173,24 +176,24 @@ def test_what_came_nearest_is_kept_apart_from_the_weights(
     )
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert not all(torch.equal(before[name], tried[name]) for name in before)
-    for metric in outcome.evidence["metrics"]:
-        assert metric["before"] == metric["after"]
+    for metric in outcome.evidence.metrics:
+        assert metric.before == metric.after
     again = go(request_of(lr=1e-5, max_epochs=3))
     assert again.evidence is not None
-    assert again.evidence["request"]["records"] == len(IDS), "not forgotten, so asked for again"
+    assert again.evidence.request.records == len(IDS), "not forgotten, so asked for again"
 
 
 def test_a_request_is_repeated_from_its_bundle(request_of: Request, tmp_path: Path) -> None:
     first = go(request_of())
     assert first.folder is not None
     assert first.evidence is not None
-    assert first.evidence["commands"][0] == (
+    assert first.evidence.commands[0] == (
         f"expunge forget --job {first.folder}/job.toml --out again"
     )
     again = load_job(first.folder / "job.toml").model_copy(update={"out": tmp_path / "again"})
     second = go(again)
     assert second.evidence is not None
-    assert second.evidence["metrics"] == first.evidence["metrics"]
+    assert second.evidence.metrics == first.evidence.metrics
     name = "weights.safetensors"
     assert second.folder is not None
     assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes()
@@ -219,9 +222,9 @@ def test_copies_are_forgotten_along(tmp_path: Path) -> None:
         )
         assert outcome.evidence is not None
         assert outcome.folder is not None
-        request = outcome.evidence["request"]
-        found[kind] = {(index, sort) for index, sort, *_ in request["copies"]}
-        assert request["records"] == 4 + len(found[kind])
+        request = outcome.evidence.request
+        found[kind] = {(copy.record, copy.kind) for copy in request.copies}
+        assert request.records == 4 + len(found[kind])
         kept = json.loads((outcome.folder / "forgotten.json").read_text())
         assert kept["indices"] == sorted({*range(4), *(index for index, _ in found[kind])})
         assert kept["asked"] == [0, 1, 2, 3]
@@ -291,7 +294,7 @@ def test_a_full_disk_loses_nothing(request_of: Request, monkeypatch: pytest.Monk
     for name, fault in (("sync", full), ("write_examples", refused)):
         with monkeypatch.context() as patch:
             patch.setattr(f"expunge.request.evidence._bundle.{name}", fault)
-            with pytest.raises(StorageError, match=r"No space left.*the same command goes on"):
+            with pytest.raises(StorageError, match=r"No space left.*the same command resumes it"):
                 go(job)
         assert [p.name for p in job.out.glob(".*.new")] == []
     assert not (job.out / "0001").exists()
@@ -336,10 +339,10 @@ def test_a_sequence_goes_on_from_the_last_weights_and_keeps_what_is_gone_out_of_
     for p, q in zip(seen[1]["model"].parameters(), first.model.parameters(), strict=True):
         assert torch.equal(p, q)
     assert second.evidence is not None
-    assert second.evidence["request"]["records"] == 10, "five of them were asked for before"
+    assert second.evidence.request.records == 10, "five of them were asked for before"
     assert third.evidence is not None
-    assert [row["number"] for row in third.evidence["earlier"]] == [1, 2]
-    assert third.evidence["request"]["previous"] == digest_of(second.folder / "evidence.json")
+    assert [row.number for row in third.evidence.earlier] == [1, 2]
+    assert third.evidence.request.previous == digest_of(second.folder / "evidence.json")
     ledger = Ledger.read(second.folder.parent)
     assert {n: len(i) for n, i in ledger.forgotten.items()} == {1: 10, 2: 10, 3: 2}
     assert ledger.broken_seals() == []
@@ -416,7 +419,7 @@ def test_the_python_entrance_takes_a_model_and_data_in_memory(
     )
     assert outcome.folder is not None
     assert outcome.evidence is not None
-    assert outcome.evidence["request"]["source"] == "given in Python"
+    assert outcome.evidence.request.source == "given in Python"
     subject, note = subject_of_requests(tmp_path / "out")
     assert subject is None
     assert "in memory" in note

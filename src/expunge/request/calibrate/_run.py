@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,25 +22,8 @@ from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._controller import Controller
 from expunge.request.calibrate._rules import Rules, cap_batch_size
 from expunge.request.calibrate._target import Target, estimate_target
+from expunge.request.evidence._schema import Status, Stop
 from expunge.update import Addon, Aggregate, Linear
-
-
-@dataclass(frozen=True)
-class Stop:
-    """Which epoch's model was chosen (0: the initial model), why, and the verdict.
-
-    If ``share`` is below 1, the model lies that fraction of the way from the initial weights to
-    those of the epoch.
-    """
-
-    epoch: int
-    reason: str
-    status: Literal["achieved", "not achieved"]
-    share: float = 1.0
-
-    def as_dict(self) -> dict[str, Any]:
-        """All fields as plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -147,9 +130,7 @@ def calibrate(
         chosen.load_state_dict(best_weights)
         predictions = predict(chosen, forget), predict(chosen, val)
         after = compare(*predictions, target, level=level, seed=seed)
-    status: Literal["achieved", "not achieved"] = (
-        "achieved" if state.best_achieved else "not achieved"
-    )
+    status: Status = "achieved" if state.best_achieved else "not achieved"
     warnings = tuple(state.warnings)
     if before.indistinguishable:
         warnings = (_no_memory_shown(len(forget_labels)), *warnings)
@@ -157,7 +138,12 @@ def calibrate(
         model=chosen,
         history=result.history,
         epochs=state.rows,
-        stopped=Stop(state.best_epoch, _stop_reason(controller), status, state.best_share),
+        stopped=Stop(
+            epoch=state.best_epoch,
+            reason=_stop_reason(controller),
+            status=status,
+            share=state.best_share,
+        ),
         target=target,
         before=before,
         after=after,

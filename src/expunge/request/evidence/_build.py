@@ -1,4 +1,4 @@
-"""Put the evidence of a request together from what its parts found."""
+"""Build the evidence of a request from the results of its stages."""
 
 from __future__ import annotations
 
@@ -7,211 +7,250 @@ from dataclasses import dataclass
 from typing import Any
 
 from expunge.evaluation import predict
+from expunge.request._accuracy import accuracy_interval
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._ledger import Ledger, digest_config
-from expunge.request.calibrate._comparison import compare
+from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._run import CalibrationResult
-from expunge.request.calibrate._target import Target, estimate_target
-from expunge.request.evidence._attacks import attack_rows
-from expunge.request.evidence._examples import example_rows
-from expunge.request.evidence._rows import (
-    FORMAT,
-    Seen,
-    accuracy,
-    class_rows,
-    metric_rows,
-    plain,
-    score_lists,
-    warnings_of,
+from expunge.request.calibrate._target import estimate_target
+from expunge.request.evidence._measurements import (
+    SplitPredictions,
+    collect_scores,
+    measure_attacks,
+    measure_classes,
+    measure_examples,
+    measure_metrics,
+    over_forgetting_warnings,
 )
-from expunge.request.evidence._verdict import LIMITS, verdict_of
+from expunge.request.evidence._schema import (
+    SCHEMA_VERSION,
+    CostComparison,
+    EarlierRequest,
+    EarlierStatus,
+    EpochRow,
+    Evidence,
+    ForgottenCopy,
+    Hashes,
+    HeldOutComparison,
+    Interval,
+    PreflightFindings,
+    RequestSummary,
+    TargetInterval,
+)
+from expunge.request.evidence._verdict import LIMITS, judge_request
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
 from expunge.store._environment import environment, now
 
+STEP_COLUMNS = (
+    "epoch",
+    "feasible",
+    "cosine",
+    "agreement",
+    "moved",
+    "objective_alignment",
+    "constraint_alignment",
+)
+
 
 @dataclass(frozen=True)
-class Case:
+class RequestInputs:
     """A request: what was asked of which model, after which others."""
 
     job: Job
     subject: Subject
-    asked: RequestedRecords
+    requested: RequestedRecords
     ledger: Ledger
     config: Mapping[str, Any]
     in_memory: bool = False
 
     @property
     def number(self) -> int:
-        """Its place in the ledger, from 1."""
+        """Its position in the ledger, from 1."""
         return len(self.ledger.entries) + 1
 
 
-def assemble(
-    case: Case,
-    checked: Preflight,
+def build_evidence(
+    inputs: RequestInputs,
+    preflight: Preflight,
     chosen: Sequence[int],
-    calibrated: CalibrationResult,
-    before: Seen,
-    after: Seen,
-) -> dict[str, Any]:
-    """Everything but the times and the hashes of files: see ``docs/requests.md``."""
-    job, subject = case.job, case.subject
-    target = _plain_target(calibrated.target)
-    metrics = metric_rows(before, after, target, job.level)
-    attacks = attack_rows(before, after, job.level, job.seed)
-    owners = {i: name for name, own in case.asked.by_id.items() for i in own}
-    names = [owners.get(i, subject.names[i] if subject.names else str(i)) for i in chosen]
+    calibration: CalibrationResult,
+    before: SplitPredictions,
+    after: SplitPredictions,
+) -> Evidence:
+    """Everything but the times and the hashes of files; ``chosen`` are the forgotten records."""
+    job, subject, stopped = inputs.job, inputs.subject, calibration.stopped
+
+    # Measure both models; the comparison with test data is new to the run.
+    target = _target(calibration)
+    metrics = measure_metrics(before, after, target, job.level)
+    attacks = measure_attacks(before, after, job.level, job.seed)
     images = getattr(subject.train.subset(list(chosen)), "images", None)
-    examples = example_rows(chosen, names, subject.classes, before, after, images)
-    earlier = earlier_rows(case, calibrated, chosen)
-    unused = compare(
+    ids = _display_ids(inputs, chosen)
+    examples = measure_examples(chosen, ids, subject.classes, before, after, images)
+    earlier = measure_earlier_requests(inputs, calibration, chosen)
+    held_out = compare(
         after.forget,
         after.test,
-        calibrated.target,
+        calibration.target,
         level=job.level,
         seed=job.seed,
         val_name="test",
     )
-    warnings = list(calibrated.warnings)
-    if calibrated.stopped.status == "achieved":
-        warnings += warnings_of(after, job.seed)
-    verdict = verdict_of(
-        status=calibrated.stopped.status,
-        reason=calibrated.stopped.reason,
+
+    # Judge.
+    warnings = list(calibration.warnings)
+    if stopped.status == "achieved":
+        warnings += over_forgetting_warnings(after, job.seed)
+    verdict = judge_request(
+        stopped=stopped,
         records=len(chosen),
         metrics=metrics,
         attacks=attacks,
         examples=examples,
         earlier=earlier,
-        held_out=unused,
+        held_out=held_out,
         warnings=warnings,
     )
-    last = case.ledger.last
-    cost = checked.as_dict()["cost"]
-    return {
-        "format": FORMAT,
-        "kind": "request",
-        "verdict": verdict,
-        "request": {
-            "number": case.number,
-            "ids": len(case.asked.ids),
-            "records": len(chosen),
-            "copies": _copies(checked, job, chosen),
-            "share": round(len(chosen) / len(subject.train), 6),
-            "source": str(job.ids) if job.ids else "given in Python",
-            "when": now(),
-            "previous": None if last is None else last.digest,
-        },
-        "hashes": {
-            "weights_before": subject.weights_digest,
-            "data": subject.data_digest,
-            "ids": case.asked.digest,
-            "config": digest_config(case.config),
-        },
-        "config": dict(case.config),
-        "environment": environment(),
-        "seeds": {"run": job.seed, "data": job.data_seed},
-        "preflight": checked.as_dict(),
-        "target": target,
-        "metrics": metrics,
-        "epochs": [_finite(row) for row in calibrated.epochs],
-        "stopped": {
-            "epoch": calibrated.stopped.epoch,
-            "reason": calibrated.stopped.reason,
-            "status": calibrated.stopped.status,
-            "share": calibrated.stopped.share,
-        },
-        "steps": _columns(calibrated.history.steps),
-        "attacks": attacks,
-        "held_out": _tree(unused.as_dict()),
-        "scores": score_lists(before, after),
-        "classes": class_rows(subject.classes, after.forget.labels, before.val, after.val),
-        "examples": examples,
-        "cost": _cost(cost, calibrated),
-        "earlier": earlier,
-        "limits": list(LIMITS),
-        "commands": repeat_commands(job, case.number, in_memory=case.in_memory),
-    }
+
+    # Put it on record.
+    return Evidence(
+        schema_version=SCHEMA_VERSION,
+        format=1,
+        kind="request",
+        verdict=verdict,
+        request=_summary(inputs, preflight, chosen),
+        hashes=Hashes(
+            weights_before=subject.weights_digest,
+            data=subject.data_digest,
+            ids=inputs.requested.digest,
+            config=digest_config(inputs.config),
+        ),
+        config=dict(inputs.config),
+        environment=environment(),
+        seeds={"run": job.seed, "data": job.data_seed},
+        preflight=PreflightFindings.model_validate(preflight.as_dict()),
+        target=target,
+        metrics=metrics,
+        epochs=[EpochRow.model_validate(_rounded(row)) for row in calibration.epochs],
+        stopped=stopped,
+        steps=_step_columns(calibration.history.steps),
+        attacks=attacks,
+        held_out=_held_out(held_out),
+        scores=collect_scores(before, after),
+        classes=measure_classes(subject.classes, after.forget.labels, before.val, after.val),
+        examples=examples,
+        cost=_cost(preflight, calibration),
+        earlier=earlier,
+        limits=list(LIMITS),
+        commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
+    )
 
 
-def earlier_rows(
-    case: Case, calibrated: CalibrationResult, chosen: Sequence[int]
-) -> list[dict[str, Any]]:
+def measure_earlier_requests(
+    inputs: RequestInputs, calibration: CalibrationResult, chosen: Sequence[int]
+) -> list[EarlierRequest]:
     """The records of earlier requests under the new model: they must stay forgotten."""
-    gone = {*chosen, *(i for own in case.ledger.forgotten.values() for i in own)}
+    job, train = inputs.job, inputs.subject.train
+    forgotten = {*chosen}.union(*inputs.ledger.forgotten.values())
+    retained = train.labels[[i for i in range(len(train)) if i not in forgotten]]
+    val = predict(calibration.model, inputs.subject.val)
     rows = []
-    train: Any = case.subject.train
-    val = predict(calibrated.model, case.subject.val)
-    retained = train.labels[[i for i in range(len(train)) if i not in gone]]
-    for entry in case.ledger.entries:
-        said = predict(calibrated.model, train.subset(list(entry.indices)))
-        target = estimate_target(val, said.labels, retained, level=case.job.level)
-        behaviour = compare(said, val, target, level=case.job.level, seed=case.job.seed)
-        status = "was not achieved"
+    for entry in inputs.ledger.entries:
+        predictions = predict(calibration.model, train.subset(list(entry.indices)))
+        target = estimate_target(val, predictions.labels, retained, level=job.level)
+        comparison = compare(predictions, val, target, level=job.level, seed=job.seed)
+        status: EarlierStatus = "was not achieved"
         if entry.achieved:
-            again = behaviour.ua > target.accuracy.high
-            status = "exposed again" if again else "still forgotten"
+            exposed = comparison.ua > target.accuracy.high
+            status = "exposed again" if exposed else "still forgotten"
         rows.append(
-            {
-                "number": entry.number,
-                "records": len(entry.indices),
-                "ua": accuracy(said, case.job.level),
-                "target": plain(target.accuracy),
-                "status": status,
-            }
+            EarlierRequest(
+                number=entry.number,
+                records=len(entry.indices),
+                ua=Interval.of(accuracy_interval(predictions, job.level)),
+                target=Interval.of(target.accuracy),
+                status=status,
+            )
         )
     return rows
 
 
-def _copies(checked: Preflight, job: Job, chosen: Sequence[int]) -> list[list[Any]]:
-    """The copies forgotten along, each as index, kind, the record it is a copy of, similarity."""
-    taken = checked.duplicates.to_include(job.include_duplicates)
-    exact = {copy.index for copy in checked.duplicates.to_include("exact")}
+def _target(calibration: CalibrationResult) -> TargetInterval:
+    target = calibration.target
+    return TargetInterval(
+        **Interval.of(target.accuracy).model_dump(),
+        n_val=target.n_val,
+        n_forget=target.n_forget,
+        notes=list(target.notes),
+    )
+
+
+def _display_ids(inputs: RequestInputs, chosen: Sequence[int]) -> list[str]:
+    """The id that each record was asked for by; for copies their name or index."""
+    by_index = {i: name for name, indices in inputs.requested.by_id.items() for i in indices}
+    names = inputs.subject.names
+    return [by_index.get(i, names[i] if names else str(i)) for i in chosen]
+
+
+def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> RequestSummary:
+    job, last = inputs.job, inputs.ledger.last
+    return RequestSummary(
+        number=inputs.number,
+        ids=len(inputs.requested.ids),
+        records=len(chosen),
+        copies=_copies(preflight, job, chosen),
+        share=round(len(chosen) / len(inputs.subject.train), 6),
+        source=str(job.ids) if job.ids else "given in Python",
+        when=now(),
+        previous=None if last is None else last.digest,
+    )
+
+
+def _copies(preflight: Preflight, job: Job, chosen: Sequence[int]) -> list[ForgottenCopy]:
+    """The copies that were forgotten with the requested records."""
+    duplicates, forgotten = preflight.duplicates, set(chosen)
+    exact = {copy.index for copy in duplicates.to_include("exact")}
     return [
-        [c.index, "exact" if c.index in exact else "near", c.forgotten, round(c.similarity, 6)]
-        for c in taken
-        if c.index in set(chosen)
+        ForgottenCopy(
+            record=copy.index,
+            kind="exact" if copy.index in exact else "near",
+            copy_of=copy.forgotten,
+            similarity=round(copy.similarity, 6),
+        )
+        for copy in duplicates.to_include(job.include_duplicates)
+        if copy.index in forgotten
     ]
 
 
-def _plain_target(target: Target) -> dict[str, Any]:
-    notes = {"n_val": target.n_val, "n_forget": target.n_forget, "notes": list(target.notes)}
-    return plain(target.accuracy) | notes
+def _held_out(comparison: Comparison) -> HeldOutComparison:
+    values = _rounded(comparison.as_dict())
+    values["attacks"] = {name: _rounded(auc) for name, auc in values["attacks"].items()}
+    return HeldOutComparison.model_validate(values)
 
 
-def _columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
-    first = ("epoch", "feasible", "cosine", "agreement", "moved")
-    names = (*first, "objective_alignment", "constraint_alignment")
-    found = [name for name in names if steps and name in steps[0]]
-    return {name: [_number(row[name]) for row in steps] for name in found}
+def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
+    present = [name for name in STEP_COLUMNS if steps and name in steps[0]]
+    return {name: [_significant(row[name]) for row in steps] for name in present}
 
 
-def _finite(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _number(v) if isinstance(v, float) else v for k, v in row.items()}
+def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: _significant(v) if isinstance(v, float) else v for k, v in row.items()}
 
 
-def _tree(value: Any) -> Any:
-    """Plain values without NaN, which JSON does not know."""
-    if isinstance(value, Mapping):
-        return {name: _tree(part) for name, part in value.items()}
-    if isinstance(value, list):
-        return [_tree(part) for part in value]
-    return _number(value) if isinstance(value, float) else value
-
-
-def _number(value: float) -> float | None:
+def _significant(value: float) -> float | None:
+    """Six significant digits; None for NaN and infinity, which JSON does not have."""
     return float(f"{value:.6g}") if value == value and abs(value) != float("inf") else None
 
 
-def _cost(cost: Mapping[str, Any], calibrated: CalibrationResult) -> dict[str, Any]:
-    spent = calibrated.history.seconds
-    whole = float(cost["retraining_seconds"])
-    return {
-        "unlearning_seconds": round(spent, 2),
-        "retraining_seconds": round(whole, 2),
-        "ratio": round(whole / spent, 2) if spent > 0 else None,
-        "note": str(cost.get("note", "")),
-    }
+def _cost(preflight: Preflight, calibration: CalibrationResult) -> CostComparison:
+    cost = preflight.as_dict()["cost"]
+    unlearning, retraining = calibration.history.seconds, float(cost["retraining_seconds"])
+    return CostComparison(
+        unlearning_seconds=round(unlearning, 2),
+        retraining_seconds=round(retraining, 2),
+        ratio=round(retraining / unlearning, 2) if unlearning > 0 else None,
+        note=str(cost.get("note", "")),
+    )

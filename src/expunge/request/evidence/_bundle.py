@@ -1,53 +1,68 @@
-"""The evidence bundle: a folder that appears whole, with the hash of everything in it."""
+"""The evidence bundle: a folder that appears complete, with the hash of everything in it."""
 
 from __future__ import annotations
 
 import csv
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import StorageError
 from expunge._files import atomic, sync, write_text
 from expunge.engine._artifact import Card
+from expunge.plotting import (
+    COLOURS,
+    draw_grid,
+    hide_frame,
+    legend_beside,
+    new_figure,
+    save_figure,
+)
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
-from expunge.request.evidence._figures import epochs_figure, scores_figure
+from expunge.request.evidence._schema import Evidence, ExampleRow, ExampleView, Scores
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PAGE, ATTEMPT = "report.html", "attempt.safetensors"
 
 
 @dataclass(frozen=True)
-class Files:
+class BundleContents:
     """What a bundle holds beside the evidence.
 
-    ``attempt`` is the model of a run that was taken back: to look at, not to use.
+    ``attempt`` is the model of a run that was discarded: to look at, not to use.
     """
 
     model: nn.Module
     attempt: nn.Module | None
     job: Job
-    asked: RequestedRecords
+    requested: RequestedRecords
     chosen: tuple[int, ...]
     card: Card | None
 
 
-def write_bundle(folder: Path, evidence: dict[str, Any], files: Files) -> Path:
-    """Write everything beside ``folder`` under a hidden name, then put it in place by a rename."""
+def write_bundle(folder: Path, evidence: Evidence, contents: BundleContents) -> Evidence:
+    """Write everything under a hidden name, then rename it to ``folder``.
+
+    Returns the evidence as written, with the hashes of the weights and of all files.
+    """
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        _fill(scratch, evidence, files)
-        sync([*(p for p in scratch.rglob("*") if p.is_file()), scratch])
+        evidence = _write_files(scratch, evidence, contents)
+        sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
         scratch.rename(folder)
         sync([folder.parent])
     except (OSError, StorageError) as error:
@@ -55,62 +70,142 @@ def write_bundle(folder: Path, evidence: dict[str, Any], files: Files) -> Path:
         why = getattr(error.__cause__ or error, "strerror", None) or str(error).rstrip(".")
         raise StorageError(
             f"The evidence could not be written to {folder}: {why}. The state of the run is kept; "
-            "the same command goes on."
+            "the same command resumes it."
         ) from error
-    return folder
+    return evidence
 
 
-def _fill(folder: Path, evidence: dict[str, Any], files: Files) -> None:
-    from expunge.plotting import save_figure
+def _write_files(folder: Path, evidence: Evidence, contents: BundleContents) -> Evidence:
     from expunge.report import render_request
 
-    tensors.save(folder / WEIGHTS, files.model.state_dict(), _card(files, evidence))
-    if files.attempt is not None:
-        tensors.save(folder / ATTEMPT, files.attempt.state_dict(), {})
-    write_examples(folder / EXAMPLES, evidence["examples"])
-    write_text(folder / RECORDS, json.dumps(_forgotten(files)))
-    write_text(folder / IDS, json.dumps(list(files.asked.ids)))
-    if not evidence["config"].get("in_memory"):
-        write_text(folder / JOB, job_to_toml(files.job))
-    write_text(folder / "preflight.json", json.dumps(evidence["preflight"], indent=1))
+    # The models.
+    tensors.save(folder / WEIGHTS, contents.model.state_dict(), _card(contents, evidence))
+    if contents.attempt is not None:
+        tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {})
+
+    # What was asked for and found, for reading and for repeating the request.
+    write_examples(folder / EXAMPLES, evidence.examples)
+    write_text(folder / RECORDS, json.dumps(_forgotten(contents)))
+    write_text(folder / IDS, json.dumps(list(contents.requested.ids)))
+    if not evidence.in_memory:
+        write_text(folder / JOB, job_to_toml(contents.job))
+    values = evidence.as_json()
+    write_text(folder / "preflight.json", json.dumps(values["preflight"], indent=1))
     save_figure(epochs_figure(evidence), folder / "figures" / "epochs.png")
-    save_figure(scores_figure(evidence), folder / "figures" / "scores.png")
-    evidence["hashes"]["weights_after"] = digest_of(folder / WEIGHTS)
-    written = sorted(p for p in folder.rglob("*") if p.is_file())
-    evidence["files"] = {p.relative_to(folder).as_posix(): digest_of(p) for p in written}
-    write_text(folder / EVIDENCE, json.dumps(evidence, indent=1, allow_nan=False))
+    if evidence.scores is not None:
+        save_figure(scores_figure(evidence.scores), folder / "figures" / "scores.png")
+
+    # The evidence, with the hashes of all the above, and the page that shows it.
+    hashes = {"weights_after": digest_of(folder / WEIGHTS)}
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    evidence = evidence.model_copy(
+        update={
+            "hashes": evidence.hashes.model_copy(update=hashes),
+            "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
+        }
+    )
+    write_text(folder / EVIDENCE, json.dumps(evidence.as_json(), indent=1, allow_nan=False))
     write_text(folder / PAGE, render_request(evidence))
-    names = (EVIDENCE, PAGE)
-    lines = "".join(f"{digest_of(folder / name)}  {name}\n" for name in names)
-    write_text(folder / SEAL, lines)
+
+    # The seal over both.
+    lines = (f"{digest_of(folder / name)}  {name}\n" for name in (EVIDENCE, PAGE))
+    write_text(folder / SEAL, "".join(lines))
+    return evidence
 
 
-def _forgotten(files: Files) -> dict[str, Any]:
+def _forgotten(contents: BundleContents) -> dict[str, Any]:
     return {
-        "indices": list(files.chosen),
-        "asked": list(files.asked.indices),
-        "ids": list(files.asked.ids),
-        "digest": files.asked.digest,
+        "indices": list(contents.chosen),
+        "asked": list(contents.requested.indices),
+        "ids": list(contents.requested.ids),
+        "digest": contents.requested.digest,
     }
 
 
-def _card(files: Files, evidence: Mapping[str, Any]) -> dict[str, Any]:
-    """The card of the weights that came in, if they had one: other commands can read these too."""
-    if files.card is None:
+def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
+    """The card of the initial weights, if they had one, so that other commands can read these."""
+    if contents.card is None:
         return {}
-    if evidence["verdict"]["status"] != "achieved":
-        return files.card.model_dump(mode="json")
-    own = {"stage": "unlearned", "scenario": None, "scenario_seed": None, "forgotten": None}
-    return files.card.model_copy(update=own).model_dump(mode="json")
+    if not evidence.achieved:
+        return contents.card.model_dump(mode="json")
+    changes = {"stage": "unlearned", "scenario": None, "scenario_seed": None, "forgotten": None}
+    return contents.card.model_copy(update=changes).model_dump(mode="json")
 
 
-def write_examples(path: Path, examples: Sequence[Mapping[str, Any]]) -> None:
-    """One line a forgotten record."""
-    header = ["index", "id", "label", "flag"]
-    sides = ("prediction", "confidence", "exposure")
+def write_examples(path: Path, examples: Sequence[ExampleRow]) -> None:
+    """Write a CSV file with one row per forgotten record."""
+
+    def cells(view: ExampleView) -> tuple[str, float, float]:
+        return view.prediction, view.confidence, view.exposure
+
+    header = [
+        *("index", "id", "label", "flag"),
+        *("prediction_before", "confidence_before", "exposure_before"),
+        *("prediction_after", "confidence_after", "exposure_after"),
+    ]
     with atomic(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow([*header, *(f"{s}_{w}" for w in ("before", "after") for s in sides)])
+        writer.writerow(header)
         for row in examples:
-            cells = [row[name] for name in header]
-            writer.writerow(cells + [row[w][s] for w in ("before", "after") for s in sides])
+            first = (row.index, row.id, row.label, row.flag)
+            writer.writerow([*first, *cells(row.before), *cells(row.after)])
+
+
+def epochs_figure(evidence: Evidence) -> Figure:
+    """Accuracy on forgotten and validation data over epochs, with the target's interval."""
+    figure = new_figure(6.4, 3.6)
+    ax = figure.subplots()
+    target, rows = evidence.target, evidence.epochs
+    if target is not None:
+        ax.axhspan(target.low, target.high, color=COLOURS[2], alpha=0.15, lw=0, label="target")
+        ax.axhline(target.value, color=COLOURS[2], linewidth=1, linestyle=":")
+    epochs = [0, *(row.epoch for row in rows)]
+    curves = (
+        ("forgotten data", evidence.metric("ua"), [row.ua for row in rows]),
+        ("validation data", evidence.metric("va"), [row.va for row in rows]),
+    )
+    for k, (label, metric, values) in enumerate(curves):
+        accuracies = [metric.before.value, *values]
+        ax.plot(epochs, accuracies, color=COLOURS[k], marker="os"[k], markersize=4, label=label)
+    undone = [row for row in rows if row.action == "rolled back"]
+    if undone:
+        ax.plot(
+            [row.epoch for row in undone],
+            [row.ua for row in undone],
+            "x",
+            color="#000000",
+            label="rolled back",
+        )
+    if evidence.stopped.epoch:
+        chosen = evidence.stopped.epoch
+        ax.axvline(chosen, color="#666666", linewidth=1, linestyle="--", label="chosen")
+    ax.set_xlabel("epoch")
+    ax.set_ylabel("accuracy (%)")
+    draw_grid(ax)
+    hide_frame(ax)
+    legend_beside(ax)
+    return figure
+
+
+def scores_figure(scores: Scores) -> Figure:
+    """Histograms of the confidence in the true label, before and after."""
+    figure = new_figure(7.2, 3.2)
+    axes = figure.subplots(1, 2, sharey=True)
+    bins = np.linspace(0.0, 1.0, 21)
+    for ax, title, splits in zip(
+        axes, ("before", "after"), (scores.before, scores.after), strict=True
+    ):
+        curves = (
+            ("forgotten", splits.forget, "-"),
+            ("unseen", splits.val, "--"),
+            ("retained", splits.retain, ":"),
+        )
+        for colour, (label, values, style) in zip(COLOURS, curves, strict=False):
+            shares = np.histogram(np.asarray(values), bins)[0] / max(len(values), 1)
+            ax.stairs(shares, bins, color=colour, linewidth=1.6, linestyle=style, label=label)
+        ax.set_title(title, fontsize=10)
+        ax.set_xlabel(scores.name)
+        hide_frame(ax)
+    axes[0].set_ylabel("share")
+    legend_beside(axes[1])
+    return figure

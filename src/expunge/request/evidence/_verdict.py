@@ -1,14 +1,23 @@
-"""What was shown, and what was not, in plain words."""
+"""Judge a request: its verdict, and what was and was not shown, in sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from expunge.request.calibrate._comparison import Comparison
+from expunge.request.evidence._schema import (
+    AttackRow,
+    EarlierRequest,
+    ExampleRow,
+    Interval,
+    MetricRow,
+    RequestVerdict,
+    Status,
+    Stop,
+)
 
-AGAINST = "Against test data: "
-"""How the reasons of the audit begin."""
+AUDIT_PREFIX = "Against test data: "
+"""How the audit's reasons begin."""
 LIMITS = (
     "Nothing here is a proof that no trace is left: approximate unlearning is judged by what can "
     "be measured.",
@@ -21,99 +30,105 @@ LIMITS = (
 )
 
 
-def verdict_of(
+def judge_request(
     *,
-    status: str,
-    reason: str,
+    stopped: Stop,
     records: int,
-    metrics: Sequence[Mapping[str, Any]],
-    attacks: Sequence[Mapping[str, Any]],
-    examples: Sequence[Mapping[str, Any]],
-    earlier: Sequence[Mapping[str, Any]],
+    metrics: Sequence[MetricRow],
+    attacks: Sequence[AttackRow],
+    examples: Sequence[ExampleRow],
+    earlier: Sequence[EarlierRequest],
     held_out: Comparison,
     warnings: Sequence[str],
-) -> dict[str, Any]:
+) -> RequestVerdict:
     """Status, headline, reasons, and what was and was not shown.
 
-    ``held_out`` is the comparison with test data, which took no part in the run: what satisfied
-    val has to stand up to it. The attacks are shown; by themselves they decide nothing, as some of
-    six see something by chance.
+    ``held_out`` is the comparison with test data, which took no part in the run: a model that
+    satisfied val has to pass it too. The attacks are reported but decide nothing by themselves, as
+    some of six detect something by chance.
     """
-    again = [e for e in earlier if e["status"] == "exposed again"]
-    run = status == "achieved"  # else the model is as it was, and nothing is new about it
-    told = run and not held_out.indistinguishable
-    status = "not achieved" if again or told else status
-    ua = next(m for m in metrics if m["name"] == "ua")
-    ta = next(m for m in metrics if m["name"] == "ta")
-    found = [a for a in attacks if a["after"]["verdict"] == "detected"]
-    reasons = [reason]
-    reasons += [
-        f"The records of request {e['number']} stand out again: accuracy on them is "
-        f"{e['ua']['value']:.1f} %, {e['target']['low']:.1f} to {e['target']['high']:.1f} % would "
-        "be expected."
-        for e in again
-    ]
-    if told:
-        reasons += [f"{AGAINST}{reason}" for reason in held_out.reasons]
-    if found and run:
-        names = ", ".join(a["name"] for a in found)
-        verb = "tells" if len(found) == 1 else "tell"
+    # Without a run that achieved its aim the model is the initial one, and nothing is new about it.
+    run_achieved = stopped.status == "achieved"
+    exposed_again = [request for request in earlier if request.status == "exposed again"]
+    failed_audit = run_achieved and not held_out.indistinguishable
+    status = "not achieved" if exposed_again or failed_audit else stopped.status
+
+    # Why: the run's reason first, then what speaks against it.
+    detected = [attack for attack in attacks if attack.after.verdict == "detected"]
+    reasons = [stopped.reason, *map(_exposed_again, exposed_again)]
+    if failed_audit:
+        reasons += [f"{AUDIT_PREFIX}{reason}" for reason in held_out.reasons]
+    if detected and run_achieved:
+        names = ", ".join(attack.name for attack in detected)
+        verb = "tells" if len(detected) == 1 else "tell"
         reasons.append(
-            f"{len(found)} of {len(attacks)} attacks {verb} the records from unseen data: {names}. "
-            "It decides nothing by itself: of six, some see something by chance."
+            f"{len(detected)} of {len(attacks)} attacks {verb} the records from unseen data: "
+            f"{names}. It decides nothing by itself: of six, some see something by chance."
         )
     reasons += warnings
-    return {
-        "status": status,
-        "headline": _headline(status, records, ua, ta, len(found), len(attacks)),
-        "reasons": reasons,
-        "shown": _shown(status, ua, ta, attacks, examples),
-        "not_shown": list(LIMITS),
-    }
+
+    ua = next(metric for metric in metrics if metric.name == "ua")
+    ta = next(metric for metric in metrics if metric.name == "ta")
+    assert ua.target is not None
+    return RequestVerdict(
+        status=status,
+        headline=_headline(status, records, ua, ua.target, ta, len(detected), len(attacks)),
+        reasons=reasons,
+        shown=_shown(ua, ua.target, ta, attacks, examples),
+        not_shown=list(LIMITS),
+    )
+
+
+def _exposed_again(request: EarlierRequest) -> str:
+    return (
+        f"The records of request {request.number} stand out again: accuracy on them is "
+        f"{request.ua.value:.1f} %, {request.target.low:.1f} to {request.target.high:.1f} % would "
+        "be expected."
+    )
 
 
 def _headline(
-    status: str,
+    status: Status,
     records: int,
-    ua: Mapping[str, Any],
-    ta: Mapping[str, Any],
-    found: int,
+    ua: MetricRow,
+    target: Interval,
+    ta: MetricRow,
+    detected: int,
     attacks: int,
 ) -> str:
-    many = f"{records} record{'s' if records != 1 else ''}"
+    counted = f"{records} record{'s' if records != 1 else ''}"
     if status == "achieved":
-        lost = ta["before"]["value"] - ta["after"]["value"]
+        lost = ta.before.value - ta.after.value
         change = f"{lost:.1f} points lower" if lost > 0.05 else "no lower than before"
         return (
-            f"The model treats the {many} like data it never saw: it is right on "
-            f"{ua['after']['value']:.1f} % of them, {ua['target']['value']:.1f} % would be "
-            f"expected; {found or 'none'} of {attacks} attacks tell{'s' if found < 2 else ''} them "
+            f"The model treats the {counted} like data it never saw: it is right on "
+            f"{ua.after.value:.1f} % of them, {target.value:.1f} % would be expected; "
+            f"{detected or 'none'} of {attacks} attacks tell{'s' if detected < 2 else ''} them "
             f"from unseen data; test accuracy is {change}."
         )
     return (
-        f"The {many} were not forgotten to the standard asked for; the bundle holds the model as "
-        "it was before the request."
+        f"The {counted} were not forgotten to the standard asked for; the bundle holds the model "
+        "as it was before the request."
     )
 
 
 def _shown(
-    status: str,
-    ua: Mapping[str, Any],
-    ta: Mapping[str, Any],
-    attacks: Sequence[Mapping[str, Any]],
-    examples: Sequence[Mapping[str, Any]],
+    ua: MetricRow,
+    target: Interval,
+    ta: MetricRow,
+    attacks: Sequence[AttackRow],
+    examples: Sequence[ExampleRow],
 ) -> list[str]:
-    target = ua["target"]
-    exposed = sum(e["flag"] == "still exposed" for e in examples)
-    inside = target["low"] <= ua["after"]["value"] <= target["high"]
-    verdicts = [a["after"]["verdict"] for a in attacks]
+    exposed = sum(example.flag == "still exposed" for example in examples)
+    inside = "inside" if ua.after.value in target else "outside"
+    verdicts = [attack.after.verdict for attack in attacks]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
     return [
-        f"Accuracy on the forgotten records went from {ua['before']['value']:.1f} % to "
-        f"{ua['after']['value']:.1f} %, {'inside' if inside else 'outside'} the interval expected "
-        f"of a model that never saw them ({target['low']:.1f} to {target['high']:.1f} %).",
-        f"Test accuracy went from {ta['before']['value']:.1f} % to {ta['after']['value']:.1f} % "
-        f"[{ta['after']['low']:.1f}, {ta['after']['high']:.1f}].",
+        f"Accuracy on the forgotten records went from {ua.before.value:.1f} % to "
+        f"{ua.after.value:.1f} %, {inside} the interval expected of a model that never saw them "
+        f"({target.low:.1f} to {target.high:.1f} %).",
+        f"Test accuracy went from {ta.before.value:.1f} % to {ta.after.value:.1f} % "
+        f"[{ta.after.low:.1f}, {ta.after.high:.1f}].",
         f"Of {len(attacks)} membership attacks: {counts}.",
         f"{exposed} of {len(examples)} forgotten records stand out from unseen data one by one; "
         f"about {0.01 * len(examples):.0f} would by chance.",

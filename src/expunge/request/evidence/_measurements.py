@@ -1,0 +1,261 @@
+"""Measure two models, before and after: metrics, attacks, scores, classes and single records."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from expunge.evaluation import PAPER_FIVE, Predictions, Views, run_attack
+from expunge.evaluation._exposure import exposure_of
+from expunge.evaluation._over_forgetting import over_forgetting
+from expunge.evaluation.attacks._lira import scaled_confidence
+from expunge.evaluation.svm._landmarks import Array
+from expunge.request._accuracy import accuracy_interval
+from expunge.request.evidence._schema import (
+    AttackResult,
+    AttackRow,
+    ClassRow,
+    ExampleFlag,
+    ExampleRow,
+    ExampleView,
+    Interval,
+    MetricRow,
+    Scores,
+    SplitScores,
+)
+
+POPULATION_ATTACKS = (*(f"svc-{name}" for name in PAPER_FIVE), "loss")
+ATTACK_LABELS = {
+    "correctness": "guesses from whether the prediction is right",
+    "confidence": "guesses from the probability of the label",
+    "logits": "guesses from all outputs of the model",
+    "entropy": "guesses from how sure the model is",
+    "modified-entropy": "guesses from how sure the model is of the label",
+    "loss": "guesses from the loss",
+}
+ATTACK_BUDGET = "population attack: looks at this model's outputs only, no other model is trained"
+MAX_SCORES = 10_000
+"""Scores kept per split, for the histograms."""
+MAX_IMAGES = 24
+EXPOSED, AVOIDED = 0.99, 0.01
+"""A record stands out if more than this fraction of unseen data scores lower, or less."""
+
+
+@dataclass(frozen=True)
+class SplitPredictions:
+    """One model's predictions on every split."""
+
+    forget: Predictions
+    val: Predictions
+    retain: Predictions
+    test: Predictions
+
+    @property
+    def views(self) -> Views:
+        """What attacks see: they learn from val, and try to tell forgotten data from test data,
+        which took no part in any decision of the run."""
+        return Views(forget=self.forget, test=self.test, retain=self.retain, val=self.val)
+
+
+def measure_metrics(
+    before: SplitPredictions, after: SplitPredictions, target: Interval, level: float
+) -> list[MetricRow]:
+    """The headline accuracies, before and after, and the target of the first."""
+
+    def row(name: str, label: str, split: str, expected: Interval | None, text: str) -> MetricRow:
+        return MetricRow(
+            name=name,
+            label=label,
+            unit="%",
+            direction="target" if expected else "higher",
+            before=Interval.of(accuracy_interval(getattr(before, split), level)),
+            after=Interval.of(accuracy_interval(getattr(after, split), level)),
+            target=expected,
+            explain=text,
+        )
+
+    return [
+        row(
+            "ua",
+            "Accuracy on the forgotten data",
+            "forget",
+            Interval(value=target.value, low=target.low, high=target.high),
+            "A model that never saw these records would be right on about as many as the target "
+            "says: higher means it still remembers, lower that it avoids them.",
+        ),
+        row(
+            "ta",
+            "Accuracy on test data",
+            "test",
+            None,
+            "What the model is worth on data nobody used for any decision here.",
+        ),
+        row(
+            "va",
+            "Accuracy on validation data",
+            "val",
+            None,
+            "What the run watched, so that the model stays useful.",
+        ),
+        row(
+            "ra",
+            "Accuracy on the retained data",
+            "retain",
+            None,
+            "What the model still knows of the records it may keep.",
+        ),
+    ]
+
+
+def measure_attacks(
+    before: SplitPredictions, after: SplitPredictions, level: float, seed: int
+) -> list[AttackRow]:
+    """Every population attack on both models, forgotten data against test data.
+
+    The intervals hold jointly at ``level`` (Bonferroni): among six attacks, one should not be
+    believed for what is expected once in twenty times.
+    """
+    level = 1.0 - (1.0 - level) / len(POPULATION_ATTACKS)
+
+    def result(name: str, predictions: SplitPredictions) -> AttackResult:
+        report = run_attack(name, predictions.views, level=level, seed=seed)
+        return AttackResult(
+            auc=Interval.of(report.auc), verdict=report.verdict, reason=report.reason
+        )
+
+    return [
+        AttackRow(
+            name=name,
+            label=ATTACK_LABELS.get(name.removeprefix("svc-"), name),
+            before=result(name, before),
+            after=result(name, after),
+            budget=ATTACK_BUDGET,
+        )
+        for name in POPULATION_ATTACKS
+    ]
+
+
+def over_forgetting_warnings(after: SplitPredictions, seed: int) -> list[str]:
+    """Signs of over-forgetting, in sentences."""
+    return [str(finding) for finding in over_forgetting(after.views, seed=seed)]
+
+
+def collect_scores(before: SplitPredictions, after: SplitPredictions) -> Scores:
+    """Confidence in the true label of forgotten, unseen and retained data, for histograms."""
+
+    def scores(predictions: SplitPredictions) -> SplitScores:
+        return SplitScores(
+            forget=_confidences(predictions.forget),
+            val=_confidences(predictions.val),
+            retain=_confidences(predictions.retain),
+        )
+
+    return Scores(name="confidence in the true label", before=scores(before), after=scores(after))
+
+
+def _confidences(predictions: Predictions) -> list[float]:
+    count = len(predictions.labels)
+    # All of them, or evenly spaced ones if there are too many to show.
+    chosen = torch.linspace(0, count - 1, min(count, MAX_SCORES)).round().long()
+    probabilities = torch.softmax(predictions.logits[chosen].double(), dim=1)
+    of_label = probabilities.gather(1, predictions.labels[chosen][:, None])[:, 0]
+    return [round(value, 4) for value in of_label.tolist()]
+
+
+def measure_classes(
+    classes: Sequence[str], forgotten: Tensor, before: Predictions, after: Predictions
+) -> list[ClassRow]:
+    """Accuracy on val per class, before and after, and how many records of it were forgotten."""
+
+    def accuracy(predictions: Predictions, members: Tensor, label: int) -> float | None:
+        if not bool(members.any()):
+            return None
+        return 100.0 * float((predictions.classes[members] == label).double().mean())
+
+    rows = []
+    for label, name in enumerate(classes):
+        members = before.labels == label
+        rows.append(
+            ClassRow(
+                name=name,
+                forgotten=int((forgotten == label).sum()),
+                val=int(members.sum()),
+                before=accuracy(before, members, label),
+                after=accuracy(after, members, label),
+            )
+        )
+    return rows
+
+
+def measure_examples(
+    indices: Sequence[int],
+    ids: Sequence[str],
+    classes: Sequence[str],
+    before: SplitPredictions,
+    after: SplitPredictions,
+    images: Tensor | None,
+) -> list[ExampleRow]:
+    """Every forgotten record, those that stand out most first, with images of the first few."""
+    exposure_before, exposure_after = _exposure(before), _exposure(after)
+    order = np.argsort(-np.abs(exposure_after - 0.5), kind="stable").tolist()
+    rows = []
+    for rank, k in enumerate(order):
+        with_image = images is not None and rank < MAX_IMAGES
+        rows.append(
+            ExampleRow(
+                index=int(indices[k]),
+                id=str(ids[k]),
+                label=classes[int(after.forget.labels[k])],
+                before=_view(before.forget, k, classes, float(exposure_before[k])),
+                after=_view(after.forget, k, classes, float(exposure_after[k])),
+                flag=_flag(float(exposure_after[k])),
+                image=png_data_uri(images[k]) if with_image and images is not None else None,
+            )
+        )
+    return rows
+
+
+def _exposure(predictions: SplitPredictions) -> Array:
+    """The fraction of test data less confident in their label than each forgotten record."""
+    forget, test = (
+        scaled_confidence(p.logits, p.labels) for p in (predictions.forget, predictions.test)
+    )
+    return exposure_of(forget, test)
+
+
+def _view(predictions: Predictions, k: int, classes: Sequence[str], exposure: float) -> ExampleView:
+    probabilities = torch.softmax(predictions.logits[k].double(), dim=0)
+    return ExampleView(
+        prediction=classes[int(predictions.logits[k].argmax())],
+        confidence=round(float(probabilities[int(predictions.labels[k])]), 4),
+        exposure=round(exposure, 4),
+    )
+
+
+def _flag(exposure: float) -> ExampleFlag:
+    if exposure > EXPOSED:
+        return "still exposed"
+    return "over-forgotten" if exposure < AVOIDED else ""
+
+
+def png_data_uri(image: Tensor) -> str | None:
+    """A uint8 image [C, H, W] as a PNG data URI, enlarged if small; None for other tensors."""
+    from PIL import Image
+
+    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] not in (1, 3):
+        return None
+    array = image.permute(1, 2, 0).cpu().numpy()
+    picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
+    scale = max(1, 64 // max(picture.size))
+    picture = picture.resize(
+        (picture.width * scale, picture.height * scale), Image.Resampling.NEAREST
+    )
+    buffer = io.BytesIO()
+    picture.save(buffer, format="PNG", optimize=True)
+    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")
