@@ -37,11 +37,14 @@ def masking(records: Sequence[Record]) -> Drawn:
     """Three pairs of gradients with their updates, and the plane of one coordinate."""
     figure = new_figure(6.4, 6.3)
     axes = list(figure.subplots(2, 2).flat)
+
+    # Three examples, and all their coordinates in one plane.
     for ax, title, (_, u, c) in zip(axes, TITLES, EXAMPLES, strict=False):
         _draw_case(ax, u, c)
         ax.set_title(title, pad=12)
     _draw_coordinates(axes[3])
     axes[3].set_title("(d) each coordinate: mask and $-\\Delta_i$", pad=12)
+
     handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
     add_note(figure, ["−Δ = m ⊙ G(∇U, ∇C). Hatched: masked, since the signs of ∇U and ∇C differ."])

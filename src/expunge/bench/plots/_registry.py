@@ -17,9 +17,8 @@ from expunge.bench.plots._curves import (
 )
 from expunge.bench.plots._density import agreement
 from expunge.bench.plots._frontier import frontier
-from expunge.bench.plots._heatmap import heatmap
 from expunge.bench.plots._masking import masking
-from expunge.bench.plots._noisy_masking import noisy_masking
+from expunge.bench.plots._prob_masking import heatmap, noisy_masking
 from expunge.bench.plots._style import Drawn, MissingRecords, styled
 from expunge.plotting import save_figure
 

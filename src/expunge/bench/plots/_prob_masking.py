@@ -1,4 +1,4 @@
-"""fig:maskingSalUn: a batch whose signs agree by accident, and how PROB notices."""
+"""What PROB masks: on a noisy batch (fig:maskingSalUn) and over all (φ_U, φ_C) (fig:heatmap)."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ from expunge.update._addons import Addon, Signals
 from expunge.update._agreement import accord
 
 SIDE = 1.95
+"""Half the side of the plane of two parameters."""
+HEATMAP_LEVEL = 0.45
+"""The p of PROB in the heat map."""
+CELLS = 200
+
+
+# fig:maskingSalUn: a batch whose signs agree by accident, and how PROB notices.
 
 
 @dataclass(frozen=True)
@@ -70,6 +77,8 @@ def noisy_masking(records: Sequence[Record]) -> Drawn:
     f = case.agreement()
     figure = new_figure(7.4, 3.35)
     axes = figure.subplots(1, 3)
+
+    # Gradients and feasible steps in all panels; the noise in the first, a step in the others.
     for ax in axes:
         draw_plane(ax, -SIDE, SIDE)
         shade_feasible(ax, np.array(case.true_u), np.array(case.true_c), 4.0)
@@ -81,6 +90,8 @@ def noisy_masking(records: Sequence[Record]) -> Drawn:
     for ax in axes[1:]:
         text = f"$f_1$ = {f[0]:.2f}\n$f_2$ = {f[1]:.2f}"
         ax.text(0.05, 0.95, text, transform=ax.transAxes, va="top")
+
+    # One legend for all panels, each label once.
     handles, labels = axes[0].get_legend_handles_labels()
     more = axes[1].get_legend_handles_labels()
     chosen = dict(zip([*labels, *more[1]], [*handles, *more[0]], strict=True))
@@ -139,3 +150,76 @@ def _draw_step(ax: Any, case: NoisyExample, addon: Addon, title: str) -> None:
             [-SIDE, SIDE], -0.08, 0.08, facecolor="none", edgecolor="#999999", hatch="/////",
             lw=0, zorder=0.5,
         )  # fmt: skip
+
+
+# fig:heatmap: the probability of agreement, equation (18).
+
+
+def probability(phi_u: Array, phi_c: Array) -> Array:
+    """f at (φ_U, φ_C) in (0, 1)², computed by :func:`~expunge.update._agreement.accord`."""
+    return np.asarray((0.5 + 0.5 * _accord_at(phi_u, phi_c)[1]).numpy())
+
+
+def prob_masked(phi_u: Array, phi_c: Array, p: float = HEATMAP_LEVEL) -> Array:
+    """1 where PROB masks, f ≤ p, else 0."""
+    u, signed = _accord_at(phi_u, phi_c)
+    return np.asarray(1.0 - Prob(p=p).weight(Signals(u, u, signed)).numpy())
+
+
+def cell_centres(cells: int = CELLS) -> tuple[Array, Array]:
+    """The centres of a grid of cells over the unit square."""
+    line = (np.arange(cells) + 0.5) / cells
+    x, y = np.meshgrid(line, line)
+    return x, y
+
+
+@styled
+def heatmap(records: Sequence[Record]) -> Drawn:
+    """The heat map with lines of equal probability; hatched where PROB masks."""
+    x, y = cell_centres()
+    f = probability(x, y)
+    figure = new_figure(4.3, 3.7)
+    ax = figure.subplots()
+
+    # The heat map, lines of equal probability, and hatching where PROB masks.
+    image = ax.imshow(
+        f, origin="lower", extent=(0, 1, 0, 1), cmap="PuOr_r", vmin=-0.2, vmax=1.2, aspect="equal"
+    )
+    lines = ax.contour(x, y, f, levels=np.arange(1, 10) / 10, colors="#333333", linewidths=0.5)
+    hatched = ax.contourf(x, y, f, levels=[0.0, HEATMAP_LEVEL], colors="none", hatches=["////"])
+    hatched.set_edgecolor("#222222")
+    hatched.set_linewidth(0.0)
+    hatched.set_gid("masked")
+    ax.contour(x, y, f, levels=[HEATMAP_LEVEL], colors="black", linewidths=1.4, linestyles="--")
+    _label_lines(ax, lines)
+
+    # Axes and colour bar.
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="$\\phi_U$", ylabel="$\\phi_C$")
+    ax.set_xticks(np.arange(0, 1.01, 0.25))
+    ax.set_yticks(np.arange(0, 1.01, 0.25))
+    bar = figure.colorbar(image, ax=ax, shrink=0.92, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar.set_label("P[$g_U g_C > 0$ | batch]")
+    bar.ax.set_ylim(0, 1)
+    bar.ax.axhline(HEATMAP_LEVEL, color="black", linewidth=1.4, linestyle="--")
+    add_note(figure, [f"Hatched: below p = {HEATMAP_LEVEL}, masked by PROB. Dashed: p."])
+    return [("", figure)]
+
+
+def _label_lines(ax: Any, lines: Any) -> None:
+    """The level of each line of equal probability, where it crosses a diagonal."""
+    from matplotlib.patheffects import withStroke
+
+    places = [(0.5, 0.08), (0.5, 0.92)]
+    for level in (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9):
+        away = 0.5 * abs(2 * level - 1) ** 0.5
+        side = 1 if level > 0.5 else -1
+        places += [(0.5 + s * away, 0.5 + side * s * away) for s in (-1, 1)]
+    for text in ax.clabel(lines, fmt="%.1f", fontsize=6.5, manual=places):
+        text.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
+
+
+def _accord_at(phi_u: Array, phi_c: Array) -> tuple[torch.Tensor, torch.Tensor]:
+    """Gradients over their deviations, and accord, for given φ."""
+    u, c = (torch.special.ndtri(torch.from_numpy(np.asarray(phi))) for phi in (phi_u, phi_c))
+    one = torch.ones_like(u)
+    return u, accord(u, c, one, one, 1e-300)
