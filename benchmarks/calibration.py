@@ -19,6 +19,7 @@ import multiprocessing
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from torch import nn
 
 from expunge._files import write_text
 from expunge.data import ImageSet, Splits, divide, load
-from expunge.engine import Recipe, train, unlearn
+from expunge.engine import Procedure, Recipe, train, unlearn
 from expunge.evaluation import predict
 from expunge.evaluation._scores import accuracy
 from expunge.evaluation.attacks._features import loss
@@ -157,33 +158,31 @@ def judge(options: Options, pair: Pair, kept: Path | None = None) -> Row:
     common: Options = {
         "forget": parts.forget,
         "retain": parts.retain,
-        "method": "SRL",
-        "addon": "focus",
-        "lr": options["lr"],
         "augment": pair.augment,
         "seed": seed,
         "device": "cpu",
         "progress": options["progress"],
     }
-    batch = cap_batch_size(options["batch_size"], size)
-    share = Linear(options["alpha"], 1.0 - options["alpha"])
-    epochs = options["fixed_epochs"]
+    procedure = Procedure(
+        method="SRL",
+        addon="focus",
+        aggregate=Linear(options["alpha"], 1.0 - options["alpha"]),
+        epochs=options["fixed_epochs"],
+        batch_size=cap_batch_size(options["batch_size"], size),
+        lr=options["lr"],
+    )
     began = time.perf_counter()
     fixed = unlearn(
         initial,
-        aggregate=share,
-        epochs=epochs,
-        batch_size=batch,
         checkpoint=None if kept is None else kept.with_suffix(".fixed.checkpoint"),
+        **procedure.arguments(),
         **common,
     ).model
     middle = time.perf_counter()
     steered = calibrate(
         initial,
         val=splits.val,
-        alpha=options["alpha"],
-        batch_size=batch,
-        max_epochs=options["max_epochs"],
+        procedure=replace(procedure, epochs=options["max_epochs"]),
         floor=options["floor"],
         level=options["level"],
         checkpoint=None if kept is None else kept.with_suffix(".checkpoint"),
@@ -214,7 +213,7 @@ def judge(options: Options, pair: Pair, kept: Path | None = None) -> Row:
     for name in ("fixed", "calibrated"):
         row[name]["rua"] = row[name]["ua"] - row["ideal"]["ua"]
         row[name]["ta_lost"] = row["initial"]["ta"] - row[name]["ta"]
-    row["fixed"] |= {"seconds": seconds[0], "epochs": epochs}
+    row["fixed"] |= {"seconds": seconds[0], "epochs": procedure.epochs}
     row["calibrated"] |= {"seconds": seconds[1], "epochs": len(steered.epochs)}
     row["calibrated"] |= steered.stopped.model_dump() | {"warnings": list(steered.warnings)}
     row["path"] = [

@@ -38,6 +38,7 @@ class Option:
         help: one line for ``--help`` and job files.
         at_least, above, below: the range of a number.
         flag: a short spelling on the command line, such as ``-m``.
+        example: a value to show where there is no default.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Option:
     above: float | None = None
     below: float | None = None
     flag: str = ""
+    example: Any = None
 
     @property
     def choices(self) -> tuple[str, ...]:

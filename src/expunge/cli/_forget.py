@@ -12,6 +12,7 @@ from rich.table import Table
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_existing, write_text
+from expunge.cli._procedure_options import takes_procedure_options
 
 if TYPE_CHECKING:
     from expunge.request.evidence import Evidence, Interval
@@ -21,7 +22,9 @@ NOT_ACHIEVED = 1
 ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
+@takes_procedure_options("procedure", optional=True, without=("epochs", "aggregate", "beta"))
 def forget_command(
+    *,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder of this model's requests.")
     ] = None,
@@ -53,16 +56,7 @@ def forget_command(
         Path | None,
         typer.Option("--job", "-j", help="A job file (TOML) with all of these options."),
     ] = None,
-    method: Annotated[
-        str | None, typer.Option("--method", "-m", help="Unlearning method (default: SRL).")
-    ] = None,
-    addon: Annotated[
-        str | None, typer.Option("--addon", "-a", help="Add-on of the method (default: FOCUS).")
-    ] = None,
-    lr: Annotated[float | None, typer.Option(help="Initial learning rate (default: 1e-4).")] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(help="Examples per step (default: 256).")
-    ] = None,
+    procedure: dict[str, Any],
     max_epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs (default: 30).")
     ] = None,
@@ -125,10 +119,7 @@ def forget_command(
         "ids": ids,
         "records": records,
         "id_column": id_column,
-        "method": method,
-        "addon": addon,
-        "lr": lr,
-        "batch_size": batch_size,
+        **procedure,
         "max_epochs": max_epochs,
         "floor": floor,
         "seed": seed,

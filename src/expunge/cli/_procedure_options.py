@@ -50,6 +50,9 @@ def takes_procedure_options(
 
 def _as_parameter(option: Option, *, optional: bool) -> inspect.Parameter:
     default = None if optional else option.default
+    text = option.help
+    if optional and option.default is not None and option.type is not bool:
+        text = f"{text.rstrip('.')} (default: {option.default})."
     name = f"--{option.name.replace('_', '-')}"
     flags = (name, option.flag) if option.flag else (name,)
     kind = option.type if default is not None else option.type | None
@@ -57,5 +60,5 @@ def _as_parameter(option: Option, *, optional: bool) -> inspect.Parameter:
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[kind, typer.Option(*flags, help=option.help)],
+        annotation=Annotated[kind, typer.Option(*flags, help=text)],
     )

@@ -155,12 +155,26 @@ class Procedure:
 
 PART_OPTIONS: dict[str, tuple[Option, ...]] = {
     "addon": (
-        Option("moments", str, None, "adam, published or sample, for PROB, BER and FOCUS."),
-        Option("p", float, None, "Level of certainty of PROB, in (0, 1).", above=0, below=1),
+        Option(
+            "moments",
+            str,
+            None,
+            "adam, published or sample, for PROB, BER and FOCUS.",
+            example="published",
+        ),
+        Option(
+            "p",
+            float,
+            None,
+            "Level of certainty of PROB, in (0, 1).",
+            above=0,
+            below=1,
+            example=0.3,
+        ),
     ),
     "aggregate": (
-        Option("alpha", float, None, "Weight of the objective (linear).", above=0),
-        Option("beta", float, None, "Weight of the constraint (linear).", above=0),
+        Option("alpha", float, None, "Weight of the objective (linear).", above=0, example=0.05),
+        Option("beta", float, None, "Weight of the constraint (linear).", above=0, example=0.95),
     ),
 }
 """The options of a procedure's parts that plain values can tell."""

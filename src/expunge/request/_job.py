@@ -8,8 +8,10 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from expunge._errors import InvalidInput
-from expunge.methods import METHODS, BatchNormPolicy
-from expunge.update import ADDONS, MOMENTS, Addon
+from expunge._options import Option, takes_options
+from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
+from expunge.methods import METHODS
+from expunge.update import ADDONS, MOMENTS
 
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, strict=True)]
@@ -19,9 +21,17 @@ Switch = Annotated[bool, pydantic.Field(strict=True)]
 IncludeDuplicates = Literal["none", "exact", "near"]
 """Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
 
+PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
+    each for each in PLAIN_OPTIONS if each.name not in ("epochs", "aggregate", "beta")
+)
+"""The options of a procedure that a job takes; ``max_epochs`` and ``alpha`` decide the others."""
+ALWAYS_WRITTEN = {"method", "addon", "moments", "alpha", "lr", "batch_size", "batchnorm"}
+"""The options that every job file and evidence states; the others only if they were chosen."""
 
+
+@takes_options(PROCEDURE_OPTIONS)
 class Job(pydantic.BaseModel):
-    """What to forget from which model, and how.
+    """What to forget from which model, and how: these fields, and :data:`PROCEDURE_OPTIONS`.
 
     Args:
         model: a built-in name or ``package.module:factory``; empty if the weights have a card.
@@ -55,16 +65,12 @@ class Job(pydantic.BaseModel):
     out: Path
     method: str = "SRL"
     addon: str = "FOCUS"
-    moments: str | None = None
     alpha: Positive = 0.05
-    lr: Positive = 1e-4
-    batch_size: Count = 256
     max_epochs: Count = 30
     floor: Annotated[float, pydantic.Field(ge=0, le=100, strict=True)] = 2.0
     level: Share = 0.95
     include_duplicates: IncludeDuplicates = "none"
     augment: Switch = False
-    batchnorm: BatchNormPolicy = "published"
     seed: Seed = 0
     device: str = "auto"
 
@@ -86,7 +92,7 @@ class Job(pydantic.BaseModel):
         ADDONS.name(name)
         return name
 
-    @pydantic.field_validator("moments")
+    @pydantic.field_validator("moments", check_fields=False)
     @classmethod
     def _known_moments(cls, name: str | None) -> str | None:
         if name is not None:
@@ -95,17 +101,25 @@ class Job(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Job:
-        if self.moments is not None and ADDONS.resolve(self.addon).statistics is None:
-            raise InvalidInput(f"`moments` has no use with the add-on {self.addon}")
+        _ = self.procedure  # refuses options that do not go together
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
         return self
 
-    def addon_part(self) -> Addon:
-        """The add-on, with its moments."""
-        kind: Any = ADDONS[self.addon]
-        addon: Addon = kind() if self.moments is None else kind(moments=self.moments)
-        return addon
+    @pydantic.model_serializer(mode="wrap")
+    def _omit_implied(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        for each in PROCEDURE_OPTIONS:
+            if each.name not in ALWAYS_WRITTEN and values.get(each.name) == each.default:
+                values.pop(each.name, None)
+        return values
+
+    @property
+    def procedure(self) -> Procedure:
+        """How to unlearn: for ``max_epochs`` at most, with β = 1 − α."""
+        plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
+        plain |= {"epochs": self.max_epochs, "beta": 1.0 - self.alpha}
+        return Procedure.from_plain(plain)
 
 
 def make_job(**values: Any) -> Job:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import pydantic
 from expunge._errors import DataError, InvalidInput
 from expunge._toml_lines import line_of
 from expunge.data import DATASETS, absolute_spec
-from expunge.request._job import Job, explain_violation
+from expunge.request._job import PROCEDURE_OPTIONS, Job, explain_violation
 from expunge.request.subject._factory import is_factory
 
 IDS, JOB = "ids.json", "job.toml"
@@ -52,14 +53,8 @@ ids = "request.csv"              # text (one id per line), CSV or JSON: indices 
 out = "forgotten"
 
 # --- how ---------------------------------------------------------------------------------
-# method = "SRL"
-# addon = "FOCUS"
-# moments = "published"          # of the add-on (default: the one it was designed with)
-# alpha = 0.05                   # weight of forgetting; keeping has 1 - alpha
-# lr = 1e-4
-# batch_size = 256
+{procedure}
 # max_epochs = 30
-# batchnorm = "published"        # or "retain-only", "frozen"
 # augment = false                # random crops of the images while unlearning
 # floor = 2.0                    # points of accuracy on val that may be lost
 # level = 0.95                   # confidence level of all intervals
@@ -73,7 +68,15 @@ out = "forgotten"
 
 def job_template() -> str:
     """A commented job file: put the paths in, and it runs."""
-    return TEMPLATE
+    lines = []
+    for each in PROCEDURE_OPTIONS:
+        default = Job.model_fields[each.name].default
+        value = _to_toml(each.example if default is None else default)
+        choices = f" One of {', '.join(each.choices)}." if each.choices else ""
+        first, *rest = textwrap.wrap(each.help + choices, 66)
+        lines.append(f"# {each.name} = {value}".ljust(32) + f" # {first}")
+        lines += [" " * 33 + f"# {line}" for line in rest]
+    return TEMPLATE.replace("{procedure}", "\n".join(lines))
 
 
 def load_job(path: str | Path) -> Job:

@@ -14,10 +14,10 @@ def test_bad_values_in_python_are_named():
 
 def test_the_addon_gets_its_moments():
     job = make_job(weights="w", out="o")
-    assert isinstance(job.addon_part().statistics, AdamMoments)
+    assert isinstance(job.procedure.addon.statistics, AdamMoments)
     other = make_job(weights="w", out="o", moments="published")
-    assert isinstance(other.addon_part().statistics, PublishedMoments)
-    assert make_job(weights="w", out="o", addon="none").addon_part().statistics is None
+    assert isinstance(other.procedure.addon.statistics, PublishedMoments)
+    assert make_job(weights="w", out="o", addon="none").procedure.addon.statistics is None
 
 
 @pytest.mark.parametrize(("given", "kept"), [(True, "exact"), (False, "none"), ("near", "near")])

@@ -29,7 +29,9 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
     described = {line.split(" = ")[0]: line for line in lines if " = " in line}
     assert set(described) - {"width"} == set(Job.model_fields) - {"model_options"}
     free = [
-        n for n in described if n not in ("width", "moments", "records", "id_column", "data_limit")
+        n
+        for n in described
+        if n not in ("width", "moments", "p", "records", "id_column", "data_limit")
     ]
     job = load_job(write(tmp_path, "\n".join(described[name] for name in free)))
     given = {"weights", "out", "data", "ids", "model"}
@@ -58,7 +60,7 @@ def test_the_alternatives_in_the_template_are_valid(tmp_path):
         (LEAST + 'method = "retrain"\n', r"line 3: method: .*`expunge retrain`"),
         (LEAST + 'addon = "FOKUS"\n', r"line 3: addon: Unknown add-on 'FOKUS'"),
         (LEAST + 'batchnorm = "off"\n', r"line 3: batchnorm: .*'frozen'"),
-        (LEAST + 'addon = "none"\nmoments = "adam"\n', r"`moments` has no use .* none"),
+        (LEAST + 'addon = "none"\nmoments = "adam"\n', r"`moments` does not apply .* none"),
         (LEAST + 'id_column = "person"\n', r"`id_column` is a column of `records`"),
         ('out = "x"\n', r"line 1: `weights` should be given"),
         ("weights = \n", r"not valid TOML: .*line 1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,14 @@ from torch import Tensor, nn
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._batches import Data, as_arrays
-from expunge.engine import Callback, History, unlearn
+from expunge.engine import Callback, History, Procedure, unlearn
 from expunge.engine._device import pick_device
 from expunge.evaluation import predict
-from expunge.methods import BatchNormPolicy, Method
 from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._controller import Controller
 from expunge.request.calibrate._rules import Rules, cap_batch_size
 from expunge.request.calibrate._target import Target, estimate_target
 from expunge.request.evidence._schema import Status, Stop
-from expunge.update import Addon, Aggregate, Linear
 
 
 @dataclass(frozen=True)
@@ -52,19 +50,12 @@ def calibrate(
     forget: Data,
     retain: Data,
     val: Data,
-    method: Method | str = "random-label",
-    addon: Addon | str = "focus",
-    alpha: float = 0.05,
-    aggregate: Aggregate | str | Any | None = None,
-    lr: float = 1e-4,
-    batch_size: int = 256,
-    max_epochs: int = 30,
+    procedure: Procedure | None = None,
     floor: float = 2.0,
     level: float = 0.95,
     rules: Rules | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
-    batchnorm: BatchNormPolicy = "published",
     augment: Augment | None = None,
     checkpoint: str | Path | None = None,
     progress: bool = True,
@@ -75,16 +66,16 @@ def calibrate(
     Args:
         model: maps a batch of inputs to logits; it is left untouched.
         forget, retain, val: datasets; val should be unseen, and is evaluated, never trained on.
-        alpha: of the linear aggregation, with β = 1 − α; another ``aggregate`` is left as it is.
-        lr: the initial learning rate; the controller changes it.
-        batch_size: an upper limit; see :func:`~expunge.request.calibrate._rules.cap_batch_size`.
+        procedure: how to unlearn, for 30 epochs at most by default. The controller changes ``lr``
+            and the weights of the linear aggregation; another aggregation is left as it is. The
+            batch size is an upper limit; see
+            :func:`~expunge.request.calibrate._rules.cap_batch_size`.
         floor: points of accuracy on val that may be lost.
         level: of the target's interval and of the comparison with val.
         rules: all numbers of the :class:`Rules`, instead of ``floor``.
-        checkpoint, callbacks, device, batchnorm, augment: see :func:`expunge.unlearn`.
+        checkpoint, callbacks, device, augment: see :func:`expunge.unlearn`.
     """
-    if max_epochs < 1:
-        raise InvalidInput(f"`max_epochs` should be at least 1. (got {max_epochs})")
+    procedure = procedure or Procedure(epochs=30)
     rules = rules or Rules(floor=floor, depth=max(Rules.depth, floor))
 
     # The target, and how far the initial model is from it.
@@ -102,24 +93,19 @@ def calibrate(
             return None
         return compare(*predictions, target, level=level, seed=seed)
 
-    controller = Controller(compare_model, before, target, rules, max_epochs)
+    batch_size = cap_batch_size(procedure.batch_size, len(forget_labels))
+    controller = Controller(compare_model, before, target, rules, procedure.epochs)
     result = unlearn(
         model,
         forget=forget,
         retain=retain,
-        method=method,
-        addon=addon,
-        aggregate=Linear(alpha, 1.0 - alpha) if aggregate is None else aggregate,
-        epochs=max_epochs,
-        batch_size=cap_batch_size(batch_size, len(forget_labels)),
-        lr=lr,
         augment=augment,
-        batchnorm=batchnorm,
         seed=seed,
         device=device,
         checkpoint=checkpoint,
         callbacks=[controller, *callbacks],
         progress=progress,
+        **replace(procedure, batch_size=batch_size).arguments(),
     )
 
     # The best model above the utility floor, compared once more as it will be used.

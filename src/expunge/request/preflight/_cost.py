@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from expunge._durations import format_duration
 from expunge.engine._speed import Pace, measure_pace
-from expunge.methods import METHODS, Method
+from expunge.methods import Method
 from expunge.request._job import Job
 from expunge.request.calibrate._rules import cap_batch_size
 from expunge.request.subject._dataset import inputs_of
@@ -102,8 +102,10 @@ def advise(
 
 def _epoch_seconds(speed: Pace, forget: int, retain: int, val: int, job: Job) -> float:
     """Seconds per epoch: a pass over one split, as much of the other, and the checks."""
-    method: Method = METHODS.resolve(job.method)
-    size = cap_batch_size(job.batch_size, forget)
+    procedure = job.procedure
+    assert isinstance(procedure.method, Method)
+    method = procedure.method
+    size = cap_batch_size(procedure.batch_size, forget)
     walked, other = (retain, forget) if method.epoch_over == "retain" else (forget, retain)
     paired = math.ceil(walked / size) * min(size, other) if method.constrained else 0
     seconds = (walked + paired) * speed.training + (val + forget) * speed.inference

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from expunge import Callback, InvalidInput
-from expunge.engine import Run
+from expunge.engine import Procedure, Run
 from expunge.evaluation import predict
 from expunge.evaluation._scores import accuracy
 from expunge.request.calibrate._comparison import compare
@@ -26,8 +27,16 @@ def go(seed: int = 0, **options: Any) -> CalibrationResult:
     place = world(seed)
     chosen: dict[str, Any] = {"lr": 3e-3, "batch_size": 16, "max_epochs": 16, "floor": 4.0}
     chosen |= {"seed": seed, "device": "cpu", "progress": False} | options
+    chosen["epochs"] = chosen.pop("max_epochs")
+    names = {item.name for item in fields(Procedure)}
+    procedure = Procedure(**{name: chosen.pop(name) for name in names & set(chosen)})
     return calibrate(
-        place.initial, forget=place.forget, retain=place.retain, val=place.val, **chosen
+        place.initial,
+        forget=place.forget,
+        retain=place.retain,
+        val=place.val,
+        procedure=procedure,
+        **chosen,
     )
 
 
@@ -179,5 +188,5 @@ def test_labels_of_any_data() -> None:
 
 
 def test_epochs_should_be_some() -> None:
-    with pytest.raises(InvalidInput, match="`max_epochs`"):
+    with pytest.raises(InvalidInput, match="`epochs`"):
         go(0, max_epochs=0)
