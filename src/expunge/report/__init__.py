@@ -1,4 +1,4 @@
-"""One self-contained HTML page: of a deletion request, or of a benchmark's results."""
+"""Self-contained HTML pages of deletion requests and of benchmark results."""
 
 from typing import TYPE_CHECKING
 

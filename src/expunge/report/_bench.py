@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from expunge.evaluation._metrics import METRICS
-from expunge.report._embed import plain
-from expunge.report._page import render
+from expunge.report._page import render, to_json_types
 
 Record = Mapping[str, Any]
 
@@ -28,11 +27,11 @@ FIELDS = (
     "aggregate",
     "block",
 )
-"""Settings that may tell rows apart, the plainest first; runs differ in their seed besides."""
+"""Settings that may distinguish rows, the most familiar first; runs also differ in their seed."""
 
 DIAGNOSTICS = {
-    "objective": "Loss that forgets",
-    "constraint": "Loss that keeps",
+    "objective": "Forgetting loss",
+    "constraint": "Retaining loss",
     "feasible": "Feasible steps (share)",
     "cosine": "Cosine of the gradients",
     "agreement": "Agreement",
@@ -42,7 +41,7 @@ SCRIPTS = ("groups.js", "curves.js", "compare.js", "claims.js")
 
 
 def render_bench(records: Sequence[Record], title: str, claims: Sequence[Mapping[str, Any]]) -> str:
-    """The page of ``records`` (parsed lines of a records file) and of the ``claims`` on them.
+    """Render the page of ``records`` (parsed lines of a records file) and ``claims`` about them.
 
     A claim is a dict with ``claim``, ``statement``, ``group``, ``status``, ``effect``, ``low``,
     ``high``, ``n``, ``unit`` and ``detail``.
@@ -58,12 +57,12 @@ def render_bench(records: Sequence[Record], title: str, claims: Sequence[Mapping
         "claims": list(claims),
     }
     return render(
-        "bench.html", data, SCRIPTS, title=title, sections=sections, facts_of=_summary(runs, claims)
+        "bench.html", data, SCRIPTS, title=title, sections=sections, tiles=_summary(runs, claims)
     )
 
 
 def rows_by(records: Sequence[Record]) -> list[str]:
-    """The label and the settings needed beside it, so that no row mixes two configurations."""
+    """The label and as many settings as are needed so that no row mixes two configurations."""
     chosen = ["label"]
     for field in FIELDS:
         groups: dict[tuple[Any, ...], set[Any]] = {}
@@ -84,48 +83,48 @@ def _values(records: Sequence[Record], field: str) -> set[Any]:
 
 
 def _slim(record: Record) -> dict[str, Any]:
-    """What the page needs of a record; metrics of single classes are left in the records."""
+    """The part of a record that the page needs; metrics of single classes are left out."""
     epochs = [_row(row) for row in record.get("epochs") or ()]
     return {
         "label": record.get("label", ""),
-        "settings": plain(record["settings"]),
+        "settings": to_json_types(record["settings"]),
         "diverged": record.get("diverged", ""),
         "epochs": epochs,
     }
 
 
 def _row(row: Mapping[str, Any]) -> dict[str, Any]:
-    known = {k: v for k, v in row.items() if k in METRICS or k in DIAGNOSTICS}
+    values = {k: v for k, v in row.items() if k in METRICS or k in DIAGNOSTICS}
     if row.get("seconds") is not None:
-        known["rte"] = row["seconds"]
+        values["rte"] = row["seconds"]
     if row.get("rua") is not None:
-        known["abs_rua"] = abs(row["rua"])
-    return {"epoch": row.get("epoch", 0), "scored": "ua" in row, **known}
+        values["abs_rua"] = abs(row["rua"])
+    return {"epoch": row.get("epoch", 0), "scored": "ua" in row, **values}
 
 
 def _metrics(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    """Every metric that some record has, with its words."""
+    """Every metric that occurs in the records, with its label and description."""
     present = {name for record in records for row in record["epochs"] for name in row}
-    found: dict[str, dict[str, Any]] = {}
+    metrics: dict[str, dict[str, Any]] = {}
     for name in METRICS:
         if name in present:
-            about = METRICS[name]
-            found[name] = {
-                "label": about.label,
-                "unit": about.unit,
-                "decimals": about.decimals,
-                "about": f"{about.definition} ({about.good})",
-                "reference": about.direction == "ideal",
+            metric = METRICS[name]
+            metrics[name] = {
+                "label": metric.label,
+                "unit": metric.unit,
+                "decimals": metric.decimals,
+                "about": f"{metric.definition} ({metric.good})",
+                "reference": metric.direction == "ideal",
             }
     for name, label in DIAGNOSTICS.items():
         if name in present:
             common = {"unit": "", "decimals": 3, "about": "", "reference": False}
-            found[name] = {"label": label, **common}
-    return found
+            metrics[name] = {"label": label, **common}
+    return metrics
 
 
 def _summary(runs: Sequence[Record], claims: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
-    """The few numbers at the top."""
+    """The few numbers at the top of the page."""
     unlearned = [r for r in runs if r["settings"].get("model", "unlearned") == "unlearned"]
     diverged = sum(bool(r["diverged"]) for r in unlearned)
     counted = [claim for claim in claims if claim.get("status") != "no data"]

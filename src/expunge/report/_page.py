@@ -1,12 +1,15 @@
-"""The frame of a page: styles, scripts and data in one file that loads nothing."""
+"""One self-contained HTML file: styles, scripts, the charting library and the data."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
+from pathlib import Path, PurePath
 from typing import Any
 
 from jinja2 import ChainableUndefined, Environment, PackageLoader
@@ -14,37 +17,48 @@ from markupsafe import Markup
 
 from expunge._durations import format_duration
 from expunge._files import write_text
-from expunge.report import _library as library
-from expunge.report import _words as words
-from expunge.report._embed import embed, plain
-from expunge.report._facts import facts
+from expunge.report import _formatting as formatting
 
 STYLES = (
-    "look.css",
+    "base.css",
     "controls.css",
     "cards.css",
     "tables.css",
     "charts.css",
-    "narrow.css",
+    "phone.css",
     "print.css",
 )
-SCRIPTS = ("start.js", "theme.js", "chart.js", "band.js", "table.js", "copy.js")
-"""What every page has; ``start.js`` comes first."""
+SCRIPTS = ("common.js", "theme.js", "chart.js", "intervals.js", "table.js", "copy.js")
+"""The scripts of every page; ``common.js`` comes first."""
+
+CHART_LIBRARY = "Apache ECharts"
+CHART_LIBRARY_VERSION = "6.1.0"
+CHART_LIBRARY_FILE = "echarts.common.min.js"
+CHART_LIBRARY_SHA256 = "61f13280aba3161f77fc801bf5f9c786f55f10432153a0683fc5cc0700b013d5"
+NOTICE = (
+    f"Charts by {CHART_LIBRARY} {CHART_LIBRARY_VERSION}, © The Apache Software Foundation, Apache "
+    "License 2.0."
+)
+"""Required by the library's licence; ``vendor/README.md`` has all licences."""
+
+ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
+"""In JSON these characters occur in strings only, where an escape means the same."""
 
 
 def render(template: str, data: Any, scripts: Sequence[str], **values: Any) -> str:
-    """A page of ``template``; the scripts find ``data`` in it, and nothing else can run."""
+    """Render a page from ``template``; its scripts read ``data``, and no other script can run."""
     code = Markup(_code((*SCRIPTS, *scripts)))
-    chart = Markup(library.library())
-    values |= {
+    library = Markup(chart_library())
+    page = {
         "data": embed(data),
-        "style": Markup("\n".join(library.part("css", name) for name in STYLES)),
-        "library": chart,
+        "style": Markup("\n".join(_read("css", name) for name in STYLES)),
+        "library": library,
         "script": code,
-        "policy": _policy([chart, code]),
-        "notice": library.NOTICE,
+        "policy": _policy([library, code]),
+        "notice": NOTICE,
+        **{name: to_json_types(value) for name, value in values.items()},
     }
-    return _environment().get_template(template).render(plain_values(values))
+    return _environment().get_template(template).render(page)
 
 
 def write_page(path: str | Path, html: str) -> None:
@@ -52,42 +66,75 @@ def write_page(path: str | Path, html: str) -> None:
     write_text(path, html)
 
 
-def plain_values(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What the template sees: markup as it is, all else in the types of JSON."""
-    return {k: v if isinstance(v, Markup) else plain(v) for k, v in values.items()}
+def embed(value: Any) -> Markup:
+    """``value`` as JSON for a ``<script type="application/json">`` that holds no markup.
+
+    >>> embed({"id": "</script>"})
+    Markup('{"id":"\\\\u003c/script\\\\u003e"}')
+    """
+    text = json.dumps(
+        to_json_types(value), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    )
+    # Lone surrogates, as in file names that are not UTF-8, cannot be written to a file.
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return Markup(text.translate(ESCAPES))
+
+
+def to_json_types(value: Any) -> Any:
+    """``value`` in the types of JSON; NaN and infinity become null."""
+    if isinstance(value, Mapping):
+        return {str(name): to_json_types(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [to_json_types(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, PurePath):
+        return str(value)
+    return value
+
+
+@cache
+def chart_library() -> str:
+    """The code of the charting library that is shipped with the package."""
+    return _read("vendor", CHART_LIBRARY_FILE)
+
+
+def _read(*path: str) -> str:
+    """A file of this package as text."""
+    return files("expunge.report").joinpath(*path).read_text(encoding="utf-8")
+
+
+def _code(names: Sequence[str]) -> str:
+    scripts = "\n".join(_read("js", name) for name in names)
+    return f'(() => {{\n"use strict";\n{scripts}\n}})();\n'
 
 
 def _policy(scripts: Sequence[str]) -> str:
-    """Scripts run by their hash: one that came in with the data could not, even if unescaped."""
-    sums = (hashlib.sha256(text.encode()).digest() for text in scripts)
-    known = " ".join(f"'sha256-{base64.b64encode(s).decode()}'" for s in sums)
+    """Allow scripts by hash: one that came in with the data could not run, even if unescaped."""
+    digests = (hashlib.sha256(text.encode()).digest() for text in scripts)
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (
-        f"default-src 'none'; script-src {known}; style-src 'unsafe-inline'; img-src data:; "
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
 
 
-def _code(names: Sequence[str]) -> str:
-    parts = "\n".join(library.part("js", name) for name in names)
-    return f'(() => {{\n"use strict";\n{parts}\n}})();\n'
-
-
 @cache
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=PackageLoader("expunge.report"),
         autoescape=True,
         undefined=ChainableUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {
-        "number": words.number,
-        "share": words.share,
+    environment.filters |= {
+        "number": formatting.number,
+        "share": formatting.share,
         "duration": format_duration,
-        "moment": words.moment,
-        "label": words.label,
-        "prose": words.prose,
-        "facts": facts,
+        "datetime": formatting.date_and_time,
+        "label": formatting.label,
+        "prose": formatting.prose,
+        "facts": formatting.facts,
     }
-    return found
+    return environment

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from expunge._durations import format_duration
-from expunge.report._facts import facts
+from expunge.report._formatting import facts, number, share
 from expunge.report._page import render
-from expunge.report._words import number, share
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence, MetricRow, SplitScores
@@ -46,8 +45,13 @@ SCRIPTS = (
 STEP_CHARTS = (
     ("feasible", ("feasible",), "Feasible steps", "share of each epoch's steps"),
     ("cosine", ("cosine",), "Cosine of the two gradients", "below 0 they are in conflict"),
-    ("agreement", ("agreement",), "Agreement", "mean chance that both gradients agree in sign"),
-    ("moved", ("moved",), "Parameters moved", "share with a weight above zero"),
+    (
+        "agreement",
+        ("agreement",),
+        "Agreement",
+        "mean probability that both gradients have the same sign",
+    ),
+    ("moved", ("moved",), "Parameters moved", "share of parameters with a weight above zero"),
     (
         "alignment",
         ("objective_alignment", "constraint_alignment"),
@@ -125,7 +129,7 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     request, cost = evidence.request, evidence.cost
     tiles = [
         {
-            "label": "Records forgotten" if evidence.achieved else "Records asked for",
+            "label": "Records forgotten" if evidence.achieved else "Records requested",
             "text": number(request.records),
             "note": f"{share(request.share)} of the training data",
         }

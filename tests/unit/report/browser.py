@@ -1,4 +1,4 @@
-"""A headless Chromium and what is read from it; ``reason()`` says why there is none."""
+"""A headless Chromium for tests; ``reason()`` says why there is none."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--window-size=1280,900",
 )
+
+PATIENCE = 100
+"""Seconds to wait for a page, which is far more than an idle machine needs."""
 
 
 def reason() -> str:
@@ -109,7 +112,7 @@ class Browser:
     def until(self, selector: str, count: int) -> None:
         """Wait for that many elements: some are made when an event arrives, not in the click."""
         script = "return document.querySelectorAll(arguments[0]).length === arguments[1]"
-        WebDriverWait(self.driver, 10).until(lambda _: self.run(script, selector, count))
+        WebDriverWait(self.driver, PATIENCE).until(lambda _: self.run(script, selector, count))
 
     def drawn(self, id: str) -> str:
         """A chart's drawing."""

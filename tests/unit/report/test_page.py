@@ -1,55 +1,23 @@
-"""What stands in the HTML, without a browser."""
+"""The HTML of pages, without a browser."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from html.parser import HTMLParser
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from expunge.report import _library as library
-from expunge.report import render_bench, render_request, write_page
-from expunge.report._bench import rows_by
-from expunge.report._embed import embed
-from expunge.report._facts import facts
+from expunge.report import _page, render_request, write_page
+from expunge.report._page import embed
 from expunge.request.evidence import Evidence
-from tests.unit.report import fake, fake_bench
-
-
-class Reader(HTMLParser):
-    """Tags with their attributes, and the text of scripts."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.text = ""
-        self.feed(html)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append((tag, dict(attrs)))
-        if tag == "script":
-            self.scripts.append("")
-
-    def handle_data(self, data: str) -> None:
-        if self.tags and self.tags[-1][0] == "script" and len(self.scripts):
-            self.scripts[-1] += data
-        else:
-            self.text += data
-
-
-def embedded(html: str) -> Any:
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
-    assert found
-    return json.loads(found[1])
+from tests.unit.report import fake
+from tests.unit.report.html import Reader, embedded
 
 
 @pytest.fixture(scope="module")
@@ -114,11 +82,14 @@ def test_the_policy_names_the_scripts_by_their_hash(hostile_page: str) -> None:
 
 def test_the_shipped_library_is_the_one_that_was_published() -> None:
     folder = files("expunge.report") / "vendor"
-    assert hashlib.sha256((folder / library.FILE).read_bytes()).hexdigest() == library.SHA256
+    assert (
+        hashlib.sha256((folder / _page.CHART_LIBRARY_FILE).read_bytes()).hexdigest()
+        == _page.CHART_LIBRARY_SHA256
+    )
     readme = (folder / "README.md").read_text()
-    assert library.SHA256 in readme
-    assert library.VERSION in readme
-    assert f'version="{library.VERSION}"' in library.library()
+    assert _page.CHART_LIBRARY_SHA256 in readme
+    assert _page.CHART_LIBRARY_VERSION in readme
+    assert f'version="{_page.CHART_LIBRARY_VERSION}"' in _page.chart_library()
     assert "Apache License" in (folder / "LICENSE").read_text()
     assert "Apache Software Foundation" in (folder / "NOTICE").read_text()
 
@@ -150,45 +121,3 @@ def test_a_page_is_written_whole(tmp_path: Path) -> None:
     write_page(tmp_path / "deep" / "report.html", "<p>ü</p>")
     assert (tmp_path / "deep" / "report.html").read_bytes() == "<p>ü</p>".encode()
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["report.html"]
-
-
-def test_rows_are_told_apart_by_no_more_settings_than_needed() -> None:
-    runs = fake_bench.records()
-    assert rows_by(runs) == ["label", "lr"]
-    assert rows_by([run for run in runs if run["settings"]["lr"] != 3e-3]) == ["label"]
-
-
-def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
-    data = embedded(render_bench(fake_bench.records(), "<b>Title</b>", fake_bench.claims()))
-    row = data["records"][-1]["epochs"][-1]
-    assert {"ua", "rua", "abs_rua", "rte", "epoch", "scored"} <= set(row)
-    assert "ua_class_0" not in row
-    assert data["metrics"]["rua"]["label"] == "rUA"
-    assert data["claims"] == fake_bench.claims()
-
-
-def test_an_empty_bench_says_so() -> None:
-    assert "There are no records yet." in render_bench([], "Nothing", [])
-
-
-def test_facts_of_any_shape_are_laid_out() -> None:
-    found = {
-        "a": {"value": 90.0, "low": 80.0, "high": 95.0},
-        "many": [{"x": 1, "y": None}] * 25,
-        "pairs": [[1, 2]],
-        "none": [],
-        "step_seconds": 0.0113,
-        "list": ["one"],
-        "by": {"cat": 3},
-        "deep": {"b": {"c": "d"}},
-    }
-    shapes = {item["label"]: item for item in facts(found)}
-    assert shapes["A"]["text"] == "90.0 (80.0 to 95.0)"
-    assert len(shapes["Many"]["table"]["rows"]) == 20
-    assert shapes["Many"]["rest"] == 5
-    assert shapes["Pairs"]["table"]["rows"] == [["1", "2"]]
-    assert shapes["None"]["text"] == "none"
-    assert shapes["Step seconds"]["text"] == "11.3 ms"
-    assert shapes["List"]["list"] == ["one"]
-    assert shapes["By"]["pairs"] == [("cat", "3")]
-    assert shapes["Deep"]["facts"][0]["facts"][0]["text"] == "d"

@@ -13,7 +13,7 @@ if (byId("attack-chart")) {
   draw("attack-chart", (c) => {
     const before = items("before", -0.17),
       after = items("after", 0.17);
-    const [min, max] = room(
+    const [min, max] = axisRange(
       [...before, ...after].flatMap((e) => [e.low, e.high, e.value]).concat([0.45, 0.55]),
       0.05,
     );
@@ -56,7 +56,7 @@ if (byId("attack-chart")) {
       },
       series: [
         whiskers(before, c.before, {
-          markLine: lines([across("xAxis", 0.5, c.target, "guessing", "start")]),
+          markLine: markLines([lineAt("xAxis", 0.5, c.target, "guessing", "start")]),
         }),
         whiskers(after, c.after),
         dots(before, c.before, { name: "before", symbol: "diamond" }),

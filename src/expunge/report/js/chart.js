@@ -1,8 +1,8 @@
-// A chart: drawn again when the theme or its size changes, walked through with the keyboard.
+// Charts that are redrawn when the theme or their size changes, and can be used by keyboard.
 
 let lastTip = "";
 
-/** What a hover shows, as an element, so that no name in it is read as HTML. */
+/** The content of a tooltip, as an element, so that no name in it is parsed as HTML. */
 function tip(title, rows) {
   lastTip = [title, ...rows.map((row) => row.join(" "))].join(", ");
   const lines = rows.map(([name, value]) =>
@@ -11,7 +11,7 @@ function tip(title, rows) {
   return make("div", { className: "tip" }, make("b", { text: title }), ...lines);
 }
 
-/** Parts that every chart has. */
+/** Options that all charts share. */
 function common(c, option) {
   const text = { color: c.quiet, fontSize: 12, fontFamily: "inherit" };
   const axis = (own) => ({
@@ -77,7 +77,7 @@ function draw(id, build, { table = null, walk = () => 0 } = {}) {
   const chart = echarts.init(box, null, { renderer: "svg" });
   const update = () => {
     chart.setOption(common(colours(), build(colours())), { notMerge: true });
-    if (table) fill(id, table);
+    if (table) fillTable(id, table);
   };
   const redraw = () => {
     chart.resize();
@@ -91,12 +91,12 @@ function draw(id, build, { table = null, walk = () => 0 } = {}) {
     width = box.clientWidth;
     redraw();
   }).observe(box);
-  keys(box, chart, walk);
+  handleKeys(box, chart, walk);
   return { chart, update };
 }
 
-/** The table below a chart, made when it is opened. */
-function fill(id, table) {
+/** Fill the table below a chart when it is opened. */
+function fillTable(id, table) {
   const place = byId(`${id}-table`);
   const fold = place?.closest("details");
   if (!fold) return;
@@ -131,7 +131,7 @@ function fill(id, table) {
   if (fold.open) write();
 }
 
-function keys(box, chart, walk) {
+function handleKeys(box, chart, walk) {
   let at = -1;
   const scale = (by) => {
     const range = chart.getOption().dataZoom?.[0];
@@ -150,7 +150,7 @@ function keys(box, chart, walk) {
     if (step && walk()) {
       at = (at + step + walk()) % walk();
       chart.dispatchAction({ type: "showTip", seriesIndex: 0, dataIndex: at });
-      say(lastTip);
+      announce(lastTip);
     } else if (event.key === "+" || event.key === "=") scale(0.5);
     else if (event.key === "-") scale(2);
     else if (event.key === "0") scale(null);

@@ -1,4 +1,4 @@
-// The ledger: filtered by status and words.
+// The claims: filtered by status and text.
 
 if (byId("claim-table")) {
   const STATUSES = ["held", "not held", "inconclusive", "no data"].filter((s) =>
@@ -44,7 +44,7 @@ if (byId("claim-table")) {
           }),
           make("span", {
             className: "range",
-            text: known(f.low) ? `${number(f.low, "", 2)} to ${number(f.high, "", 2)}` : "",
+            text: isNumber(f.low) ? `${number(f.low, "", 2)} to ${number(f.high, "", 2)}` : "",
           }),
           make("span", { className: "range", text: f.unit ?? "" }),
         ],

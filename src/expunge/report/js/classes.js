@@ -1,19 +1,19 @@
-// What every class lost or gained; the chart shows those that changed most.
+// The change of accuracy per class; the chart shows the classes that changed most.
 
 if (byId("class-table")) {
-  const MOST = 30;
-  const change = (row) => (known(row.before) && known(row.after) ? row.after - row.before : null);
+  const MAX_CLASSES = 30;
+  const change = (row) => (isNumber(row.before) && isNumber(row.after) ? row.after - row.before : null);
   const classes = data.classes;
-  const drawn = classes.filter((row) => known(row.before) || known(row.after));
-  if (drawn.length > MOST) {
-    drawn.sort((a, b) => Math.abs(change(b) ?? 0) - Math.abs(change(a) ?? 0)).splice(MOST);
+  const drawn = classes.filter((row) => isNumber(row.before) || isNumber(row.after));
+  if (drawn.length > MAX_CLASSES) {
+    drawn.sort((a, b) => Math.abs(change(b) ?? 0) - Math.abs(change(a) ?? 0)).splice(MAX_CLASSES);
     byId("class-note").textContent =
-      `The chart has the ${MOST} classes of ${classes.length} that changed most; the table has all.`;
+      `The chart shows the ${MAX_CLASSES} of ${classes.length} classes that changed most; the table shows all.`;
   }
   byId("class-chart").style.height = `${Math.max(1, drawn.length) * 26 + 56}px`;
   const items = (side) => drawn.map((row, at) => ({ value: row[side], at, row }));
   draw("class-chart", (c) => {
-    const [min, max] = room(
+    const [min, max] = axisRange(
       drawn.flatMap((row) => [row.before, row.after]),
       0.06,
     );
@@ -27,7 +27,7 @@ if (byId("class-table")) {
           return tip(r.name, [
             ["before", `${number(r.before, "%")} %`],
             ["after", `${number(r.after, "%")} %`],
-            ["held-out records", number(r.val)],
+            ["validation records", number(r.val)],
             ["forgotten", number(r.forgotten)],
           ]);
         },
@@ -36,7 +36,7 @@ if (byId("class-table")) {
         type: "value",
         min,
         max,
-        name: "accuracy on held-out records, %",
+        name: "accuracy on validation records, %",
         nameGap: 26,
         axisLabel: { showMinLabel: false, showMaxLabel: false },
       },
@@ -81,7 +81,7 @@ if (byId("class-table")) {
         value: (row) => row.forgotten,
         show: (row) => number(row.forgotten),
       },
-      { name: "Held out", num: true, value: (row) => row.val, show: (row) => number(row.val) },
+      { name: "Validation", num: true, value: (row) => row.val, show: (row) => number(row.val) },
       {
         name: "Before, %",
         num: true,

@@ -1,7 +1,7 @@
-// Rows side by side at an epoch, and over the epochs.
+// Rows compared at an epoch, and over the epochs.
 
 if (byId("compare-table")) {
-  const MOST_ROWS = 40;
+  const MAX_ROWS = 40;
   const metricBox = byId("metric"),
     epochBox = byId("epoch");
   const names = Object.keys(data.metrics);
@@ -59,7 +59,7 @@ if (byId("compare-table")) {
         ).mean
       : null;
 
-  /** What to draw at first: a method with its add-ons, if some method has several rows. */
+  /** The rows drawn at first: one method with its add-ons, if a method has several rows. */
   function family(candidates) {
     const method = (row) => row.runs[0].settings.method;
     const first = candidates.find(
@@ -80,11 +80,11 @@ if (byId("compare-table")) {
       columns: [
         { name: "Curve", show: (row) => tick(row) },
         ...chosen.map((field, k) => ({
-          name: field === "lr" ? "Learning rate" : words(field),
+          name: field === "lr" ? "Learning rate" : sentenceCase(field),
           first: k === 0,
           num: rows.some((row) => typeof row.values[k] === "number"),
           value: (row) => row.values[k],
-          show: (row) => shownField(row.values[k]),
+          show: (row) => formatField(row.values[k]),
         })),
         ...(chosen.length ? [] : [{ name: "Row", first: true, show: () => "all runs" }]),
         { name: "n", num: true, value: (row) => row.n, show: (row) => String(row.n) },
@@ -100,8 +100,8 @@ if (byId("compare-table")) {
               "data-std": row.std,
             }),
         },
-        { name: "Least", num: true, value: (row) => row.least, show: (row) => text(row.least) },
-        { name: "Most", num: true, value: (row) => row.most, show: (row) => text(row.most) },
+        { name: "Min", num: true, value: (row) => row.least, show: (row) => text(row.least) },
+        { name: "Max", num: true, value: (row) => row.most, show: (row) => text(row.most) },
         {
           name: "Note",
           show: (row) =>
@@ -148,9 +148,9 @@ if (byId("compare-table")) {
   function search() {
     table.search(byId("row-search").value);
     const all = table.rows().filter((row) => row.n);
-    shown = all.slice(0, MOST_ROWS);
+    shown = all.slice(0, MAX_ROWS);
     byId("compare-note").textContent =
-      all.length > MOST_ROWS ? `The chart has the first ${MOST_ROWS} of ${all.length} rows.` : "";
+      all.length > MAX_ROWS ? `The chart shows the first ${MAX_ROWS} of ${all.length} rows.` : "";
     byId("compare-chart").style.height = `${Math.max(2, shown.length) * 24 + 60}px`;
     bars.chart.resize();
     bars.update();
@@ -162,7 +162,7 @@ if (byId("compare-table")) {
       const longest = Math.max(0, ...shown.map((row) => row.name.length));
       const left = Math.min(longest * 6.6 + 20, byId("compare-chart").clientWidth * 0.42);
       const reference = ideal();
-      const [min, max] = room([...shown.flatMap((row) => [row.low, row.high]), reference], 0.06);
+      const [min, max] = axisRange([...shown.flatMap((row) => [row.low, row.high]), reference], 0.06);
       const items = shown.map((row, at) => ({
         value: row.mean,
         low: row.low,
@@ -213,7 +213,7 @@ if (byId("compare-table")) {
             markLine:
               reference === null
                 ? undefined
-                : lines([across("xAxis", reference, c.target, "ideal", "start")]),
+                : markLines([lineAt("xAxis", reference, c.target, "ideal", "start")]),
           }),
           whiskers(
             items.filter((item) => item.row.std !== null),

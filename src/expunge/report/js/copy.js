@@ -16,8 +16,8 @@ async function copy(text) {
 for (const button of document.querySelectorAll("button.copy")) {
   button.addEventListener("click", async () => {
     const done = await copy(byId(button.dataset.copy).textContent);
-    button.textContent = done ? "Copied" : "Select it by hand";
-    say(done ? "Copied" : "Copying is not allowed here");
+    button.textContent = done ? "Copied" : "Copy it by hand";
+    announce(done ? "Copied" : "Copying is not allowed here");
     button.focus();
     setTimeout(() => {
       button.textContent = "Copy";

@@ -4,7 +4,7 @@ if (byId("cost-chart")) {
   const bars = [
     ["Retraining (estimate)", data.cost.retraining_seconds, "before"],
     ["Unlearning", data.cost.unlearning_seconds, "after"],
-  ].filter(([, value]) => known(value));
+  ].filter(([, value]) => isNumber(value));
   draw(
     "cost-chart",
     (c) => ({

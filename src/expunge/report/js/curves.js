@@ -1,6 +1,6 @@
 // The chosen rows over the epochs, each with a band of one standard deviation.
 
-/** `rows`, `metric` and `ideal` are asked anew at each drawing; `spread` writes mean ± std. */
+/** `rows`, `metric` and `ideal` are called at every redraw; `spread` formats mean ± std. */
 function drawCurves({ epochs, rows, metric, spread, ideal }) {
   const chosenRows = () => rows().slice(0, SERIES.length);
   const points = (row) =>
@@ -19,7 +19,7 @@ function drawCurves({ epochs, rows, metric, spread, ideal }) {
           return item;
         }),
       );
-      const [min, max] = room(
+      const [min, max] = axisRange(
         [...found.flatMap(([, list]) => list.flatMap(([, s]) => [s.low, s.high])), reference],
         0.06,
       );
@@ -34,8 +34,8 @@ function drawCurves({ epochs, rows, metric, spread, ideal }) {
             const e = list[0].value[0];
             return tip(
               `Epoch ${e}`,
-              found.map(([row, own]) => {
-                const s = own.find(([at]) => at === e)?.[1];
+              found.map(([row, list]) => {
+                const s = list.find(([at]) => at === e)?.[1];
                 return [row.name, s ? spread(s) : "–"];
               }),
             );
@@ -71,7 +71,7 @@ function drawCurves({ epochs, rows, metric, spread, ideal }) {
             itemStyle: { color: c[SERIES[k]] },
             markLine:
               k === 0 && reference !== null
-                ? lines([across("yAxis", reference, c.target, "ideal")])
+                ? markLines([lineAt("yAxis", reference, c.target, "ideal")])
                 : undefined,
           })),
           ...found.flatMap(([, list], k) => {

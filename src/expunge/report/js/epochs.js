@@ -1,13 +1,13 @@
-// The run over its epochs: one measure at a time, its target, where it stopped, what was undone.
+// The run over its epochs: one measure at a time, its target, the stop, and rollbacks.
 
 if (byId("epoch-chart")) {
   const NAMES = {
     ua: ["Accuracy on the forgotten data", "%"],
-    va: ["Accuracy on held-out data", "%"],
+    va: ["Accuracy on validation data", "%"],
     ta: ["Accuracy on test data", "%"],
-    gap: ["Accuracy on them, minus the target", "points"],
-    distance: ["How far from unseen data (1: what chance explains)", ""],
-    utility: ["Accuracy on held-out data of the classes kept", "%"],
+    gap: ["Accuracy on the forgotten data minus the target", "points"],
+    distance: ["Distance from unseen data (up to 1: explained by chance)", ""],
+    utility: ["Accuracy on validation data of the kept classes", "%"],
     mean_confidence: ["Mean confidence on the forgotten data", ""],
     mean_entropy: ["Mean entropy on the forgotten data", ""],
     confidence_ks: ["Confidence: distance from unseen data (KS)", ""],
@@ -15,8 +15,8 @@ if (byId("epoch-chart")) {
     lr: ["Learning rate", ""],
     alpha: ["Strength of forgetting α", ""],
     seconds: ["Seconds so far", "s"],
-    objective: ["Loss that forgets", ""],
-    constraint: ["Loss that keeps", ""],
+    objective: ["Forgetting loss", ""],
+    constraint: ["Retaining loss", ""],
     feasible: ["Share of feasible steps", ""],
     cosine: ["Cosine of the two gradients", ""],
     agreement: ["Agreement", ""],
@@ -24,10 +24,10 @@ if (byId("epoch-chart")) {
   };
   const HIDDEN = new Set(["epoch", "target_low", "target_high", "steps", "best_epoch"]);
   const ACTIONS = {
-    "go on": "went on as before",
-    faster: "went on faster",
-    mend: "slowed down, to win back accuracy",
-    "rolled back": "rolled back, to go on more slowly",
+    "go on": "continued",
+    faster: "sped up",
+    mend: "slowed down to recover accuracy",
+    "rolled back": "rolled back, then continued more slowly",
     stop: "stopped",
   };
   const action = (row) => ACTIONS[row.action] ?? row.action ?? "";
@@ -48,26 +48,26 @@ if (byId("epoch-chart")) {
     .concat(Object.keys(Object.assign({}, ...data.epochs)))
     .filter(
       (name, k, all) =>
-        all.indexOf(name) === k && !HIDDEN.has(name) && data.epochs.some((row) => known(row[name])),
+        all.indexOf(name) === k && !HIDDEN.has(name) && data.epochs.some((row) => isNumber(row[name])),
     );
   const about = (name) => {
     if (name.startsWith("auc_"))
       return [`Attack by ${name.slice(4).replaceAll("_", " ")} (AUC)`, ""];
-    const own = metrics.get(name);
-    return own ? [own.label, own.unit ?? ""] : (NAMES[name] ?? [words(name), ""]);
+    const metric = metrics.get(name);
+    return metric ? [metric.label, metric.unit ?? ""] : (NAMES[name] ?? [sentenceCase(name), ""]);
   };
   const select = byId("epoch-metric");
   select.append(...names.map((name) => make("option", { value: name, text: about(name)[0] })));
 
-  /** Low and high of what is aimed at, or null. */
-  const aim = (name) => {
-    if (!known(target.low)) return null;
+  /** Low and high of the target of a measure, or null. */
+  const targetRange = (name) => {
+    if (!isNumber(target.low)) return null;
     if (name === "ua") return [target.low, target.high];
     return name === "gap" ? [target.low - target.value, target.high - target.value] : null;
   };
   const floorOf = (name) => {
     const start = metrics.get("va")?.before?.value;
-    return name === "va" && known(start) && known(data.config?.floor)
+    return name === "va" && isNumber(start) && isNumber(data.config?.floor)
       ? start - data.config.floor
       : null;
   };
@@ -80,19 +80,19 @@ if (byId("epoch-chart")) {
   const build = (c) => {
     const name = select.value;
     const [label, unit] = about(name);
-    const band = aim(name),
+    const band = targetRange(name),
       floor = floorOf(name);
     const values = rows.map((row) => row[name]);
-    const [min, max] = room(
+    const [min, max] = axisRange(
       [...values, ...(band ?? []), floor, name.startsWith("auc_") ? 0.5 : null],
       0.1,
     );
     const marks = [];
-    if (last >= 0) marks.push(across("xAxis", last, c.ink, stopped.epoch ? "stopped" : "kept", "end"));
+    if (last >= 0) marks.push(lineAt("xAxis", last, c.ink, stopped.epoch ? "stopped" : "kept", "end"));
     if (floor !== null)
-      marks.push(across("yAxis", floor, c.bad, "lowest accepted", "insideStartTop"));
+      marks.push(lineAt("yAxis", floor, c.bad, "lowest accepted", "insideStartTop"));
     if (name.startsWith("auc_"))
-      marks.push(across("yAxis", 0.5, c.target, "guessing", "insideStartTop"));
+      marks.push(lineAt("yAxis", 0.5, c.target, "guessing", "insideStartTop"));
     byId("epoch-band-key").hidden = !band;
     byId("epoch-undone-key").hidden = !rows.some(undone);
     return {
@@ -150,8 +150,8 @@ if (byId("epoch-chart")) {
                 }
               : { value, symbolSize: k === last ? 13 : 8 },
           ),
-          markArea: band ? stretch("yAxis", band[0], band[1], c.target, "target") : undefined,
-          markLine: lines(marks),
+          markArea: band ? shadedRange("yAxis", band[0], band[1], c.target, "target") : undefined,
+          markLine: markLines(marks),
         },
       ],
     };

@@ -1,4 +1,4 @@
-// The forgotten records: pictures of the worst, and a table of all.
+// The forgotten records: images of those that stand out most, and a table of all.
 
 if (byId("example-table")) {
   const examples = data.examples;
@@ -26,12 +26,12 @@ if (byId("example-table")) {
         picture(example),
         make("div", { className: "name", text: example.id, title: example.id }),
         make("div", {
-          className: "said",
-          text: `label ${example.label}, says ${example.after?.prediction ?? "–"}`,
+          className: "prediction",
+          text: `label ${example.label}, predicted ${example.after?.prediction ?? "–"}`,
           title: `labelled ${example.label}, predicted ${example.after?.prediction ?? "–"}`,
         }),
         make("div", {
-          className: "seen",
+          className: "exposure",
           text: `exposure ${number(example.before?.exposure, "", 2)} → ${number(example.after?.exposure, "", 2)}`,
         }),
         flag(example.flag),

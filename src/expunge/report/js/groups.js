@@ -1,7 +1,7 @@
-// Runs put together in rows: those that agree in the chosen settings differ in their seed.
+// Runs grouped into rows: those of a row agree in the chosen settings and differ in their seed.
 
-const fieldOf = (record, field) => (field === "label" ? record.label : record.settings[field]);
-const shownField = (value) =>
+const fieldValue = (record, field) => (field === "label" ? record.label : record.settings[field]);
+const formatField = (value) =>
   value === null || value === undefined || value === "" ? "–" : String(value);
 
 /** A metric of a run at an epoch; "last" is the last one that was scored. */
@@ -10,12 +10,12 @@ function valueAt(record, metric, epoch) {
     epoch === "last"
       ? record.epochs.findLast((r) => r.scored)
       : record.epochs.find((r) => r.epoch === epoch);
-  return known(row?.[metric]) ? row[metric] : null;
+  return isNumber(row?.[metric]) ? row[metric] : null;
 }
 
 /** n, mean, and the standard deviation of a sample (divided by n − 1; null for one). */
 function summary(values) {
-  const found = values.filter(known);
+  const found = values.filter(isNumber);
   const n = found.length;
   if (!n) return { n, mean: null, std: null, low: null, high: null };
   const mean = found.reduce((sum, v) => sum + v, 0) / n;
@@ -29,14 +29,14 @@ function summary(values) {
 function grouped(records, fields) {
   const groups = new Map();
   for (const record of records) {
-    const values = fields.map((field) => fieldOf(record, field));
+    const values = fields.map((field) => fieldValue(record, field));
     const key = JSON.stringify(values);
     if (!groups.has(key)) groups.set(key, { key, values, runs: [] });
     groups.get(key).runs.push(record);
   }
   for (const group of groups.values()) {
     const apart = fields
-      .map((field, k) => [field, shownField(group.values[k])])
+      .map((field, k) => [field, formatField(group.values[k])])
       .filter(([, value]) => value !== "–");
     group.name =
       apart
@@ -45,7 +45,7 @@ function grouped(records, fields) {
         )
         .join(" · ") || "–";
     group.mixed = data.fields.filter(
-      (f) => !fields.includes(f) && new Set(group.runs.map((r) => fieldOf(r, f))).size > 1,
+      (f) => !fields.includes(f) && new Set(group.runs.map((r) => fieldValue(r, f))).size > 1,
     );
     group.diverged = group.runs.filter((r) => r.diverged).length;
     group.reference = group.runs.every((r) => r.settings.model && r.settings.model !== "unlearned");

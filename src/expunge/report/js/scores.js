@@ -1,7 +1,7 @@
 // Histograms of the scores and the threshold that an attacker might choose.
 
 if (byId("score-chart")) {
-  const SPLITS = { forget: "forgotten", val: "unseen (val)", retain: "retained" };
+  const SPLITS = { forget: "forgotten", val: "unseen (validation)", retain: "retained" };
   const DASHES = { forget: "solid", val: "solid", retain: "dashed" };
   const BINS = 40;
   const sides = ["before", "after"].filter((side) => data.scores[side]);
@@ -32,7 +32,7 @@ if (byId("score-chart")) {
     return counts.map((count) => (values.length ? (100 * count) / values.length : 0));
   }
   const edge = (k) => low + ((high - low) * k) / BINS;
-  const mark = (c) => lines([across("xAxis", threshold(), c.ink, "threshold", "end")]);
+  const mark = (c) => markLines([lineAt("xAxis", threshold(), c.ink, "threshold", "end")]);
 
   const build = (c) => {
     const drawn = splits.filter((name) => shown.has(name));
@@ -87,7 +87,7 @@ if (byId("score-chart")) {
   ];
   const picture = draw("score-chart", build, { table });
 
-  function tell() {
+  function showThreshold() {
     const t = threshold();
     byId("threshold-value").textContent = number(t, "", 3);
     const above = Object.fromEntries(
@@ -117,10 +117,10 @@ if (byId("score-chart")) {
   function sentence(above) {
     if (!scores("forget").length || !scores("val").length)
       return "There are no scores to compare for this model.";
-    const [found, blamed] = ["forget", "val"].map(
+    const [forgotten, unseen] = ["forget", "val"].map(
       (name) => (100 * above[name]) / scores(name).length,
     );
-    const gap = found - blamed;
+    const gap = forgotten - unseen;
     const times = gap > 0 ? "more often than" : "less often than";
     const often =
       Math.abs(gap) < 0.05 ? "as often as" : `${Math.abs(gap).toFixed(1)} points ${times}`;
@@ -152,9 +152,9 @@ if (byId("score-chart")) {
       for (const other of document.querySelectorAll("[data-side]"))
         other.setAttribute("aria-pressed", String(other === button));
       picture.update();
-      tell();
+      showThreshold();
     });
   }
-  slider.addEventListener("input", tell);
-  tell();
+  slider.addEventListener("input", showThreshold);
+  showThreshold();
 }

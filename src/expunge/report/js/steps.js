@@ -1,16 +1,16 @@
-// Feasibility and focus over the steps.
+// Feasibility and other diagnostics over the steps.
 
 if (byId("step-charts")) {
   const steps = data.steps;
   const count = Math.max(...Object.values(steps).map((values) => values?.length ?? 0));
   const epochOf = (k) => steps.epoch?.[k];
 
-  /** Share of feasible steps of each epoch. */
+  /** Feasible steps and all steps of each epoch. */
   const byEpoch = new Map();
   (steps.feasible ?? []).forEach((value, k) => {
-    if (!known(Number(value)) || value === null) return;
-    const own = byEpoch.get(epochOf(k) ?? 1) ?? [0, 0];
-    byEpoch.set(epochOf(k) ?? 1, [own[0] + Number(value), own[1] + 1]);
+    if (!isNumber(Number(value)) || value === null) return;
+    const [feasible, all] = byEpoch.get(epochOf(k) ?? 1) ?? [0, 0];
+    byEpoch.set(epochOf(k) ?? 1, [feasible + Number(value), all + 1]);
   });
   const epochs = [...byEpoch.keys()];
   const shares = epochs.map((epoch) => (100 * byEpoch.get(epoch)[0]) / byEpoch.get(epoch)[1]);
@@ -19,8 +19,8 @@ if (byId("step-charts")) {
     [0, 0],
   );
   byId("step-words").textContent = done[1]
-    ? `${done[0].toLocaleString("en-US")} of ${many(done[1], "step")} were feasible (${percent(done[0] / done[1])}).`
-    : `${many(count, "step")}; this method has no feasibility to speak of.`;
+    ? `${done[0].toLocaleString("en-US")} of ${plural(done[1], "step")} were feasible (${percent(done[0] / done[1])}).`
+    : `${plural(count, "step")}; feasibility is not defined for this method.`;
 
   draw(
     "step-feasible",
@@ -61,7 +61,7 @@ if (byId("step-charts")) {
   );
 
   const curve = (id, names) => {
-    const present = Object.entries(names).filter(([name]) => steps[name]?.some(known));
+    const present = Object.entries(names).filter(([name]) => steps[name]?.some(isNumber));
     draw(
       `step-${id}`,
       (c) => ({
@@ -105,7 +105,7 @@ if (byId("step-charts")) {
         series: present.map(([name, label], k) => ({
           type: "line",
           name: label,
-          data: steps[name].map((v) => (known(v) ? v : null)),
+          data: steps[name].map((v) => (isNumber(v) ? v : null)),
           sampling: "lttb",
           symbol: "none",
           lineStyle: { color: k ? c.forget : c.after, width: 1.5, type: k ? "dashed" : "solid" },
@@ -113,7 +113,7 @@ if (byId("step-charts")) {
           markLine:
             k || id === "moved" || id === "agreement"
               ? undefined
-              : lines([across("yAxis", 0, c.quiet)]),
+              : markLines([lineAt("yAxis", 0, c.quiet)]),
         })),
       }),
       {

@@ -1,11 +1,11 @@
-// A table that is searched, sorted and shown a page at a time: ten thousand rows cost fifty.
-// Paper has no pages to turn: there all rows are shown, or a thousand and where the rest is.
+// A table with search, sorting and pages, so that ten thousand rows cost no more than fifty.
+// In print all rows are shown, or a thousand of them and where to find the rest.
 
-const PRINTED = 1000;
+const MAX_PRINTED = 1000;
 
 /**
  * columns: [{ name, value(row) for sorting, show(row) for the cell, num, first }]; `text(row)` is
- * what a search looks in; `rest` says where rows are that paper leaves out. Returns
+ * the text to search; `rest` says where to find rows that are not printed. Returns
  * { show(rows), search(text), rows() }.
  */
 function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort = null, rest }) {
@@ -16,11 +16,11 @@ function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort 
       const down = state.by?.column === k ? !state.by.down : Boolean(column.num);
       state.by = { column: k, down };
       apply();
-      say(`Sorted by ${column.name}, ${down ? "highest" : "lowest"} first`);
+      announce(`Sorted by ${column.name}, ${down ? "highest" : "lowest"} first`);
     }),
   );
   table.replaceChildren(make("thead", {}, make("tr", {}, ...heads)), body);
-  const turn = pageTurner(pager, (page) => {
+  const turn = pageControls(pager, (page) => {
     state.page = page;
     paint();
   });
@@ -41,7 +41,7 @@ function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort 
     paint();
   }
 
-  papers.push((paper) => {
+  printListeners.push((paper) => {
     state.paper = paper;
     paint();
   });
@@ -50,7 +50,7 @@ function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort 
     const pages = Math.max(1, Math.ceil(state.found.length / size));
     state.page = Math.min(Math.max(0, state.page), pages - 1);
     const start = state.paper ? 0 : state.page * size;
-    const shown = state.found.slice(start, start + (state.paper ? PRINTED : size));
+    const shown = state.found.slice(start, start + (state.paper ? MAX_PRINTED : size));
     body.replaceChildren(
       ...shown.map((row) => make("tr", {}, ...columns.map((column) => cell(column, row)))),
     );
@@ -59,16 +59,16 @@ function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort 
         make(
           "tr",
           {},
-          make("td", { colSpan: columns.length, className: "quiet", text: "Nothing fits." }),
+          make("td", { colSpan: columns.length, className: "quiet", text: "No rows match." }),
         ),
       );
-    let told = shown.length
-      ? `${start + 1} to ${start + shown.length} of ${many(state.found.length, one)}`
-      : `0 of ${many(state.all.length, one)}`;
+    let status = shown.length
+      ? `${start + 1} to ${start + shown.length} of ${plural(state.found.length, one)}`
+      : `0 of ${plural(state.all.length, one)}`;
     const left = state.all.length - shown.length;
     if (state.paper && left)
-      told += `; ${left.toLocaleString("en-US")} are not printed${rest ? `, ${rest}` : ""}`;
-    turn(state.page, pages, told);
+      status += `; ${left.toLocaleString("en-US")} are not printed${rest ? `, ${rest}` : ""}`;
+    turn(state.page, pages, status);
   }
 
   return {
@@ -106,7 +106,7 @@ function cell(column, row) {
   return element;
 }
 
-/** Sort places in `all`; what has no value comes last either way, equals stay in their order. */
+/** Sort indices into `all`; missing values come last either way, equal ones keep their order. */
 function order(places, column, down, all) {
   const values = new Map(places.map((k) => [k, column.value(all[k])]));
   const missing = (value) => value === null || value === undefined || Number.isNaN(value);
@@ -120,9 +120,9 @@ function order(places, column, down, all) {
   });
 }
 
-function pageTurner(place, go) {
+function pageControls(place, go) {
   const now = { page: 0, pages: 1 };
-  const told = make("span", { role: "status" });
+  const status = make("span", { role: "status" });
   const moves = [
     ["First", () => 0],
     ["Previous", () => now.page - 1],
@@ -138,10 +138,10 @@ function pageTurner(place, go) {
       },
     }),
   );
-  place.replaceChildren(buttons[0], buttons[1], told, buttons[2], buttons[3]);
+  place.replaceChildren(buttons[0], buttons[1], status, buttons[2], buttons[3]);
   return (page, pages, text) => {
     Object.assign(now, { page, pages });
-    told.textContent = text;
+    status.textContent = text;
     buttons.forEach((button, k) => {
       button.setAttribute("aria-disabled", String(k < 2 ? page === 0 : page === pages - 1));
       button.hidden = pages === 1;

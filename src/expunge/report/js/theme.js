@@ -1,7 +1,7 @@
-// Light and dark, and the colours of either for the charts; paper is always light.
+// The light and dark themes, and their colours for the charts; print is always light.
 
 const root = document.documentElement;
-const HUES = [
+const COLOUR_NAMES = [
   "paper",
   "card",
   "ink",
@@ -24,16 +24,16 @@ const HUES = [
   "seven",
   "eight",
 ];
-const SERIES = HUES.slice(-8);
+const SERIES = COLOUR_NAMES.slice(-8);
 const redraws = [];
 let palette = null;
 
-/** The colours of the page as it is now, by name. */
+/** The page's current colours, by name. */
 function colours() {
   if (palette) return palette;
   const probe = document.body.appendChild(make("span", { hidden: true }));
   palette = {};
-  for (const name of HUES) {
+  for (const name of COLOUR_NAMES) {
     probe.style.color = `var(--${name})`;
     palette[name] = getComputedStyle(probe).color;
   }
@@ -54,55 +54,55 @@ function showTheme() {
   repaint();
 }
 
-function remember(theme) {
+function storeTheme(theme) {
   try {
     localStorage.setItem("expunge-theme", theme);
   } catch {
-    /* files may have no storage */
+    /* local files may have no storage */
   }
 }
 
 try {
-  const kept = localStorage.getItem("expunge-theme");
-  if (kept === "dark" || kept === "light") root.dataset.theme = kept;
+  const stored = localStorage.getItem("expunge-theme");
+  if (stored === "dark" || stored === "light") root.dataset.theme = stored;
 } catch {
-  /* the same */
+  /* see above */
 }
 byId("theme").setAttribute("aria-pressed", String(isDark()));
 byId("theme").addEventListener("click", () => {
   root.dataset.theme = isDark() ? "light" : "dark";
-  remember(root.dataset.theme);
+  storeTheme(root.dataset.theme);
   showTheme();
 });
 prefersDark.addEventListener("change", showTheme);
 
-let kept = null;
-/** Functions that are told whether the page goes to paper (true) or back to the screen (false). */
-const papers = [];
+let screenState = null;
+/** Functions called with true before printing and with false afterwards. */
+const printListeners = [];
 
-function toPaper() {
-  if (kept) return;
-  const folded = [...document.querySelectorAll("details.part:not([open])")];
-  kept = { theme: root.dataset.theme, folded };
-  for (const part of folded) part.open = true;
+function preparePrint() {
+  if (screenState) return;
+  const closed = [...document.querySelectorAll("details.part:not([open])")];
+  screenState = { theme: root.dataset.theme, closed };
+  for (const part of closed) part.open = true;
   root.dataset.theme = "light";
   root.classList.add("printing");
-  for (const tell of papers) tell(true);
+  for (const notify of printListeners) notify(true);
   repaint();
 }
 
-function toScreen() {
-  if (!kept) return;
-  if (kept.theme) root.dataset.theme = kept.theme;
+function restoreScreen() {
+  if (!screenState) return;
+  if (screenState.theme) root.dataset.theme = screenState.theme;
   else delete root.dataset.theme;
-  for (const part of kept.folded) part.open = false;
-  kept = null;
+  for (const part of screenState.closed) part.open = false;
+  screenState = null;
   root.classList.remove("printing");
-  for (const tell of papers) tell(false);
+  for (const notify of printListeners) notify(false);
   repaint();
 }
 
-addEventListener("beforeprint", toPaper);
-addEventListener("afterprint", toScreen);
-matchMedia("print").addEventListener("change", (event) => (event.matches ? toPaper() : toScreen()));
+addEventListener("beforeprint", preparePrint);
+addEventListener("afterprint", restoreScreen);
+matchMedia("print").addEventListener("change", (event) => (event.matches ? preparePrint() : restoreScreen()));
 byId("print").addEventListener("click", () => print());

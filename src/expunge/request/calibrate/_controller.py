@@ -189,9 +189,13 @@ class Controller(Callback):
         assert self.last_good is not None
         self.state.rollbacks += 1
         run.restore(self.last_good)
-        self.state.warnings.append(f"Epoch {run.epoch}: went back, to go on more slowly: {why}.")
+        self.state.warnings.append(
+            f"Epoch {run.epoch}: rolled back, to continue more slowly: {why}."
+        )
         if self.state.rollbacks > self.rules.rollbacks:
-            return self._stop(run, f"The run went back too often, at last because {why}.")
+            return self._stop(
+                run, f"The run was rolled back too often, the last time because {why}."
+            )
         self.state.lr_limit = 0.75 * self.state.lr_push
         self.state.lr_push *= 0.5
         run.set_lr(self.state.lr_push)

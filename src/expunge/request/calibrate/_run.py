@@ -139,15 +139,15 @@ def calibrate(
 
 def _no_memory_shown(forget_size: int) -> str:
     return (
-        f"With {forget_size} forgotten examples the given model's memory of them does not show: "
-        "they were indistinguishable from unseen data before. One epoch at least was taken all the "
+        f"With {forget_size} forgotten examples the initial model's memory of them does not show: "
+        "they were indistinguishable from unseen data before. At least one epoch was run all the "
         "same."
     )
 
 
 def _stop_reason(controller: Controller) -> str:
     state = controller.state
-    fraction = f" (taken {100 * state.best_share:.0f} % of the way)"
+    fraction = f" ({100 * state.best_share:.0f} % of the way)"
     fraction = fraction if state.best_share < 1.0 else ""
     if state.best_achieved:
         return (
@@ -155,8 +155,8 @@ def _stop_reason(controller: Controller) -> str:
         )
     why = state.ended or f"The {controller.max_epochs} epochs were not enough."
     if controller.best_weights is None:
-        return f"{why} No epoch was better than the model as it was given, which is kept."
-    return f"{why} Epoch {state.best_epoch}{fraction} came nearest above the utility floor."
+        return f"{why} No epoch was better than the initial model, which is kept."
+    return f"{why} Epoch {state.best_epoch}{fraction} came closest above the utility floor."
 
 
 def labels_of(data: Data) -> Tensor:

@@ -274,8 +274,8 @@ def _notes(counts: ClassCounts, growth: Sequence[float] | None) -> list[str]:
     few = [int(c) for c in present if 0 < counts.val[c] < FEW]
     if lost:
         notes.append(
-            f"No example of {_classes(lost)} is retained: a model trained without them never "
-            "predicts it, so 0 % is expected there."
+            f"No example of {_classes(lost)} is retained: a model trained without "
+            "such examples never predicts it, so 0 % is expected there."
         )
     if absent:
         notes.append(
@@ -284,19 +284,21 @@ def _notes(counts: ClassCounts, growth: Sequence[float] | None) -> list[str]:
     if few:
         notes.append(f"Val has fewer than {FEW} examples of {_classes(few)}.")
     if growth is None:
-        notes.append("That the ideal model is trained on less data is not allowed for.")
+        notes.append(
+            "The estimate does not account for the ideal model being trained on less data."
+        )
     else:
         notes.append(
             "The ideal model is trained on less data. Its error is taken to grow as (data left)^-b "
-            f"with b between {min(growth):g} and {max(growth):g}: an assumption, and the weaker "
-            "the more is forgotten."
+            f"with b between {min(growth):g} and {max(growth):g}: an assumption, which is "
+            "weaker the more is forgotten."
         )
         worst = min((counts.kept[c] for c in present if counts.kept[c] > 0.0), default=1.0)
         if worst < 0.75:
             notes.append(
                 f"Of one class only {100 * worst:.0f} % is retained: the target may be too high."
             )
-    notes.append("That two trainings differ by chance is not in the interval.")
+    notes.append("The interval does not include that two trainings differ by chance.")
     return notes
 
 

@@ -19,13 +19,13 @@ from expunge.request.evidence._schema import (
 AUDIT_PREFIX = "Against test data: "
 """How the audit's reasons begin."""
 LIMITS = (
-    "Nothing here is a proof that no trace is left: approximate unlearning is judged by what can "
-    "be measured.",
-    "The target is an estimate from unseen data of the same classes; the retrained model itself "
-    "was not made. How much worse that would be for having had less data is assumed, and that two "
-    "trainings differ by chance is not in the interval.",
+    "Nothing here proves that no trace is left: approximate unlearning is judged by what can be "
+    "measured.",
+    "The target is an estimate from unseen data of the same classes; no model was "
+    "retrained. How much worse a retrained model would be for having less data is assumed, and the "
+    "interval does not include that two trainings differ by chance.",
     "The attacks look at the whole forget set; an attacker with models trained for the purpose "
-    "(U-LiRA, see `expunge audit`) may find single records that these do not.",
+    "(U-LiRA, see `expunge audit`) may find single records that these attacks do not.",
     "Copies of the records elsewhere (backups, other models, logs) are not touched.",
 )
 
@@ -63,7 +63,7 @@ def judge_request(
         verb = "tells" if len(detected) == 1 else "tell"
         reasons.append(
             f"{len(detected)} of {len(attacks)} attacks {verb} the records from unseen data: "
-            f"{names}. It decides nothing by itself: of six, some see something by chance."
+            f"{names}. That decides nothing by itself: among six attacks, some detect something by chance."
         )
     reasons += warnings
 
@@ -107,7 +107,7 @@ def _headline(
             f"from unseen data; test accuracy is {change}."
         )
     return (
-        f"The {counted} were not forgotten to the standard asked for; the bundle holds the model "
+        f"The {counted} were not forgotten to the required standard; the bundle holds the model "
         "as it was before the request."
     )
 

@@ -113,7 +113,7 @@ def test_a_collapse_ends_not_achieved_with_the_original_weights(options: dict[st
     assert same(bits(done.model), bits(world(0).initial))
     assert done.after == done.before
     assert "kept" in done.stopped.reason
-    assert any("went back" in warning for warning in done.warnings)
+    assert any("rolled back" in warning for warning in done.warnings)
 
 
 def test_records_that_do_not_show_are_unlearned_all_the_same() -> None:

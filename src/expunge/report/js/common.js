@@ -1,8 +1,8 @@
-// What all parts share: the data, making elements, writing numbers.
+// Shared by all scripts: the data, creating elements, formatting numbers.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const byId = (id) => document.getElementById(id);
-const known = (value) => typeof value === "number" && Number.isFinite(value);
+const isNumber = (value) => typeof value === "number" && Number.isFinite(value);
 
 /** An element with properties and children. Text goes in as text: nothing is parsed as HTML. */
 function make(tag, properties = {}, ...children) {
@@ -19,9 +19,9 @@ function make(tag, properties = {}, ...children) {
 
 const DECIMALS = { "%": 1, points: 1, s: 1 };
 
-/** A number with the decimals of its unit, as words.py writes it. */
+/** Format a number with the decimals of its unit, as _formatting.py does. */
 function number(value, unit = "", decimals = undefined) {
-  if (!known(value)) return typeof value === "string" && value ? value : "–";
+  if (!isNumber(value)) return typeof value === "string" && value ? value : "–";
   if (Number.isInteger(value) && decimals === undefined && !(unit in DECIMALS)) {
     return value.toLocaleString("en-US").replace("-", "−");
   }
@@ -36,21 +36,21 @@ function number(value, unit = "", decimals = undefined) {
   return text.replace("-", "−");
 }
 
-/** A value with its interval, as far as there is one. */
+/** Format a value with its interval, if it has one. */
 function interval(estimate, unit) {
-  if (!estimate || !known(estimate.value)) return "–";
-  const range = known(estimate.low)
+  if (!estimate || !isNumber(estimate.value)) return "–";
+  const range = isNumber(estimate.low)
     ? ` (${number(estimate.low, unit)} to ${number(estimate.high, unit)})`
     : "";
   return number(estimate.value, unit) + range;
 }
 
-const percent = (share) => (known(share) ? `${(100 * share).toFixed(1)} %` : "–");
-const many = (count, one) => `${count.toLocaleString("en-US")} ${one}${count === 1 ? "" : "s"}`;
-const say = (text) => {
-  byId("said").textContent = text;
+const percent = (share) => (isNumber(share) ? `${(100 * share).toFixed(1)} %` : "–");
+const plural = (count, one) => `${count.toLocaleString("en-US")} ${one}${count === 1 ? "" : "s"}`;
+const announce = (text) => {
+  byId("announcement").textContent = text;
 };
-const words = (name) => {
+const sentenceCase = (name) => {
   const text = name.replaceAll("_", " ");
   return text[0].toUpperCase() + text.slice(1);
 };

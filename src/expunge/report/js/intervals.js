@@ -1,9 +1,9 @@
-// Intervals and bands, put together from the library's lines and points.
+// Intervals, bands and marks, composed of the library's lines and points.
 
-/** Intervals as one line with gaps: `items` have low, high and their place on the other axis. */
+/** Intervals as one line with gaps; `items` have low, high and a position `at` on the other axis. */
 function whiskers(items, colour, extra = {}) {
   const points = items
-    .filter((item) => known(item.low) && known(item.high))
+    .filter((item) => isNumber(item.low) && isNumber(item.high))
     .flatMap((item) => [
       [item.low, item.at],
       [item.high, item.at],
@@ -32,14 +32,14 @@ function dots(items, colour, extra = {}) {
     itemStyle: { color: colour },
     z: 3,
     data: items
-      .filter((item) => known(item.value))
+      .filter((item) => isNumber(item.value))
       .map((item) => ({ value: [item.value, item.at], item })),
     ...extra,
   };
 }
 
-/** A shaded stretch between two values of an axis ("xAxis" or "yAxis"). */
-function stretch(axis, low, high, colour, label = "") {
+/** A shaded range between two values of an axis ("xAxis" or "yAxis"). */
+function shadedRange(axis, low, high, colour, label = "") {
   return {
     silent: true,
     itemStyle: { color: colour, opacity: 0.16 },
@@ -48,8 +48,8 @@ function stretch(axis, low, high, colour, label = "") {
   };
 }
 
-/** A dashed line across at a value of an axis. */
-function across(axis, value, colour, text = "", position = "insideEndTop") {
+/** A dashed line at a value of an axis. */
+function lineAt(axis, value, colour, text = "", position = "insideEndTop") {
   return {
     [axis]: value,
     lineStyle: { color: colour, type: "dashed", width: 1.5 },
@@ -57,12 +57,12 @@ function across(axis, value, colour, text = "", position = "insideEndTop") {
   };
 }
 
-const lines = (list) => ({ silent: true, symbol: "none", data: list });
+const markLines = (list) => ({ silent: true, symbol: "none", data: list });
 
-/** The ends of an axis around values, with a little air. */
-function room(values, share = 0.08) {
-  const [low, high] = extent(values.filter(known));
+/** The ends of an axis around values, with a margin. */
+function axisRange(values, margin = 0.08) {
+  const [low, high] = extent(values.filter(isNumber));
   if (low > high) return [0, 1];
-  const air = (high - low || Math.abs(high) || 1) * share;
-  return [low - air, high + air];
+  const space = (high - low || Math.abs(high) || 1) * margin;
+  return [low - space, high + space];
 }

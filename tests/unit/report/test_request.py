@@ -14,7 +14,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from expunge.report import render_request, write_page
 from expunge.request.evidence._schema import Attempt, Stop
 from tests.unit.report import fake
-from tests.unit.report.browser import Browser
+from tests.unit.report.browser import PATIENCE, Browser
 
 EVIDENCE = fake.evidence(120)
 
@@ -71,7 +71,7 @@ def test_another_measure_draws_another_curve(page: Browser) -> None:
     rows = page.texts("#epoch-chart-table tbody tr")
     assert all(f"{value:.3f}" in row for value, row in zip(shown, rows[1:], strict=True))
     assert sum("rolled back" in row for row in rows) == 1
-    assert sum("slowed down, to win back accuracy" in row for row in rows) == 1
+    assert sum("slowed down to recover accuracy" in row for row in rows) == 1
 
 
 def shares(page: Browser) -> dict[str, tuple[int, int, str]]:
@@ -136,7 +136,7 @@ def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
     page.one("#example-search").send_keys("IMG_0011")
     assert sorted(ids(page)) == [f"img_{k:05d}.png" for k in range(110, 120)]
     page.one("#example-search").send_keys("no such record")
-    assert "Nothing fits." in page.one("#example-table").text
+    assert "No rows match." in page.one("#example-table").text
 
 
 def test_flagged_records_can_be_chosen(page: Browser) -> None:
@@ -192,9 +192,9 @@ def test_the_page_works_with_the_keyboard_alone(page: Browser) -> None:
     tab_to("epoch-chart")
     ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT * 2).perform()
     first = EVIDENCE.epochs[0]
-    assert page.texts("#said") == [
+    assert page.texts("#announcement") == [
         f"Epoch 1, Confidence: distance from unseen data (KS) {first.confidence_ks:.3f}, "
-        "Then went on as before"
+        "Then continued"
     ]
     whole = page.drawn("epoch-chart")
     ActionChains(page.driver).send_keys("+").perform()
@@ -208,7 +208,7 @@ def test_the_page_works_with_the_keyboard_alone(page: Browser) -> None:
 def test_a_command_is_copied(page: Browser) -> None:
     button = page.one("button.copy")
     button.click()
-    WebDriverWait(page.driver, 10).until(lambda _: page.texts("#said") == ["Copied"])
+    WebDriverWait(page.driver, PATIENCE).until(lambda _: page.texts("#announcement") == ["Copied"])
     search = page.one("#example-search")
     search.send_keys(Keys.CONTROL, "v")
     assert search.get_attribute("value") == EVIDENCE.commands[0]
@@ -287,7 +287,7 @@ def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path
     browser.media()
 
 
-def test_copies_and_an_attempt_taken_back_are_told(browser: Browser, tmp_path: Path) -> None:
+def test_duplicates_and_a_discarded_attempt_are_shown(browser: Browser, tmp_path: Path) -> None:
     evidence = fake.evidence(42, achieved=False)
     attempt = Attempt(
         stopped=Stop(epoch=7, reason="Epoch 7 came nearest.", status="not achieved"),
@@ -299,9 +299,9 @@ def test_copies_and_an_attempt_taken_back_are_told(browser: Browser, tmp_path: P
     write_page(path, render_request(evidence))
     browser.open(path)
     text = browser.one("main").text
-    assert "Of these, 2 are copies of records asked for (1 exact, 1 near)" in text
-    assert "The attempt that was taken back. Epoch 7 came nearest. It had: accuracy on" in text
-    assert "No epoch was taken." in text
+    assert "Of these, 2 are duplicates of requested records (1 exact, 1 near)" in text
+    assert "The discarded attempt. Epoch 7 came nearest. It had: accuracy on" in text
+    assert "No epoch was chosen." in text
     assert "kept" in browser.drawn("epoch-chart")
     assert browser.problems() == []
 
@@ -310,7 +310,7 @@ def test_ten_thousand_records_stay_responsive(browser: Browser, pages: Path) -> 
     browser.open(pages / "large.html")
     assert (
         browser.run("return performance.timing.domComplete - performance.timing.responseEnd")
-        < 20_000
+        < 1000 * PATIENCE
     )
     seconds = browser.run(
         """const start = performance.now();
@@ -325,6 +325,6 @@ def test_ten_thousand_records_stay_responsive(browser: Browser, pages: Path) -> 
         slider.dispatchEvent(new Event("input"));
         return (performance.now() - start) / 1000;"""
     )
-    assert seconds < 10
+    assert seconds < PATIENCE
     assert len(ids(browser)) == 25
     assert "1 to 25 of 10,000 records" in browser.texts("#example-pager span")

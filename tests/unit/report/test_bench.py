@@ -1,4 +1,4 @@
-"""The page of a benchmark in a real browser."""
+"""The page of a benchmark, as HTML and in a real browser."""
 
 from __future__ import annotations
 
@@ -9,8 +9,30 @@ from typing import Any
 import pytest
 from selenium.webdriver.support.ui import Select
 
+from expunge.report import render_bench
+from expunge.report._bench import rows_by
 from tests.unit.report import fake_bench
 from tests.unit.report.browser import Browser
+from tests.unit.report.html import embedded
+
+
+def test_rows_are_told_apart_by_no_more_settings_than_needed() -> None:
+    runs = fake_bench.records()
+    assert rows_by(runs) == ["label", "lr"]
+    assert rows_by([run for run in runs if run["settings"]["lr"] != 3e-3]) == ["label"]
+
+
+def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
+    data = embedded(render_bench(fake_bench.records(), "<b>Title</b>", fake_bench.claims()))
+    row = data["records"][-1]["epochs"][-1]
+    assert {"ua", "rua", "abs_rua", "rte", "epoch", "scored"} <= set(row)
+    assert "ua_class_0" not in row
+    assert data["metrics"]["rua"]["label"] == "rUA"
+    assert data["claims"] == fake_bench.claims()
+
+
+def test_an_empty_bench_says_so() -> None:
+    assert "There are no records yet." in render_bench([], "Nothing", [])
 
 
 @pytest.fixture
