@@ -63,7 +63,8 @@ def judge_request(
         verb = "tells" if len(detected) == 1 else "tell"
         reasons.append(
             f"{len(detected)} of {len(attacks)} attacks {verb} the records from unseen data: "
-            f"{names}. That decides nothing by itself: among six attacks, some detect something by chance."
+            f"{names}. That decides nothing by itself: among six attacks, some detect something "
+            "by chance."
         )
     reasons += warnings
 
