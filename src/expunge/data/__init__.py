@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from expunge.data._scenario import Scenario as Scenario
     from expunge.data._scenario import absolute_spec as absolute_spec
     from expunge.data._scenario import parse_scenario as parse_scenario
-    from expunge.data._selection import Division as Division
-    from expunge.data._selection import Selection as Selection
-    from expunge.data._selection import divide as divide
+    from expunge.data._splits import Division as Division
+    from expunge.data._splits import Selection as Selection
     from expunge.data._splits import Splits as Splits
+    from expunge.data._splits import divide as divide
     from expunge.data._splits import hold_out as hold_out
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -14,7 +14,7 @@ from expunge.data._id_file import Id, as_number, read_ids
 
 if TYPE_CHECKING:
     from expunge.data._images import ImageSet
-    from expunge.data._selection import Selection
+    from expunge.data._splits import Selection
 
 
 class Scenario(Protocol):
@@ -39,7 +39,7 @@ class RandomForget:
         return f"random:{self.fraction}"
 
     def pick(self, train: ImageSet, seed: int) -> Selection:
-        from expunge.data._selection import draw, select
+        from expunge.data._splits import draw, select
 
         return select(train, draw(range(len(train)), self.fraction, seed))
 
@@ -64,7 +64,7 @@ class ClassForget:
         return f"class:{self.label}" if plain else f"class:{self.label}:{self.fraction}"
 
     def pick(self, train: ImageSet, seed: int) -> Selection:
-        from expunge.data._selection import draw, select
+        from expunge.data._splits import draw, select
 
         label = self._resolve(train.classes)
         members = (train.labels == label).nonzero()[:, 0].tolist()
@@ -117,7 +117,7 @@ class IdsForget:
         return f"ids:{self.path}" if self.path else f"ids:<{len(self.ids)} given>"
 
     def pick(self, train: ImageSet, seed: int) -> Selection:
-        from expunge.data._selection import select
+        from expunge.data._splits import select
 
         # Index the images by name.
         by_name: dict[str, list[int]] = {}
