@@ -1,0 +1,67 @@
+"""A small net that knows some digits by heart, and requests made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from expunge._files import write_text
+from expunge.engine import Recipe
+from expunge.evaluation._model_files import train_initial
+from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Sums depend on the number of threads, and requests are compared bit by bit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="package")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small net that knows 120 digits by heart."""
+    path = tmp_path_factory.mktemp("model") / "initial.safetensors"
+    recipe = Recipe(epochs=30, batch_size=32, lr=0.05, schedule="one-cycle")
+    train_initial("digits", path, width=0.25, recipe=recipe, limit=120, device="cpu")
+    return path
+
+
+@pytest.fixture
+def make_request(weights: Path, tmp_path: Path) -> JobMaker:
+    """Jobs on that net, all with the same folder."""
+    return JobMaker(weights, tmp_path)
+
+
+@pytest.fixture(scope="package")
+def finished(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRequest:
+    """A request that was carried out, with all its figures. Read it, but leave it as it is."""
+    job = JobMaker(weights, tmp_path_factory.mktemp("finished"))(IDS)
+    return FinishedRequest.of(job, carry_out_quietly(job))
+
+
+@pytest.fixture(scope="package")
+def two_requests(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of two requests in a row. Copy it before you change it."""
+    make_request = JobMaker(weights, tmp_path_factory.mktemp("two"))
+    with pytest.MonkeyPatch.context() as patch:
+        leave_out_figures(patch)
+        carry_out_quietly(make_request([1, 2, 3], max_epochs=1))
+        carry_out_quietly(make_request([7, 8], max_epochs=1))
+    return make_request.out
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take half the time of a small request: files without content stand in for them."""
+    leave_out_figures(monkeypatch)
+
+
+def leave_out_figures(patch: pytest.MonkeyPatch) -> None:
+    bundle = "expunge.request.evidence._bundle"
+    patch.setattr(f"{bundle}.save_figure", lambda figure, path: write_text(path, ""))

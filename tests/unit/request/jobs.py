@@ -1,0 +1,49 @@
+"""How tests make requests."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from expunge.request._job import Job, make_job
+from expunge.request._run import Outcome, carry_out
+from expunge.request.evidence import Evidence
+
+IDS = list(range(0, 60, 2))
+SETTINGS = {"lr": 3e-3, "batch_size": 16, "max_epochs": 6, "floor": 10.0, "device": "cpu"}
+
+
+class JobMaker:
+    """Makes jobs on one net, all with the same folder ``out``."""
+
+    def __init__(self, weights: Path, folder: Path) -> None:
+        self.weights, self.folder = weights, folder
+        self.out = folder / "out"
+
+    def __call__(self, ids: list[int] | None = None, **values: Any) -> Job:
+        path = self.folder / f"ids-{len(list(self.folder.glob('ids-*')))}.json"
+        path.write_text(json.dumps(IDS if ids is None else ids))
+        given = {"weights": self.weights, "ids": path, "out": self.out}
+        return make_job(**(given | SETTINGS | values))
+
+
+def carry_out_quietly(job: Job, **options: Any) -> Outcome:
+    return carry_out(job, progress=False, **options)
+
+
+@dataclass(frozen=True)
+class FinishedRequest:
+    """A request that was carried out: its evidence and folder are there."""
+
+    job: Job
+    outcome: Outcome
+    evidence: Evidence
+    folder: Path
+
+    @classmethod
+    def of(cls, job: Job, outcome: Outcome) -> FinishedRequest:
+        assert outcome.evidence is not None
+        assert outcome.folder is not None
+        return cls(job, outcome, outcome.evidence, outcome.folder)

@@ -1,0 +1,315 @@
+"""Whole requests: what is written, what survives a kill, what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from expunge import _tensors as tensors
+from expunge._errors import InvalidInput, StorageError
+from expunge.data import load
+from expunge.distributed import Group
+from expunge.engine._artifact import load_artifact
+from expunge.request import _run as run
+from expunge.request._job import Job
+from expunge.request._job_file import load_job
+from expunge.request._ledger import digest_of
+from expunge.request._run import forget
+from expunge.request._verify import subject_of_requests, verify
+from expunge.request.evidence import read_evidence
+from expunge.request.subject._dataset import Examples
+from tests.unit.dispatch.forks import Fork
+from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
+from tests.unit.request.worlds import fitted, floats
+
+
+def timeless(evidence: dict[str, Any]) -> dict[str, Any]:
+    """The evidence without what the clock and the folder decide."""
+    kept = json.loads(json.dumps(evidence))
+    for name in ("seconds", "environment", "cost", "files", "commands"):
+        kept.pop(name)
+    kept["request"].pop("when")
+    kept["request"].pop("source")
+    kept["preflight"].pop("cost")
+    for row in kept["epochs"]:
+        row.pop("seconds", None)
+        row.pop("processor_seconds", None)
+    for name in ("out", "ids"):
+        kept["config"].pop(name)
+    kept["hashes"].pop("config")
+    return kept  # type: ignore[no-any-return]
+
+
+def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Path) -> None:
+    job, folder = finished.job, finished.folder
+    assert folder == job.out / "0001"
+    names = {p.relative_to(folder).as_posix() for p in folder.rglob("*")}
+    assert {
+        "weights.safetensors",
+        "evidence.json",
+        "evidence.sha256",
+        "examples.csv",
+        "report.html",
+        "preflight.json",
+        "figures/epochs.png",
+        "figures/scores.pdf",
+    } <= names
+    assert {p.name for p in job.out.iterdir()} == {"0001"}, "nothing is left lying about"
+    evidence = json.loads((folder / "evidence.json").read_text())
+    assert evidence == finished.evidence.as_json()
+    assert read_evidence(folder / "evidence.json") == finished.evidence
+    hashes = evidence["hashes"]
+    assert hashes["weights_before"] == digest_of(weights)
+    assert hashes["weights_after"] == digest_of(folder / "weights.safetensors")
+    assert evidence["request"]["records"] == len(IDS) == len(evidence["examples"])
+    assert evidence["verdict"]["status"] in ("achieved", "not achieved")
+    assert "certified" not in json.dumps(evidence["verdict"])
+    assert evidence["target"]["low"] <= evidence["target"]["value"] <= evidence["target"]["high"]
+    assert len(evidence["attacks"]) == 6
+    assert len(evidence["steps"]["feasible"]) == sum(row["steps"] for row in evidence["epochs"])
+    lines = (folder / "examples.csv").read_text().splitlines()
+    assert len(lines) == 1 + len(IDS)
+
+
+def test_the_weights_in_the_bundle_are_those_the_numbers_are_of(
+    finished: FinishedRequest, weights: Path
+) -> None:
+    splits = load("digits", limit=120)
+    state, _ = tensors.load(finished.folder / "weights.safetensors")
+    model = load_artifact(weights).model
+    model.load_state_dict(state)
+    chosen = splits.train.subset(IDS)
+    with torch.no_grad():
+        right = (model.eval()(chosen.images).argmax(1) == chosen.labels).double().mean()
+    after = finished.evidence.metric("ua").after
+    assert after.value == pytest.approx(100 * float(right), abs=1e-4)
+
+
+def test_dry_run_changes_nothing(make_request: JobMaker) -> None:
+    job = make_request()
+    outcome = carry_out_quietly(job, dry_run=True)
+    assert outcome.evidence is None
+    assert outcome.preflight.fits
+    assert list(job.out.iterdir()) == []
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_model_that_collapses_ends_with_the_weights_it_had(
+    make_request: JobMaker, weights: Path
+) -> None:
+    job = make_request(method="GA", addon="none", lr=1e4, max_epochs=2)
+    outcome = carry_out_quietly(job)
+    assert not outcome.achieved
+    assert outcome.evidence is not None
+    assert outcome.evidence.verdict.status == "not achieved"
+    assert "as it was before" in outcome.evidence.verdict.headline
+    before, after = (
+        tensors.load(path)[0] for path in (weights, job.out / "0001" / "weights.safetensors")
+    )
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_what_came_nearest_is_kept_apart_from_the_weights(
+    make_request: JobMaker, weights: Path
+) -> None:
+    job = make_request(lr=1e-5, max_epochs=2)
+    first = FinishedRequest.of(job, carry_out_quietly(job))
+    assert not first.outcome.achieved
+    assert first.evidence.stopped.epoch == 0
+    assert first.evidence.attempt is not None
+    assert first.evidence.attempt.stopped.epoch > 0
+    before, after, tried = (
+        tensors.load(path)[0]
+        for path in (
+            weights,
+            first.folder / "weights.safetensors",
+            first.folder / "attempt.safetensors",
+        )
+    )
+    assert all(torch.equal(before[name], after[name]) for name in before)
+    assert not all(torch.equal(before[name], tried[name]) for name in before)
+    for metric in first.evidence.metrics:
+        assert metric.before == metric.after
+    again = carry_out_quietly(make_request(lr=1e-5, max_epochs=1))
+    assert again.evidence is not None
+    assert again.evidence.request.records == len(IDS), "not forgotten, so asked for again"
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_request_is_repeated_from_its_bundle(finished: FinishedRequest, tmp_path: Path) -> None:
+    assert finished.evidence.commands[0] == (
+        f"expunge forget --job {finished.folder}/job.toml --out again"
+    )
+    again = load_job(finished.folder / "job.toml").model_copy(update={"out": tmp_path / "again"})
+    second = FinishedRequest.of(again, carry_out_quietly(again))
+    assert second.evidence.metrics == finished.evidence.metrics
+    name = "weights.safetensors"
+    assert (finished.folder / name).read_bytes() == (second.folder / name).read_bytes()
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_duplicates_are_also_forgotten(tmp_path: Path) -> None:
+    train = floats(240, 1)
+    near = train.inputs[:4] + 1e-4
+    data = Examples(
+        torch.cat((train.inputs, train.inputs[:4], near)),
+        torch.cat((train.labels, train.labels[:4], train.labels[:4])),
+        train.classes,
+    )
+    model = fitted(data)
+    found = {}
+    for kind in ("none", "exact", "near"):
+        outcome = forget(
+            model=model,
+            data=(data, floats(60, 2), floats(80, 3)),
+            ids=range(4),
+            out=tmp_path / kind,
+            include_duplicates=kind,
+            max_epochs=1,
+            force=True,
+            progress=False,
+        )
+        assert outcome.evidence is not None
+        assert outcome.folder is not None
+        request = outcome.evidence.request
+        found[kind] = {(copy.record, copy.kind) for copy in request.copies}
+        assert request.records == 4 + len(found[kind])
+        kept = json.loads((outcome.folder / "forgotten.json").read_text())
+        assert kept["indices"] == sorted({*range(4), *(index for index, _ in found[kind])})
+        assert kept["asked"] == [0, 1, 2, 3]
+        assert all(verification.ok for verification in verify(tmp_path / kind))
+    assert found["none"] == set()
+    assert found["exact"] == {(index, "exact") for index in range(240, 244)}
+    assert found["exact"] < found["near"]
+    assert {(index, "near") for index in range(244, 248)} <= found["near"]
+
+
+def killed_at(rename: int, job: Job, *, after: bool) -> str:
+    """Carry out ``job``, but die without a trace at its n-th rename, right before or after it.
+
+    Nothing on the disk counts before it is renamed, so that these are all the moments there are.
+    """
+    count = 0
+
+    def deadly(original: Any) -> Any:
+        def replacement(self: Path, target: Path) -> Path:
+            nonlocal count
+            count += 1
+            if count == rename and not after:
+                os.kill(os.getpid(), signal.SIGKILL)
+            moved: Path = original(self, target)
+            if count == rename:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return moved
+
+        return replacement
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("rename", "replace"):
+            patch.setattr(Path, name, deadly(getattr(Path, name)))
+        return str(carry_out_quietly(job).folder)
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+def test_killed_at_any_moment_it_resumes_to_the_same_end(
+    make_request: JobMaker, finished: FinishedRequest
+) -> None:
+    job = make_request()
+    folder = job.out / "0001"
+    moments = [(1, False), (1, True), (2, False), (3, True), (4, False), (9, True), (2, True)]
+    for rename, after in moments:
+        child = Fork(lambda n=rename, a=after: killed_at(n, job, after=a))
+        assert child.wait() == -signal.SIGKILL
+        assert not folder.exists() or (folder / "evidence.sha256").is_file()
+    assert not folder.exists()
+    assert Fork(lambda: str(carry_out_quietly(job).folder)).answer() == str(folder)
+    evidence = json.loads((folder / "evidence.json").read_text())
+    assert timeless(evidence) == timeless(finished.evidence.as_json())
+
+
+def test_several_processes_are_refused(
+    make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "as_group", lambda _: Group(rank=1, size=2))
+    with pytest.raises(InvalidInput, match=r"one process.*got 2 processes"):
+        carry_out_quietly(make_request())
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_full_disk_loses_nothing(make_request: JobMaker, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = make_request(max_epochs=1)
+
+    def full(*_: Any, **__: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise StorageError("Could not write it: No space left on device.")
+
+    for name, fault in (("sync", full), ("write_examples", refused)):
+        with monkeypatch.context() as patch:
+            patch.setattr(f"expunge.request.evidence._bundle.{name}", fault)
+            with pytest.raises(StorageError, match=r"No space left.*the same command resumes it"):
+                carry_out_quietly(job)
+        assert [p.name for p in job.out.glob(".*.new")] == []
+    assert not (job.out / "0001").exists()
+    assert (job.out / ".work" / "run.checkpoint").is_file()
+    assert carry_out_quietly(job).folder == job.out / "0001"
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_an_unfinished_request_is_in_the_way_of_another(
+    make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def dies(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "calibrate", dies)
+        with pytest.raises(KeyboardInterrupt):
+            carry_out_quietly(make_request())
+    other = make_request([1, 3, 5], max_epochs=1)
+    with pytest.raises(InvalidInput, match=r"is not finished.*--discard"):
+        carry_out_quietly(other)
+    assert carry_out_quietly(other, discard=True).folder == other.out / "0001"
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_the_python_entrance_takes_a_model_and_data_in_memory(
+    weights: Path, tmp_path: Path
+) -> None:
+    splits = load("digits", limit=120)
+    data = (splits.train, splits.val, splits.test)
+    outcome = forget(
+        model=load_artifact(weights).model,
+        data=data,
+        ids=IDS,
+        out=tmp_path / "out",
+        lr=3e-3,
+        batch_size=16,
+        max_epochs=1,
+        floor=10.0,
+        progress=False,
+    )
+    assert outcome.folder is not None
+    assert outcome.evidence is not None
+    assert outcome.evidence.request.source == "given in Python"
+    subject, note = subject_of_requests(tmp_path / "out")
+    assert subject is None
+    assert "in memory" in note
+    (verification,) = verify(tmp_path / "out", model=load_artifact(weights).model, data=data)
+    assert verification.ok
+    assert any(line.startswith("holds: UA is") for line in verification.lines)
+    with pytest.raises(InvalidInput, match="Data in memory go with a `model` in memory"):
+        forget(weights=weights, data=(splits.train, splits.test), ids=[1], out=tmp_path / "other")
+    with pytest.raises(InvalidInput, match="Give a trained `model`"):
+        forget(data="digits", ids=[1], out=tmp_path / "other")

@@ -1,0 +1,64 @@
+"""Evidence that still holds, and evidence that was changed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from expunge._errors import DataError
+from expunge._files import write_text
+from expunge.request._verify import subject_of_requests, verify
+from expunge.request.subject._load import Subject
+
+
+@pytest.fixture
+def folder(two_requests: Path, tmp_path: Path) -> Path:
+    """The folder of two requests, to change at will."""
+    return shutil.copytree(two_requests, tmp_path / "requests")
+
+
+@pytest.fixture(scope="module")
+def subject(two_requests: Path) -> Subject:
+    subject, note = subject_of_requests(two_requests)
+    assert note == ""
+    assert subject is not None
+    return subject
+
+
+def test_untouched_evidence_holds(two_requests: Path, subject: Subject) -> None:
+    assert all(verification.ok for verification in verify(two_requests, subject))
+
+
+def test_every_change_is_noticed(folder: Path, subject: Subject) -> None:
+    for name, words in (
+        ("examples.csv", "examples.csv was changed"),
+        ("weights.safetensors", "weights.safetensors was changed"),
+        ("report.html", "report.html was changed"),
+        ("evidence.json", "is not the one that request 2 was made after"),
+    ):
+        path = folder / "0001" / name
+        content = path.read_bytes()
+        path.write_bytes(content[:-2] + b" " + content[-2:])
+        problems = [p for verification in verify(folder, subject) for p in verification.problems]
+        assert any(words in problem for problem in problems), name
+        path.write_bytes(content)
+    (folder / "0001" / "examples.csv").unlink()
+    assert "examples.csv is missing." in verify(folder)[0].problems
+
+
+def test_numbers_that_do_not_come_out_are_noticed(folder: Path, subject: Subject) -> None:
+    path = folder / "0001" / "evidence.json"
+    evidence = json.loads(path.read_text())
+    next(m for m in evidence["metrics"] if m["name"] == "ta")["after"]["value"] = 12.0
+    write_text(path, json.dumps(evidence))
+    problems = verify(folder, subject)[0].problems
+    assert any(problem.startswith("TA comes out as") for problem in problems)
+
+
+def test_a_folder_without_requests_is_refused(tmp_path: Path) -> None:
+    assert subject_of_requests(tmp_path) == (None, "")
+    with pytest.raises(DataError, match="There are no requests"):
+        verify(tmp_path)
