@@ -229,6 +229,7 @@ def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
 def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     import expunge.integrations as integrations
 
+    monkeypatch.delitem(vars(integrations), "UnlearningTrainer")  # as before its first use
     monkeypatch.delitem(sys.modules, "expunge.integrations._hf_trainer")
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(InvalidInput, match=r"pip install 'expunge\[transformers\]'"):
