@@ -11,7 +11,8 @@ from expunge.report._formatting import facts, number, share
 from expunge.report._page import render
 
 if TYPE_CHECKING:
-    from expunge.request.evidence._schema import Evidence, MetricRow, SplitScores
+    from expunge.request.evidence._schema import Evidence
+    from expunge.request.evidence._sections import MetricRow, SplitScores
 
 SECTIONS = (
     ("verdict", "Verdict"),

@@ -24,7 +24,8 @@ from expunge.request.calibrate._run import CalibrationResult, calibrate
 from expunge.request.evidence._build import RequestInputs, build_evidence
 from expunge.request.evidence._bundle import BundleContents, write_bundle
 from expunge.request.evidence._measurements import SplitPredictions
-from expunge.request.evidence._schema import Attempt, Evidence, Seconds, Stop
+from expunge.request.evidence._schema import Evidence
+from expunge.request.evidence._sections import Attempt, Seconds, Stop
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._dataset import InMemoryData

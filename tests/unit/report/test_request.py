@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from expunge.report import render_request, write_page
-from expunge.request.evidence._schema import Attempt, Stop
+from expunge.request.evidence._sections import Attempt, Stop
 from tests.unit.report import fake
 from tests.unit.report.browser import PATIENCE, Browser
 

@@ -21,7 +21,7 @@ from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._controller import Controller
 from expunge.request.calibrate._rules import Rules, cap_batch_size
 from expunge.request.calibrate._target import Target, estimate_target
-from expunge.request.evidence._schema import Status, Stop
+from expunge.request.evidence._sections import Status, Stop
 
 
 @dataclass(frozen=True)

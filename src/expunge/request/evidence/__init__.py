@@ -6,7 +6,7 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence as Evidence
-    from expunge.request.evidence._schema import Interval as Interval
     from expunge.request.evidence._schema import read_evidence as read_evidence
+    from expunge.request.evidence._sections import Interval as Interval
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -24,13 +24,12 @@ from expunge.request.evidence._measurements import (
     measure_metrics,
     over_forgetting_warnings,
 )
-from expunge.request.evidence._schema import (
-    SCHEMA_VERSION,
+from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
+from expunge.request.evidence._sections import (
     CostComparison,
     EarlierRequest,
     EarlierStatus,
     EpochRow,
-    Evidence,
     ForgottenCopy,
     Hashes,
     HeldOutComparison,

@@ -29,7 +29,8 @@ from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
-from expunge.request.evidence._schema import Evidence, ExampleRow, ExampleView, Scores
+from expunge.request.evidence._schema import Evidence
+from expunge.request.evidence._sections import ExampleRow, ExampleView, Scores
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

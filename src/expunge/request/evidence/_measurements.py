@@ -17,7 +17,7 @@ from expunge.evaluation._over_forgetting import over_forgetting
 from expunge.evaluation.attacks._lira import scaled_confidence
 from expunge.evaluation.svm._landmarks import Array
 from expunge.request._accuracy import accuracy_interval
-from expunge.request.evidence._schema import (
+from expunge.request.evidence._sections import (
     AttackResult,
     AttackRow,
     ClassRow,

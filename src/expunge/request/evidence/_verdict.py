@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from expunge.request.calibrate._comparison import Comparison
-from expunge.request.evidence._schema import (
+from expunge.request.evidence._sections import (
     AttackRow,
     EarlierRequest,
     ExampleRow,

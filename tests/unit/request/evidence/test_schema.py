@@ -12,7 +12,8 @@ import pytest
 
 from expunge._errors import DataError
 from expunge.request.evidence import Evidence, Interval, read_evidence
-from expunge.request.evidence._schema import EpochRow, json_schema
+from expunge.request.evidence._schema import json_schema
+from expunge.request.evidence._sections import EpochRow
 
 OLD = Path(__file__).with_name("evidence_without_version.json")
 """Written before the evidence had a ``schema_version``; long lists are cut short."""

@@ -1,0 +1,311 @@
+"""The sections of the evidence: what each part of ``evidence.json`` holds.
+
+Numbers that are not defined are NaN in memory and null in JSON. Keys that a section does not know
+are kept as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
+
+Status = Literal["achieved", "not achieved"]
+AttackVerdict = Literal["detected", "not detected", "over-forgotten", "inconclusive"]
+EarlierStatus = Literal["still forgotten", "exposed again", "was not achieved"]
+ExampleFlag = Literal["", "still exposed", "over-forgotten"]
+Direction = Literal["target", "higher", "lower", "zero"]
+
+
+def _nan_if_undefined(value: Any) -> Any:
+    undefined = value is None or (isinstance(value, float) and not math.isfinite(value))
+    return math.nan if undefined else value
+
+
+def _null_if_undefined(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+Number = Annotated[
+    float,
+    BeforeValidator(_nan_if_undefined),
+    PlainSerializer(_null_if_undefined, when_used="json"),
+    WithJsonSchema({"type": ["number", "null"]}),
+]
+"""A number that may be undefined: NaN in memory, null in JSON."""
+
+
+class Section(BaseModel):
+    """A part of the evidence: immutable, and open to keys that it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Interval(Section):
+    """A value with its confidence interval."""
+
+    value: Number
+    low: Number
+    high: Number
+
+    @classmethod
+    def of(cls, estimate: tuple[float, float, float]) -> Interval:
+        """An interval from value, low and high, rounded to six decimals."""
+        value, low, high = (round(float(number), 6) for number in estimate)
+        return cls(value=value, low=low, high=high)
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+class RequestVerdict(Section):
+    """The verdict, why, and what was and was not shown, in sentences."""
+
+    status: Status
+    headline: str
+    reasons: list[str]
+    shown: list[str]
+    not_shown: list[str]
+
+
+class ForgottenCopy(NamedTuple):
+    """A copy of a requested record that was forgotten with it; a list of four in JSON."""
+
+    record: int
+    kind: Literal["exact", "near"]
+    copy_of: int
+    similarity: float
+
+
+class RequestSummary(Section):
+    """What was requested, and when."""
+
+    number: int = Field(description="Position in the ledger, from 1.")
+    ids: int = Field(description="Number of ids requested.")
+    records: int = Field(description="Number of training records forgotten, copies included.")
+    copies: list[ForgottenCopy]
+    share: float = Field(description="Fraction of the training data.")
+    source: str = Field(description="The file of ids.")
+    when: str = Field(description="ISO 8601, UTC.")
+    previous: str | None = Field(description="SHA-256 of the previous request's evidence.json.")
+
+
+class Hashes(Section):
+    """SHA-256 of what went in and came out."""
+
+    weights_before: str
+    data: str
+    ids: str
+    config: str
+    weights_after: str = ""
+
+
+class PreflightFindings(Section):
+    """What was known before anything was changed; also in ``preflight.json``."""
+
+    fit: dict[str, Any] = {}
+    ids: dict[str, Any] = {}
+    duplicates: dict[str, Any] = {}
+    hardness: dict[str, Any] = {}
+    cost: dict[str, Any] = {}
+    warnings: list[str] = []
+    notes: list[str] = []
+
+
+class TargetInterval(Interval):
+    """The accuracy on the forget set expected of a model that never saw it, in percent."""
+
+    n_val: int
+    n_forget: int
+    notes: list[str] = Field(description="What the estimate assumes.")
+
+
+class MetricRow(Section):
+    """A headline metric before and after, and its target if it has one."""
+
+    name: str
+    label: str
+    unit: str
+    direction: Direction
+    before: Interval
+    after: Interval
+    target: Interval | None
+    explain: str = ""
+
+
+class RunValues(Section):
+    """What the unlearning run itself records of an epoch; step diagnostics are means."""
+
+    epoch: int
+    steps: int = 0
+    seconds: Number = math.nan
+    processor_seconds: Number = math.nan
+    objective: Number = math.nan
+    constraint: Number = math.nan
+    objective_alignment: Number = math.nan
+    constraint_alignment: Number = math.nan
+    product: Number = math.nan
+    cosine: Number = math.nan
+    agreement: Number = math.nan
+    moved: Number = math.nan
+    norm: Number = math.nan
+    bound: Number = math.nan
+    undecided: Number = math.nan
+    feasible: Number = math.nan
+
+
+class ComparisonValues(Section):
+    """The comparison of forgotten with unseen data; absent if outputs were not finite."""
+
+    ua: Number = math.nan
+    va: Number = math.nan
+    utility: Number = math.nan
+    gap: Number = math.nan
+    distance: Number = math.nan
+    confidence_ks: Number = math.nan
+    confidence_ks_limit: Number = math.nan
+    entropy_ks: Number = math.nan
+    entropy_ks_limit: Number = math.nan
+    mean_confidence: Number = math.nan
+    mean_entropy: Number = math.nan
+    auc_confidence: Number = math.nan
+    auc_entropy: Number = math.nan
+    auc_loss: Number = math.nan
+
+
+class EpochRow(ComparisonValues, RunValues):
+    """An epoch: what the run recorded, the comparison, and what the controller decided."""
+
+    target_low: Number = math.nan
+    target_high: Number = math.nan
+    lr: Number = math.nan
+    alpha: Number = math.nan
+    action: str = ""
+    best_epoch: int = 0
+    best_distance: Number = math.nan
+
+
+class Stop(Section):
+    """Which epoch's model was chosen (0: the initial model), why, and the run's verdict.
+
+    If ``share`` is below 1, the model lies that fraction of the way from the initial weights to
+    those of the epoch.
+    """
+
+    epoch: int
+    reason: str
+    status: Status
+    share: float = 1.0
+
+
+class AttackResult(Section):
+    """How well one attack did on one model."""
+
+    auc: Interval
+    verdict: AttackVerdict
+    reason: str
+
+
+class AttackRow(Section):
+    """A membership attack on the model before and after."""
+
+    name: str
+    label: str
+    before: AttackResult
+    after: AttackResult
+    budget: str
+
+
+class HeldOutComparison(ComparisonValues):
+    """Forgotten records against test data, which took no part in any decision of the run."""
+
+    matched: Number = Field(
+        default=math.nan, description="Accuracy on test data of the same class mix, %."
+    )
+    attacks: dict[str, Interval] = {}
+    indistinguishable: bool
+    over_forgotten: bool
+    reasons: list[str] = []
+
+
+class SplitScores(Section):
+    """A score for each record of each split."""
+
+    forget: list[float] = []
+    val: list[float] = []
+    retain: list[float] = []
+
+
+class Scores(Section):
+    """The scores behind the histograms."""
+
+    name: str
+    before: SplitScores
+    after: SplitScores
+
+
+class ClassRow(Section):
+    """Accuracy on val for one class, in percent; null for a class without val examples."""
+
+    name: str
+    forgotten: int
+    val: int
+    before: float | None
+    after: float | None
+
+
+class ExampleView(Section):
+    """How one model treats one forgotten record."""
+
+    prediction: str
+    confidence: float = Field(description="Probability of the true label.")
+    exposure: float = Field(description="Fraction of test data less confident in their label.")
+
+
+class ExampleRow(Section):
+    """A forgotten record before and after; the records that stand out most come first."""
+
+    index: int
+    id: str
+    label: str
+    before: ExampleView
+    after: ExampleView
+    flag: ExampleFlag
+    image: str | None = Field(description="A PNG data URI, for the first few only.")
+
+
+class CostComparison(Section):
+    """What unlearning took and what retraining would take."""
+
+    unlearning_seconds: float
+    retraining_seconds: float
+    ratio: float | None
+    note: str
+
+
+class EarlierRequest(Section):
+    """The records of an earlier request, under the new model."""
+
+    number: int
+    records: int
+    ua: Interval
+    target: Interval
+    status: EarlierStatus
+
+
+class Attempt(Section):
+    """The run's best model where it was not good enough and was discarded."""
+
+    stopped: Stop
+    metrics: list[MetricRow]
+    attacks: list[AttackRow] = []
+
+
+class Seconds(Section):
+    """Wall time of the request, by stage."""
+
+    preflight: float
+    unlearning: float
+    audit: float
+    total: float
