@@ -19,7 +19,7 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torchjd,ray,mlflow,tensorboard,transformers,lightning]'
 	@touch $(READY)
 
-demo: venv ## Unlearn digits in a dozen ways; prints a table, writes demo/.
+demo: venv ## Unlearn digits in some twenty ways; prints a table, writes demo/.
 	$(BIN)/expunge demo --out demo --force
 
 test: lint types unit ## Lint, format check, types, doctests and tests.
