@@ -2,24 +2,32 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-READY := $(VENV)/.ready
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# Stamps of one environment: the package alone, and with its extras and the tools.
+READY_DEMO := $(VENV)/.ready-demo
+READY_TEST := $(VENV)/.ready-test
+EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,lightning
 
 .PHONY: help venv demo test lint types unit acceptance bench format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-venv: $(READY) ## Create .venv and install the package with its extras and tools.
+venv: $(READY_TEST) ## Create .venv and install the package with its extras and tools.
 
-$(READY): pyproject.toml constraints.txt
+$(READY_DEMO): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "Python 3.11 or newer is needed; set PYTHON=/path/to/python3.11."; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,torchjd,ray,mlflow,tensorboard,transformers,lightning]'
-	@touch $(READY)
+	$(PIP) torch
+	$(PIP) -e .
+	@touch $@
 
-demo: venv ## Unlearn digits in some twenty ways; prints a table, writes demo/.
+$(READY_TEST): $(READY_DEMO)
+	$(PIP) -e '.[$(EXTRAS)]'
+	@touch $@
+
+demo: $(READY_DEMO) ## Unlearn digits in a dozen ways; prints a table, writes demo/.
 	$(BIN)/expunge demo --out demo --force
 
 test: lint types unit ## Lint, format check, types, doctests and tests.

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from expunge._errors import StorageError
+from expunge._errors import DataError, StorageError
 
 _DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 
@@ -48,6 +48,12 @@ def write_text(path: str | Path, text: str) -> None:
     """Write a text file atomically."""
     with atomic(path) as scratch:
         scratch.write_text(text, encoding="utf-8")
+
+
+def require_file(path: str | Path) -> None:
+    """Raise unless ``path`` is a file."""
+    if not Path(path).is_file():
+        raise DataError(f"There is no file {path}.")
 
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:

@@ -8,6 +8,7 @@ import importlib.util
 import sys
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 
@@ -92,5 +93,6 @@ def _listed_exports(package: str) -> dict[str, tuple[str, str]]:
 def _parse(module: str) -> ast.Module:
     """The syntax tree of a module, which is not imported (its parent packages are)."""
     spec = importlib.util.find_spec(module)
-    source = spec and spec.loader and spec.loader.get_source(module)  # type: ignore[attr-defined]
-    return ast.parse(source or "")
+    assert spec is not None
+    assert spec.origin is not None
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))

@@ -72,6 +72,8 @@ class Option:
         if self.type is int and self.at_least is not None:
             is_whole = isinstance(value, int) and value >= self.at_least
             return "" if is_whole else f"a whole number, at least {self.at_least:g}"
+        if self.above is not None and self.below is not None:
+            return "" if self.above < value < self.below else f"in ({self.above:g}, {self.below:g})"
         if self.above is not None and not value > self.above:
             return "positive" if self.above == 0 else f"above {self.above:g}"
         if self.below is not None and not value < self.below:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import DataError, StorageError
-from expunge._files import atomic
+from expunge._files import atomic, require_file
 
 
 def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
@@ -37,8 +37,7 @@ def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any])
 def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read tensors and metadata that :func:`save` wrote; refuse a damaged file."""
     path = Path(path)
-    if not path.is_file():
-        raise DataError(f"There is no file {path}.")
+    require_file(path)
     try:
         with safetensors.safe_open(path, framework="pt") as file:
             notes = file.metadata() or {}

@@ -4,71 +4,99 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from expunge._errors import InvalidInput
-from expunge._files import refuse_existing
-from expunge._part_values import rebuild
-from expunge.audit._audit import Subject, audit
-from expunge.audit._budget import Workload, choose_rung, measure_example
-from expunge.audit._report import terminal, write_audit
-from expunge.cli._commands import MovedData
-from expunge.data import Division, divide
-from expunge.data._download import cache_dir
-from expunge.dispatch import Display
-from expunge.engine import Procedure, Recipe
-from expunge.engine._artifact import Artifact, load_artifact, load_card_data, matching_ideal
-from expunge.engine._model_from_config import default_augment
-from expunge.evaluation.attacks._shadow_models import ShadowPlan
-from expunge.store import Store
+from expunge._files import refuse_existing, require_file
+from expunge.cli._options import MovedData
+from expunge.data._formats import find_data
+
+if TYPE_CHECKING:
+    from expunge.data import Division
+    from expunge.engine import Procedure
+    from expunge.engine._artifact import Artifact
+    from expunge.evaluation.attacks._shadow_models import ShadowPlan
+
+
+def _check_even(count: int) -> int:
+    if count % 2 or count == 2:
+        raise typer.BadParameter(f"Shadow models come in pairs, two pairs or more. (got {count})")
+    return count
 
 
 def audit_command(
-    unlearned: Annotated[Path, typer.Argument(help="The model, from `expunge unlearn`.")],
+    unlearned: Annotated[Path, typer.Argument(help="The unlearned model, from `expunge unlearn`.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report.")],
     initial: Annotated[
-        Path | None, typer.Option(help="The model before: for exposure, and U-LiRA's proof.")
+        Path | None,
+        typer.Option(help="The model before unlearning: for exposure, and to validate U-LiRA."),
     ] = None,
     ideal: Annotated[
-        Path | None, typer.Option(help="The retrained model: rUA, FID, RMIA, U-LiRA's proof.")
+        Path | None,
+        typer.Option(help="The retrained model: for rUA, FID and RMIA, and to validate U-LiRA."),
     ] = None,
     shadows: Annotated[
-        int, typer.Option(help="Shadow models for U-LiRA; even, 16 or more; 0 for none.")
+        int,
+        typer.Option(
+            min=0,
+            callback=_check_even,
+            help="Shadow models for U-LiRA: an even number, best 16 or more; 0 for none.",
+        ),
     ] = 0,
     references: Annotated[
-        int, typer.Option(help="Reference models to train for RMIA, 0 to 4; the ideal is one.")
+        int,
+        typer.Option(min=0, help="Reference models to train for RMIA, besides the ideal model."),
     ] = 0,
     budget: Annotated[
         float | None,
-        typer.Option(help="Minutes: pick the highest rung that fits, from measured step times."),
+        typer.Option(
+            help="Minutes to spend: picks the strongest attack that fits, from measured step times."
+        ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Shadow models side by side.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Shadow models to train in parallel.")] = None,
     store: Annotated[
-        Path | None, typer.Option(help="Where shadow models are kept; a cache if left out.")
+        Path | None, typer.Option(help="Where to keep shadow models (default: a cache folder).")
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Plain SVC fits, as published: slow.")
+        bool, typer.Option("--exact", help="Fit plain SVCs, as published; slow.")
     ] = False,
     allow_overlap: Annotated[
-        bool, typer.Option("--allow-overlap", help="Go on though test data are training data.")
+        bool,
+        typer.Option("--allow-overlap", help="Continue even if test data are training data."),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of samples, bootstrap and shadows.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of samples, bootstrap and shadow models.")] = 0,
     data: MovedData = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier report.")] = False,
 ) -> None:
     """Audit an unlearned model: metrics, membership attacks with intervals, exposed examples.
 
-    The ladder: population attacks (seconds), RMIA with reference models (minutes), U-LiRA with
-    shadow models (longest, and the only one that looks at each example by itself). Killed, the same
-    command goes on where it was; shadow trainings are shared by audits of other add-ons.
+    The attacks form a ladder: population attacks (seconds), RMIA with reference models (minutes),
+    and U-LiRA with shadow models (longest, and the only one that judges each example by itself).
+    If interrupted, the same command resumes; audits of other add-ons reuse the shadow models.
 
     Example:  expunge audit unlearned.safetensors --initial initial.safetensors
     --ideal ideal.safetensors --budget 10 -o audit
     """
     refuse_existing(out / "report.json", force=force)
+    for path in (unlearned, initial, ideal):
+        if path is not None:
+            require_file(path)
+    if data is not None:
+        find_data(data)
+    if budget is not None and (shadows or references):
+        raise InvalidInput("Give --budget, or --shadows and --references, not both.")
+
+    from expunge.audit._audit import Subject, audit
+    from expunge.audit._report import terminal, write_audit
+    from expunge.data._download import cache_dir
+    from expunge.dispatch import Display
+    from expunge.engine._artifact import load_artifact, matching_ideal
+    from expunge.store import Store
+
+    # The models, and what they were to forget.
     model = load_artifact(unlearned)
     parts = _parts(model, data)
     before = None if initial is None else load_artifact(initial)
@@ -88,12 +116,12 @@ def audit_command(
             retrained, model.card, parts, model.card.scenario, model.card.scenario_seed
         ),
     )
+    # The models to train for the attacks.
     errors = Console(stderr=True)
     if budget is not None:
-        if shadows or references:
-            raise InvalidInput("Give --budget, or --shadows and --references, not both.")
         shadows, references = _affordable(model, parts, budget, workers, ideal, errors)
     plan = _plan(model, parts, shadows, seed) if shadows or references else None
+    # The audit and its report.
     with Display("shadow models", console=errors) as display:
         found = audit(
             subject,
@@ -114,6 +142,9 @@ def audit_command(
 
 
 def _parts(model: Artifact, data: str | None) -> Division:
+    from expunge.data import divide
+    from expunge.engine._artifact import load_card_data
+
     card = model.card
     if card.scenario is None or card.scenario_seed is None:
         raise InvalidInput(f"An {card.stage} model has forgotten nothing: audit an unlearned one.")
@@ -121,6 +152,8 @@ def _parts(model: Artifact, data: str | None) -> Division:
 
 
 def _procedure(model: Artifact) -> Procedure:
+    from expunge._part_values import rebuild
+
     if model.card.procedure is None:
         raise InvalidInput(
             "The weights file does not say how the model was unlearned, so shadow models cannot "
@@ -131,6 +164,10 @@ def _procedure(model: Artifact) -> Procedure:
 
 
 def _plan(model: Artifact, parts: Division, shadows: int, seed: int) -> ShadowPlan:
+    from expunge.engine import Recipe
+    from expunge.engine._model_from_config import default_augment
+    from expunge.evaluation.attacks._shadow_models import ShadowPlan
+
     return ShadowPlan(
         model.card.model,
         Recipe(**model.card.recipe),
@@ -149,6 +186,10 @@ def _affordable(
     ideal: Path | None,
     console: Console,
 ) -> tuple[int, int]:
+    """The numbers of shadow and of reference models that fit ``budget`` minutes."""
+    from expunge.audit._budget import Workload, choose_rung, measure_example
+    from expunge.engine import Recipe
+
     recipe = Recipe(**model.card.recipe)
     load = Workload(recipe, _procedure(model), len(parts.forget), len(parts.retain))
     example = measure_example(model.model, parts.retain, recipe.batch_size)

@@ -19,10 +19,11 @@ from expunge.cli._bench_read import (
     show_command,
     table_command,
 )
-from expunge.cli._commands import retrain_command, train_command, unlearn_command
 from expunge.cli._demo import demo_command
 from expunge.cli._forget import forget_command, ledger_command, verify_command
-from expunge.cli._listing import list_command
+from expunge.cli._list import list_command
+from expunge.cli._train import retrain_command, train_command
+from expunge.cli._unlearn import unlearn_command
 from expunge.distributed._launch import launched_rank, launched_size
 
 app = typer.Typer(

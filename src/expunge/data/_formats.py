@@ -95,11 +95,10 @@ def load(
     >>> len(splits.train), len(splits.val), len(splits.test), splits.flip
     (100, 135, 450, False)
     """
+    kind, path = find_data(spec, root)
+
     from expunge.data._splits import Splits, hold_out, thin_out
 
-    kind, path = _parse(spec, root)
-    if path is not None and not path.exists():
-        raise DataError(f"There is no file or folder {path}. Check the path.")
     train, test = kind.load(path)
     for part, images in (("train", train), ("test", test)):
         if not len(images):
@@ -112,7 +111,8 @@ def load(
     return Splits(kind.name, train, val, test, kind.flip)
 
 
-def _parse(spec: str, root: str | Path | None) -> tuple[Format, Path | None]:
+def find_data(spec: str, root: str | Path | None = None) -> tuple[Format, Path | None]:
+    """The format and the path that :func:`load` would use; its arguments are checked."""
     name, _, inline = spec.partition(":")
     if name not in DATASETS and _is_path(name, spec):
         name, inline = "npz" if spec.lower().endswith(".npz") else "folder", spec
@@ -124,7 +124,10 @@ def _parse(spec: str, root: str | Path | None) -> tuple[Format, Path | None]:
         raise InvalidInput(
             f"The dataset {kind.name!r} should come with a path, like {kind.name}:/data/mine."
         )
-    return kind, Path(place).expanduser() if place else None
+    path = Path(place).expanduser() if place else None
+    if path is not None and not path.exists():
+        raise DataError(f"There is no file or folder {path}. Check the path.")
+    return kind, path
 
 
 def _is_path(name: str, spec: str) -> bool:

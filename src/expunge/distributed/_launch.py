@@ -8,13 +8,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any
-
-import torch
-import torch.distributed as dist
+from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput, LostProcess
-from expunge.distributed._group import SINGLE, Group, as_group, heard
+
+if TYPE_CHECKING:
+    from expunge.distributed._group import Group
 
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -38,11 +37,15 @@ def joined(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
     NCCL carries tensors on GPUs, one GPU a process; gloo carries the rest. ``timeout`` seconds
     without an answer from another process count as its end.
     """
+    from expunge.distributed._group import SINGLE, as_group, heard
+
     if launched_size() == 1:
         yield SINGLE
         return
     if not timeout > 0:
         raise InvalidInput(f"`timeout` should be positive. (got {timeout})")
+    import torch.distributed as dist
+
     backend = _prepare(device)
     with heard():
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
@@ -53,6 +56,8 @@ def joined(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
 
 def _prepare(device: str) -> str:
     """Give this process its GPU, where GPUs are used, and name the backend."""
+    import torch
+
     if device.startswith("cuda:"):
         raise InvalidInput(
             f"With a launcher, every process takes a GPU of its own: use `cuda`. (got {device})"

@@ -96,16 +96,19 @@ class Procedure:
     )
 
     def __post_init__(self) -> None:
-        _check_options(vars(self))
-        from expunge.methods import Method  # and torch: only after all that can be told without it
         from expunge.update._aggregate import as_aggregate
+
+        # What can be told without torch comes first: methods and add-ons import it.
+        _check_options(vars(self))
+        object.__setattr__(self, "aggregate", as_aggregate(self.aggregate))
+        object.__setattr__(self, "addon", ADDONS.resolve(self.addon))
+
+        from expunge.methods import Method
 
         method = METHODS.resolve(self.method)
         if not isinstance(method, Method):
             raise InvalidInput(f"`method` should be a name or a method. (got {self.method!r})")
         object.__setattr__(self, "method", method)
-        object.__setattr__(self, "addon", ADDONS.resolve(self.addon))
-        object.__setattr__(self, "aggregate", as_aggregate(self.aggregate))
 
     @classmethod
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Procedure:
@@ -187,7 +190,7 @@ PLAIN_OPTIONS: tuple[Option, ...] = tuple(
 
 def _check_options(values: Mapping[str, Any]) -> None:
     """Raise at a value out of its range and at an unknown name; parts are left to themselves."""
-    for each in options_of(Procedure):
+    for each in (*options_of(Procedure), *PART_OPTIONS["addon"]):
         if each.name in values and each.type is not str:
             each.check(values[each.name])
     registries: tuple[tuple[str, Registry[Any]], ...]

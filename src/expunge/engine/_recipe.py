@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
-
-import torch
-from torch import nn
-from torch.optim.lr_scheduler import LambdaLR, LRScheduler
+from typing import TYPE_CHECKING, Literal, get_args
 
 from expunge._errors import InvalidInput
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+    from torch.optim.lr_scheduler import LRScheduler
 
 Schedule = Literal["step", "one-cycle"]
 
@@ -42,14 +43,16 @@ class Recipe:
             known = ", ".join(get_args(Schedule))
             raise InvalidInput(f"`schedule` should be one of {known}. (got {self.schedule!r})")
 
-    def optimizer(self, params: list[nn.Parameter]) -> torch.optim.Optimizer:
+    def optimizer(self, params: list[nn.Parameter]) -> Optimizer:
         """The optimizer."""
-        return torch.optim.SGD(
-            params, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
-        )
+        from torch.optim import SGD
 
-    def scheduler(self, optimizer: torch.optim.Optimizer, steps_per_epoch: int) -> LRScheduler:
-        """The schedule, one call a step."""
+        return SGD(params, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
+
+    def scheduler(self, optimizer: Optimizer, steps_per_epoch: int) -> LRScheduler:
+        """The schedule, to be called once per step."""
+        from torch.optim.lr_scheduler import LambdaLR
+
         total = self.epochs * steps_per_epoch
         return LambdaLR(optimizer, lambda step: self.factor(step / max(total, 1)))
 

@@ -19,6 +19,13 @@ MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
 MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
 
 
+def check_model(name: str, width: float) -> None:
+    """Raise unless ``name`` is a built-in model and ``width`` positive."""
+    MODELS.name(name)
+    if not width > 0:
+        raise InvalidInput(f"`width` should be positive. (got {width})")
+
+
 def build_model(
     name: str,
     *,
@@ -40,15 +47,15 @@ def build_model(
     >>> model(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape
     torch.Size([2, 10])
     """
+    check_model(name, width)
+    if num_classes < 2:
+        raise InvalidInput(f"`num_classes` should be at least 2. (got {num_classes})")
+
     import torch
     from torch import nn
 
     from expunge.models._normalise import Normalise
 
-    if not width > 0:
-        raise InvalidInput(f"`width` should be positive. (got {width})")
-    if num_classes < 2:
-        raise InvalidInput(f"`num_classes` should be at least 2. (got {num_classes})")
     kind = MODELS[name]
     parameters = inspect.signature(kind).parameters
     for option in options:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from inspect import isabstract
-from typing import Any, ClassVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from expunge._errors import InvalidInput
 from expunge._registry import Registry
 from expunge.update._registry import AGGREGATES
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,7 @@ class Aggregate:
 class Linear(Aggregate):
     """Equation (13): α·ĝ_U + β·ĝ_C, α and β not negative.
 
+    >>> import torch
     >>> Linear(alpha=0.5, beta=1.0).combine(torch.tensor([2.0]), torch.tensor([3.0]))
     tensor([4.])
     """
@@ -56,12 +57,13 @@ class Linear(Aggregate):
 class MinAbs(Aggregate):
     """Equation (14): whichever of the two is smaller in absolute value (ĝ_U where they tie).
 
+    >>> import torch
     >>> MinAbs().combine(torch.tensor([2.0, -1.0]), torch.tensor([-3.0, 5.0]))
     tensor([ 2., -1.])
     """
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
-        return torch.where(objective.abs() <= constraint.abs(), objective, constraint)
+        return objective.where(objective.abs() <= constraint.abs(), constraint)
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,7 @@ class Jacobian(Aggregate):
     Every aggregator of TorchJD is one (UPGrad, PCGrad, CAGrad, …). The rows are ĝ_U and ĝ_C. It
     needs all parameters at once, so it holds two flat copies of the gradients while it works.
 
+    >>> import torch
     >>> Jacobian(lambda matrix: matrix.mean(dim=0)).combine(torch.ones(2), torch.zeros(2))
     tensor([0.5000, 0.5000])
     """
@@ -80,9 +83,11 @@ class Jacobian(Aggregate):
     aggregator: Any
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        import torch
+
         vector = self.aggregator(torch.stack([objective, constraint]))
-        if not isinstance(vector, Tensor) or vector.shape != objective.shape:
-            got = tuple(vector.shape) if isinstance(vector, Tensor) else type(vector).__name__
+        if not isinstance(vector, torch.Tensor) or vector.shape != objective.shape:
+            got = tuple(vector.shape) if isinstance(vector, torch.Tensor) else type(vector).__name__
             raise InvalidInput(
                 "An aggregator should map a (2, n) matrix to a vector of n. "
                 f"(got {got} for n = {objective.numel()})"

@@ -305,7 +305,7 @@ def test_ids_out_of_range_are_refused(
         (("--width", "0"), "`width` should be positive"),
         (("--model", "small-cmm"), "Did you mean 'small-cnn'?"),
         (("--data", "folder"), "should come with a path"),
-        (("--limit", "0"), "`limit` should be 1 or more"),
+        (("--limit", "0"), "Invalid value for '--limit'"),
         (("--schedule", "cosine"), "'cosine' is not one of"),
     ],
 )

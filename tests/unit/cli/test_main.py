@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import expunge as package
-from expunge.cli._listing import KINDS
+from expunge.cli._list import KINDS
 from expunge.cli._main import app
 from tests.unit.cli.conftest import Expunge
 
