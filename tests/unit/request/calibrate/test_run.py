@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,12 @@ def go(seed: int = 0, **options: Any) -> CalibrationResult:
     )
 
 
+@cache
+def finished(seed: int = 0, **options: Any) -> CalibrationResult:
+    """The same, run once for all tests that only read it."""
+    return go(seed, **options)
+
+
 def labels(place: World) -> tuple[torch.Tensor, torch.Tensor]:
     return labels_of(place.forget), labels_of(place.retain)
 
@@ -58,7 +65,7 @@ def test_ideal_models_pass_about_as_often_as_the_level_and_initial_ones_never() 
 
 
 def test_a_calibrated_run_stops_where_it_arrives() -> None:
-    done = go(0)
+    done = finished(0)
     assert done.stopped.status == "achieved"
     assert done.after.indistinguishable
     assert done.epochs[-1]["action"] == "stop"
@@ -67,7 +74,7 @@ def test_a_calibrated_run_stops_where_it_arrives() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_calibrated_run_comes_nearer_with_utility_above_the_floor(seed: int) -> None:
-    done = go(seed)
+    done = finished(seed)
     assert done.after.utility >= done.before.utility - 4.0 - 1e-6
     assert accuracy(predict(done.model, world(seed).forget)) == pytest.approx(done.after.ua)
     assert done.after.distance < done.before.distance
@@ -81,7 +88,7 @@ def test_the_given_model_is_left_alone() -> None:
 
 
 def test_rows_tell_what_happened() -> None:
-    rows = go(0).epochs
+    rows = finished(0).epochs
     names = {"epoch", "ua", "va", "gap", "target_low", "target_high", "confidence_ks", "entropy_ks"}
     names |= {"auc_confidence", "auc_entropy", "auc_loss", "lr", "alpha", "action", "seconds"}
     names |= {"cosine", "agreement", "moved", "feasible"}
@@ -145,7 +152,7 @@ class KillAt(Callback):
 @pytest.mark.parametrize("epoch", [1, 4])
 def test_a_killed_run_resumes_to_the_same_bits(epoch: int, tmp_path: Path) -> None:
     options: dict[str, Any] = {"lr": 2e-4, "max_epochs": 8}
-    whole = go(0, **options)
+    whole = finished(0, **options)
     kept: dict[str, Any] = options | {"checkpoint": tmp_path / "c"}
     with pytest.raises(KeyboardInterrupt):
         go(0, callbacks=[KillAt(epoch)], **kept)
