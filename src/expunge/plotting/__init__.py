@@ -5,9 +5,6 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from expunge.plotting._curves import Curve as Curve
-    from expunge.plotting._curves import Panel as Panel
-    from expunge.plotting._curves import curves_figure as curves_figure
     from expunge.plotting._figure import COLOURS as COLOURS
     from expunge.plotting._figure import QUIET as QUIET
     from expunge.plotting._figure import Array as Array
