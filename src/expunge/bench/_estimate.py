@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from expunge.bench._protocol import Block
-from expunge.bench._stages import Planned, Where
+from expunge.bench._protocol import ProtocolBlock
+from expunge.bench._stages import PlannedRun, StageOptions
 from expunge.data import load, parse_scenario
 from expunge.data._scenario import ClassForget, RandomForget
 from expunge.engine._device import pick_device
@@ -19,7 +19,7 @@ from expunge.store import Stage, Store
 
 OVERHEAD = 1.15
 """Reading data, augmentation, checkpoints, the attacks: what step times leave out."""
-PROBE = 32
+TIMED_BATCH = 32
 """Images of a timed step: an image of a larger batch costs about the same."""
 ATTACKS = 3.0
 """Seconds the five attacks take on a set of ten thousand, roughly."""
@@ -28,8 +28,12 @@ SIZES = {"digits": (1212, 450, 1), "cifar10": (45_000, 10_000, 3), "svhn": (65_9
 
 
 @dataclass
-class Tally:
-    """One kind of stage: how many there are, are needed and are there; what the rest costs."""
+class StageKindCost:
+    """What one kind of stage costs.
+
+    ``uses`` counts how often the plan asks for such a stage, ``stages`` how many different ones
+    there are, ``there`` those in the store; ``seconds`` and ``bytes`` are of the missing ones.
+    """
 
     kind: str
     uses: int = 0
@@ -40,10 +44,10 @@ class Tally:
 
 
 @dataclass(frozen=True)
-class Estimate:
-    """The plan of a protocol in numbers. ``seconds`` and ``bytes`` are of what is missing."""
+class ProtocolCost:
+    """What a protocol costs; ``seconds`` and ``bytes`` are of the stages that are missing."""
 
-    kinds: tuple[Tally, ...]
+    kinds: tuple[StageKindCost, ...]
     configurations: int
     addon_configurations: int
     seeds: int
@@ -51,7 +55,7 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """Work of all missing stages, on the threads a worker has."""
+        """Work of all missing stages, with the threads a worker has."""
         return sum(kind.seconds for kind in self.kinds)
 
     @property
@@ -60,38 +64,41 @@ class Estimate:
         return sum(kind.bytes for kind in self.kinds)
 
 
-def estimate(
-    planned: Sequence[Planned], store: Store, where: Where, *, measure: bool = True
-) -> Estimate:
+def estimate_cost(
+    planned: Sequence[PlannedRun], store: Store, options: StageOptions, *, measure: bool = True
+) -> ProtocolCost:
     """Count the stages and, with ``measure``, what the missing ones take in time and on disk."""
-    tallies = {kind: Tally(kind) for kind in ("initial", "ideal", "reference", "unlearn")}
+    kinds = {kind: StageKindCost(kind) for kind in ("initial", "ideal", "reference", "unlearn")}
     seen: set[str] = set()
     paces: dict[str, Pace] = {}
     weights: dict[str, int] = {}
     sizes: dict[str, tuple[int, int, int]] = {}
     for run in planned:
         for stage in run.stages:
-            tally = tallies[stage.kind]
-            tally.uses += 1
+            kind_cost = kinds[stage.kind]
+            kind_cost.uses += 1
             if stage.key in seen:
                 continue
             seen.add(stage.key)
-            tally.stages += 1
+            kind_cost.stages += 1
             if store.has(stage):
-                tally.there += 1
+                kind_cost.there += 1
                 continue
             if measure:
-                name = run.arm.block.name
+                block = run.configuration.block
+                name = block.name
                 if name not in paces:
-                    sizes[name] = _sizes(run.arm.block, where)
-                    paces[name], weights[name] = _measure(run.arm.block, sizes[name][2], where)
-                tally.seconds += OVERHEAD * _seconds(run, stage, paces[name], sizes[name])
-                tally.bytes += _bytes(stage, weights[name], where)
+                    sizes[name] = _sizes(block, options)
+                    paces[name], weights[name] = _measure(block, sizes[name][2], options)
+                kind_cost.seconds += OVERHEAD * _seconds(run, stage, paces[name], sizes[name])
+                kind_cost.bytes += _bytes(stage, weights[name], options)
     configurations = {
-        (run.arm.block.name, run.arm.procedure, run.arm.baseline, run.scenario) for run in planned
+        (chosen.block.name, chosen.procedure, chosen.baseline, run.scenario)
+        for run in planned
+        for chosen in (run.configuration,)
     }
-    return Estimate(
-        tuple(tallies.values()),
+    return ProtocolCost(
+        tuple(kinds.values()),
         len(configurations),
         sum(not baseline for _, _, baseline, _ in configurations),
         len({run.seed for run in planned}),
@@ -99,30 +106,31 @@ def estimate(
     )
 
 
-def _measure(block: Block, channels: int, where: Where) -> tuple[Pace, int]:
+def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tuple[Pace, int]:
     side = 8 if block.data.startswith("digits") else 32
-    options: dict[str, Any] = dict(block.options)
-    net = build_model(block.model, in_channels=channels, width=block.width, **options)
-    net = net.to(pick_device(where.device, net))
-    few = min(block.training.batch_size, PROBE)
+    chosen: dict[str, Any] = dict(block.options)
+    net = build_model(block.model, in_channels=channels, width=block.width, **chosen)
+    net = net.to(pick_device(options.device, net))
+    few = min(block.training.batch_size, TIMED_BATCH)
     images = torch.zeros(few, channels, side, side, dtype=torch.uint8)
     labels = torch.zeros(len(images), dtype=torch.int64)
     size = sum(t.numel() * t.element_size() for t in net.state_dict().values())
     return measure_pace(net, images, labels, few, repeat=2), size
 
 
-def _sizes(block: Block, where: Where) -> tuple[int, int, int]:
+def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
     kind = block.data.partition(":")[0]
     if kind in SIZES:
         train, test, channels = SIZES[kind]
     else:
-        splits = load(block.data, where.root)
+        splits = load(block.data, options.root)
         train, test, channels = len(splits.train), len(splits.test), splits.train.shape[0]
     train, test = min(train, block.limit or train), min(test, block.test_limit or test)
     return train, test, channels
 
 
 def _forgotten(scenario: str, train: int) -> int:
+    """How many training images a scenario forgets, roughly."""
     parsed = parse_scenario(scenario)
     if isinstance(parsed, RandomForget):
         return round(parsed.fraction * train)
@@ -131,8 +139,9 @@ def _forgotten(scenario: str, train: int) -> int:
     return train // 10
 
 
-def _seconds(run: Planned, stage: Stage, pace: Pace, sizes: tuple[int, int, int]) -> float:
-    block = run.arm.block
+def _seconds(run: PlannedRun, stage: Stage, pace: Pace, sizes: tuple[int, int, int]) -> float:
+    """What a missing stage takes, from the pace of a step."""
+    configuration, block = run.configuration, run.configuration.block
     train, test, _ = sizes
     forget = _forgotten(run.scenario, train)
     judging = pace.inference * (train + test) + ATTACKS * (train + test) / 20_000
@@ -142,17 +151,17 @@ def _seconds(run: Planned, stage: Stage, pace: Pace, sizes: tuple[int, int, int]
         return block.training.epochs * (train - forget) * pace.training
     if stage.kind == "reference":
         return 2 * judging
-    method = run.arm.procedure.method
-    visits = 2 if getattr(method, "constrained", False) else 1
-    a_step = visits * pace.training + (2 * pace.inference if run.arm.method == "scrub" else 0.0)
-    evaluations = len(stage.config["evaluate_at"])
-    return run.arm.procedure.epochs * forget * a_step + evaluations * judging
+    procedure = configuration.procedure
+    passes = 2 if getattr(procedure.method, "constrained", False) else 1
+    teacher = 2 * pace.inference if configuration.method == "scrub" else 0.0
+    unlearning = procedure.epochs * forget * (passes * pace.training + teacher)
+    return unlearning + len(stage.config["evaluate_at"]) * judging
 
 
-def _bytes(stage: Stage, weights: int, where: Where) -> int:
+def _bytes(stage: Stage, weights: int, options: StageOptions) -> int:
     if stage.kind in ("initial", "ideal"):
-        return 0 if where.keep == "none" else weights
+        return 0 if options.keep == "none" else weights
     if stage.kind == "reference":
         return 20_000
-    copies = {"none": 0, "last": 1, "all": 1 + len(stage.config["evaluate_at"])}[where.keep]
+    copies = {"none": 0, "last": 1, "all": 1 + len(stage.config["evaluate_at"])}[options.keep]
     return 40_000 + copies * weights

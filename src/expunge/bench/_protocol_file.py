@@ -1,26 +1,57 @@
-"""The files of protocols: built-in ones by name, any other by its path."""
+"""Read a protocol from TOML: fill in its defaults, check its names, point at the wrong line."""
 
 from __future__ import annotations
 
-from importlib import resources
+import inspect
+import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+import pydantic
 
 from expunge._errors import DataError, InvalidInput
+from expunge._registry import Registry
+from expunge._toml_lines import find_line, line_of
+from expunge.bench._protocol import Protocol, ProtocolBlock, Unlearning, configurations_of
+from expunge.bench.protocols import BUILT_IN, built_in_text
+from expunge.data import DATASETS, parse_scenario
+from expunge.methods import METHODS
+from expunge.models import MODELS
+from expunge.update import ADDONS, MOMENTS, Linear
+from expunge.update._aggregate import as_aggregate
 
-BUILT_IN = ("demo", "cpu", "paper")
-"""The protocols that come with the package."""
+
+def load_protocol(source: str | Path) -> Protocol:
+    """A built-in protocol by name, or the one in a TOML file.
+
+    >>> load_protocol("paper").seeds
+    (0, 1, 2)
+    """
+    text, file = _read(source)
+    try:
+        given = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{file} is not TOML: {error}") from error
+    name = Path(str(source)).stem
+    merged = _with_defaults({"name": name} | given)
+    try:
+        protocol = Protocol.model_validate(merged)
+    except pydantic.ValidationError as error:
+        raise _explained(error, text, file) from error
+    return _checked(protocol, text, file)
 
 
 def protocol_text(source: str | Path) -> str:
     """The TOML behind a protocol."""
-    return read_protocol(source)[0]
+    return _read(source)[0]
 
 
-def read_protocol(source: str | Path) -> tuple[str, str]:
-    """The TOML behind a protocol, and what to call it in a message."""
+def _read(source: str | Path) -> tuple[str, str]:
+    """The TOML, and what messages call its file."""
     if str(source) in BUILT_IN:
-        file = resources.files("expunge.bench") / "protocols" / f"{source}.toml"
-        return file.read_text(encoding="utf-8"), f"{source}.toml"
+        return built_in_text(str(source)), f"{source}.toml"
     path = Path(source)
     if not path.is_file():
         raise InvalidInput(
@@ -30,3 +61,151 @@ def read_protocol(source: str | Path) -> tuple[str, str]:
         return path.read_text(encoding="utf-8"), str(path)
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
+    """``[training]`` and ``[unlearning]`` of the protocol, below those of each block."""
+    shared = {name: given.pop(name, {}) for name in ("training", "unlearning")}
+    blocks = given.get("block")
+    if isinstance(blocks, list):
+        given["block"] = [
+            block
+            | {
+                name: defaults | block.get(name, {})
+                for name, defaults in shared.items()
+                if isinstance(defaults, dict) and isinstance(block.get(name, {}), dict)
+            }
+            if isinstance(block, dict)
+            else block
+            for block in blocks
+        ]
+    if isinstance(given.get("seeds"), int):
+        given["seeds"] = tuple(range(given["seeds"]))
+    return given
+
+
+def _explained(error: pydantic.ValidationError, text: str, file: str) -> InvalidInput:
+    first = error.errors()[0]
+    path = [part for part in first["loc"] if isinstance(part, int) or part.islower()]
+    if path[:1] == ["block"] and len(path) > 3 and find_line(text, path)[1] < len(path):
+        shared = path[2:]  # from the protocol's own [training] or [unlearning]
+        path = shared if find_line(text, shared)[1] == len(shared) else path
+    line = line_of(text, path)
+    name = ".".join(str(part) for part in path)
+    if first["type"] == "extra_forbidden":
+        return InvalidInput(f"{file}, line {line}: there is no key {name!r}.")
+    return InvalidInput(f"{file}, line {line}: {name}: {first['msg']}. (got {first['input']!r})")
+
+
+def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
+    """The protocol with every block named; what cannot be combined is refused."""
+
+    def line(*path: str | int) -> str:
+        return f"{file}, line {line_of(text, path)}"
+
+    # Each block by itself.
+    blocks: list[ProtocolBlock] = []
+    for index, block in enumerate(protocol.block):
+        _check_parts(block, partial(line, "block", index))
+        kind = block.data.partition(":")[0]
+        name = block.name or f"{kind}-{block.model}-{index}"
+        if name in [other.name for other in blocks]:
+            raise InvalidInput(f"{line('block', index, 'name')}: there is another block {name!r}.")
+        blocks.append(block.model_copy(update={"name": name}))
+
+    # The blocks together, and with the seeds and epochs of the protocol.
+    if len(set(protocol.seeds)) < len(protocol.seeds):
+        raise InvalidInput(f"{line('seeds')}: a seed is listed twice.")
+    for index, block in enumerate(blocks):
+        epochs = max(variant["epochs"] for variant in block.unlearning.variants())
+        if min(protocol.evaluate_at) > epochs:
+            raise InvalidInput(
+                f"{line('evaluate_at')}: block {block.name!r} unlearns for {epochs} epochs, so "
+                f"nothing would be evaluated at {list(protocol.evaluate_at)}."
+            )
+        _refuse_duplicates(block, blocks[:index], line("block", index, "methods"))
+    return protocol.model_copy(update={"block": tuple(blocks)})
+
+
+def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
+    """Refuse unknown names and parts that do not go together; ``line`` says where a key stands."""
+
+    def registered(key: str, registry: Registry[Any], names: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            found = tuple(registry.name(name) for name in names)
+        except InvalidInput as error:
+            raise InvalidInput(f"{line(key)}: {error}") from error
+        for name in found:
+            if found.count(name) > 1:
+                raise InvalidInput(f"{line(key)}: {name!r} is listed twice.")
+        return found
+
+    # Model and data.
+    registered("model", MODELS, (block.model,))
+    for option in block.options:
+        if option not in inspect.signature(MODELS[block.model]).parameters:
+            raise InvalidInput(
+                f"{line('options')}: the model {block.model} has no option {option!r}."
+            )
+    registered("data", DATASETS, (block.data.partition(":")[0],))
+    for scenario in block.scenarios:
+        try:
+            parse_scenario(scenario)
+        except InvalidInput as error:
+            raise InvalidInput(f"{line('scenarios')}: {error}") from error
+        if block.scenarios.count(scenario) > 1:
+            raise InvalidInput(f"{line('scenarios')}: {scenario!r} is listed twice.")
+
+    # Methods and add-ons.
+    if "retrain" in registered("baselines", METHODS, block.baselines):
+        raise InvalidInput(f"{line('baselines')}: the retrained ideal is always there.")
+    methods = registered("methods", METHODS, block.methods)
+    registered("addons", ADDONS, block.addons)
+    registered("moments", MOMENTS, block.moments)
+    needing = [addon for addon in block.addons if ADDONS.name(addon) not in ("none", "saliency")]
+    for method in methods:
+        if not METHODS.resolve(method).constrained and needing:
+            raise InvalidInput(
+                f"{line('methods')}: {METHODS.label(method)} has no constraint, so the add-on "
+                f"{needing[0]} would change nothing. Name it among the baselines."
+            )
+    if not block.methods and not block.baselines:
+        raise InvalidInput(f"{line('methods')}: a block should have `methods` or `baselines`.")
+
+    # Aggregation.
+    try:
+        aggregate = as_aggregate(block.unlearning.aggregate)
+    except InvalidInput as error:
+        raise InvalidInput(f"{line('unlearning')}: {error}") from error
+    if not isinstance(aggregate, Linear) and block.unlearning.alpha != Unlearning().alpha:
+        raise InvalidInput(f"{line('unlearning')}: `alpha` applies to the aggregation linear.")
+
+
+def _refuse_duplicates(block: ProtocolBlock, earlier: list[ProtocolBlock], line: str) -> None:
+    """Refuse the same configuration in two blocks, or twice in one: it is an oversight."""
+    identities = _identities(block)
+    for identity, label in identities:
+        if [other for other, _ in identities].count(identity) > 1:
+            raise InvalidInput(
+                f"{line}: block {block.name!r} has {label} twice with the same settings."
+            )
+    for other in earlier:
+        taken = {identity for identity, _ in _identities(other)}
+        for identity, label in identities:
+            if identity in taken:
+                raise InvalidInput(
+                    f"{line}: block {block.name!r} repeats {label} of block {other.name!r}: "
+                    f"{identity[-1]} of {block.data} with the same settings."
+                )
+
+
+def _identities(block: ProtocolBlock) -> list[tuple[tuple[Any, ...], str]]:
+    """What makes each configuration and scenario of a block what it is, with its label."""
+    options = tuple(sorted(block.options.items()))
+    sizes = (block.width, block.limit, block.test_limit)
+    base = (block.data, block.model, options, *sizes, block.training)
+    return [
+        ((*base, configuration.procedure, scenario), configuration.label)
+        for configuration in configurations_of(block)
+        for scenario in block.scenarios
+    ]

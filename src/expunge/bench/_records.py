@@ -1,4 +1,4 @@
-"""Records: what every run of a protocol came to, as plain values that can be kept and shared."""
+"""Records: the results of every run of a protocol, as plain values to keep and to share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import write_text
 from expunge._registry import Registry
 from expunge.bench._stage_functions import HISTOGRAMS, METRICS_FILE, STEPS
-from expunge.bench._stages import Planned
+from expunge.bench._stages import PlannedRun
 from expunge.methods import METHODS
 from expunge.store import Entry, Store
 from expunge.update import ADDONS, Linear
@@ -38,17 +38,17 @@ SETTINGS = (
     "budget",
 )
 """What tells one record from another; ``model`` is initial, ideal or unlearned, ``budget`` the
-number of unlearning epochs asked for."""
+number of unlearning epochs."""
 
 
 @dataclass(frozen=True)
 class Record:
     """One run of one seed.
 
-    ``settings`` has a value for each name of :data:`SETTINGS`. ``epochs`` holds one dict an epoch:
+    ``settings`` has a value for each name of :data:`SETTINGS`. ``epochs`` holds a dict per epoch:
     ``epoch``, ``seconds`` (RTE so far), ``processor_seconds``, losses and diagnostics of the epoch,
     and at evaluated epochs the metrics. An unlearning run begins with epoch 0, the initial model.
-    ``steps`` holds, for constrained methods, one list a diagnostic; ``agreement`` a histogram of f
+    ``steps`` holds, for constrained methods, a list per diagnostic; ``agreement`` a histogram of f
     over the parameters in 50 bins of [0, 1], by epoch.
     """
 
@@ -87,18 +87,18 @@ class Record:
         return rows[-1] if rows else {}
 
     def value(self, metric: str, epoch: int | None = None) -> float | None:
-        """A metric at an epoch, the last evaluated one unless told; None where there is none.
+        """A metric at an epoch (default: the last evaluated one); None where there is none.
 
         ``rte`` is the time of the steps alone, and ``abs_rua`` the distance of rUA from zero.
         """
         row = self.final if epoch is None else self.at(epoch)
         if metric == "rte":
-            found = row.get("seconds")
+            value = row.get("seconds")
         elif metric == "abs_rua":
-            found = None if row.get("rua") is None else abs(row["rua"])
+            value = None if row.get("rua") is None else abs(row["rua"])
         else:
-            found = row.get(metric)
-        return None if found is None else float(found)
+            value = row.get(metric)
+        return None if value is None else float(value)
 
     def dump(self) -> str:
         """One line of JSON."""
@@ -116,20 +116,20 @@ class Record:
         return json.dumps({"format": FORMAT} | {k: v for k, v in plain.items() if v})
 
 
-def collect(planned: Sequence[Planned], store: Store) -> list[Record]:
+def collect(planned: Sequence[PlannedRun], store: Store) -> list[Record]:
     """The records of all runs that are in the store, references first."""
-    found: dict[str, Record] = {}
+    records: dict[str, Record] = {}
     for run in planned:
         if not store.has(run.reference):
             continue
         reference = store.open(run.reference)
         for record in _references(run, reference):
-            found.setdefault(record.key, record)
+            records.setdefault(record.key, record)
     for run in planned:
         if store.has(run.unlearn) and store.has(run.reference):
             record = _unlearned(run, store.open(run.unlearn), store.open(run.reference))
-            found.setdefault(record.key, record)
-    return list(found.values())
+            records.setdefault(record.key, record)
+    return list(records.values())
 
 
 def save_records(path: Path, records: Iterable[Record]) -> None:
@@ -163,8 +163,8 @@ def load_records(path: str | Path) -> list[Record]:
     return records
 
 
-def where(records: Iterable[Record], conditions: Sequence[str]) -> list[Record]:
-    """The records that fit all ``name=value`` conditions; ``name=a,b`` takes either.
+def select_records(records: Iterable[Record], conditions: Sequence[str]) -> list[Record]:
+    """The records that meet all ``name=value`` conditions; ``name=a,b`` accepts either.
 
     Methods and add-ons go by any of their names, ``label`` by the paper's.
     """
@@ -184,23 +184,24 @@ def _condition(text: str) -> Callable[[Record], bool]:
         values = [registry.name(value) if value in registry else value for value in values]
 
     def fits(record: Record) -> bool:
-        own = record.label if name == "label" else record.settings[name]
-        return any(_same(own, value) for value in values)
+        setting = record.label if name == "label" else record.settings[name]
+        return any(_same(setting, value) for value in values)
 
     return fits
 
 
-def _same(own: Any, value: str) -> bool:
-    if isinstance(own, (int, float)) and not isinstance(own, bool):
+def _same(setting: Any, value: str) -> bool:
+    if isinstance(setting, (int, float)) and not isinstance(setting, bool):
         try:
-            return float(own) == float(value)
+            return float(setting) == float(value)
         except ValueError:
             return False
-    return str(own if own is not None else "").lower() == value.lower()
+    return str(setting if setting is not None else "").lower() == value.lower()
 
 
-def _settings(run: Planned) -> dict[str, Any]:
-    block, procedure = run.arm.block, run.arm.procedure
+def _settings(run: PlannedRun) -> dict[str, Any]:
+    configuration = run.configuration
+    block, procedure = configuration.block, configuration.procedure
     aggregate = procedure.aggregate
     linear = isinstance(aggregate, Linear)
     return {
@@ -212,9 +213,9 @@ def _settings(run: Planned) -> dict[str, Any]:
         "scenario": run.scenario,
         "seed": run.seed,
         "model": "unlearned",
-        "method": run.arm.method,
-        "addon": run.arm.addon,
-        "moments": run.arm.moments,
+        "method": configuration.method,
+        "addon": configuration.addon,
+        "moments": configuration.moments,
         "aggregate": "linear" if linear else type(aggregate).__name__,
         "alpha": aggregate.alpha if isinstance(aggregate, Linear) else None,
         "beta": aggregate.beta if isinstance(aggregate, Linear) else None,
@@ -224,7 +225,7 @@ def _settings(run: Planned) -> dict[str, Any]:
     }
 
 
-def _references(run: Planned, entry: Entry) -> Iterable[Record]:
+def _references(run: PlannedRun, entry: Entry) -> Iterable[Record]:
     nothing = dict.fromkeys(SETTINGS[SETTINGS.index("method") :])
     nothing |= {"method": "", "addon": "", "moments": "", "aggregate": ""}
     for row in _rows(entry):
@@ -239,7 +240,7 @@ def _references(run: Planned, entry: Entry) -> Iterable[Record]:
         )
 
 
-def _unlearned(run: Planned, entry: Entry, reference: Entry) -> Record:
+def _unlearned(run: PlannedRun, entry: Entry, reference: Entry) -> Record:
     start = next(row for row in _rows(reference) if row["model"] == "initial")
     start = {k: v for k, v in start.items() if k != "model"}
     rows = [start | {"seconds": 0.0, "processor_seconds": 0.0}, *_rows(entry)]
@@ -248,8 +249,8 @@ def _unlearned(run: Planned, entry: Entry, reference: Entry) -> Record:
         entry.key,
         _settings(run),
         [_rounded(row) for row in rows if "diverged" not in row],
-        label=run.arm.label,
-        baseline=run.arm.baseline,
+        label=run.configuration.label,
+        baseline=run.configuration.baseline,
         diverged=diverged,
         steps=_json(entry, STEPS),
         agreement=_json(entry, HISTOGRAMS),

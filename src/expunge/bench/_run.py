@@ -1,31 +1,29 @@
-"""Run a protocol: bring its stages into the store, tidy up, write what came of it."""
+"""Run the stages of a protocol that are missing from a store, and say how far it is."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any
 
 from expunge import dispatch
-from expunge._files import write_text
-from expunge.bench._protocol import Protocol
-from expunge.bench._records import Record, collect, save_records
-from expunge.bench._stages import Planned
+from expunge._errors import DataError
+from expunge.bench._stages import PlannedRun
 from expunge.dispatch import RunSummary
 from expunge.dispatch._engine import Engine, Report
-from expunge.store import Stage, Store
+from expunge.store import Locked, Stage, Store
 
-DIGEST = ".records.sha256"
+STATES = ("done", "running", "interrupted", "failed", "damaged", "missing")
+"""The states of a stage, as ``expunge bench status`` counts them."""
 
 
-def stages_of(planned: Iterable[Planned]) -> list[Stage]:
+def stages_of(planned: Iterable[PlannedRun]) -> list[Stage]:
     """Every stage once, parents first."""
     return list({stage.key: stage for run in planned for stage in run.stages}.values())
 
 
 def run_planned(
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedRun],
     store: Store,
     *,
     workers: int | None = None,
@@ -34,7 +32,10 @@ def run_planned(
     engine: Engine | None = None,
     keep: str = "last",
 ) -> RunSummary:
-    """Run what is missing. With ``keep="none"``, trained weights go once nothing needs them."""
+    """Run the stages that are missing.
+
+    With ``keep="none"``, trained weights are removed once no stage needs them.
+    """
     wanted = [stage for run in planned for stage in (run.reference, run.unlearn)]
     summary = dispatch.run(
         wanted, store, workers=workers, retries=retries, report=report, engine=engine
@@ -44,7 +45,7 @@ def run_planned(
     return summary
 
 
-def drop_trained(planned: Sequence[Planned], store: Store) -> list[Stage]:
+def drop_trained(planned: Sequence[PlannedRun], store: Store) -> list[Stage]:
     """Remove initial and ideal models that no missing stage of the plan needs."""
     needed = {
         parent.key
@@ -54,55 +55,56 @@ def drop_trained(planned: Sequence[Planned], store: Store) -> list[Stage]:
         for parent in (run.initial, run.ideal)
     }
     trained = {s.key: s for run in planned for s in (run.initial, run.ideal)}
-    gone = [stage for key, stage in trained.items() if key not in needed and store.has(stage)]
-    for stage in gone:
+    removed = [stage for key, stage in trained.items() if key not in needed and store.has(stage)]
+    for stage in removed:
         store.remove(stage)
-    return gone
+    return removed
 
 
 @dataclass(frozen=True)
-class Written:
-    """What :func:`write_results` wrote; nothing where the records were the same as before."""
+class StageStatus:
+    """The state of one stage; ``failure`` is what the store noted the last time."""
 
-    paths: tuple[Path, ...]
-    notes: tuple[str, ...] = ()
-
-
-def write_results(
-    protocol: Protocol, planned: Sequence[Planned], store: Store, folder: Path
-) -> Written:
-    """Records, tables, figures, ledger and a summary page, if the records have changed."""
-    records = collect(planned, store)
-    if not records:
-        return Written(())
-    lines = "".join(record.dump() + "\n" for record in records)
-    digest = hashlib.sha256(lines.encode()).hexdigest()
-    mark = folder / DIGEST
-    if mark.is_file() and mark.read_text(encoding="utf-8").strip() == digest:
-        return Written(())
-    written = publish(protocol, records, folder)
-    write_text(mark, digest + "\n")
-    return written
+    stage: Stage
+    block: str
+    state: str
+    failure: dict[str, Any] | None = None
+    detail: str = ""
 
 
-def publish(protocol: Protocol, records: Sequence[Record], folder: Path) -> Written:
-    """Write everything that can be said about ``records`` into ``folder``."""
-    from expunge.bench._publish_page import interactive_page, results_page
-    from expunge.bench.claims import claim_ledger
-    from expunge.bench.plots import write_figures
-    from expunge.bench.tables._paper import write_tables
-    from expunge.report import write_page
+def status(planned: Sequence[PlannedRun], store: Store) -> list[StageStatus]:
+    """The state of every stage, in the order of the plan."""
+    states: dict[str, StageStatus] = {}
+    needed = {run.unlearn.key for run in planned} | {run.reference.key for run in planned}
+    for run in planned:
+        children_there = store.has(run.reference) and store.has(run.unlearn)
+        for stage in run.stages:
+            if stage.key in states and states[stage.key].state != "missing":
+                continue
+            block = run.configuration.block.name
+            state = _status(stage, block, store)
+            if state.state == "missing" and stage.key not in needed and children_there:
+                state = StageStatus(stage, block, "done", detail="no longer needed")
+            states[stage.key] = state
+    return list(states.values())
 
-    save_records(folder / "records.jsonl", records)
-    ledger = claim_ledger(records)
-    tables = write_tables(records, folder / "tables")
-    figures = write_figures(records, folder / "figures")
-    write_text(folder / "claims.md", ledger.markdown())
-    write_text(folder / "claims.csv", ledger.csv())
-    write_text(folder / "claims.tex", ledger.latex())
-    page = results_page(protocol, records, ledger, tables, figures.paths, folder)
-    write_text(folder / "README.md", page)
-    write_page(folder / "report.html", interactive_page(protocol, records, ledger))
-    names = ("records.jsonl", "claims.md", "claims.csv", "claims.tex", "README.md", "report.html")
-    notes = tuple(f"figure {name}: {why}" for name, why in figures.left_out.items())
-    return Written((*(folder / name for name in names), *tables, *figures.paths), notes)
+
+def _status(stage: Stage, block: str, store: Store) -> StageStatus:
+    if store.has(stage):
+        try:
+            store.open(stage)
+        except DataError as error:
+            return StageStatus(stage, block, "damaged", detail=str(error))
+        return StageStatus(stage, block, "done")
+    if (store.root / ".locks" / f"{stage.key}.lock").exists():
+        try:
+            with store.lock(stage):
+                pass
+        except Locked as error:
+            return StageStatus(stage, block, "running", detail=str(error))
+    failure = store.failure(stage)
+    if failure is not None:
+        return StageStatus(stage, block, "failed", failure)
+    if (store.root / ".work" / stage.key).is_dir():
+        return StageStatus(stage, block, "interrupted", detail="the next run resumes it")
+    return StageStatus(stage, block, "missing")

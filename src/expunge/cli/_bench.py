@@ -21,15 +21,17 @@ from expunge.cli._bench_options import (
     Only,
     ProtocolName,
     StorePath,
-    planned_of,
+    planned_runs,
+    stage_progress,
 )
-from expunge.store import Store
-from expunge.track import TRACKERS
 
 if TYPE_CHECKING:
+    from expunge.bench._estimate import ProtocolCost
     from expunge.bench._protocol import Protocol
     from expunge.bench._records import Record
-    from expunge.dispatch import Engine, Event
+    from expunge.bench._run import StageStatus
+    from expunge.dispatch import Engine
+    from expunge.store import Store
 
 
 def plan_command(
@@ -37,58 +39,66 @@ def plan_command(
     store: StorePath = STORE,
     data: DataRoot = None,
     only: Only = None,
-    workers: Annotated[int | None, typer.Option(help="Workers to reckon with.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of workers to assume (default: one per core).")
+    ] = None,
     keep: Keep = "last",
     device: Device = "auto",
     stages: Annotated[bool, typer.Option("--stages", help="List every stage.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Count only; time no steps.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only count the stages; do not time any steps.")
+    ] = False,
 ) -> None:
-    """Show the stages of a protocol, what is shared or there already, and what the rest costs.
+    """Show the stages of a protocol, which of them are done, and what the rest will cost.
 
     Example:  expunge bench plan paper
     """
-    chosen, planned, place = planned_of(protocol, data, only, keep, device)
-
-    from expunge.bench._estimate import estimate
+    from expunge.bench._estimate import estimate_cost
+    from expunge.bench._run import stages_of
+    from expunge.store import Store
     from expunge.store._environment import cores
 
-    found = estimate(planned, Store(store), place, measure=not quick)
+    chosen, planned, options = planned_runs(protocol, data, only, keep, device)
+    cost = estimate_cost(planned, Store(store), options, measure=not quick)
     console = Console()
     console.print(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}")
     console.print(
-        f"{found.addon_configurations} configurations of method and add-on, "
-        f"{found.configurations - found.addon_configurations} of baselines; "
-        f"{found.seeds} seeds: {len({run.unlearn.key for run in planned})} unlearning runs.",
+        f"{cost.addon_configurations} configurations of method and add-on, "
+        f"{cost.configurations - cost.addon_configurations} of baselines; "
+        f"{cost.seeds} seeds: {len({run.unlearn.key for run in planned})} unlearning runs.",
         highlight=False,
     )
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    names = ("stage", "asked for", "shared", "stages", "there", "to run", "work", "disk")
-    for name in names:
-        table.add_column(name, justify="left" if name == "stage" else "right")
-    for kind in found.kinds:
-        left = kind.stages - kind.there
-        costs = ("", "") if quick else (format_duration(kind.seconds), _size(kind.bytes))
-        counts = (kind.uses, kind.uses - kind.stages, kind.stages, kind.there, left)
-        table.add_row(kind.kind, *(f"{n:,}" for n in counts), *costs)
-    console.print(table)
-    if not quick and found.paces:
-        side = workers or cores()
-        for name, pace in found.paces.items():
+    console.print(_cost_table(cost, quick=quick))
+    if not quick and cost.paces:
+        for name, pace in cost.paces.items():
             console.print(
-                f"  {name}: {1e3 * pace.training:.3g} ms an image to train, "
-                f"{1e3 * pace.inference:.3g} ms to run, measured just now",
+                f"  {name}: {1e3 * pace.training:.3g} ms per image to train, "
+                f"{1e3 * pace.inference:.3g} ms to evaluate, measured just now",
                 highlight=False,
                 style="dim",
             )
         console.print(
-            f"About {format_duration(found.seconds)} of this machine in all, with {side} workers "
-            f"or one, and {_size(found.bytes)} of disk.",
+            f"About {format_duration(cost.seconds)} of this machine in all, with "
+            f"{workers or cores()} workers or one, and {_size(cost.bytes)} of disk.",
             highlight=False,
         )
     if stages:
-        for stage in {s.key: s for run in planned for s in run.stages}.values():
+        for stage in stages_of(planned):
             mark = "there" if Store(store).has(stage) else "     "
             console.print(f"{mark} {stage.key[:12]} {escape(stage.title)}", highlight=False)
+
+
+def _cost_table(cost: ProtocolCost, *, quick: bool) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    names = ("stage", "asked for", "shared", "stages", "there", "to run", "work", "disk")
+    for name in names:
+        table.add_column(name, justify="left" if name == "stage" else "right")
+    for kind in cost.kinds:
+        missing = kind.stages - kind.there
+        costs = ("", "") if quick else (format_duration(kind.seconds), _size(kind.bytes))
+        counts = (kind.uses, kind.uses - kind.stages, kind.stages, kind.there, missing)
+        table.add_row(kind.kind, *(f"{n:,}" for n in counts), *costs)
+    return table
 
 
 def run_command(
@@ -96,17 +106,20 @@ def run_command(
     store: StorePath = STORE,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", help="Folder for the results; bench-results/PROTOCOL."),
+        typer.Option(
+            "--out", "-o", help="Folder for the results (default: bench-results/PROTOCOL)."
+        ),
     ] = None,
     data: DataRoot = None,
     only: Only = None,
     workers: Annotated[
-        int | None, typer.Option(help="Worker processes; one a core, threads divided.")
+        int | None,
+        typer.Option(help="Worker processes, which share the threads (default: one per core)."),
     ] = None,
     keep: Keep = "last",
     device: Device = "auto",
     retries: Annotated[
-        int, typer.Option(min=0, help="How often a stage whose worker died is tried again.")
+        int, typer.Option(min=0, help="How often to retry a stage whose worker died.")
     ] = 1,
     engine: Annotated[
         Literal["local", "ray"], typer.Option(help="Worker processes here, or a Ray cluster.")
@@ -114,54 +127,41 @@ def run_command(
     address: Annotated[
         str | None, typer.Option(help="Ray: the cluster, such as auto or ray://host:10001.")
     ] = None,
-    cpus: Annotated[float, typer.Option(help="Ray: processors a stage.")] = 1.0,
-    gpus: Annotated[float, typer.Option(help="Ray: GPUs a stage; 0.5 lets two share one.")] = 0.0,
+    cpus: Annotated[float, typer.Option(help="Ray: processors per stage.")] = 1.0,
+    gpus: Annotated[
+        float, typer.Option(help="Ray: GPUs per stage; with 0.5, two stages share one.")
+    ] = 0.0,
     track: Annotated[
         list[str] | None,
-        typer.Option(help="mlflow, mlflow:URI or tensorboard:DIR; repeat for more."),
+        typer.Option(help="Tracker: mlflow, mlflow:URI or tensorboard:DIR (repeatable)."),
     ] = None,
 ) -> None:
-    """Run what is missing of a protocol; then write records, tables, figures and the claims.
+    """Run the missing stages of a protocol; then write records, tables, figures and claims.
 
-    Killed at any moment, the same command takes up what is missing. Two of them on one store share
-    the work. A stage that fails takes its descendants with it, not the rest.
+    If it is interrupted at any moment, the same command resumes it. Several such commands on one
+    store share the work. A stage that fails takes only those that depend on it with it.
 
     Example:  expunge bench run cpu --data ~/data --only cifar10
     """
-    began = time.perf_counter()
-    if engine == "local" and address is not None:
-        raise InvalidInput("--address goes with --engine ray.")
-    for spec in track or []:
-        TRACKERS.name(spec.partition(":")[0])
-    chosen, planned, _ = planned_of(protocol, data, only, keep, device)
-
+    from expunge.bench._publish import write_results
     from expunge.bench._records import collect
-    from expunge.bench._run import run_planned, stages_of, write_results
-    from expunge.dispatch import Display
+    from expunge.bench._run import run_planned, stages_of
+    from expunge.store import Store
 
-    used = Store(store)
+    # Run what is missing.
+    began = time.perf_counter()
+    chosen, planned, _ = planned_runs(protocol, data, only, keep, device)
+    stages = Store(store)
     errors = Console(stderr=True)
-    power = _engine(used, engine, address, cpus, gpus, retries)
+    power = _engine(stages, engine, address, cpus, gpus, retries)
     try:
-        if errors.is_terminal:
-            with Display(chosen.name, console=errors) as display:
-                outcome = run_planned(
-                    planned,
-                    used,
-                    workers=workers,
-                    retries=retries,
-                    report=display,
-                    engine=power,
-                    keep=keep,
-                )
-        else:
-            lines = Lines(errors, len(stages_of(planned)))
+        with stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
             outcome = run_planned(
                 planned,
-                used,
+                stages,
                 workers=workers,
                 retries=retries,
-                report=lines,
+                report=report,
                 engine=power,
                 keep=keep,
             )
@@ -170,15 +170,19 @@ def run_command(
             power.close()
     for warning in outcome.warnings:
         errors.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
+
+    # Publish the results, if there are new ones.
     folder = out or Path("bench-results") / chosen.name
-    written = write_results(chosen, planned, used, folder)
+    written = write_results(chosen, planned, stages, folder)
     for spec in track or []:
-        _track(spec, collect(planned, used), chosen)
-    spent = time.perf_counter() - began
+        _track(spec, collect(planned, stages), chosen)
+
+    # Say what happened.
+    seconds = time.perf_counter() - began
     if not outcome.done and not outcome.failed and not written.paths:
         errors.print(
             f"Nothing to do: all {len(outcome.found)} stages are there, and {folder}/ is up to "
-            f"date. ({spent:.1f} s)",
+            f"date. ({seconds:.1f} s)",
             highlight=False,
         )
         return
@@ -202,17 +206,18 @@ def status_command(
     data: DataRoot = None,
     only: Only = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show tracebacks and output of failures.")
+        bool,
+        typer.Option("--verbose", "-v", help="Show traceback and output of failed stages."),
     ] = False,
 ) -> None:
-    """Show how far a protocol is, what failed and why.
+    """Show how far a protocol has come, which stages failed, and why.
 
     Example:  expunge bench status cpu
     """
-    chosen, planned, _ = planned_of(protocol, data, only, "last", "auto")
+    from expunge.bench._run import STATES, status
+    from expunge.store import Store
 
-    from expunge.bench._status import STATES, status
-
+    chosen, planned, _ = planned_runs(protocol, data, only, "last", "auto")
     found = status(planned, Store(store))
     console = Console()
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), title=chosen.name)
@@ -224,34 +229,22 @@ def status_command(
         table.add_row(block.name, *(str(states.count(state) or "") for state in STATES))
     console.print(table)
     for one in found:
-        if one.state in ("running", "interrupted", "damaged"):
-            console.print(f"{one.state}: {escape(one.stage.title)}", highlight=False)
-        if one.failure is not None:
-            why = f"{one.failure.get('error')}: {one.failure.get('message')}"
-            console.print(
-                f"[red]failed[/]: {escape(one.stage.title)}\n  {escape(why)}", highlight=False
-            )
-            if verbose:
-                for part in ("traceback", "output"):
-                    console.print(escape(str(one.failure.get(part, ""))), style="dim")
+        _show_unfinished(one, console, verbose=verbose)
     if any(one.state != "done" for one in found):
-        console.print(f"Go on with:  expunge bench run {protocol} --store {store}")
+        console.print(f"Resume with:  expunge bench run {protocol} --store {store}")
 
 
-class Lines:
-    """A report for logs: one line a finished or failed stage."""
-
-    def __init__(self, console: Console, total: int) -> None:
-        self.console, self.total, self.ended = console, total, 0
-
-    def __call__(self, event: Event) -> None:
-        if event.what in ("done", "found", "failed", "skipped"):
-            self.ended += 1
-        if event.what in ("done", "failed", "retried"):
-            clock = time.strftime("%H:%M:%S")
-            text = f"{clock} {event.what} {self.ended}/{self.total} {event.stage.title}"
-            text += f" ({event.seconds:.1f} s)" if event.what == "done" else f": {event.text}"
-            self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+def _show_unfinished(one: StageStatus, console: Console, *, verbose: bool) -> None:
+    if one.state in ("running", "interrupted", "damaged"):
+        console.print(f"{one.state}: {escape(one.stage.title)}", highlight=False)
+    if one.failure is not None:
+        why = f"{one.failure.get('error')}: {one.failure.get('message')}"
+        console.print(
+            f"[red]failed[/]: {escape(one.stage.title)}\n  {escape(why)}", highlight=False
+        )
+        if verbose:
+            for part in ("traceback", "output"):
+                console.print(escape(str(one.failure.get(part, ""))), style="dim")
 
 
 def _engine(
@@ -263,6 +256,8 @@ def _engine(
     retries: int,
 ) -> Engine | None:
     if engine == "local":
+        if address is not None:
+            raise InvalidInput("--address goes with --engine ray.")
         return None
     from expunge.dispatch._ray import RayEngine
 

@@ -1,65 +1,105 @@
-"""What the commands of ``expunge bench`` share: options, and a protocol made ready."""
+"""What the commands of ``expunge bench`` share: options, progress, and a protocol made ready."""
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from rich.console import Console
 
 from expunge._errors import InvalidInput
-from expunge.bench._protocol_file import BUILT_IN, protocol_text
+from expunge.bench.protocols import BUILT_IN
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
-    from expunge.bench._stages import Planned, Where
+    from expunge.bench._stages import PlannedRun, StageOptions
+    from expunge.dispatch import Event
+    from expunge.dispatch._engine import Report
 
 ProtocolName = Annotated[
     str, typer.Argument(help=f"{', '.join(BUILT_IN)}, or a TOML file.", show_default=False)
-]
-StorePath = Annotated[
-    Path, typer.Option("--store", "-s", help="Folder of finished stages; any number may share it.")
-]
-DataRoot = Annotated[
-    Path | None, typer.Option("--data", "-d", help="Folder that holds CIFAR-10 or SVHN.")
-]
-Only = Annotated[list[str] | None, typer.Option("--only", help="A block of the protocol; repeat.")]
-Keep = Annotated[
-    Literal["all", "last", "none"],
-    typer.Option(help="Weights to keep: of every evaluated epoch, of the last, or none."),
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")]
-RecordsPath = Annotated[
-    Path | None, typer.Option("--records", "-r", help="Read a records.jsonl instead of the store.")
-]
-Conditions = Annotated[
-    list[str] | None, typer.Option("--where", "-w", help="name=value, name=a,b; repeat for more.")
-]
-Out = Annotated[Path | None, typer.Option("--out", "-o", help="Write here instead of printing.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite the output.")]
-Format = Annotated[
-    Literal["terminal", "markdown", "latex", "csv"],
-    typer.Option("--format", "-f", help="How to print or write it."),
 ]
 MaybeProtocol = Annotated[
     str | None,
     typer.Argument(help=f"{', '.join(BUILT_IN)}, or a TOML file; not with --records."),
 ]
+StorePath = Annotated[
+    Path,
+    typer.Option("--store", "-s", help="Folder of finished stages; several runs may share it."),
+]
+DataRoot = Annotated[
+    Path | None, typer.Option("--data", "-d", help="Folder that holds CIFAR-10 or SVHN.")
+]
+Only = Annotated[
+    list[str] | None,
+    typer.Option("--only", help="Name of a block to run (repeatable; default: all blocks)."),
+]
+Keep = Annotated[
+    Literal["all", "last", "none"],
+    typer.Option(help="Weights to keep: of every evaluated epoch, of the last one, or none."),
+]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
+RecordsPath = Annotated[
+    Path | None, typer.Option("--records", "-r", help="Read a records.jsonl instead of the store.")
+]
+Conditions = Annotated[
+    list[str] | None,
+    typer.Option("--where", "-w", help="Use only these runs: name=value or name=a,b (repeatable)."),
+]
+Out = Annotated[
+    Path | None, typer.Option("--out", "-o", help="File to write to instead of printing.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+Format = Annotated[
+    Literal["terminal", "markdown", "latex", "csv"],
+    typer.Option("--format", "-f", help="Output format."),
+]
 STORE = Path("bench-store")
 
 
-def planned_of(
+def planned_runs(
     protocol: str, data: Path | None, only: list[str] | None, keep: str, device: str
-) -> tuple[Protocol, list[Planned], Where]:
-    """The protocol, its runs, and where they are to be had."""
-    protocol_text(protocol)
+) -> tuple[Protocol, list[PlannedRun], StageOptions]:
+    """A protocol, its runs, and the options of their stages."""
+    from expunge.bench._protocol_file import load_protocol
+    from expunge.bench._stages import StageOptions, plan
+
+    chosen = load_protocol(protocol).only(tuple(only or ()))
     root = None if data is None else str(data.expanduser().resolve())
     if root is not None and not Path(root).exists():
         raise InvalidInput(f"There is no folder {data}.")
+    options = StageOptions(root=root, device=device, keep=keep)
+    return chosen, plan(chosen, options), options
 
-    from expunge.bench._protocol import load_protocol
-    from expunge.bench._stages import Where, plan
 
-    chosen = load_protocol(protocol).only(tuple(only or ()))
-    place = Where(root=root, device=device, keep=keep)
-    return chosen, plan(chosen, place), place
+@contextmanager
+def stage_progress(title: str, total: int, console: Console) -> Iterator[Report]:
+    """Progress of stages: a live display on a terminal, else one line per finished stage."""
+    from expunge.dispatch import Display
+
+    if console.is_terminal:
+        with Display(title, console=console) as display:
+            yield display
+    else:
+        yield StageLog(console, total)
+
+
+class StageLog:
+    """A report for logs: one line per finished or failed stage."""
+
+    def __init__(self, console: Console, total: int) -> None:
+        self.console, self.total, self.ended = console, total, 0
+
+    def __call__(self, event: Event) -> None:
+        """Print an event that ends a stage or starts it again."""
+        if event.what in ("done", "found", "failed", "skipped"):
+            self.ended += 1
+        if event.what in ("done", "failed", "retried"):
+            clock = time.strftime("%H:%M:%S")
+            text = f"{clock} {event.what} {self.ended}/{self.total} {event.stage.title}"
+            text += f" ({event.seconds:.1f} s)" if event.what == "done" else f": {event.text}"
+            self.console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -1,17 +1,16 @@
-"""``expunge bench table``, ``figure``, ``claims``, ``records`` and ``show``: what came of it."""
+"""``expunge bench table``, ``figure``, ``claims``, ``records`` and ``show``: read the results."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge._files import refuse_existing, require_file, write_text
-from expunge.bench._protocol_file import protocol_text
+from expunge._files import refuse_existing, write_text
 from expunge.cli._bench_options import (
     STORE,
     Conditions,
@@ -23,11 +22,12 @@ from expunge.cli._bench_options import (
     ProtocolName,
     RecordsPath,
     StorePath,
-    planned_of,
+    planned_runs,
 )
-from expunge.store import Store
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from expunge.bench._records import Record
 
 
@@ -35,16 +35,20 @@ def table_command(
     protocol: MaybeProtocol = None,
     like: Annotated[
         str | None,
-        typer.Option(help="table1, table2, attacks, moments, epochs, cost; all if left out."),
+        typer.Option(
+            help="table1, table2, attacks, moments, epochs, cost or beside (default: all)."
+        ),
     ] = None,
     rows: Annotated[
-        str | None, typer.Option(help="A free pivot: what to put in rows, such as addon.")
+        str | None, typer.Option(help="For a free pivot: the setting in the rows, such as addon.")
     ] = None,
-    cols: Annotated[str, typer.Option(help="What to put in columns.")] = "metric",
-    metrics: Annotated[str, typer.Option(help="Metrics, with commas.")] = (
+    cols: Annotated[str, typer.Option(help="The setting in the columns of a pivot.")] = "metric",
+    metrics: Annotated[str, typer.Option(help="The metrics of a pivot, separated by commas.")] = (
         "mia_entropy,rua,ta,ra,ua,fid"
     ),
-    epoch: Annotated[int | None, typer.Option(help="Epoch; the last one if left out.")] = None,
+    epoch: Annotated[
+        int | None, typer.Option(help="The epoch of a pivot (default: the last).")
+    ] = None,
     conditions: Conditions = None,
     form: Format = "terminal",
     store: StorePath = STORE,
@@ -53,7 +57,7 @@ def table_command(
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """Print a table of the paper, or a free pivot: mean ± std over seeds, the best marked.
+    """Print the tables of the paper, or a free pivot: mean ± std over seeds, the best marked.
 
     Example:  expunge bench table demo --rows addon --cols metric --where method=SRL
     """
@@ -78,13 +82,16 @@ def table_command(
 def figure_command(
     protocol: MaybeProtocol = None,
     name: Annotated[
-        list[str] | None, typer.Option("--name", "-n", help="A figure; repeat; all if left out.")
+        list[str] | None,
+        typer.Option("--name", "-n", help="Name of a figure (repeatable; default: all)."),
     ] = None,
     conditions: Conditions = None,
     store: StorePath = STORE,
     records: RecordsPath = None,
     data: DataRoot = None,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder.")] = Path("figures"),
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the figures.")] = Path(
+        "figures"
+    ),
 ) -> None:
     """Draw the paper's figures from the records, as PDF, SVG and PNG.
 
@@ -106,7 +113,8 @@ def figure_command(
 def claims_command(
     protocol: MaybeProtocol = None,
     name: Annotated[
-        list[str] | None, typer.Option("--name", "-n", help="A claim; repeat; all if left out.")
+        list[str] | None,
+        typer.Option("--name", "-n", help="Name of a claim (repeatable; default: all)."),
     ] = None,
     conditions: Conditions = None,
     form: Format = "terminal",
@@ -116,9 +124,9 @@ def claims_command(
     out: Out = None,
     force: Force = False,
 ) -> None:
-    """Test each claim of the paper on the records: held, not held or inconclusive, and by how much.
+    """Test the claims of the paper on the records: held, not held or inconclusive, by how much.
 
-    Seeds are paired; no claim is called held on fewer than three.
+    Runs are paired by seed; no claim is held on fewer than three seeds.
 
     Example:  expunge bench claims demo
     """
@@ -131,29 +139,31 @@ def claims_command(
 
 def records_command(
     protocol: ProtocolName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The file to write, JSON lines.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, as JSON lines.")],
     conditions: Conditions = None,
     store: StorePath = STORE,
     data: DataRoot = None,
     force: Force = False,
 ) -> None:
-    """Write the records of finished runs to one file, to keep or to share; no weights.
+    """Write the records of the finished runs to one file, to keep or to share; no weights.
 
     Example:  expunge bench records cpu -o records.jsonl
     """
-    refuse_existing(out, force=force)
-    found = _records(protocol, store, None, data, conditions)
     from expunge.bench._records import save_records
 
+    refuse_existing(out, force=force)
+    found = _records(protocol, store, None, data, conditions)
     save_records(out, found)
     Console(stderr=True).print(f"Wrote {len(found)} records to {out}.", highlight=False)
 
 
 def show_command(protocol: ProtocolName) -> None:
-    """Print a protocol's TOML: the start of one of your own.
+    """Print the TOML of a protocol, as the start of one of your own.
 
     Example:  expunge bench show demo > mine.toml
     """
+    from expunge.bench._protocol_file import protocol_text
+
     typer.echo(protocol_text(protocol), nl=False)
 
 
@@ -164,26 +174,21 @@ def _records(
     data: Path | None,
     conditions: list[str] | None,
 ) -> list[Record]:
+    from expunge.bench._records import collect, load_records, select_records
+    from expunge.store import Store
+
     if (protocol is None) == (records is None):
         raise InvalidInput("Give a protocol, or --records FILE.")
-    if records is None:
-        assert protocol is not None
-        protocol_text(protocol)
-    else:
-        require_file(records)
-
-    from expunge.bench._records import collect, load_records, where
-
     if records is not None:
         found = load_records(records)
     else:
         assert protocol is not None
-        _, planned, _ = planned_of(protocol, data, None, "last", "auto")
+        _, planned, _ = planned_runs(protocol, data, None, "last", "auto")
         found = collect(planned, Store(store))
-    chosen = where(found, conditions or [])
+    chosen = select_records(found, conditions or [])
     if not chosen:
         raise ExpungeError(
-            "No finished run fits the conditions."
+            "No finished run meets the conditions."
             if found
             else f"There are no finished runs of {protocol} in {store}. Start with `expunge bench "
             f"run {protocol}`."
@@ -191,7 +196,7 @@ def _records(
     return chosen
 
 
-def _emit(parts: list[Any], form: str, out: Path | None, force: bool) -> None:
+def _emit(parts: list[RenderableType], form: str, out: Path | None, force: bool) -> None:
     if out is not None:
         refuse_existing(out, force=force)
         if form == "terminal":

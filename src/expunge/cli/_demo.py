@@ -1,4 +1,4 @@
-"""``expunge demo``."""
+"""``expunge demo``: the built-in protocol of that name, in a minute."""
 
 from __future__ import annotations
 
@@ -10,68 +10,65 @@ import typer
 from rich.console import Console
 
 from expunge._files import refuse_existing
-from expunge.evaluation import METRICS
+from expunge.cli._bench_options import stage_progress
+
+BLOCK = "digits"
+"""The block of the protocol that the demo runs; the others are for ``expunge bench run demo``."""
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the table and figure.")] = (
-        Path("demo")
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for the table, the figures and the store.")
+    ] = Path("demo"),
     seeds: Annotated[int, typer.Option(help="How often to repeat everything.")] = 3,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier demo.")] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Worker processes (default: one per core).")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Overwrite a table that is not an earlier demo's.")
+    ] = False,
 ) -> None:
     """See in a minute what unlearning does: methods and add-ons on handwritten digits.
 
-    Trains small models, forgets 30 % of their training images in a dozen ways, and compares each
-    with the model retrained without them. Writes a table (Markdown, CSV) and a figure.
+    Trains small models on 120 images, forgets half of them in some twenty ways, and compares each
+    with the model retrained without them. Writes a table (Markdown, LaTeX, CSV), two figures and
+    the records.
+
+    It is the block "digits" of the protocol demo; "expunge bench run demo" runs all of it. Finished
+    models and runs are kept in OUT/store: if the demo is interrupted, the same command resumes it,
+    and a second one only prints the table. Remove OUT to compute everything again.
 
     Example:  expunge demo --seeds 5 --out demo5
     """
-    refuse_existing(out / "table.md", force=force)
+    from expunge.bench._protocol_file import load_protocol
+    from expunge.bench._publish import write_overview
+    from expunge.bench._records import collect
+    from expunge.bench._run import run_planned, stages_of
+    from expunge.bench._stages import StageOptions, plan
+    from expunge.bench.tables._paper import overview
+    from expunge.evaluation import METRICS
+    from expunge.store import Store
 
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-    )
-
-    from expunge.bench._demo import (
-        METRIC_NAMES,
-        Demo,
-        run_demo,
-        summarise,
-        total_parts,
-        write_demo,
-    )
-
-    demo = Demo(seeds=seeds)
+    protocol = load_protocol("demo").only((BLOCK,)).with_seeds(seeds)
+    kept = out / "store"
+    if not kept.is_dir():
+        refuse_existing(out / "table.md", force=force)
     start = time.perf_counter()
-    errors = Console(stderr=True)
-    with Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=errors,
-        transient=True,
-        disable=not errors.is_terminal,
-    ) as progress:
-        task = progress.add_task("starting", total=total_parts(demo))
-        records = run_demo(
-            demo, tick=lambda name: progress.update(task, advance=1, description=name)
-        )
-    written = write_demo(demo, records, out)
+    planned, store = plan(protocol, StageOptions(device="cpu")), Store(kept)
+    with stage_progress("demo", len(stages_of(planned)), Console(stderr=True)) as report:
+        run_planned(planned, store, workers=workers, report=report).check()
+    records = collect(planned, store)
+    written = write_overview(records, out)
+    (summary,) = overview(records)
     console = Console() if Console().is_terminal else Console(width=100)
-    title = f"Forgetting {demo.scenario} of {demo.limit} digits, mean ± std over {seeds} seeds"
-    console.print(summarise(demo, records).terminal(title))
+    console.print(summary.terminal())
     console.print("  * best of its group", style="dim")
-    for name in METRIC_NAMES:
+    for name in summary.metrics:
         metric = METRICS[name]
         console.print(
             f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}",
             highlight=False,
         )
-    console.print(f"\nWrote {', '.join(path.name for path in written)} to {out}/", highlight=False)
+    files = f"Wrote {len(written.paths)} files to" if written.paths else "Nothing new for"
+    console.print(f"\n{files} {out}/; begin with table.md.", highlight=False)
     console.print(f"{time.perf_counter() - start:.0f} s in all.", highlight=False)

@@ -6,9 +6,10 @@ import pytest
 
 from expunge._errors import InvalidInput
 from expunge._toml_lines import line_of
-from expunge.bench._protocol import Protocol, load_protocol
-from expunge.bench._protocol_file import BUILT_IN, protocol_text
-from expunge.bench._stages import Where, plan
+from expunge.bench._protocol import Protocol
+from expunge.bench._protocol_file import load_protocol, protocol_text
+from expunge.bench._stages import StageOptions, plan
+from expunge.bench.protocols import BUILT_IN
 from expunge.update import Focus, Linear, Prob, PublishedMoments
 from tests.unit.bench.tiny_protocol import TINY, write_tiny
 
@@ -16,7 +17,7 @@ from tests.unit.bench.tiny_protocol import TINY, write_tiny
 def configurations(protocol: Protocol) -> list[tuple[str, str, str, str, str]]:
     return [
         (arm.block.data, arm.block.model, scenario, arm.method, arm.addon)
-        for arm in protocol.arms
+        for arm in protocol.configurations
         if not arm.baseline
         for scenario in arm.block.scenarios
     ]
@@ -37,7 +38,7 @@ def test_the_papers_protocol_has_exactly_its_360_configurations() -> None:
 
 def test_the_papers_protocol_has_its_baselines_and_numbers() -> None:
     paper = load_protocol("paper")
-    assert {arm.label for arm in paper.arms if arm.baseline} == {"FT", "MSG", "CT"}
+    assert {arm.label for arm in paper.configurations if arm.baseline} == {"FT", "MSG", "CT"}
     for block in paper.block:
         assert block.width == 1.0
         assert block.limit is None
@@ -48,11 +49,11 @@ def test_the_papers_protocol_has_its_baselines_and_numbers() -> None:
             0.1,
             "step",
         )
-    for arm in paper.arms:
+    for arm in paper.configurations:
         procedure = arm.procedure
         assert (procedure.epochs, procedure.batch_size, procedure.lr) == (10, 256, 1e-4)
         assert procedure.aggregate == Linear(0.05, 0.95)
-    probs = [arm.procedure.addon for arm in paper.arms if arm.addon == "prob"]
+    probs = [arm.procedure.addon for arm in paper.configurations if arm.addon == "prob"]
     assert probs[0] == Prob(moments=PublishedMoments(), p=0.3)
 
 
@@ -67,7 +68,7 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
 
 def test_lists_of_rates_and_weights_are_swept() -> None:
     block = load_protocol("demo").only(("digits-frontier",)).block[0]
-    arms = load_protocol("demo").only(("digits-frontier",)).arms
+    arms = load_protocol("demo").only(("digits-frontier",)).configurations
     assert len(arms) == 2 * 2 * 3
     found = {(arm.addon, arm.procedure.lr, arm.procedure.aggregate) for arm in arms}
     assert ("focus", 5e-4, Linear(0.2, 0.8)) in found
@@ -77,7 +78,7 @@ def test_lists_of_rates_and_weights_are_swept() -> None:
 
 def test_moments_multiply_only_the_addons_that_have_them(tmp_path: Path) -> None:
     path = write_tiny(tmp_path, ('baselines = ["FT"]', 'moments = ["published", "adam"]'))
-    arms = load_protocol(path).arms
+    arms = load_protocol(path).configurations
     assert [(arm.addon, arm.moments) for arm in arms] == [
         ("none", ""),
         ("focus", "published"),
@@ -152,7 +153,7 @@ def test_lines_are_found(path: list[str | int], line: int) -> None:
     assert line_of(text, path) == line
 
 
-def keys(tmp_path: Path, *changes: tuple[str, str], place: Where | None = None) -> set[str]:
+def keys(tmp_path: Path, *changes: tuple[str, str], place: StageOptions | None = None) -> set[str]:
     runs = plan(load_protocol(write_tiny(tmp_path, *changes)), place)
     return {stage.key for run in runs for stage in run.stages}
 
@@ -162,7 +163,7 @@ def test_what_does_not_matter_leaves_every_key_alone(tmp_path: Path) -> None:
     assert keys(tmp_path, ('name = "tiny"', 'name = "other"')) == base
     assert keys(tmp_path, ('"SRL"', '"random-label"'), ('"FOCUS"', '"focus"')) == base
     assert keys(tmp_path, ("lr = 0.05", "lr = 0.050")) == base
-    assert keys(tmp_path, place=Where(root="/data", device="cuda", keep="none")) == base
+    assert keys(tmp_path, place=StageOptions(root="/data", device="cuda", keep="none")) == base
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,10 @@ from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import DataError, InvalidInput
 from expunge.bench._agreement_probe import agreement_of
-from expunge.bench._protocol import load_protocol
-from expunge.bench._records import collect, load_records, save_records, where
-from expunge.bench._run import drop_trained, run_planned, stages_of
-from expunge.bench._stages import Planned, Where, plan
-from expunge.bench._status import status
+from expunge.bench._protocol_file import load_protocol
+from expunge.bench._records import collect, load_records, save_records, select_records
+from expunge.bench._run import drop_trained, run_planned, stages_of, status
+from expunge.bench._stages import PlannedRun, StageOptions, plan
 from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
 from expunge.engine import Callback, Run, unlearn
@@ -27,25 +26,25 @@ from expunge.store import Store
 from tests.unit.bench.tiny_protocol import timeless, write_tiny
 from tests.unit.dispatch.forks import Fork
 
-HERE = Where(device="cpu")
+HERE = StageOptions(device="cpu")
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture(scope="module")
-def planned(tmp_path_factory: pytest.TempPathFactory) -> list[Planned]:
+def planned(tmp_path_factory: pytest.TempPathFactory) -> list[PlannedRun]:
     return plan(load_protocol(write_tiny(tmp_path_factory.mktemp("protocol"))), HERE)
 
 
 @pytest.fixture(scope="module")
-def done(planned: list[Planned], tmp_path_factory: pytest.TempPathFactory) -> Store:
+def done(planned: list[PlannedRun], tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("bench") / "store")
     run_planned(planned, store, engine=InlineEngine(store)).check()
     return store
 
 
-def test_every_stage_leaves_its_files(planned: list[Planned], done: Store) -> None:
+def test_every_stage_leaves_its_files(planned: list[PlannedRun], done: Store) -> None:
     assert {entry.kind for entry in done.entries()} == {"initial", "ideal", "reference", "unlearn"}
     for stage in stages_of(planned):
         entry = done.open(stage)
@@ -56,7 +55,7 @@ def test_every_stage_leaves_its_files(planned: list[Planned], done: Store) -> No
 
 
 def test_records_hold_the_metrics_at_the_epochs_asked_for(
-    planned: list[Planned], done: Store
+    planned: list[PlannedRun], done: Store
 ) -> None:
     records = collect(planned, done)
     assert [r.label for r in records] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
@@ -78,7 +77,7 @@ def test_records_hold_the_metrics_at_the_epochs_asked_for(
 
 
 def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
-    planned: list[Planned], done: Store
+    planned: list[PlannedRun], done: Store
 ) -> None:
     run = planned[-1]
     splits = load("digits", limit=60)
@@ -103,7 +102,7 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
     assert final["ta"] == pytest.approx(scores.ta, abs=15), "TA is of 80 of the test images"
 
 
-def test_a_second_run_does_nothing(planned: list[Planned], done: Store) -> None:
+def test_a_second_run_does_nothing(planned: list[PlannedRun], done: Store) -> None:
     again = run_planned(planned, done, engine=InlineEngine(done))
     assert not again.done
     assert len(again.found) == 4
@@ -112,7 +111,7 @@ def test_a_second_run_does_nothing(planned: list[Planned], done: Store) -> None:
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 def test_kills_at_twenty_random_moments_end_with_the_same_records(
-    planned: list[Planned], done: Store, tmp_path: Path
+    planned: list[PlannedRun], done: Store, tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "store")
     dice = random.Random(1)
@@ -133,11 +132,11 @@ def test_kills_at_twenty_random_moments_end_with_the_same_records(
     assert timeless(collect(planned, store)) == timeless(collect(planned, done))
 
 
-def test_weights_are_kept_as_asked(planned: list[Planned], tmp_path: Path) -> None:
+def test_weights_are_kept_as_asked(planned: list[PlannedRun], tmp_path: Path) -> None:
     arm = planned[0]
     for keep, files in (("none", set()), ("all", {1, 3})):
         path = write_tiny(tmp_path, ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""))
-        runs = plan(load_protocol(path), Where(device="cpu", keep=keep))
+        runs = plan(load_protocol(path), StageOptions(device="cpu", keep=keep))
         assert runs[0].unlearn.key == arm.unlearn.key, "what is kept does not change the key"
         store = Store(tmp_path / keep)
         run_planned(runs, store, engine=InlineEngine(store), keep=keep).check()
@@ -152,7 +151,7 @@ def test_weights_are_kept_as_asked(planned: list[Planned], tmp_path: Path) -> No
         assert not again.done, "models that nothing needs any more are not trained again"
 
 
-def test_models_that_a_missing_stage_needs_stay(planned: list[Planned], tmp_path: Path) -> None:
+def test_models_that_a_missing_stage_needs_stay(planned: list[PlannedRun], tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     dispatch.run([planned[0].unlearn], store, inline=True).check()
     assert drop_trained(planned, store) == []
@@ -160,7 +159,7 @@ def test_models_that_a_missing_stage_needs_stay(planned: list[Planned], tmp_path
 
 
 def test_status_tells_done_failed_damaged_and_missing(
-    planned: list[Planned], tmp_path: Path
+    planned: list[PlannedRun], tmp_path: Path
 ) -> None:
     store = Store(tmp_path / "store")
     assert {one.state for one in status(planned, store)} == {"missing"}
@@ -182,7 +181,7 @@ def test_status_tells_done_failed_damaged_and_missing(
     assert states[planned[2].unlearn.key] == "running"
 
 
-def test_changed_data_are_noticed(planned: list[Planned], done: Store, tmp_path: Path) -> None:
+def test_changed_data_are_noticed(planned: list[PlannedRun], done: Store, tmp_path: Path) -> None:
     archive = tmp_path / "own.npz"
 
     def write(seed: int) -> None:
@@ -202,7 +201,7 @@ def test_changed_data_are_noticed(planned: list[Planned], done: Store, tmp_path:
     assert "have changed since the run was planned" in outcome.failed[0].message
 
 
-def test_records_survive_a_file(planned: list[Planned], done: Store, tmp_path: Path) -> None:
+def test_records_survive_a_file(planned: list[PlannedRun], done: Store, tmp_path: Path) -> None:
     records = collect(planned, done)
     save_records(tmp_path / "records.jsonl", records)
     loaded = load_records(tmp_path / "records.jsonl")
@@ -220,19 +219,19 @@ def test_records_survive_a_file(planned: list[Planned], done: Store, tmp_path: P
         load_records(tmp_path / "absent.jsonl")
 
 
-def test_conditions_choose_records(planned: list[Planned], done: Store) -> None:
+def test_conditions_choose_records(planned: list[PlannedRun], done: Store) -> None:
     records = collect(planned, done)
-    assert [r.label for r in where(records, ["method=SRL"])] == ["SRL", "SRL-FOCUS"]
-    assert [r.label for r in where(records, ["addon=FOCUS,none", "lr=0.001"])] == [
+    assert [r.label for r in select_records(records, ["method=SRL"])] == ["SRL", "SRL-FOCUS"]
+    assert [r.label for r in select_records(records, ["addon=FOCUS,none", "lr=0.001"])] == [
         "FT",
         "SRL",
         "SRL-FOCUS",
     ]
-    assert [r.label for r in where(records, ["label=ideal"])] == ["ideal"]
-    assert where(records, ["seed=1"]) == []
+    assert [r.label for r in select_records(records, ["label=ideal"])] == ["ideal"]
+    assert select_records(records, ["seed=1"]) == []
     for wrong in ("colour=red", "method"):
         with pytest.raises(InvalidInput, match="A condition is name=value"):
-            where(records, [wrong])
+            select_records(records, [wrong])
 
 
 def test_the_probe_sees_what_the_next_step_sees_and_changes_nothing() -> None:

@@ -79,7 +79,7 @@ def test_a_plan_measures_steps_and_knows_what_is_there(
     tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
 ) -> None:
     fresh = expunge("bench", "plan", tiny, "-s", tmp_path / "none", "--stages")
-    assert "ms an image to train" in fresh.out
+    assert "ms per image to train" in fresh.out
     assert "of disk" in fresh.out
     assert fresh.out.count("SRL-FOCUS published, random:0.3") == 1
     done = expunge("bench", "plan", tiny, "-s", store)
@@ -90,7 +90,7 @@ def test_a_plan_measures_steps_and_knows_what_is_there(
 def test_status_shows_what_failed_and_why(tiny: Path, store: Path, expunge: Expunge) -> None:
     done = expunge("bench", "status", tiny, "-s", store)
     assert done.code == 0
-    assert "Go on with" not in done.out
+    assert "Resume with" not in done.out
     fails = write_tiny(tiny.parent / "..", ('data = "digits"\nlimit = 60\n', 'data = "cifar10"\n'))
     away = fails.parent / "away"
     away.mkdir()
@@ -102,7 +102,7 @@ def test_status_shows_what_failed_and_why(tiny: Path, store: Path, expunge: Expu
     assert "failed: tiny, seed 0: initial" in status.out
     assert "DataError" in status.out
     assert "Traceback" in status.out
-    assert "Go on with" in status.out
+    assert "Resume with" in status.out
 
 
 def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ from typing import Any
 import pytest
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge.bench._protocol import load_protocol
+from expunge.bench._protocol_file import load_protocol
 from expunge.bench._records import collect
 from expunge.bench._run import run_planned
-from expunge.bench._stages import Where, plan
+from expunge.bench._stages import StageOptions, plan
 from expunge.dispatch import Engine, Event, InlineEngine, RunSummary, run
 from expunge.dispatch._engine import TaskResult
 from expunge.dispatch._ray import _PAUSE, RayEngine, perform
@@ -107,7 +107,7 @@ def test_a_graph_gives_what_it_gives_without_ray(
 def test_a_protocol_gives_the_same_records_as_without_ray(
     engine: RayEngine, tmp_path: Path
 ) -> None:
-    planned = plan(load_protocol(write_tiny(tmp_path)), Where(device="cpu"))
+    planned = plan(load_protocol(write_tiny(tmp_path)), StageOptions(device="cpu"))
     alone = Store(tmp_path / "alone")
     run_planned(planned, alone, engine=InlineEngine(alone)).check()
     run_planned(planned, engine.store, engine=engine).check()

@@ -18,7 +18,7 @@ from expunge.bench.tables._rows import (
     without_empty_columns,
 )
 from expunge.bench.tables._seed_values import PROCESSOR, value_at
-from expunge.bench.tables._summary import Column, Group, Row, Summary
+from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
 from expunge.evaluation import METRICS
 
 ATTACKS = tuple(
@@ -68,7 +68,7 @@ def _moments(runs: TaskRuns) -> Summary:
     groups = []
     for method, addon in dict.fromkeys((arm.method, arm.addon) for arm in arms):
         rows = arm_rows(runs, select_arms(runs.main_arms, method, (addon,)), METRIC_NAMES)
-        groups.append(Group(Arm(method, addon).label, rows))
+        groups.append(RowGroup(Arm(method, addon).label, rows))
     kinds = {arm.moments for arm in arms}
     missing = [kind for kind in ("published", "adam") if kind not in kinds]
     notes = [f"Absent: records with the moments {' and '.join(missing)}"] if missing else []

@@ -15,10 +15,10 @@ from pathlib import Path
 from expunge._files import write_text
 from expunge._registry import Registry
 from expunge.bench._records import Record
-from expunge.bench._runs import TaskRuns, group_records, select_arms
+from expunge.bench._runs import CONSTRAINED_METHODS, TaskRuns, group_records, select_arms
 from expunge.bench.tables._claim_tables import attacks, cost, epochs, moments
 from expunge.bench.tables._formats import csv_text
-from expunge.bench.tables._paper_values import METRIC_NAMES, PARTS, Part, beside
+from expunge.bench.tables._paper_values import METRIC_NAMES, PAPER_TABLES, PaperTable, beside
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
     absent,
@@ -26,14 +26,19 @@ from expunge.bench.tables._rows import (
     arm_rows,
     ideal_row,
     paper_arms,
+    row_of,
     task_notes,
     task_title,
     without_empty_columns,
 )
-from expunge.bench.tables._summary import Group, Summary
+from expunge.bench.tables._summary import RowGroup, Summary
 from expunge.methods import METHODS
+from expunge.update import ADDONS
 
 Tabulate = Callable[[Iterable[Record]], list[Summary]]
+
+OVERVIEW = ("ua", "ra", "ta", "rua", "fid", "mia_entropy", "rte")
+"""The columns of :func:`overview`."""
 
 TABLES: Registry[Tabulate] = Registry("table")
 
@@ -44,7 +49,7 @@ def table1(records: Iterable[Record]) -> list[Summary]:
     Its two parts where there are records of them, else SRL and NGPlus on every task.
     """
     tasks = group_records(records)
-    parts = [part for part in PARTS if part.table == "table1"]
+    parts = [part for part in PAPER_TABLES if part.table == "table1"]
     chosen = [(part, runs) for part in parts for runs in tasks if _fits(part, runs)]
     if not chosen:
         both = tuple(method for part in parts for method in part.methods)
@@ -58,7 +63,7 @@ def table1(records: Iterable[Record]) -> list[Summary]:
 def masks(runs: TaskRuns, methods: Sequence[str]) -> Summary:
     """Each method alone and with its add-ons; they compete within the method."""
     groups = [
-        Group(METHODS.label(method), arm_rows(runs, arms, METRIC_NAMES))
+        RowGroup(METHODS.label(method), arm_rows(runs, arms, METRIC_NAMES))
         for method in methods
         if (arms := select_arms(runs.main_arms, method, ("none", *ADDON_ORDER)))
     ]
@@ -80,7 +85,7 @@ def table2(records: Iterable[Record]) -> list[Summary]:
     On the paper's task where there are records of it, else on every task. All rows compete.
     """
     tasks = group_records(records)
-    (part,) = (part for part in PARTS if part.table == "table2")
+    (part,) = (part for part in PAPER_TABLES if part.table == "table2")
     chosen = [runs for runs in tasks if _fits(part, runs)] or tasks
     return [benchmark(runs) for runs in chosen if runs.unlearned]
 
@@ -91,11 +96,40 @@ def benchmark(runs: TaskRuns) -> Summary:
     return replace(summary, notes=(*summary.notes, *absent(runs, paper_arms())))
 
 
+def overview(records: Iterable[Record]) -> list[Summary]:
+    """References and baselines, then each method alone and with every add-on.
+
+    They compete within the method, and baselines with each other.
+    """
+    return [_overview(runs) for runs in group_records(records) if runs.unlearned]
+
+
+def _overview(runs: TaskRuns) -> Summary:
+    references = (row_of(runs, own, OVERVIEW, name) for name, own in runs.references.items())
+    alone = [arm for arm in runs.main_arms if arm.method not in CONSTRAINED_METHODS]
+    groups = [
+        RowGroup("references", tuple(references), ranked=False),
+        RowGroup("baselines", arm_rows(runs, alone, OVERVIEW)),
+    ]
+    for method in CONSTRAINED_METHODS:
+        arms = select_arms(runs.main_arms, method, list(ADDONS))
+        groups.append(RowGroup(METHODS.label(method), arm_rows(runs, arms, OVERVIEW)))
+    return without_empty_columns(
+        Summary(
+            tuple(group for group in groups if group.rows),
+            OVERVIEW,
+            ideal_row(runs, OVERVIEW),
+            title=task_title(runs),
+            notes=task_notes(runs),
+        )
+    )
+
+
 def compared(records: Iterable[Record]) -> list[Summary]:
     """Ours beside the paper's: the parts of its tables that there are records of."""
     tasks = group_records(records)
     summaries = []
-    for part in PARTS:
+    for part in PAPER_TABLES:
         for runs in tasks:
             if _fits(part, runs):
                 is_first = part.table == "table1"
@@ -154,7 +188,7 @@ def _joined_csv(summaries: Sequence[Summary]) -> str:
     return csv_text(["part", *header], rows)
 
 
-def _fits(part: Part, runs: TaskRuns) -> bool:
+def _fits(part: PaperTable, runs: TaskRuns) -> bool:
     names = ("dataset", "arch", "scenario")
     same = all(getattr(runs.task, name) == getattr(part, name) for name in names)
     return same and _has(runs, part.methods)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from expunge.bench.tables._summary import Column, Group, Row, Summary
+from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
 from expunge.evaluation import METRICS
 from expunge.evaluation._metrics import Metric
 
@@ -68,7 +68,7 @@ BENCHMARK = _printed(
 
 
 @dataclass(frozen=True)
-class Part:
+class PaperTable:
     """A part of a table of the paper: what it was measured on, and what it says.
 
     ``methods`` are those whose add-ons it compares.
@@ -82,10 +82,10 @@ class Part:
     rows: Printed
 
 
-PARTS = (
-    Part("table1", ("random-label",), "cifar10", "vgg16", "random:0.1", MASKS_SRL),
-    Part("table1", ("neg-grad-plus",), "svhn", "resnet18", "random:0.1", MASKS_NGPLUS),
-    Part(
+PAPER_TABLES = (
+    PaperTable("table1", ("random-label",), "cifar10", "vgg16", "random:0.1", MASKS_SRL),
+    PaperTable("table1", ("neg-grad-plus",), "svhn", "resnet18", "random:0.1", MASKS_NGPLUS),
+    PaperTable(
         "table2",
         ("scrub", "random-label", "neg-grad-plus"),
         "cifar10",
@@ -115,7 +115,7 @@ def beside(summary: Summary, printed: Printed, metrics: Sequence[str] | None = N
     ours = {row.label for row in summary.rows}
     if theirs := [Row(label, {}) for label in printed if label not in ours]:
         rows = tuple(_beside(row, printed, names) for row in theirs)
-        groups.append(Group("only in the paper", rows, ranked=False))
+        groups.append(RowGroup("only in the paper", rows, ranked=False))
     columns: dict[str, Metric] = {}
     for name in names:
         for source in ("ours", "paper"):

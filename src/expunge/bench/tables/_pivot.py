@@ -19,7 +19,7 @@ from expunge.bench.tables._seed_values import (
     seed_values,
     value_at,
 )
-from expunge.bench.tables._summary import Group, Row, Summary
+from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import METRICS
 from expunge.evaluation._metrics import Metric
 from expunge.methods import METHODS
@@ -114,7 +114,7 @@ def _check(down: tuple[str, ...], across: str, named: dict[str, Metric], epoch: 
         raise InvalidInput(f"The table shows every epoch; leave the epoch out. (got {epoch})")
 
 
-def _notes(records: list[Record], groups: tuple[Group, ...], layout: _Layout) -> tuple[str, ...]:
+def _notes(records: list[Record], groups: tuple[RowGroup, ...], layout: _Layout) -> tuple[str, ...]:
     notes = []
     if diverged := [f"{r.label} (seed {r['seed']})" for r in records if r.diverged]:
         notes.append(f"Diverged, and absent from there on: {', '.join(diverged)}")
@@ -163,7 +163,7 @@ class _Layout:
             for value in sorted(values, key=_sort_key(self.across, values))
         }
 
-    def groups(self) -> Iterator[Group]:
+    def groups(self) -> Iterator[RowGroup]:
         """The references of each task, then the rows that compete on it."""
         ranks = [_sort_key(n, (key[i] for key in self.cells)) for i, n in enumerate(self.down)]
         keys = sorted(
@@ -177,7 +177,7 @@ class _Layout:
             for ranked in (False, True):
                 rows = [self._row(key) for key in rivals if self._is_reference(key) != ranked]
                 if rows:
-                    yield Group(name, tuple(rows), ranked, ideal)
+                    yield RowGroup(name, tuple(rows), ranked, ideal)
 
     def _places(self, record: Record) -> Iterator[tuple[RowKey, Any, int | None]]:
         """(row, column, epoch) of every cell a record belongs to."""

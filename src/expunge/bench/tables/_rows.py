@@ -8,7 +8,7 @@ from dataclasses import replace
 from expunge.bench._records import Record
 from expunge.bench._runs import CONSTRAINED_METHODS, Arm, TaskRuns, select_arms
 from expunge.bench.tables._seed_values import plain, seed_values
-from expunge.bench.tables._summary import Group, Row, Summary
+from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation._metrics import Metric
 from expunge.methods import METHODS
 from expunge.update import ADDONS
@@ -93,11 +93,11 @@ def all_rows(
 
     make = row or plain_row
     references = {name: make(records, name) for name, records in runs.references.items()}
-    groups = [Group("references", tuple(references.values()), ranked=False)]
+    groups = [RowGroup("references", tuple(references.values()), ranked=False)]
     for name, arms in _sections(list(runs.main_arms)):
         label = {SALUN: "SalUn"} if name == "methods" else {}
         rows = [make(runs.main_arms[arm], label.get(arm, arm.label)) for arm in arms]
-        groups.append(Group(name, tuple(rows)))
+        groups.append(RowGroup(name, tuple(rows)))
     return without_empty_columns(
         Summary(
             tuple(group for group in groups if group.rows),

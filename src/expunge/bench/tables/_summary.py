@@ -69,7 +69,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Group:
+class RowGroup:
     """Rows that compete with each other; ``ranked=False`` for references that do not.
 
     ``ideal`` is the row that metrics of direction "ideal" aim at, where groups differ in it.
@@ -90,7 +90,7 @@ class Summary:
     rows differ in their number of seeds.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[RowGroup, ...]
     metrics: tuple[str, ...]
     ideal: Row | None = None
     title: str = ""
@@ -108,7 +108,7 @@ class Summary:
     def n(self) -> int | None:
         """The number of seeds behind every cell; None where cells differ, or where all are empty.
 
-        >>> Summary((Group("", (Row("a", {"ua": (1.0, 2.0)}),)),), ("ua",)).n
+        >>> Summary((RowGroup("", (Row("a", {"ua": (1.0, 2.0)}),)),), ("ua",)).n
         2
         """
         found = {n for row in self.rows for n in row.counts(self.metrics)}
@@ -139,7 +139,7 @@ class Summary:
         counts = [] if self.n is None or self.has_n_column else [f"n = {self.n}"]
         return [*counts, *self.notes]
 
-    def best(self, group: Group, metric: str) -> frozenset[str]:
+    def best(self, group: RowGroup, metric: str) -> frozenset[str]:
         """The labels of the best rows of a group; ties share the mark, unless all tie."""
         rivals = [g for g in self.groups if g.ranked] if self.together else [group]
         if not group.ranked or sum(len(g.rows) for g in rivals) < 2:
@@ -151,7 +151,7 @@ class Summary:
         winners = {label for label, value in badness.items() if value == min(finite)}
         return frozenset(row.label for row in group.rows if row.label in winners)
 
-    def _badness(self, group: Group, row: Row, metric: str) -> float:
+    def _badness(self, group: RowGroup, row: Row, metric: str) -> float:
         """Rounded below what is printed: records are, and means of equal shares should tie."""
         mean, what = row.mean(metric), self.metric(metric)
         ideal = group.ideal or self.ideal
@@ -172,7 +172,7 @@ class Summary:
             return ""
         return f"{mean:.{decimals}f}" + ("" if math.isnan(std) else f"{sign}{std:.{decimals}f}")
 
-    def marked(self) -> Iterator[tuple[Group, Row, dict[str, bool]]]:
+    def marked(self) -> Iterator[tuple[RowGroup, Row, dict[str, bool]]]:
         """Every row with its group, and whether it is the best by each metric."""
         for group in self.groups:
             best = {m: self.best(group, m) for m in self.metrics}

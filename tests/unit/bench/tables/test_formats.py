@@ -12,14 +12,16 @@ from expunge._errors import InvalidInput
 from expunge.bench.tables._formats import FORMATS, latex_escape, render
 from expunge.bench.tables._paper_values import MASKS_SRL, beside
 from expunge.bench.tables._pivot import pivot
-from expunge.bench.tables._summary import Group, Row, Summary
+from expunge.bench.tables._summary import Row, RowGroup, Summary
 from tests.unit.bench.making import over_seeds, references
 
 EQUAL = Summary(
     (
-        Group("reference", (Row("ideal", {"ua": (90.0, 92.0), "rua": (0.0, 0.0)}),), ranked=False),
-        Group("a", (Row("A_1 & 50%", {"ua": (93.0, 95.0), "rua": (-3.0, -4.0)}),)),
-        Group(
+        RowGroup(
+            "reference", (Row("ideal", {"ua": (90.0, 92.0), "rua": (0.0, 0.0)}),), ranked=False
+        ),
+        RowGroup("a", (Row("A_1 & 50%", {"ua": (93.0, 95.0), "rua": (-3.0, -4.0)}),)),
+        RowGroup(
             "b",
             (
                 Row("B", {"ua": (91.0, 91.0), "rua": (-1.0, -1.5)}),
@@ -31,7 +33,7 @@ EQUAL = Summary(
     title="Table of {things} #1",
 )
 UNEQUAL = Summary(
-    (Group("a", (Row("A", {"ua": (93.0, 95.0)}), Row("B", {"ua": (91.0,), "ta": (1.0, 2.0)}))),),
+    (RowGroup("a", (Row("A", {"ua": (93.0, 95.0)}), Row("B", {"ua": (91.0,), "ta": (1.0, 2.0)}))),),
     ("ua", "ta"),
 )
 BESIDE = beside(pivot([*references(), *over_seeds([96, 97, 98])], "label"), MASKS_SRL)

@@ -9,13 +9,13 @@ import math
 import pytest
 from rich.console import Console
 
-from expunge.bench.tables._summary import Group, Row, Summary
+from expunge.bench.tables._summary import Row, RowGroup, Summary
 
 IDEAL = Row("ideal", {"ua": (90.0, 92.0), "ta": (80.0, 80.0), "rua": (0.0, 0.0), "rte": (9.0, 9.0)})
 A = Row("A", {"ua": (93.0, 95.0), "ta": (79.0, 81.0), "rua": (3.0, 3.0), "rte": (2.0, 1.0)})
 B = Row("B", {"ua": (90.0, 91.0), "ta": (75.0, 76.0), "rua": (-1.0, -1.0), "rte": (3.0, 4.0)})
 SUMMARY = Summary(
-    (Group("reference", (IDEAL,), ranked=False), Group("SRL", (A, B))),
+    (RowGroup("reference", (IDEAL,), ranked=False), RowGroup("SRL", (A, B))),
     ("ua", "ta", "rua", "rte"),
     ideal=IDEAL,
 )
@@ -44,7 +44,7 @@ def test_best_follows_the_direction_of_the_metric() -> None:
 
 def test_references_are_not_ranked_and_a_full_tie_marks_nobody() -> None:
     assert SUMMARY.best(SUMMARY.groups[0], "ta") == frozenset()
-    same = Group("tie", (A, Row("A2", A.values)))
+    same = RowGroup("tie", (A, Row("A2", A.values)))
     assert SUMMARY.best(same, "ta") == frozenset()
 
 
@@ -73,12 +73,15 @@ def test_the_terminal_table_fits_eighty_columns() -> None:
 def test_equal_means_tie_in_spite_of_rounding() -> None:
     rows = (Row("A", {"ta": (93.33333, 95.0)}), Row("B", {"ta": (94.16667, 94.16667)}))
     third = Row("C", {"ta": (50.0, 51.0)})
-    summary = Summary((Group("g", (*rows, third)),), ("ta",))
+    summary = Summary((RowGroup("g", (*rows, third)),), ("ta",))
     assert summary.best(summary.groups[0], "ta") == {"A", "B"}
 
 
 def test_groups_can_compete_as_one() -> None:
-    groups = (Group("a", (Row("A", {"ta": (1.0,)}),)), Group("b", (Row("B", {"ta": (2.0,)}),)))
+    groups = (
+        RowGroup("a", (Row("A", {"ta": (1.0,)}),)),
+        RowGroup("b", (Row("B", {"ta": (2.0,)}),)),
+    )
     apart, together = (Summary(groups, ("ta",), together=way) for way in (False, True))
     assert [apart.best(group, "ta") for group in groups] == [set(), set()]
     assert [together.best(group, "ta") for group in groups] == [set(), {"B"}]

@@ -1,0 +1,134 @@
+"""``expunge demo``, at a tiny size, from models to files."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from expunge.bench import _protocol_file
+from expunge.bench._protocol import Protocol
+from expunge.bench._protocol_file import load_protocol
+from expunge.bench._records import Record, load_records
+from expunge.cli import main
+from tests.unit.cli.conftest import Expunge
+
+ARMS = ("FT", "GA", "SRL", "SRL-AND", "SRL-FOCUS")
+
+
+def tiny_demo(name: str) -> Protocol:
+    """The demo with fewer arms, on fewer images, for fewer epochs."""
+    protocol = load_protocol(name)
+    (block,) = protocol.only(("digits",)).block
+    training = block.training.model_copy(update={"epochs": 2})
+    unlearning = block.unlearning.model_copy(update={"epochs": 2})
+    smaller = {
+        "limit": 40,
+        "test_limit": 60,
+        "width": 0.1,
+        "methods": ("SRL",),
+        "addons": ("none", "AND", "FOCUS"),
+        "baselines": ("FT", "GA"),
+        "training": training,
+        "unlearning": unlearning,
+    }
+    blocks = (block.model_copy(update=smaller), *protocol.block[1:])
+    return protocol.model_copy(update={"block": blocks, "evaluate_at": (1, 2)})
+
+
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished demo with two seeds."""
+    folder = tmp_path_factory.mktemp("demo") / "out"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_protocol_file, "load_protocol", tiny_demo)
+        patch.setattr(sys, "argv", ["expunge", "demo", "-o", str(folder), "--seeds", "2"])
+        with pytest.raises(SystemExit) as ending:
+            main()
+    assert ending.value.code == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def records(out: Path) -> list[Record]:
+    return load_records(out / "records.jsonl")
+
+
+def test_every_arm_and_reference_is_there_for_every_seed(records: list[Record]) -> None:
+    names = {"initial", "ideal", *ARMS}
+    assert {(r.label, r["seed"]) for r in records} == {(n, s) for n in names for s in (0, 1)}
+
+
+def test_the_arms_are_those_of_the_paper() -> None:
+    names = [arm.label for arm in load_protocol("demo").only(("digits",)).configurations]
+    assert names[:2] == ["FT", "GA"]
+    assert {"SRL", "SRL-SalUn", "SRL-AND", "SRL-PROB", "SRL-BER", "SRL-FOCUS"} <= set(names)
+    assert {"NGPlus", "NGPlus-FOCUS", "SCRUB", "SCRUB-FOCUS"} <= set(names)
+
+
+def test_curves_start_at_the_initial_model(records: list[Record]) -> None:
+    initial = {r["seed"]: r.value("ua") for r in records if r.label == "initial"}
+    for record in records:
+        if not record.is_reference:
+            assert [row["epoch"] for row in record.evaluated] == [0, 1, 2]
+            assert record.value("ua", 0) == initial[record["seed"]]
+
+
+def test_the_ideal_row_is_at_zero(out: Path) -> None:
+    with (out / "table.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["label"] == "ideal"]
+    means = {row["metric"]: float(row["mean"]) for row in rows}
+    assert means["rua"] == 0
+    assert means["fid"] == 100
+    assert set(means) == {"ua", "ra", "ta", "rua", "fid", "mia_entropy", "rte"}
+
+
+def test_everything_is_written(out: Path) -> None:
+    assert "SRL-FOCUS" in (out / "table.md").read_text(encoding="utf-8")
+    assert "SRL-FOCUS" in (out / "table.tex").read_text(encoding="utf-8")
+    for name in ("focus-methods", "addons-srl"):
+        stem = f"{name}-digits-small-cnn-random-0.5"
+        with Image.open(out / f"{stem}.png") as picture:
+            assert picture.width > 1000
+        assert (out / f"{stem}.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_methods_compete_with_their_add_ons(out: Path) -> None:
+    with (out / "table.csv").open(encoding="utf-8") as file:
+        groups = {row["label"]: row["group"] for row in csv.DictReader(file)}
+    assert list(groups) == ["initial", "ideal", *ARMS]
+    assert groups["initial"] == groups["ideal"] == "references"
+    assert groups["FT"] == groups["GA"] == "baselines"
+    assert groups["SRL"] == groups["SRL-FOCUS"] == "SRL"
+
+
+def test_a_second_demo_computes_nothing_again(
+    out: Path, expunge: Expunge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_protocol_file, "load_protocol", tiny_demo)
+    before = {path: path.stat().st_mtime_ns for path in (out / "store" / "unlearn").iterdir()}
+    table = (out / "table.md").read_bytes()
+    again = expunge("demo", "-o", out, "--seeds", "2")
+    assert again.code == 0
+    assert "done" not in again.err
+    assert "SRL-FOCUS" in again.out
+    assert {p: p.stat().st_mtime_ns for p in (out / "store" / "unlearn").iterdir()} == before
+    assert (out / "table.md").read_bytes() == table
+
+
+def test_a_table_of_something_else_is_not_overwritten(expunge: Expunge, tmp_path: Path) -> None:
+    (tmp_path / "table.md").write_text("mine", encoding="utf-8")
+    ending = expunge("demo", "-o", tmp_path)
+    assert ending.code != 0
+    assert "--force" in ending.err
+    assert (tmp_path / "table.md").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_demo_without_seeds_is_refused(expunge: Expunge, tmp_path: Path) -> None:
+    ending = expunge("demo", "--seeds", "0", "-o", tmp_path / "demo")
+    assert ending.code == 2
+    assert "`seeds` should be at least 1" in ending.err
+    assert not (tmp_path / "demo").exists()
