@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
-from expunge.audit._ulira import ULiRA, ulira
 from expunge.data import ImageSet
 from expunge.evaluation import (
     ATTACKS,
@@ -28,13 +27,13 @@ from expunge.evaluation import (
     view,
 )
 from expunge.evaluation._train_test_overlap import check_overlap
-from expunge.evaluation.attacks._lira import Variant, scaled_confidence
+from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira
 from expunge.evaluation.attacks._shadow_models import ShadowPlan, run_references, run_shadows
 from expunge.store import Store
 
 
 @dataclass(frozen=True)
-class Subject:
+class AuditInput:
     """What is audited: the unlearned model, its data, and the models to compare it with."""
 
     unlearned: nn.Module
@@ -78,8 +77,8 @@ class Audit:
         )
 
 
-def audit(
-    subject: Subject,
+def run_audit(
+    subject: AuditInput,
     *,
     plan: ShadowPlan | None = None,
     reference_plan: ShadowPlan | None = None,
@@ -157,7 +156,7 @@ def audit(
 
 
 def _ulira(
-    subject: Subject,
+    subject: AuditInput,
     plan: ShadowPlan | None,
     store: Store | None,
     workers: int | None,
@@ -214,7 +213,7 @@ def match_classes(pool: ImageSet, like: ImageSet, seed: int) -> ImageSet:
 
 
 def _references(
-    subject: Subject,
+    subject: AuditInput,
     plan: ShadowPlan | None,
     count: int,
     store: Store | None,

@@ -1,4 +1,4 @@
-"""The highest rung of the ladder that fits a budget, from step times measured here and now."""
+"""The strongest attack that fits a budget, from step times measured on this machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from expunge.engine import Procedure, Recipe
-from expunge.engine._speed import measure_example as measure_example
 
 SHADOWS = (64, 32, 16, 8)
 REFERENCES = (4, 2, 1)
@@ -15,7 +14,7 @@ OVERHEAD = 1.15
 
 
 @dataclass(frozen=True)
-class Rung:
+class AttackChoice:
     """What to run: shadow models for U-LiRA, reference models for RMIA, or neither."""
 
     shadows: int
@@ -45,27 +44,27 @@ class Workload:
         return 2 * self.procedure.epochs * self.forget
 
 
-def choose_rung(
+def choose_attack(
     budget: float, example: float, load: Workload, *, workers: int, ideal: bool
-) -> Rung:
-    """The highest rung that fits ``budget`` seconds.
+) -> AttackChoice:
+    """The strongest attack that fits ``budget`` seconds.
 
-    ``example`` is the time of :func:`measure_example` with all threads; ``workers`` side by side
-    share them, so the work of all models adds up whatever their number.
+    ``example`` is the seconds per example of a training step with all threads; ``workers`` side by
+    side share them, so the work of all models adds up whatever their number.
     """
     one = OVERHEAD * example * (load.training + load.unlearning)
     waves = {n: math.ceil(n / workers) * workers / n for n in (*SHADOWS, *REFERENCES)}
     for count in SHADOWS:
         seconds = one * count * waves[count]
         if seconds <= budget:
-            return Rung(count, 0, seconds, f"U-LiRA with {count} shadow models")
+            return AttackChoice(count, 0, seconds, f"U-LiRA with {count} shadow models")
     reference = OVERHEAD * example * load.recipe.epochs * round(load.share * load.retain)
     for count in REFERENCES:
         seconds = reference * count * waves[count]
         if seconds <= budget:
-            return Rung(0, count, seconds, f"RMIA with {count} reference models")
+            return AttackChoice(0, count, seconds, f"RMIA with {count} reference models")
     least = one * SHADOWS[-1] * waves[SHADOWS[-1]]
     words = (
         "RMIA with the ideal model as its reference" if ideal else "the population attacks alone"
     )
-    return Rung(0, 0, 0.0, f"{words}; U-LiRA would take about {least / 60:.0f} min")
+    return AttackChoice(0, 0, 0.0, f"{words}; U-LiRA would take about {least / 60:.0f} min")

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from expunge._files import write_text
-from expunge.audit._audit import Audit, Subject
+from expunge.audit._audit import Audit, AuditInput
 from expunge.audit._figures import class_figure, histogram_figure, roc_figure
 from expunge.evaluation import METRICS, AttackReport, contact_sheet
 from expunge.plotting import save_figure
@@ -135,7 +135,7 @@ def _report_json(report: AttackReport, verdict: str, reason: str) -> dict[str, A
     return {**report.as_dict(), "verdict": verdict, "reason": reason}
 
 
-def write_audit(audit: Audit, subject: Subject, folder: Path) -> list[Path]:
+def write_audit(audit: Audit, subject: AuditInput, folder: Path) -> list[Path]:
     """Everything into ``folder``: report.json, report.md, figures, the table of examples."""
     write_text(folder / "report.md", markdown(audit))
     save_figure(roc_figure(audit), folder / "roc.png")

@@ -13,7 +13,7 @@ from expunge.bench._stages import PlannedRun, StageOptions
 from expunge.data import load, parse_scenario
 from expunge.data._scenario import ClassForget, RandomForget
 from expunge.engine._device import pick_device
-from expunge.engine._speed import Pace, measure_pace
+from expunge.engine._step_times import StepTimes, measure_step_times
 from expunge.models import build_model
 from expunge.store import Stage, Store
 
@@ -51,7 +51,7 @@ class ProtocolCost:
     configurations: int
     addon_configurations: int
     seeds: int
-    paces: dict[str, Pace] = field(default_factory=dict)
+    paces: dict[str, StepTimes] = field(default_factory=dict)
 
     @property
     def seconds(self) -> float:
@@ -70,7 +70,7 @@ def estimate_cost(
     """Count the stages and, with ``measure``, what the missing ones take in time and on disk."""
     kinds = {kind: StageKindCost(kind) for kind in ("initial", "ideal", "reference", "unlearn")}
     seen: set[str] = set()
-    paces: dict[str, Pace] = {}
+    paces: dict[str, StepTimes] = {}
     weights: dict[str, int] = {}
     sizes: dict[str, tuple[int, int, int]] = {}
     for run in planned:
@@ -106,7 +106,7 @@ def estimate_cost(
     )
 
 
-def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tuple[Pace, int]:
+def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tuple[StepTimes, int]:
     side = 8 if block.data.startswith("digits") else 32
     chosen: dict[str, Any] = dict(block.options)
     net = build_model(block.model, in_channels=channels, width=block.width, **chosen)
@@ -115,7 +115,7 @@ def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tupl
     images = torch.zeros(few, channels, side, side, dtype=torch.uint8)
     labels = torch.zeros(len(images), dtype=torch.int64)
     size = sum(t.numel() * t.element_size() for t in net.state_dict().values())
-    return measure_pace(net, images, labels, few, repeat=2), size
+    return measure_step_times(net, images, labels, few, repeat=2), size
 
 
 def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
@@ -139,7 +139,7 @@ def _forgotten(scenario: str, train: int) -> int:
     return train // 10
 
 
-def _seconds(run: PlannedRun, stage: Stage, pace: Pace, sizes: tuple[int, int, int]) -> float:
+def _seconds(run: PlannedRun, stage: Stage, pace: StepTimes, sizes: tuple[int, int, int]) -> float:
     """What a missing stage takes, from the pace of a step."""
     configuration, block = run.configuration, run.configuration.block
     train, test, _ = sizes

@@ -89,7 +89,7 @@ def audit_command(
     if budget is not None and (shadows or references):
         raise InvalidInput("Give --budget, or --shadows and --references, not both.")
 
-    from expunge.audit._audit import Subject, audit
+    from expunge.audit._audit import AuditInput, run_audit
     from expunge.audit._report import terminal, write_audit
     from expunge.data._download import cache_dir
     from expunge.dispatch import Display
@@ -105,7 +105,7 @@ def audit_command(
     retrained = None if ideal is None else load_artifact(ideal)
     assert model.card.scenario is not None
     assert model.card.scenario_seed is not None
-    subject = Subject(
+    subject = AuditInput(
         model.model,
         parts.forget,
         parts.retain,
@@ -123,7 +123,7 @@ def audit_command(
     plan = _plan(model, parts, shadows, seed) if shadows or references else None
     # The audit and its report.
     with Display("shadow models", console=errors) as display:
-        found = audit(
+        found = run_audit(
             subject,
             plan=plan if shadows else None,
             reference_plan=plan,
@@ -187,13 +187,16 @@ def _affordable(
     console: Console,
 ) -> tuple[int, int]:
     """The numbers of shadow and of reference models that fit ``budget`` minutes."""
-    from expunge.audit._budget import Workload, choose_rung, measure_example
+    from expunge.audit._budget import Workload, choose_attack
     from expunge.engine import Recipe
+    from expunge.engine._step_times import measure_step_times
 
     recipe = Recipe(**model.card.recipe)
     load = Workload(recipe, _procedure(model), len(parts.forget), len(parts.retain))
-    example = measure_example(model.model, parts.retain, recipe.batch_size)
-    rung = choose_rung(
+    data = parts.retain
+    times = measure_step_times(model.model, data.images, data.labels, recipe.batch_size)
+    example = times.training
+    choice = choose_attack(
         60.0 * budget,
         example,
         load,
@@ -202,7 +205,7 @@ def _affordable(
     )
     console.print(
         f"A step takes {1e3 * example * recipe.batch_size:.0f} ms here; {budget:g} min allow "
-        f"{rung.words} (about {rung.seconds / 60:.1f} min).",
+        f"{choice.words} (about {choice.seconds / 60:.1f} min).",
         highlight=False,
     )
-    return rung.shadows, rung.references
+    return choice.shadows, choice.references

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 
-class Guard:
+class DivergenceGuard:
     """Looks at every step's losses and gradient sums; keeps a copy of the last good weights.
 
     Good are weights whose losses and gradients were finite. So the weights kept are those from

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
-import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler, Subset
 
 from expunge._errors import InvalidInput
 from expunge.data._batches import Data
 from expunge.data._images import ImageSet
+from expunge.data._row_hashes import row_hashes
 
 
 def check_disjoint(forget: Data, retain: Data) -> None:
@@ -36,7 +35,7 @@ def check_disjoint(forget: Data, retain: Data) -> None:
 
 
 def _check_images(forget: ImageSet, retain: ImageSet) -> None:
-    rows, others = _rows(forget), _rows(retain)
+    rows, others = (row_hashes(part.images, part.labels) for part in (forget, retain))
     if forget.names is not None and retain.names is not None:
         kept = set(zip(retain.names, others, strict=True))
         named = zip(forget.names, rows, strict=True)
@@ -67,14 +66,3 @@ def _images(data: Dataset[Any]) -> ImageSet | None:
     if isinstance(data, Subset) and isinstance(data.dataset, ImageSet):
         return data.dataset.subset(list(data.indices))
     return data if isinstance(data, ImageSet) else None
-
-
-def _rows(data: ImageSet) -> list[bytes]:
-    """A digest of each image with its label."""
-    pixels = data.images.cpu().contiguous().reshape(len(data), -1).numpy()
-    labels = data.labels.cpu().to(torch.int64).numpy()
-    pairs = zip(pixels, labels, strict=True)
-    return [
-        hashlib.blake2b(row.data, digest_size=16, salt=label.tobytes()).digest()
-        for row, label in pairs
-    ]

@@ -24,8 +24,8 @@ from expunge.engine._checkpoint import (
     save_checkpoint,
     write_random_state,
 )
-from expunge.engine._divergence import Guard
-from expunge.engine._history import History, Row, mean_row, step_row
+from expunge.engine._divergence import DivergenceGuard
+from expunge.engine._history import History, Row, Stopwatch, mean_row, step_row
 from expunge.engine._losses import Losses
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressBar
@@ -40,7 +40,6 @@ from expunge.engine._snapshots import (
     write_callbacks,
     write_snapshot,
 )
-from expunge.engine._stopwatch import Stopwatch
 from expunge.methods import Method, Problem
 from expunge.update import Aggregate, Update
 
@@ -77,7 +76,7 @@ class Run:
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
         self._stopped = False
         self._skipped = 0
-        self._guard: Guard | None = None
+        self._guard: DivergenceGuard | None = None
         self._terms = Losses(
             self.method, self.problem, self.update, self.group, self.procedure.micro_batches
         )
@@ -147,7 +146,7 @@ class Run:
         """
         write_snapshot(snapshot, self.model, self.optimizer, self.update)
         if self._guard is not None:
-            self._guard = Guard(self.model, self.device)
+            self._guard = DivergenceGuard(self.model, self.device)
 
     def execute(self) -> None:
         """Run from the start, or from the checkpoint, to the end."""
@@ -157,7 +156,7 @@ class Run:
         if not resumed:
             self.method.prepare(self.problem)
             self.model.train()
-        self._guard = Guard(self.model, self.device)
+        self._guard = DivergenceGuard(self.model, self.device)
         try:
             self._call("on_start")
             while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
@@ -228,7 +227,7 @@ class Run:
         error = Diverged(message)
         if not self.group.any(any(self._ask("on_divergence", error))):
             raise error
-        self._guard = Guard(self.model, self.device)
+        self._guard = DivergenceGuard(self.model, self.device)
 
     def _end_epoch(self) -> None:
         assert self._guard is not None

@@ -23,9 +23,10 @@ from expunge.distributed._batch_shares import Cut
 from expunge.distributed._batchnorm import synchronised
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import describe, model_digest
-from expunge.engine._device import device_of, fast_layout, finished, pick_device
+from expunge.engine._device import device_of, hand_over, pick_device
 from expunge.engine._history import History
-from expunge.engine._micro_batches import parts_of
+from expunge.engine._losses import parts_of
+from expunge.engine._memory_layout import fast_layout
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressBar
 from expunge.engine._recipe import Recipe
@@ -94,9 +95,9 @@ class RunBuilder:
             try:
                 run.execute()
             except Diverged as error:
-                error.result = Result(finished(copied, home), run.history)
+                error.result = Result(hand_over(copied, home), run.history)
                 raise
-        return Result(finished(copied, home), run.history)
+        return Result(hand_over(copied, home), run.history)
 
     def _source(self, data: Data, split: Split, device: torch.device) -> Source:
         return as_source(

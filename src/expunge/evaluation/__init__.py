@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from expunge.evaluation.attacks._report import MemberScores as MemberScores
     from expunge.evaluation.attacks._report import Verdict as Verdict
     from expunge.evaluation.attacks._report import judge as judge
-    from expunge.evaluation.attacks._report import report as report
+    from expunge.evaluation.attacks._report import make_report as make_report
     from expunge.evaluation.attacks._rmia import RMIA as RMIA
     from expunge.evaluation.attacks._roc import Estimate as Estimate
 else:

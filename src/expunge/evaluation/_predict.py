@@ -14,6 +14,7 @@ from expunge._errors import InvalidInput
 from expunge.data._batches import Data, as_arrays
 from expunge.distributed import Group
 from expunge.distributed._shared_inference import dealt_together, sharing_group
+from expunge.engine._memory_layout import ChannelsLastCalls
 
 
 class Predictions(NamedTuple):
@@ -45,7 +46,7 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     training = [(module, module.training) for module in model.modules()]
     model.eval()
-    run = _Layout(model)
+    run = ChannelsLastCalls(model)
     try:
         pieces = [
             (run(x.to(device, non_blocking=True)).float().cpu(), y.cpu())
@@ -99,23 +100,3 @@ def _batches(data: Data, batch_size: int, group: Group) -> Iterable[tuple[Tensor
     order = range(len(data))  # type: ignore[arg-type]
     batches = [list(order[start : start + batch_size]) for start in order[::batch_size]]
     return ((item[0], item[1]) for item in DataLoader(data, batch_sampler=batches[mine]))
-
-
-class _Layout:
-    """Calls a model with images channels-last, which is faster, or plain if it fails so."""
-
-    def __init__(self, model: nn.Module) -> None:
-        self.model = model
-        self.channels_last = any(isinstance(m, nn.Conv2d) for m in model.modules())
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        logits: Tensor
-        if self.channels_last and inputs.ndim == 4 and inputs.shape[1] > 1:
-            try:
-                logits = self.model(inputs.contiguous(memory_format=torch.channels_last))
-            except RuntimeError:  # if it is not the layout, the plain one fails as well
-                self.channels_last = False
-            else:
-                return logits
-        logits = self.model(inputs.contiguous())
-        return logits

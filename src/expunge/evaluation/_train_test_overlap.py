@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import torch
-from torch.utils.data import Dataset
-
 from expunge._errors import InvalidInput
-from expunge.data._batches import as_arrays
+from expunge.data._row_hashes import row_hashes
 
 
 @dataclass(frozen=True)
@@ -44,12 +39,13 @@ def check_overlap(
         train_parts: by name, :class:`~expunge.ImageSet` or other data sets or arrays [N, ...].
         test: the same for the test set.
 
+    >>> import torch
     >>> known = torch.arange(6).reshape(3, 2)
     >>> print(check_overlap({"retain": known}, known[:1] + 100))
     0 of 1 test examples are training examples (0 in retain)
     """
-    hashes = content_hashes(test)
-    parts = {name: set(content_hashes(part)) for name, part in train_parts.items()}
+    hashes = row_hashes(test)
+    parts = {name: set(row_hashes(part)) for name, part in train_parts.items()}
     found = Overlap(
         {name: sum(item in part for item in hashes) for name, part in parts.items()},
         tuple(i for i, item in enumerate(hashes) if any(item in part for part in parts.values())),
@@ -61,18 +57,3 @@ def check_overlap(
             "unseen data: take them out, or go on with allow_overlap (--allow-overlap)."
         )
     return found
-
-
-def content_hashes(data: Any) -> list[bytes]:
-    """SHA-256 of every input of a data set or array, with its shape and type."""
-    arrays = as_arrays(data) if isinstance(data, Dataset) else (data, None)
-    if arrays is None:
-        return [_hash(torch.as_tensor(data[i][0]).cpu().numpy()) for i in range(len(data))]
-    inputs = np.ascontiguousarray(torch.as_tensor(arrays[0]).cpu().numpy())
-    return [_hash(row) for row in inputs]
-
-
-def _hash(row: np.ndarray[Any, Any]) -> bytes:
-    state = hashlib.sha256(f"{row.dtype}{row.shape}".encode())
-    state.update(np.ascontiguousarray(row).tobytes())
-    return state.digest()

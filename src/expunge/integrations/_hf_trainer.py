@@ -15,7 +15,7 @@ from expunge._errors import DataError, Diverged, InvalidInput
 from expunge.data._batches import Batch, LoaderSource, Split, Stream, seed_of
 from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
 from expunge.engine._history import mean_row, step_row
-from expunge.engine._micro_batches import weighted
+from expunge.engine._losses import weighted
 from expunge.engine._overlap_check import check_disjoint
 from expunge.methods import METHODS, Method, Problem, next_token_loss
 from expunge.methods._problem import Loss

@@ -12,14 +12,14 @@ from torch import nn
 from typer.testing import CliRunner
 
 from expunge._errors import InvalidInput
-from expunge.audit._audit import Audit, Subject, audit, match_classes
-from expunge.audit._budget import Workload, choose_rung
+from expunge.audit._audit import Audit, AuditInput, match_classes, run_audit
+from expunge.audit._budget import Workload, choose_attack
 from expunge.audit._figures import roc
 from expunge.audit._report import as_json, markdown, write_audit
 from expunge.cli._main import app
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
-from expunge.evaluation import MemberScores, report
+from expunge.evaluation import MemberScores, make_report
 
 
 class Rememberer(nn.Module):
@@ -52,14 +52,14 @@ def images(count: int, seed: int, name: str = "n") -> ImageSet:
 
 
 @pytest.fixture(scope="module")
-def found() -> tuple[Audit, Subject]:
+def found() -> tuple[Audit, AuditInput]:
     forget, retain, test, val = images(120, 0), images(200, 1), images(150, 2), images(100, 3)
     everything = ImageSet(
         torch.cat([forget.images, retain.images]),
         torch.cat([forget.labels, retain.labels]),
         forget.classes,
     )
-    subject = Subject(
+    subject = AuditInput(
         Rememberer(everything),
         forget,
         retain,
@@ -68,10 +68,10 @@ def found() -> tuple[Audit, Subject]:
         initial=Rememberer(everything),
         ideal=Rememberer(retain),
     )
-    return audit(subject), subject
+    return run_audit(subject), subject
 
 
-def test_a_memoriser_is_detected_on_every_population_rung(found: tuple[Audit, Subject]) -> None:
+def test_a_memoriser_is_detected_on_every_population_rung(found: tuple[Audit, AuditInput]) -> None:
     result, _ = found
     blind = {"svc-correctness"}  # every guess is right here, so correctness says nothing
     for attack in result.attacks:
@@ -80,10 +80,10 @@ def test_a_memoriser_is_detected_on_every_population_rung(found: tuple[Audit, Su
     assert "detected" in result.verdict
 
 
-def test_the_ideal_model_closes_every_gap(found: tuple[Audit, Subject]) -> None:
+def test_the_ideal_model_closes_every_gap(found: tuple[Audit, AuditInput]) -> None:
     result, subject = found
-    perfect = audit(
-        Subject(Rememberer(subject.retain), subject.forget, subject.retain, subject.test,
+    perfect = run_audit(
+        AuditInput(Rememberer(subject.retain), subject.forget, subject.retain, subject.test,
                 subject.val, subject.initial, Rememberer(subject.retain))
     )  # fmt: skip
     assert perfect.scores["unlearned"].rua == 0
@@ -91,7 +91,7 @@ def test_the_ideal_model_closes_every_gap(found: tuple[Audit, Subject]) -> None:
     assert result.scores["unlearned"].mia_entropy > perfect.scores["unlearned"].mia_entropy
 
 
-def test_everything_is_written(found: tuple[Audit, Subject], tmp_path: Path) -> None:
+def test_everything_is_written(found: tuple[Audit, AuditInput], tmp_path: Path) -> None:
     result, subject = found
     names = {path.name for path in write_audit(result, subject, tmp_path / "a")}
     assert {"report.json", "report.md", "roc.png", "roc.pdf", "histograms.png", "classes.png",
@@ -104,17 +104,17 @@ def test_everything_is_written(found: tuple[Audit, Subject], tmp_path: Path) -> 
     assert any(row.startswith("forget,") for row in rows)
 
 
-def test_the_markdown_has_every_attack_and_no_broken_row(found: tuple[Audit, Subject]) -> None:
+def test_the_markdown_has_every_attack_and_no_broken_row(found: tuple[Audit, AuditInput]) -> None:
     text = markdown(found[0])
     for attack in found[0].attacks:
         assert f"| {attack.name} |" in text
     assert as_json(found[0])["verdict"] in text
 
 
-def test_test_data_that_were_trained_on_are_refused(found: tuple[Audit, Subject]) -> None:
+def test_test_data_that_were_trained_on_are_refused(found: tuple[Audit, AuditInput]) -> None:
     _, s = found
     with pytest.raises(InvalidInput, match="--allow-overlap"):
-        audit(Subject(s.unlearned, s.forget, s.retain, s.retain))
+        run_audit(AuditInput(s.unlearned, s.forget, s.retain, s.retain))
 
 
 def test_unseen_targets_have_the_classes_of_the_forget_set() -> None:
@@ -128,7 +128,7 @@ def test_unseen_targets_have_the_classes_of_the_forget_set() -> None:
 def test_the_roc_curve_encloses_the_auc() -> None:
     random = np.random.default_rng(0)
     a, b = random.normal(0.5, 1, 300).round(1), random.normal(0, 1, 200).round(1)
-    found = report("x", MemberScores({"forget": a, "test": b}))
+    found = make_report("x", MemberScores({"forget": a, "test": b}))
     fpr, tpr = roc(found)
     assert (fpr[0], tpr[0], fpr[-1], tpr[-1]) == (0, 0, 1, 1)
     assert np.trapezoid(tpr, fpr) == pytest.approx(found.auc.value)
@@ -138,7 +138,7 @@ LOAD = Workload(Recipe(epochs=10), Procedure(epochs=10), forget=100, retain=1000
 
 
 def test_a_larger_budget_never_picks_a_lower_rung() -> None:
-    rungs = [choose_rung(b, 1e-3, LOAD, workers=2, ideal=False) for b in (1, 10, 60, 200, 5000)]
+    rungs = [choose_attack(b, 1e-3, LOAD, workers=2, ideal=False) for b in (1, 10, 60, 200, 5000)]
     heights = [(r.shadows, r.references) for r in rungs]
     assert heights == sorted(heights)
     assert heights[0] == (0, 0)
@@ -147,7 +147,7 @@ def test_a_larger_budget_never_picks_a_lower_rung() -> None:
 
 
 def test_the_lowest_rung_says_what_the_next_would_cost() -> None:
-    assert "U-LiRA would take about" in choose_rung(0, 1e-3, LOAD, workers=2, ideal=True).words
+    assert "U-LiRA would take about" in choose_attack(0, 1e-3, LOAD, workers=2, ideal=True).words
 
 
 def test_audit_from_the_shell(tmp_path: Path) -> None:

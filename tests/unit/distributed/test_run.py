@@ -21,7 +21,7 @@ from expunge.evaluation import predict
 from tests.tiny import TinyConv, images, points
 from tests.unit.distributed.team import Team
 from tests.unit.distributed.worlds import Plain, outcome, unlearn
-from tests.unit.engine.test_resume import KillAt, Killed
+from tests.unit.engine.test_checkpoint import KillAt, Killed
 
 
 def resumed(folder: str) -> bool:

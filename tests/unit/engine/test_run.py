@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import random
-import time
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from torch.utils.data import DataLoader, Dataset
 import expunge
 from expunge import Callback, InvalidInput, Method, Problem, Recipe, Result
 from expunge.engine import Run
-from expunge.evaluation import predict
 from expunge.methods import METHODS, Batch
 from expunge.update import ADDONS
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
@@ -386,148 +383,4 @@ def test_the_default_is_adam_at_1e_4() -> None:
 # History and callbacks
 
 
-def test_history_has_a_row_an_epoch_and_a_row_a_step() -> None:
-    history = unlearn(method="neg-grad-plus", addon="focus").history
-    assert len(history.epochs) == 2
-    assert len(history.steps) == 6
-    assert [row["step"] for row in history.steps] == [1, 2, 3, 4, 5, 6]
-    assert [row["epoch"] for row in history.steps] == [1, 1, 1, 2, 2, 2]
-    for k, row in enumerate(history.epochs):
-        steps = history.steps[3 * k : 3 * k + 3]
-        for name in ("objective", "constraint", "agreement", "moved", "feasible", "norm"):
-            assert row[name] == pytest.approx(sum(s[name] for s in steps) / 3), name
-        assert 0 <= row["feasible"] <= 1
-    assert 0 < history.epochs[0]["seconds"] < history.epochs[1]["seconds"] == history.seconds
-    assert history.column("objective")[0] < 0 < history.column("constraint")[0]
-    assert all(math.isnan(value) for value in history.column("unknown"))
-
-
-def test_an_unconstrained_run_has_epoch_rows_only() -> None:
-    history = unlearn(method="fine-tune").history
-    assert history.steps == []
-    assert math.isnan(history.epochs[0]["constraint"])
-    assert history.epochs[0]["objective"] > 0
-
-
-def test_an_empty_history_took_no_time() -> None:
-    assert expunge.History().seconds == 0.0
-
-
-def test_callbacks_are_called_in_order_and_can_record() -> None:
-    calls: list[tuple[str, int]] = []
-
-    class Log(Callback):
-        def on_start(self, run: Run) -> None:
-            calls.append(("start", run.step))
-
-        def on_step(self, run: Run) -> None:
-            calls.append(("step", run.step))
-            assert run.losses[0] == pytest.approx(run.losses[0])
-
-        def on_epoch(self, run: Run) -> None:
-            calls.append(("epoch", run.epoch))
-            run.record(mine=10.0 * run.epoch)
-
-        def on_end(self, run: Run) -> None:
-            calls.append(("end", run.step))
-
-    history = unlearn(callbacks=[Log()]).history
-    assert calls == [
-        *[("start", 0), ("step", 1), ("step", 2), ("step", 3), ("epoch", 1)],
-        *[("step", 4), ("step", 5), ("step", 6), ("epoch", 2), ("end", 6)],
-    ]
-    assert history.column("mine") == [10.0, 20.0]
-
-
-def test_recording_before_the_first_epoch_is_refused() -> None:
-    class Early(Callback):
-        def on_step(self, run: Run) -> None:
-            run.record(x=1.0)
-
-    with pytest.raises(InvalidInput, match="none before the first"):
-        unlearn(callbacks=[Early()])
-
-
-def test_a_callback_can_stop_the_run() -> None:
-    class Stop(Callback):
-        def on_step(self, run: Run) -> None:
-            self.last = run.step
-            if run.step == 4:
-                run.stop()
-
-    stop = Stop()
-    result = unlearn(epochs=50, callbacks=[stop])
-    assert stop.last == 4
-    assert len(result.history.epochs) == 1
-
-
-def test_time_in_callbacks_is_not_counted() -> None:
-    class Slow(Callback):
-        def on_step(self, run: Run) -> None:
-            time.sleep(0.5)
-
-    assert unlearn(epochs=1, callbacks=[Slow()]).history.seconds < 1.0
-
-
-def test_callbacks_do_not_disturb_the_run() -> None:
-    class Nosy(Callback):
-        def on_step(self, run: Run) -> None:
-            torch.rand(3)
-            random.random()
-            np.random.rand()  # noqa: NPY002
-            predict(run.model, RETAIN)
-            run.model.eval()
-
-    state = np.random.get_state()  # noqa: NPY002
-    watched = unlearn(TinyConv(dropout=0.5), callbacks=[Nosy()])
-    np.random.set_state(state)  # noqa: NPY002
-    assert same(bits(watched.model), bits(unlearn(TinyConv(dropout=0.5)).model))
-
-
-def test_a_failing_on_start_still_reaches_on_end() -> None:
-    ended: list[bool] = []
-
-    class Fails(Callback):
-        def on_start(self, run: Run) -> None:
-            raise KeyError("mine")
-
-        def on_end(self, run: Run) -> None:
-            ended.append(True)
-
-    with pytest.raises(KeyError, match="mine"):
-        unlearn(callbacks=[Fails()])
-    assert ended == [True]
-
-
 # Training
-
-
-def test_train_learns_and_leaves_the_model_given_alone() -> None:
-    model = TinyConv()
-    before = bits(model)
-    data = images(60)
-    result = expunge.train(model, data, recipe=Recipe(epochs=15, batch_size=20))
-    assert same(bits(model), before)
-    losses = result.history.column("objective")
-    assert losses[-1] < 0.7 * losses[0]
-    assert result.history.column("steps") == [3.0] * 15
-
-
-def test_step_schedule_drops_at_91_percent() -> None:
-    recipe = Recipe()
-    assert [recipe.factor(epoch / 100) for epoch in (0, 90, 91, 99)] == [1.0, 1.0, 0.1, 0.1]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "text"),
-    [
-        ({"epochs": 0}, "`epochs` should be at least 1"),
-        ({"batch_size": 0}, "`batch_size` should be at least 1"),
-        ({"lr": 0.0}, "`lr` should be positive"),
-        ({"lr": float("nan")}, "`lr` should be positive"),
-        ({"schedule": "cosine"}, "`schedule` should be one of step, one-cycle"),
-    ],
-)
-def test_a_wrong_recipe_is_refused(wrong: dict[str, Any], text: str) -> None:
-    with pytest.raises(InvalidInput, match=text):
-        Recipe(**wrong)

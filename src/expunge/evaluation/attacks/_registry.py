@@ -9,7 +9,7 @@ from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._attack import Attack
 from expunge.evaluation.attacks._features import FEATURES
 from expunge.evaluation.attacks._population import LossThreshold, SVCAttack
-from expunge.evaluation.attacks._report import AttackReport, report
+from expunge.evaluation.attacks._report import AttackReport, make_report
 from expunge.evaluation.attacks._rmia import RMIA
 
 ATTACKS: Registry[Attack] = Registry("attack")
@@ -41,4 +41,4 @@ def run_attack(
     part = ATTACKS[attack] if isinstance(attack, str) else attack
     found = part.score(target, references, seed=seed)
     label = name or next((key for key in ATTACKS if ATTACKS[key] == part), type(part).__name__)
-    return report(label, found, level=level, resamples=resamples, seed=seed)
+    return make_report(label, found, level=level, resamples=resamples, seed=seed)

@@ -78,7 +78,7 @@ class AttackReport:
         return {name: value for name, value in flat.items() if not math.isnan(value)}
 
 
-def report(
+def make_report(
     name: str,
     found: MemberScores,
     *,

@@ -29,7 +29,7 @@ class Dual(NamedTuple):
     """Whether the optimum was reached within the tolerance."""
 
 
-def polish(
+def refine(
     x: Array,
     signs: Array,
     alphas: Array,

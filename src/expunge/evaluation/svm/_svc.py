@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from expunge._errors import InvalidInput
 from expunge.evaluation.svm._kernel_sums import kernel_sums
 from expunge.evaluation.svm._landmarks import Array, Landmarks, choose_landmarks, solve_svm
-from expunge.evaluation.svm._refine import optimise, polish
+from expunge.evaluation.svm._refine import optimise, refine
 
 COST = 3.0
 BINS = 256
@@ -102,7 +102,7 @@ def _on_landmarks(landmarks: Landmarks, x: Array, members: Flags) -> Decide:
 
 
 def _in_parts(x: Array, members: Flags, gamma: float, seed: int, largest: int = 3000) -> Decide:
-    """Fits to parts of at most ``largest`` examples, then polished into one."""
+    """Fits to parts of at most ``largest`` examples, then refined into one."""
     signs = np.where(members, 1.0, -1.0)
     order = np.random.default_rng(seed).permutation(len(x))
     group = x.argmax(1)[order]
@@ -114,7 +114,7 @@ def _in_parts(x: Array, members: Flags, gamma: float, seed: int, largest: int = 
     alphas = np.zeros(len(x))
     for part in parts:
         alphas[part] = optimise(x[part], signs[part], COST, gamma).alphas
-    dual = polish(x, signs, alphas, COST, gamma)
+    dual = refine(x, signs, alphas, COST, gamma)
     if not dual.settled:
         return _plain(x, members)
     known = dual.alphas > 0

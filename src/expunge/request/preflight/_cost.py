@@ -10,7 +10,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from expunge._durations import format_duration
-from expunge.engine._speed import Pace, measure_pace
+from expunge.engine._step_times import StepTimes, measure_step_times
 from expunge.methods import Method
 from expunge.request._job import Job
 from expunge.request.calibrate._rules import cap_batch_size
@@ -100,7 +100,7 @@ def advise(
     return "unlearn", f"Unlearn: at most {times} for retraining."
 
 
-def _epoch_seconds(speed: Pace, forget: int, retain: int, val: int, job: Job) -> float:
+def _epoch_seconds(speed: StepTimes, forget: int, retain: int, val: int, job: Job) -> float:
     """Seconds per epoch: a pass over one split, as much of the other, and the checks."""
     procedure = job.procedure
     assert isinstance(procedure.method, Method)
@@ -112,10 +112,10 @@ def _epoch_seconds(speed: Pace, forget: int, retain: int, val: int, job: Job) ->
     return OVERHEAD * seconds
 
 
-def _measure_speed(model: nn.Module, inputs: Tensor, labels: Tensor) -> Pace:
+def _measure_speed(model: nn.Module, inputs: Tensor, labels: Tensor) -> StepTimes:
     try:
-        return measure_pace(model, inputs, labels, TIMED_EXAMPLES)
+        return measure_step_times(model, inputs, labels, TIMED_EXAMPLES)
     except RuntimeError:  # a model that needs the plain memory layout: rows do not have one
         shape: Sequence[int] = inputs.shape[1:]
         unflattened = nn.Sequential(nn.Unflatten(1, tuple(shape)), model)
-        return measure_pace(unflattened, inputs.flatten(1), labels, TIMED_EXAMPLES)
+        return measure_step_times(unflattened, inputs.flatten(1), labels, TIMED_EXAMPLES)

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expunge.evaluation._train_test_overlap import content_hashes
+from expunge.data._row_hashes import row_hashes
 from expunge.request._job import IncludeDuplicates
 from expunge.request.preflight._features import nearest_neighbours
 from expunge.request.subject._load import Subject
@@ -121,9 +121,9 @@ def find_duplicates(
     }
     # Exact duplicates, by content.
     hashes = {
-        "train": content_hashes(subject.train),
-        "val": content_hashes(subject.val),
-        "test": content_hashes(subject.test),
+        "train": row_hashes(subject.train),
+        "val": row_hashes(subject.val),
+        "test": row_hashes(subject.test),
     }
     exact = find_exact(forgotten, remaining, hashes)
     exact_places = {(duplicate.split, duplicate.index) for duplicate in exact}

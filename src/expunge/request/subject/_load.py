@@ -17,6 +17,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge.engine._artifact import Card
 from expunge.engine._checkpoint import model_digest
 from expunge.engine._device import device_of, pick_device
+from expunge.engine._memory_layout import channels_last, runs_on
 from expunge.engine._model_from_config import fit_weights
 from expunge.models import MODELS, build_model
 from expunge.request._job import Job
@@ -191,10 +192,9 @@ def _ensure_plain_layout(model: nn.Module, inputs: Tensor) -> None:
 
     Evaluation passes images channels-last; ``x.view(len(x), -1)`` after a convolution then fails.
     """
-    if inputs.ndim == 4:
-        channels_last = inputs.contiguous(memory_format=torch.channels_last)
-        if isinstance(_failure_on(model, channels_last), RuntimeError):
-            model.register_forward_pre_hook(_to_plain_layout)
+    images = inputs.to(device_of(model))
+    if images.ndim == 4 and not runs_on(model, channels_last(images)):
+        model.register_forward_pre_hook(_to_plain_layout)
 
 
 def _to_plain_layout(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.engine._speed import Pace
+from expunge.engine._step_times import StepTimes
 from expunge.request.preflight import _cost as cost
 from expunge.request.preflight._cost import OVERHEAD, advise, estimate_cost
 from expunge.request.subject._load import make_subject
@@ -16,7 +16,7 @@ from tests.unit.request.worlds import Viewing, images, job_of, subject_of
 @pytest.fixture
 def known(monkeypatch):
     """A machine on which an example takes a second to train on, and a tenth to run."""
-    monkeypatch.setattr(cost, "measure_pace", lambda *_: Pace(1.0, 0.1))
+    monkeypatch.setattr(cost, "measure_step_times", lambda *_: StepTimes(1.0, 0.1))
 
 
 def test_seconds_are_examples_times_pace(tmp_path, known):

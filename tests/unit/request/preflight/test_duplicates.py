@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from expunge.data import ImageSet
-from expunge.evaluation._train_test_overlap import content_hashes
+from expunge.data._row_hashes import row_hashes
 from expunge.request.preflight import _duplicates as duplicates
 from expunge.request.preflight._duplicates import (
     Duplicate,
@@ -103,7 +103,7 @@ def test_the_threshold_is_the_percentile_of_unrelated_similarities(world):
 
 def test_exact_copies_do_not_raise_the_threshold(world):
     subject, vectors = world
-    hashes = {name: content_hashes(getattr(subject, name)) for name in vectors}
+    hashes = {name: row_hashes(getattr(subject, name)) for name in vectors}
     threshold, size = choose_threshold({"val": ("val", range(60))}, vectors, hashes, [[0]])
     assert size == 59
     assert threshold < 1
@@ -169,7 +169,7 @@ def test_image_sets_are_searched_as_well():
     pixels[3] = pixels[0]
     data = ImageSet(pixels, torch.tensor([0, 1, 0, 1]), "ab")
     remaining = {"retain": ("train", [1, 2, 3])}
-    found = find_exact([0], remaining, {"train": content_hashes(data)})
+    found = find_exact([0], remaining, {"train": row_hashes(data)})
     assert found == (Duplicate(0, "retain", 3, 1.0),)
 
 

@@ -15,10 +15,9 @@ from expunge.evaluation.attacks._paper_attacks import sample
 from expunge.evaluation.svm import _svc as module
 from expunge.evaluation.svm._kernel_sums import kernel_sums, own_kernel_sums
 from expunge.evaluation.svm._landmarks import choose_landmarks, rbf, solve_svm
-from expunge.evaluation.svm._refine import polish
+from expunge.evaluation.svm._refine import refine
 from expunge.evaluation.svm._svc import fit_svc
-
-from .worlds import predictions, world
+from tests.unit.evaluation.worlds import predictions, world
 
 
 def plain_share(
@@ -98,7 +97,7 @@ def test_polishing_separate_fits_gives_the_fit_of_the_whole(
 def test_polishing_reaches_the_dual_optimum_from_nothing(most: int) -> None:
     x, members = overlapping(400)
     signs = np.where(members, 1.0, -1.0)
-    dual = polish(x, signs, np.zeros(400), 3.0, 0.25, tol=1e-3, rounds=300, most=most)
+    dual = refine(x, signs, np.zeros(400), 3.0, 0.25, tol=1e-3, rounds=300, most=most)
     assert dual.settled
     model = SVC(C=3, gamma=0.25, tol=1e-5).fit(x, members)
     ours = kernel_sums(x, x, dual.alphas * signs, 0.25) + dual.intercept
@@ -110,7 +109,7 @@ def test_polishing_reaches_the_dual_optimum_from_nothing(most: int) -> None:
 
 def test_what_does_not_settle_is_fitted_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SMALL", 10)
-    monkeypatch.setattr(module, "polish", partial(polish, rounds=0))
+    monkeypatch.setattr(module, "refine", partial(refine, rounds=0))
     x, members = overlapping(500)
     fast, exact = (fit_svc(x, members, exact=flag)(x) for flag in (False, True))
     np.testing.assert_array_equal(fast, exact)

@@ -12,8 +12,7 @@ from PIL import Image
 from expunge._errors import InvalidInput
 from expunge.data import ImageSet
 from expunge.evaluation import Exposure, Predictions, Views, contact_sheet, expose
-
-from .worlds import world
+from tests.unit.evaluation.worlds import world
 
 
 def with_leaks(part: Predictions, indices: list[int]) -> Predictions:

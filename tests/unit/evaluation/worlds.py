@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
 
 from expunge.evaluation import Predictions, Views
 
@@ -48,3 +50,21 @@ def reference(views: Views, seed: int = 99) -> Views:
 
 def permuted(part: Predictions, seed: int) -> Predictions:
     return part.take(np.random.default_rng(seed).permutation(len(part.labels)))
+
+
+class Passing(nn.Module):
+    """Its inputs are its logits; counts its passes."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        super().__init__()
+        self.factor = nn.Parameter(torch.tensor(factor))
+        self.seen = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.seen += len(x)
+        return x * self.factor
+
+
+def as_dataset(part: Predictions) -> TensorDataset:
+    """A dataset whose inputs are the logits: for :class:`Passing`."""
+    return TensorDataset(part.logits, part.labels)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from expunge.engine._speed import measure_pace
+from expunge.engine._step_times import measure_step_times
 from expunge.evaluation import predict
 
 
@@ -30,6 +30,6 @@ def test_a_model_that_views_after_a_convolution_can_be_evaluated() -> None:
     with torch.no_grad():
         expected = model(data.tensors[0])
     torch.testing.assert_close(predict(model, data, batch_size=3).logits, expected)
-    pace = measure_pace(model, *data.tensors, batch_size=4, repeat=1)
+    pace = measure_step_times(model, *data.tensors, batch_size=4, repeat=1)
     assert pace.training > 0
     assert pace.inference > 0

@@ -21,11 +21,10 @@ from expunge.evaluation import (
     SVCAttack,
     Views,
     judge,
-    report,
+    make_report,
     run_attack,
 )
-
-from .worlds import permuted, predictions, reference, world
+from tests.unit.evaluation.worlds import permuted, predictions, reference, world
 
 NAMES = list(ATTACKS)
 
@@ -81,21 +80,21 @@ def test_order_does_not_matter(name: str) -> None:
 def test_the_report_does_not_depend_on_the_order_of_scores() -> None:
     random = np.random.default_rng(0)
     a, b = random.normal(1, 1, 50), random.normal(0, 1, 120)
-    first = report("x", MemberScores({"forget": a, "test": b}, 0.0))
-    second = report("x", MemberScores({"forget": a[::-1], "test": b[::-1]}, 0.0))
+    first = make_report("x", MemberScores({"forget": a, "test": b}, 0.0))
+    second = make_report("x", MemberScores({"forget": a[::-1], "test": b[::-1]}, 0.0))
     assert (first.auc.value, first.tpr[0.01].value) == (second.auc.value, second.tpr[0.01].value)
     assert first.balanced_accuracy.value == second.balanced_accuracy.value
 
 
 def test_constant_scores_are_inconclusive_at_one_half() -> None:
-    found = report("x", MemberScores({"forget": np.ones(200), "test": np.ones(200)}))
+    found = make_report("x", MemberScores({"forget": np.ones(200), "test": np.ones(200)}))
     assert found.auc == (0.5, 0.5, 0.5)
     assert found.balanced_accuracy.value == 0.5
     assert found.verdict == "inconclusive"
 
 
 def test_one_example_is_inconclusive() -> None:
-    found = report("x", MemberScores({"forget": np.ones(1), "test": np.zeros(1)}))
+    found = make_report("x", MemberScores({"forget": np.ones(1), "test": np.zeros(1)}))
     assert found.auc == (1.0, 0.0, 1.0)
     assert math.isnan(found.balanced_accuracy.value)
     assert found.verdict == "inconclusive"
@@ -103,7 +102,7 @@ def test_one_example_is_inconclusive() -> None:
 
 
 def test_too_few_examples_for_an_fpr_are_counted_out() -> None:
-    found = report("x", MemberScores({"forget": np.arange(9.0), "test": np.arange(100.0)}))
+    found = make_report("x", MemberScores({"forget": np.arange(9.0), "test": np.arange(100.0)}))
     assert not math.isnan(found.tpr[0.01].value)
     assert math.isnan(found.tpr[0.001].value)
     assert "at least 1000 test examples; there are 100" in found.reason
@@ -115,14 +114,14 @@ def test_too_few_examples_for_an_fpr_are_counted_out() -> None:
 def test_one_kind_of_example_is_refused(missing: str) -> None:
     scores = {"forget": np.ones(3), "test": np.ones(3)} | {missing: np.ones(0)}
     with pytest.raises(InvalidInput, match="non-empty"):
-        report("x", MemberScores(scores))
+        make_report("x", MemberScores(scores))
 
 
 @pytest.mark.parametrize("options", [{"level": 1.0}, {"resamples": 0}])
 def test_impossible_intervals_are_refused(options: dict[str, float]) -> None:
     scores = MemberScores({"forget": np.ones(3), "test": np.ones(3)})
     with pytest.raises(InvalidInput, match="level"):
-        report("x", scores, **options)  # type: ignore[arg-type]
+        make_report("x", scores, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -142,7 +141,7 @@ def test_verdicts(area: Estimate, tpr: float, verdict: str) -> None:
 def test_a_few_that_stand_out_are_detected_at_a_low_fpr() -> None:
     random = np.random.default_rng(0)
     forget = np.r_[random.normal(0, 1, 950), np.full(50, 9.0)]
-    found = report("x", MemberScores({"forget": forget, "test": random.normal(0.05, 1, 2000)}))
+    found = make_report("x", MemberScores({"forget": forget, "test": random.normal(0.05, 1, 2000)}))
     assert found.auc.low < 0.5
     assert found.verdict == "detected"
     assert found.tpr[0.001].value == pytest.approx(0.05, abs=0.01)

@@ -10,9 +10,14 @@ import torch
 from scipy.stats import norm
 
 from expunge._errors import InvalidInput
-from expunge.audit._ulira import INCONCLUSIVE, ulira
-from expunge.evaluation import MemberScores, report
-from expunge.evaluation.attacks._lira import ShadowScores, lira, scaled_confidence
+from expunge.evaluation import MemberScores, make_report
+from expunge.evaluation.attacks._lira import (
+    INCONCLUSIVE,
+    ShadowScores,
+    lira,
+    scaled_confidence,
+    ulira,
+)
 from expunge.evaluation.attacks._shadow_models import Shadows
 
 
@@ -91,7 +96,7 @@ def test_few_shadows_share_one_variance() -> None:
 def test_a_leak_that_population_attacks_miss_is_caught() -> None:
     shadows, target, initial, ideal = world()
     half = len(target) // 2
-    population = report("loss", MemberScores({"forget": target[:half], "test": target[half:]}))
+    population = make_report("loss", MemberScores({"forget": target[:half], "test": target[half:]}))
     found = ulira(shadows, forgotten=half, unlearned=target, initial=initial, ideal=ideal)
     assert population.verdict != "detected"
     assert found.verdict == "detected"

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 import expunge
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
-from expunge.engine._micro_batches import parts_of, weighted
+from expunge.engine._losses import parts_of, weighted
 from expunge.methods import METHODS
 from expunge.update import Focus, SampleMoments, Term, Update
 from tests.tiny import CLASSES, TinyConv, bits, images, points, same, without_seconds

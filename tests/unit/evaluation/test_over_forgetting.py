@@ -7,8 +7,7 @@ import torch
 
 from expunge.evaluation import Predictions, Views, over_forgetting, run_attack
 from expunge.evaluation._over_forgetting import entropy_shift, relative_accuracy
-
-from .worlds import world
+from tests.unit.evaluation.worlds import world
 
 OPTIONS = {"level": 0.95, "resamples": 300, "seed": 0}
 

@@ -10,8 +10,7 @@ import torch
 
 from expunge.evaluation import FEATURES, Predictions
 from expunge.evaluation.attacks._features import loss
-
-from .worlds import predictions
+from tests.unit.evaluation.worlds import predictions
 
 
 def literal(name: str, logits: list[float], y: int) -> list[float]:

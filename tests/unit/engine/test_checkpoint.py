@@ -174,7 +174,7 @@ def test_a_run_shot_dead_resumes_to_the_same_bits(tmp_path: Path) -> None:
     code = f"""
 import os, signal
 from expunge import Callback
-from tests.unit.engine.test_resume import random_labels
+from tests.unit.engine.test_checkpoint import random_labels
 
 class Shoot(Callback):
     def on_step(self, run):

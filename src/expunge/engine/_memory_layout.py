@@ -1,0 +1,70 @@
+"""Memory layout of images: channels-last where a model takes it, which is faster on most machines.
+
+A model that counts on the plain layout (``x.view(len(x), -1)`` after a convolution) keeps it.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from expunge.data._batches import Source
+
+
+def to_channels_last(model: nn.Module) -> nn.Module:
+    """Lay out the weights channels-last, in place: the same numbers in another order."""
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
+
+
+def has_convolutions(model: nn.Module) -> bool:
+    """Whether the model has 2-D convolutions, which channels-last makes faster."""
+    return any(isinstance(module, nn.Conv2d) for module in model.modules())
+
+
+def channels_last(images: Tensor) -> Tensor:
+    """``images`` [N, C, H, W] in the channels-last layout."""
+    return images.contiguous(memory_format=torch.channels_last)
+
+
+@torch.no_grad()
+def runs_on(model: nn.Module, inputs: Tensor) -> bool:
+    """Whether the model runs on the first two of ``inputs``, in the layout that they have."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            model(inputs[:2])
+    except RuntimeError:
+        return False
+    return True
+
+
+def fast_layout(model: nn.Module, data: Source) -> nn.Module:
+    """The model with its weights channels-last, if it has convolutions and runs so on ``data``."""
+    if not has_convolutions(model):
+        return model
+    first = next(data.walk(0, 0), None)
+    if first is None:
+        return model
+    trial = to_channels_last(copy.deepcopy(model).eval())
+    return to_channels_last(model) if runs_on(trial, first.inputs) else model
+
+
+class ChannelsLastCalls:
+    """Calls a model with images channels-last, or in the plain layout once that has failed."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.fast = has_convolutions(model)
+
+    def __call__(self, inputs: Tensor) -> Tensor:
+        logits: Tensor
+        if self.fast and inputs.ndim == 4 and inputs.shape[1] > 1:
+            try:
+                logits = self.model(channels_last(inputs))
+            except RuntimeError:  # if the layout is not the reason, the plain one fails as well
+                self.fast = False
+            else:
+                return logits
+        logits = self.model(inputs.contiguous())
+        return logits

@@ -1,0 +1,57 @@
+"""Seconds per example that training and inference take on this machine, measured on the spot."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from expunge.engine._memory_layout import channels_last, runs_on, to_channels_last
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Seconds per example: in a training step, and in inference."""
+
+    training: float
+    inference: float
+
+
+def measure_step_times(
+    model: nn.Module, images: Tensor, labels: Tensor, batch_size: int, repeat: int = 3
+) -> StepTimes:
+    """Time ``model`` on batches of ``batch_size``: medians of ``repeat`` runs after a warm-up."""
+    net = copy.deepcopy(model)
+    count = min(batch_size, len(images))
+    device = next((p.device for p in net.parameters()), torch.device("cpu"))
+    x, y = images[:count].to(device), labels[:count].to(device)
+    if x.ndim == 4 and x.shape[1] > 1 and runs_on(net.eval(), channels_last(x)):
+        net, x = to_channels_last(net), channels_last(x)
+
+    def step() -> None:
+        F.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]
+
+    def run() -> None:
+        with torch.inference_mode():
+            net(x)
+
+    net.train()
+    training = _median(step, repeat, device)
+    net.eval()
+    return StepTimes(training / max(count, 1), _median(run, repeat, device) / max(count, 1))
+
+
+def _median(action: Callable[[], None], repeat: int, device: torch.device) -> float:
+    times = []
+    for _ in range(repeat + 1):
+        start = time.perf_counter()
+        action()
+        if device.type != "cpu":
+            torch.accelerator.synchronize()
+        times.append(time.perf_counter() - start)
+    return sorted(times[1:])[repeat // 2]

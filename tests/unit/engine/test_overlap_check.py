@@ -1,0 +1,88 @@
+"""Forget and retain sets that overlap are refused, as far as that can be told."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Subset
+
+import expunge
+from expunge import ImageSet, InvalidInput
+from expunge.engine._overlap_check import check_disjoint
+from tests.tiny import Counting, points
+
+FORGET, RETAIN = points(6), points(8, seed=1)
+
+
+def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
+    chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 1, "batch_size": 2}
+    return expunge.unlearn(model or Counting(), **chosen | options)
+
+
+def image_set(count: int, start: int = 0, names: str | None = None) -> ImageSet:
+    """Images told apart by their first pixels."""
+    pixels = torch.zeros(count, 1, 2, 2, dtype=torch.uint8)
+    pixels[:, 0, 0, 0] = torch.arange(start, start + count).to(torch.uint8)
+    labels = torch.arange(start, start + count) % 3
+    called = None if names is None else [f"{names}{k}" for k in range(start, start + count)]
+    return ImageSet(pixels, labels, ["a", "b", "c"], called)
+
+
+def test_subsets_that_share_an_index_are_refused() -> None:
+    data = points(10)
+    with pytest.raises(InvalidInput, match=r"should not overlap.*\(2 shared ids, such as 3, 4\)"):
+        unlearn(forget=Subset(data, [3, 1, 4]), retain=Subset(data, [4, 5, 3]))
+    loaders = [DataLoader(Subset(data, ids), batch_size=2) for ids in ([0, 1], [1, 2])]
+    with pytest.raises(InvalidInput, match=r"1 shared ids, such as 1"):
+        unlearn(forget=loaders[0], retain=loaders[1])
+
+
+def test_one_dataset_for_both_is_refused() -> None:
+    data = points(10)
+    with pytest.raises(InvalidInput, match="one dataset for both"):
+        unlearn(forget=data, retain=data)
+
+
+def test_samplers_may_divide_one_dataset() -> None:
+    data = points(10)
+    samplers = [torch.utils.data.SubsetRandomSampler(ids) for ids in ([0, 1], [2, 3, 4])]
+    forget, retain = (DataLoader(data, batch_size=2, sampler=sampler) for sampler in samplers)
+    unlearn(forget=forget, retain=retain)
+
+
+def test_one_image_of_the_same_name_and_content_is_refused() -> None:
+    forget, retain = image_set(20, names="n"), image_set(20, start=19, names="n")
+    with pytest.raises(InvalidInput, match=r"\(1 shared images, such as n19\)"):
+        check_disjoint(forget, retain)
+
+
+def test_equal_names_of_other_images_are_no_overlap() -> None:
+    retain = image_set(20, start=100)
+    named = ImageSet(retain.images, retain.labels, retain.classes, [f"n{k}" for k in range(20)])
+    check_disjoint(image_set(20, names="n"), named)
+
+
+@pytest.mark.parametrize(("shared", "refused"), [(4, False), (5, True), (10, True)])
+def test_equal_images_are_refused_from_half_of_the_forget_set(shared: int, refused: bool) -> None:
+    forget, retain = image_set(10), image_set(50, start=10 - shared)
+    if not refused:
+        check_disjoint(forget, retain)
+        return
+    with pytest.raises(InvalidInput, match=rf"\({shared} of 10 forget images are in retain too"):
+        check_disjoint(forget, retain)
+
+
+def test_equal_pixels_under_another_label_are_no_overlap() -> None:
+    forget = image_set(6)
+    relabelled = ImageSet(forget.images, (forget.labels + 1) % 3, forget.classes)
+    check_disjoint(forget, relabelled)
+
+
+def test_overlap_is_seen_through_subsets_and_loaders_of_image_sets() -> None:
+    with pytest.raises(InvalidInput, match="2 of 2 forget images are in retain too"):
+        check_disjoint(
+            DataLoader(Subset(image_set(10), [3, 4])), DataLoader(image_set(10), shuffle=True)
+        )

@@ -1,0 +1,50 @@
+"""Training by a recipe."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from torch import nn
+
+import expunge
+from expunge import InvalidInput, Recipe, Result
+from tests.tiny import TinyConv, bits, images, same
+
+FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
+
+
+def unlearn(model: nn.Module | None = None, **options: Any) -> Result:
+    chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 2, "batch_size": 4}
+    return expunge.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
+
+
+def test_train_learns_and_leaves_the_model_given_alone() -> None:
+    model = TinyConv()
+    before = bits(model)
+    data = images(60)
+    result = expunge.train(model, data, recipe=Recipe(epochs=15, batch_size=20))
+    assert same(bits(model), before)
+    losses = result.history.column("objective")
+    assert losses[-1] < 0.7 * losses[0]
+    assert result.history.column("steps") == [3.0] * 15
+
+
+def test_step_schedule_drops_at_91_percent() -> None:
+    recipe = Recipe()
+    assert [recipe.factor(epoch / 100) for epoch in (0, 90, 91, 99)] == [1.0, 1.0, 0.1, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        ({"epochs": 0}, "`epochs` should be at least 1"),
+        ({"batch_size": 0}, "`batch_size` should be at least 1"),
+        ({"lr": 0.0}, "`lr` should be positive"),
+        ({"lr": float("nan")}, "`lr` should be positive"),
+        ({"schedule": "cosine"}, "`schedule` should be one of step, one-cycle"),
+    ],
+)
+def test_a_wrong_recipe_is_refused(wrong: dict[str, Any], text: str) -> None:
+    with pytest.raises(InvalidInput, match=text):
+        Recipe(**wrong)

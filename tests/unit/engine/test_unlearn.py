@@ -1,0 +1,124 @@
+"""What cannot be used is refused before the first step, by name and with a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+
+import expunge
+from expunge import InvalidInput
+from tests.tiny import Counting, TinyConv, points
+
+FORGET, RETAIN = points(6), points(8, seed=1)
+
+
+def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
+    chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 1, "batch_size": 2}
+    return expunge.unlearn(model or Counting(), **chosen | options)
+
+
+class Endless(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        yield from [(torch.zeros(4), 0)] * 4
+
+
+class Unsized(Dataset[Any]):
+    def __getitem__(self, index: int) -> Any:
+        return torch.zeros(4), 0
+
+
+class Lonely(Dataset[Any]):
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> Any:
+        return torch.zeros(4)
+
+
+class Hollow(IterableDataset[Any]):
+    def __len__(self) -> int:
+        return 4
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+
+NOTHING = TensorDataset(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64))
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "empty forget": ({"forget": NOTHING}, "The forget set should not be empty."),
+    "empty retain": ({"retain": NOTHING}, "The retain set should not be empty."),
+    "empty loader": ({"retain": DataLoader(NOTHING)}, "The retain set should not be empty."),
+    "iterable": (
+        {"forget": Endless()},
+        r"`forget` should be a map-style Dataset or a DataLoader. \(got Endless\)",
+    ),
+    "iterable loader": ({"forget": DataLoader(Endless())}, "`forget` should have a length."),
+    "hollow loader": ({"retain": DataLoader(Hollow())}, "yield at least one batch per pass"),
+    "list": ({"retain": 3}, r"`retain` should be a map-style Dataset .* \(got int\)"),
+    "no length": ({"retain": Unsized()}, "`retain` should have a length."),
+    "no targets": ({"retain": Lonely()}, r"yield pairs \(inputs, targets\). \(got Tensor\)"),
+    "augmented objects": (
+        {"retain": Subset(Unsized(), [0, 1]), "augment": expunge.Augment()},
+        "augment inside your Dataset",
+    ),
+    "method": ({"method": "random-lable"}, "Unknown method .* Did you mean 'random-label'?"),
+    "method class": ({"method": expunge.Scrub}, "`method` should be a name or a method"),
+    "addon": ({"addon": "fokus"}, "Unknown add-on 'fokus'. Did you mean 'focus'?"),
+    "addon object": ({"addon": 3}, "`addon` should be a name or an add-on"),
+    "aggregate": ({"aggregate": "min-max"}, "Did you mean 'min-abs'?"),
+    "epochs": ({"epochs": 0}, r"`epochs` should be a whole number, at least 1. \(got 0\)"),
+    "half epochs": ({"epochs": 1.5}, r"`epochs` should be a whole number, .* \(got 1.5\)"),
+    "batch size": ({"batch_size": 0}, "`batch_size` should be a whole number, at least 1"),
+    "every": ({"checkpoint_every": 0}, "`checkpoint_every` should be a whole number"),
+    "lr": ({"lr": -1.0}, r"`lr` should be positive. \(got -1.0\)"),
+    "nan lr": ({"lr": float("nan")}, "`lr` should be positive"),
+    "device": ({"device": "gpu"}, "The device gpu cannot be used here"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input_is_refused(case: str) -> None:
+    options, text = WRONG[case]
+    with pytest.raises(InvalidInput, match=text):
+        unlearn(**options)
+
+
+@pytest.mark.parametrize("split", ["forget", "retain"])
+@pytest.mark.parametrize("label", [-1, 3])
+def test_labels_outside_the_classes_are_refused(split: str, label: int) -> None:
+    data = TensorDataset(torch.randn(4, 4), torch.tensor([0, 1, 2, label]))
+    with pytest.raises(InvalidInput, match=rf"Labels should be in 0..2, .* \(got {label}\)"):
+        unlearn(**{split: data})
+
+
+def test_a_model_with_nothing_to_move_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="no parameter that requires a gradient"):
+        unlearn(Counting().requires_grad_(False))
+    with pytest.raises(InvalidInput, match="no parameter that requires a gradient"):
+        unlearn(nn.Flatten())
+
+
+# Overlap
+
+
+# Place
+
+
+# Progress
+
+
+def test_a_model_of_convolutions_takes_a_dataset_item_by_item() -> None:
+    class Pictures(Dataset[Any]):
+        def __len__(self) -> int:
+            return 5
+
+        def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+            return torch.full((1, 5, 5), float(index)), index % 3
+
+    unlearn(TinyConv(), forget=Pictures(), retain=Pictures())
