@@ -11,11 +11,11 @@ from typing import Any
 
 import pydantic
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import InvalidInput
 from expunge._registry import Registry
 from expunge._toml_lines import find_line, line_of
 from expunge.bench._protocol import Protocol, ProtocolBlock, Unlearning, configurations_of
-from expunge.bench.protocols import BUILT_IN, built_in_text
+from expunge.bench.protocols import read_protocol
 from expunge.data import DATASETS, parse_scenario
 from expunge.methods import METHODS
 from expunge.models import MODELS
@@ -29,7 +29,7 @@ def load_protocol(source: str | Path) -> Protocol:
     >>> load_protocol("paper").seeds
     (0, 1, 2)
     """
-    text, file = _read(source)
+    text, file = read_protocol(source)
     try:
         given = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -41,26 +41,6 @@ def load_protocol(source: str | Path) -> Protocol:
     except pydantic.ValidationError as error:
         raise _explained(error, text, file) from error
     return _checked(protocol, text, file)
-
-
-def protocol_text(source: str | Path) -> str:
-    """The TOML behind a protocol."""
-    return _read(source)[0]
-
-
-def _read(source: str | Path) -> tuple[str, str]:
-    """The TOML, and what messages call its file."""
-    if str(source) in BUILT_IN:
-        return built_in_text(str(source)), f"{source}.toml"
-    path = Path(source)
-    if not path.is_file():
-        raise InvalidInput(
-            f"There is no protocol {str(source)!r}: give {', '.join(BUILT_IN)} or a TOML file."
-        )
-    try:
-        return path.read_text(encoding="utf-8"), str(path)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
 
 
 def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:

@@ -24,6 +24,8 @@ from expunge.cli._bench_options import (
     planned_runs,
     stage_progress,
 )
+from expunge.store import Store
+from expunge.track import TRACKERS
 
 if TYPE_CHECKING:
     from expunge.bench._estimate import ProtocolCost
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from expunge.bench._records import Record
     from expunge.bench._run import StageStatus
     from expunge.dispatch import Engine
-    from expunge.store import Store
 
 
 def plan_command(
@@ -53,12 +54,12 @@ def plan_command(
 
     Example:  expunge bench plan paper
     """
+    chosen, planned, options = planned_runs(protocol, data, only, keep, device)
+
     from expunge.bench._estimate import estimate_cost
     from expunge.bench._run import stages_of
-    from expunge.store import Store
     from expunge.store._environment import cores
 
-    chosen, planned, options = planned_runs(protocol, data, only, keep, device)
     cost = estimate_cost(planned, Store(store), options, measure=not quick)
     console = Console()
     console.print(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}")
@@ -143,14 +144,19 @@ def run_command(
 
     Example:  expunge bench run cpu --data ~/data --only cifar10
     """
+    # Check the arguments before anything heavy is imported.
+    began = time.perf_counter()
+    if engine == "local" and address is not None:
+        raise InvalidInput("--address goes with --engine ray.")
+    for spec in track or []:
+        TRACKERS.name(spec.partition(":")[0])
+    chosen, planned, _ = planned_runs(protocol, data, only, keep, device)
+
     from expunge.bench._publish import write_results
     from expunge.bench._records import collect
     from expunge.bench._run import run_planned, stages_of
-    from expunge.store import Store
 
     # Run what is missing.
-    began = time.perf_counter()
-    chosen, planned, _ = planned_runs(protocol, data, only, keep, device)
     stages = Store(store)
     errors = Console(stderr=True)
     power = _engine(stages, engine, address, cpus, gpus, retries)
@@ -214,10 +220,10 @@ def status_command(
 
     Example:  expunge bench status cpu
     """
-    from expunge.bench._run import STATES, status
-    from expunge.store import Store
-
     chosen, planned, _ = planned_runs(protocol, data, only, "last", "auto")
+
+    from expunge.bench._run import STATES, status
+
     found = status(planned, Store(store))
     console = Console()
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), title=chosen.name)
@@ -256,8 +262,6 @@ def _engine(
     retries: int,
 ) -> Engine | None:
     if engine == "local":
-        if address is not None:
-            raise InvalidInput("--address goes with --engine ray.")
         return None
     from expunge.dispatch._ray import RayEngine
 

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from expunge._errors import InvalidInput
-from expunge.bench.protocols import BUILT_IN
+from expunge.bench.protocols import BUILT_IN, protocol_text
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
@@ -65,13 +65,15 @@ def planned_runs(
     protocol: str, data: Path | None, only: list[str] | None, keep: str, device: str
 ) -> tuple[Protocol, list[PlannedRun], StageOptions]:
     """A protocol, its runs, and the options of their stages."""
+    protocol_text(protocol)
+    root = None if data is None else str(data.expanduser().resolve())
+    if root is not None and not Path(root).exists():
+        raise InvalidInput(f"There is no folder {data}.")
+
     from expunge.bench._protocol_file import load_protocol
     from expunge.bench._stages import StageOptions, plan
 
     chosen = load_protocol(protocol).only(tuple(only or ()))
-    root = None if data is None else str(data.expanduser().resolve())
-    if root is not None and not Path(root).exists():
-        raise InvalidInput(f"There is no folder {data}.")
     options = StageOptions(root=root, device=device, keep=keep)
     return chosen, plan(chosen, options), options
 

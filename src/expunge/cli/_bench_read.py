@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge._files import refuse_existing, write_text
+from expunge._files import refuse_existing, require_file, write_text
+from expunge.bench.protocols import protocol_text
 from expunge.cli._bench_options import (
     STORE,
     Conditions,
@@ -149,10 +150,10 @@ def records_command(
 
     Example:  expunge bench records cpu -o records.jsonl
     """
-    from expunge.bench._records import save_records
-
     refuse_existing(out, force=force)
     found = _records(protocol, store, None, data, conditions)
+    from expunge.bench._records import save_records
+
     save_records(out, found)
     Console(stderr=True).print(f"Wrote {len(found)} records to {out}.", highlight=False)
 
@@ -162,8 +163,6 @@ def show_command(protocol: ProtocolName) -> None:
 
     Example:  expunge bench show demo > mine.toml
     """
-    from expunge.bench._protocol_file import protocol_text
-
     typer.echo(protocol_text(protocol), nl=False)
 
 
@@ -174,11 +173,17 @@ def _records(
     data: Path | None,
     conditions: list[str] | None,
 ) -> list[Record]:
+    if (protocol is None) == (records is None):
+        raise InvalidInput("Give a protocol, or --records FILE.")
+    if records is None:
+        assert protocol is not None
+        protocol_text(protocol)
+    else:
+        require_file(records)
+
     from expunge.bench._records import collect, load_records, select_records
     from expunge.store import Store
 
-    if (protocol is None) == (records is None):
-        raise InvalidInput("Give a protocol, or --records FILE.")
     if records is not None:
         found = load_records(records)
     else:

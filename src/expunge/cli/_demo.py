@@ -40,6 +40,10 @@ def demo_command(
 
     Example:  expunge demo --seeds 5 --out demo5
     """
+    kept = out / "store"
+    if not kept.is_dir():
+        refuse_existing(out / "table.md", force=force)
+
     from expunge.bench._protocol_file import load_protocol
     from expunge.bench._publish import write_overview
     from expunge.bench._records import collect
@@ -50,9 +54,6 @@ def demo_command(
     from expunge.store import Store
 
     protocol = load_protocol("demo").only((BLOCK,)).with_seeds(seeds)
-    kept = out / "store"
-    if not kept.is_dir():
-        refuse_existing(out / "table.md", force=force)
     start = time.perf_counter()
     planned, store = plan(protocol, StageOptions(device="cpu")), Store(kept)
     with stage_progress("demo", len(stages_of(planned)), Console(stderr=True)) as report:

@@ -7,9 +7,9 @@ import pytest
 from expunge._errors import InvalidInput
 from expunge._toml_lines import line_of
 from expunge.bench._protocol import Protocol
-from expunge.bench._protocol_file import load_protocol, protocol_text
+from expunge.bench._protocol_file import load_protocol
 from expunge.bench._stages import StageOptions, plan
-from expunge.bench.protocols import BUILT_IN
+from expunge.bench.protocols import BUILT_IN, protocol_text
 from expunge.update import Focus, Linear, Prob, PublishedMoments
 from tests.unit.bench.tiny_protocol import TINY, write_tiny
 
