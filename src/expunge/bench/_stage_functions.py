@@ -1,4 +1,4 @@
-"""What the stages do: functions that workers import and call."""
+"""The work of each stage of a protocol: functions that workers import and call."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
 from expunge._part_values import rebuild
-from expunge.bench._agreement_probe import AgreementProbe, take_histograms
 from expunge.data import Division, ImageSet, Splits, divide, load
 from expunge.data._splits import thin_out
 from expunge.engine import Callback, Procedure, Recipe, Run, unlearn
@@ -28,6 +28,8 @@ from expunge.engine._progress import StepReporter
 from expunge.evaluation import Predictions, predict
 from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.store import Entry
+from expunge.update._agreement import accord
+from expunge.update._gradients import gather
 
 WEIGHTS, METRICS_FILE, STEPS, HISTOGRAMS = (
     "weights.safetensors",
@@ -35,6 +37,8 @@ WEIGHTS, METRICS_FILE, STEPS, HISTOGRAMS = (
     "steps.json",
     "agreement.json",
 )
+HISTOGRAM_BINS = 50
+HISTOGRAM_PREFIX = "f_bin_"
 
 
 def train_initial(context: dispatch.Context) -> None:
@@ -51,7 +55,7 @@ def train_ideal(context: dispatch.Context) -> None:
 
 
 def score_references(context: dispatch.Context) -> None:
-    """Score initial and ideal model on a scenario; keep the ideal's word on the forget set."""
+    """Score initial and ideal model on a scenario; keep the ideal's outputs on the forget set."""
     initial, ideal = context.parents
     config = context.config
     parts = _parts(context, initial, config)
@@ -71,7 +75,8 @@ def score_references(context: dispatch.Context) -> None:
 
 
 def unlearn_arm(context: dispatch.Context) -> None:
-    """Unlearn, scoring the model at the epochs asked for."""
+    """Unlearn, scoring the model at the epochs of ``evaluate_at``."""
+    # What is compared with what.
     initial, reference = context.parents
     config, judging = context.config, reference.config
     parts = _parts(context, initial, judging)
@@ -79,14 +84,16 @@ def unlearn_arm(context: dispatch.Context) -> None:
     predictions = Predictions(arrays["logits"], arrays["labels"])
     scorer = Scorer(parts, predictions, attacks=judging["attacks"])
     procedure: Procedure = rebuild(config["procedure"])
-    wanted = frozenset(config["evaluate_at"])
+    epochs = frozenset(config["evaluate_at"])
     keep = context.options.get("keep", "last")
     folder = context.folder
+
+    # Unlearn; a run that diverges keeps what it has.
     callbacks = [
         StepReporter(context.progress),
-        EpochScores(scorer, wanted, per_class=True),
-        AgreementProbe(wanted),
-        *([_Keeper(folder, wanted)] if keep == "all" else []),
+        EpochScores(scorer, epochs, per_class=True),
+        AgreementHistograms(epochs),
+        *([_WeightsKeeper(folder, epochs)] if keep == "all" else []),
     ]
     diverged = ""
     try:
@@ -106,6 +113,8 @@ def unlearn_arm(context: dispatch.Context) -> None:
         if error.result is None:
             raise
         result, diverged = error.result, str(error)
+
+    # Metrics per epoch, diagnostics per step, weights.
     rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
     if histograms := take_histograms(rows):
         write_text(folder / HISTOGRAMS, json.dumps(histograms))
@@ -152,8 +161,8 @@ def _load_as(data: Mapping[str, Any], options: Mapping[str, Any]) -> Splits:
         val_fraction=data["val_fraction"],
         limit=data["limit"],
     )
-    wanted = data.get("fingerprint")
-    if wanted is not None and splits.train.fingerprint() != wanted:
+    fingerprint = data.get("fingerprint")
+    if fingerprint is not None and splits.train.fingerprint() != fingerprint:
         raise DataError(f"The data {options['data']} have changed since the run was planned.")
     return splits
 
@@ -175,8 +184,8 @@ def _restore(entry: Entry, splits: Splits) -> nn.Module:
     return restore_from_config(entry.config["model"] | sizes_for(splits.train), entry.path(WEIGHTS))
 
 
-class _Keeper(Callback):
-    """Keeps the weights of each epoch asked for."""
+class _WeightsKeeper(Callback):
+    """Keeps the weights of each epoch of ``epochs``."""
 
     def __init__(self, folder: Path, epochs: frozenset[int]) -> None:
         self.folder, self.epochs = folder, epochs
@@ -185,6 +194,73 @@ class _Keeper(Callback):
         if run.epoch in self.epochs:
             path = self.folder / f"weights-{run.epoch}.safetensors"
             tensors.save(path, run.model.state_dict(), {})
+
+
+class AgreementHistograms(Callback):
+    """A histogram of f (18) over all parameters after each epoch of ``epochs``.
+
+    It is taken for one pair of batches: what the add-on would see at its next step. The run is
+    left as it was. The share of each bin goes into the epoch's row, as ``f_bin_00`` and so on, so
+    that a killed run does not lose it; :func:`take_histograms` removes them from the rows again.
+    """
+
+    def __init__(self, epochs: frozenset[int], bins: int = HISTOGRAM_BINS) -> None:
+        self.epochs, self.bins = epochs, bins
+
+    def on_epoch(self, run: Run) -> None:
+        moments = run.update.addon.statistics
+        if run.epoch not in self.epochs or moments is None or moments.from_parts:
+            return
+        if not run.method.constrained or not run.update.state.moments_u:
+            return
+        counts = torch.zeros(self.bins)
+        for f in agreement_of(run):
+            counts += torch.histc(f.float().cpu(), bins=self.bins, min=0.0, max=1.0)
+        shares = (counts / counts.sum()).tolist()
+        run.record(**{f"{HISTOGRAM_PREFIX}{k:02d}": share for k, share in enumerate(shares)})
+
+
+def take_histograms(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
+    """Remove the histograms from ``rows``; they are returned by epoch."""
+    histograms = {}
+    for row in rows:
+        names = sorted(name for name in row if name.startswith(HISTOGRAM_PREFIX))
+        if names:
+            histograms[str(row["epoch"])] = [round(row.pop(name), 6) for name in names]
+    return histograms
+
+
+def agreement_of(run: Run) -> list[Tensor]:
+    """f of every parameter for the first pair of batches, as the run's next step would see it."""
+    problem, update = run.problem, run.update
+    forget, retain = next(problem.pairs())
+    buffers = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
+    random: Any = problem.generator.get_state()
+    training = run.model.training
+    run.model.train()
+    try:
+        with torch.enable_grad():
+            params = problem.parameters
+            first = gather(run.method.objective(problem, forget, retain), params)
+            second = gather(run.method.constraint(problem, forget, retain), params)
+    finally:
+        run.model.train(training)
+        problem.generator.set_state(random)
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+    moments, state = update.addon.statistics, update.state
+    assert moments is not None
+    keep, add, scale = moments.coefficients(state.step + 1, 1)
+    agreement = []
+    pairs = zip(first.gradients, second.gradients, state.moments_u, state.moments_c, strict=True)
+    for u, c, v_u, v_c in pairs:
+        if u is None or c is None:
+            continue
+        new_u, new_c = (keep * v + add * g * g for v, g in ((v_u, u), (v_c, c)))
+        sure = accord(u, c, new_u, new_c, update.addon.stability, (scale, scale))
+        agreement.append((0.5 + 0.5 * sure).detach())
+    return agreement
 
 
 def _named(initial: Entry, ideal: Entry) -> Iterable[tuple[str, Entry]]:
@@ -197,7 +273,7 @@ def _read_rows(entry: Entry) -> list[dict[str, Any]]:
 
 
 def _write_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """One JSON object a line; what does not exist (NaN) is left out."""
+    """Write one JSON object per line; NaN stands for what does not exist and is left out."""
     lines = []
     for row in rows:
         kept = {k: v for k, v in row.items() if not (isinstance(v, float) and math.isnan(v))}

@@ -75,3 +75,20 @@ def references(seeds: Iterable[int] = (0, 1, 2), **settings: Any) -> list[Record
     """Initial and ideal models."""
     pairs = itertools.product((("initial", 99.0), ("ideal", 90.0)), seeds)
     return [reference(model, ua, seed=seed, **settings) for (model, ua), seed in pairs]
+
+
+PAPER_ADDONS = ("none", "SalUn", "AND", "PROB", "FOCUS")
+
+
+def paper_records(
+    methods: tuple[str, ...] = ("SRL", "NGPlus", "SCRUB"), **settings: Any
+) -> list[Record]:
+    """References, baselines, and every add-on of the methods, at epochs 1 and 10."""
+    found = references(**settings)
+    arms = [(m, "none") for m in ("FT", "MSG", "CT")] if "SRL" in methods else []
+    arms += list(itertools.product(methods, PAPER_ADDONS))
+    for number, (method, addon) in enumerate(arms):
+        for seed in range(3):
+            ua = 91.0 + number / 4 + seed
+            found.append(run({1: 98.0, 10: ua}, method, addon, seed=seed, **settings))
+    return found

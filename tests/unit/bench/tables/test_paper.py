@@ -1,4 +1,4 @@
-"""The paper's tables: from records at hand, and as printed."""
+"""The paper's two tables, from records at hand."""
 
 from __future__ import annotations
 
@@ -7,43 +7,29 @@ import io
 import itertools
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from expunge._errors import InvalidInput
-from expunge.bench._records import Record
-from expunge.bench.tables._formats import render
 from expunge.bench.tables._paper import TABLES, write_tables
 from expunge.bench.tables._paper_values import (
     BENCHMARK,
-    MASKS_NGPLUS,
-    MASKS_SRL,
     METRIC_NAMES,
-    beside,
 )
 from expunge.bench.tables._summary import Row, Summary
-from tests.unit.bench.making import over_seeds, reference, references, run
+from tests.unit.bench.making import (
+    PAPER_ADDONS,
+    over_seeds,
+    paper_records,
+    references,
+    run,
+)
 
-PAPER = Path("/work/shared/paper/paper.tex")
-ADDONS = ("none", "SalUn", "AND", "PROB", "FOCUS")
 DIGITS = {"dataset": "digits", "arch": "small-cnn", "scenario": "random:0.5", "limit": 120}
+
+
 SVHN = {"dataset": "svhn", "arch": "resnet18"}
-
-
-def protocol(
-    methods: tuple[str, ...] = ("SRL", "NGPlus", "SCRUB"), **settings: Any
-) -> list[Record]:
-    """References, baselines, and every add-on of the methods, at epochs 1 and 10."""
-    found = references(**settings)
-    arms = [(m, "none") for m in ("FT", "MSG", "CT")] if "SRL" in methods else []
-    arms += list(itertools.product(methods, ADDONS))
-    for number, (method, addon) in enumerate(arms):
-        for seed in range(3):
-            ua = 91.0 + number / 4 + seed
-            found.append(run({1: 98.0, 10: ua}, method, addon, seed=seed, **settings))
-    return found
 
 
 def labels(summary: Summary) -> list[str]:
@@ -56,33 +42,33 @@ def row(summary: Summary, label: str) -> Row:
 
 def test_table_1_has_the_two_parts_of_the_paper() -> None:
     upper, lower = TABLES["table1"](
-        [*protocol(**DIGITS), *protocol(), *protocol(("NGPlus",), **SVHN)]
+        [*paper_records(**DIGITS), *paper_records(), *paper_records(("NGPlus",), **SVHN)]
     )
     assert labels(upper) == ["SRL", "SRL-SalUn", "SRL-AND", "SRL-PROB", "SRL-FOCUS"]
-    assert labels(lower) == ["NGPlus", *(f"NGPlus-{name}" for name in ADDONS[1:])]
+    assert labels(lower) == ["NGPlus", *(f"NGPlus-{name}" for name in PAPER_ADDONS[1:])]
     assert upper.title == "CIFAR-10, VGG16, 10 % random forgetting, epoch 10"
     assert upper.metrics == METRIC_NAMES
     assert not any("Absent" in note for note in upper.notes)
 
 
 def test_a_part_without_records_is_named() -> None:
-    (upper,) = TABLES["table1"](protocol())
+    (upper,) = TABLES["table1"](paper_records())
     assert any("Absent" in note and "svhn" in note for note in upper.notes)
 
 
 def test_table_2_has_the_rows_of_the_paper_and_the_rest() -> None:
-    (table,) = TABLES["table2"]([*protocol(), *protocol(scenario="class:3:0.1")])
+    (table,) = TABLES["table2"]([*paper_records(), *paper_records(scenario="class:3:0.1")])
     paper = list(BENCHMARK)
     assert [label for label in labels(table) if label in paper] == paper
     assert [group.name for group in table.groups][:2] == ["references", "methods"]
-    rest = {"SCRUB-PROB", *(f"NGPlus-{name}" for name in ADDONS[1:])}
+    rest = {"SCRUB-PROB", *(f"NGPlus-{name}" for name in PAPER_ADDONS[1:])}
     assert set(labels(table)) - set(paper) == rest
     assert not any("Absent" in note for note in table.notes)
 
 
 def test_other_data_make_the_same_tables() -> None:
     for name in ("table1", "table2"):
-        (table,) = TABLES[name](protocol(**DIGITS))
+        (table,) = TABLES[name](paper_records(**DIGITS))
         assert table.title.startswith("digits, small-cnn, 120 images, 50 % random forgetting")
         assert {"SRL-FOCUS", "NGPlus-FOCUS"} <= set(labels(table))
 
@@ -97,7 +83,7 @@ def test_rows_without_records_are_left_out_and_named() -> None:
 
 
 def test_cells_are_what_numpy_says_of_the_raw_records() -> None:
-    records = protocol()
+    records = paper_records()
     (table,) = TABLES["table2"](records)
     for label in ("SRL", "SRL-FOCUS", "SCRUB-AND"):
         for metric in METRIC_NAMES:
@@ -107,7 +93,7 @@ def test_cells_are_what_numpy_says_of_the_raw_records() -> None:
 
 
 def test_sweeps_do_not_mix_in() -> None:
-    main = protocol()
+    main = paper_records()
     sweep = [
         run({1: 50.0, 10: 50.0}, "SRL", addon, seed=seed, lr=lr, alpha=alpha, block="frontier")
         for lr, alpha in itertools.product((5e-4, 1e-3), (0.02, 0.05))
@@ -122,60 +108,7 @@ def test_sweeps_do_not_mix_in() -> None:
 
 def test_one_setting_in_two_blocks_is_refused() -> None:
     with pytest.raises(InvalidInput, match="differ in block"):
-        TABLES["table2"]([*protocol(), *over_seeds([1, 2, 3], block="other")])
-
-
-def test_published_moments_are_plain_and_adam_is_named() -> None:
-    adam = [
-        run({1: 98.0, 10: 90.5}, "SRL", addon, seed=seed, moments="adam")
-        for addon in ("PROB", "FOCUS")
-        for seed in range(3)
-    ]
-    records = [*adam, *protocol()]
-    (table,) = TABLES["table2"](records)
-    assert row(table, "SRL-FOCUS").mean("ua") > 92
-    assert row(table, "SRL-FOCUS (adam)").mean("ua") == 90.5
-    (moments,) = TABLES["moments"](records)
-    pairs = {group.name: [r.label for r in group.rows] for group in moments.groups}
-    assert pairs["SRL-PROB"] == ["SRL-PROB", "SRL-PROB (adam)"]
-    assert pairs["NGPlus-FOCUS"] == ["NGPlus-FOCUS"]
-    assert not any("Absent" in note for note in moments.notes)
-    (alone,) = TABLES["moments"](protocol())
-    assert any("adam" in note for note in alone.notes)
-
-
-def test_attacks_are_five_and_left_out_where_they_were_not_made() -> None:
-    (table,) = TABLES["attacks"](protocol())
-    assert len(table.metrics) == 5
-    blind = protocol()
-    for record in blind:
-        for epoch in record.epochs:
-            for name in [name for name in epoch if name.startswith("mia_")]:
-                del epoch[name]
-    assert TABLES["attacks"](blind) == []
-    (table,) = TABLES["table2"](blind)
-    assert table.metrics == METRIC_NAMES[1:]
-    assert any("MIA entropy" in note for note in table.notes)
-
-
-def test_epochs_shows_those_that_were_scored() -> None:
-    rua, ta = TABLES["epochs"](protocol())
-    assert rua.metrics == ("rua@epoch=1", "rua@epoch=10")
-    assert row(rua, "SRL").mean("rua@epoch=1") == pytest.approx(8.0)
-    assert row(ta, "ideal").mean("ta@epoch=10") == 80.0
-
-
-def test_cost_is_relative_to_the_same_seed_without_add_on() -> None:
-    records = [
-        *(run(91, seed=s, metrics={"seconds": 10.0 * (s + 1)}) for s in range(3)),
-        *(run(91, "SRL", "AND", seed=s, metrics={"seconds": 12.0 * (s + 1)}) for s in range(3)),
-        reference("ideal", 90),
-    ]
-    (table,) = TABLES["cost"](records)
-    assert row(table, "SRL-AND").values["rte_ratio"] == pytest.approx((1.2, 1.2, 1.2))
-    assert row(table, "SRL-AND").values["processor_ratio"] == pytest.approx((1.0, 1.0, 1.0))
-    assert row(table, "SRL").values.get("rte_ratio", ()) == ()
-    assert row(table, "ideal").mean("rte") == 100.0
+        TABLES["table2"]([*paper_records(), *over_seeds([1, 2, 3], block="other")])
 
 
 def test_no_records_make_no_tables(tmp_path: Path) -> None:
@@ -185,7 +118,7 @@ def test_no_records_make_no_tables(tmp_path: Path) -> None:
 
 
 def test_every_table_is_written_in_three_formats(tmp_path: Path) -> None:
-    records = [*protocol(), *protocol(("NGPlus",), **SVHN)]
+    records = [*paper_records(), *paper_records(("NGPlus",), **SVHN)]
     written = write_tables(records, tmp_path)
     assert {path.name for path in written} == {
         f"{name}.{ending}" for name in TABLES for ending in ("md", "tex", "csv")
@@ -198,55 +131,3 @@ def test_every_table_is_written_in_three_formats(tmp_path: Path) -> None:
     assert write_tables(records, tmp_path, ["cost"])[0].name == "cost.md"
     with pytest.raises(InvalidInput, match="Unknown table"):
         write_tables(records, tmp_path, ["tabel9"])
-
-
-def test_ours_stand_beside_the_papers() -> None:
-    upper, _, second = TABLES["beside"]([*protocol(), *protocol(("NGPlus",), **SVHN)])
-    assert upper.metrics[:4] == (
-        "mia_entropy, ours",
-        "mia_entropy, paper",
-        "rua, ours",
-        "rua, paper",
-    )
-    assert upper.cell(row(upper, "SRL-FOCUS"), "rua, paper") == "0.41 ± 0.50"
-    assert upper.cell(row(upper, "SRL-FOCUS"), "mia_entropy, paper", short=True) == "0.77±0.03"
-    assert upper.cell(row(second, "SCRUB-PROB"), "rua, paper") == ""
-    assert second.n == 3  # of ours; the paper does not say
-    for fmt in ("markdown", "latex", "csv"):
-        assert "0.41" in str(render(upper, fmt))
-    assert "rUA paper" in upper.markdown(notes=False)
-    marks = [name for *_, best in second.marked() for name, is_best in best.items() if is_best]
-    assert marks
-    assert all(name.endswith("ours") for name in marks)
-
-
-def test_rows_that_only_the_paper_has_are_shown() -> None:
-    (table,) = TABLES["table2"]([*references(), *over_seeds([91, 92, 93])])
-    side = beside(table, BENCHMARK, metrics=("rua",))
-    assert side.groups[-1].name == "only in the paper"
-    assert row(side, "CT").mean("rua, paper") == -16.01
-    assert side.metrics == ("rua, ours", "rua, paper")
-
-
-@pytest.mark.skipif(not PAPER.exists(), reason="the paper's source is not here")
-def test_the_papers_numbers_are_those_of_its_source() -> None:
-    masks, benchmark = _parsed("tab:masks"), _parsed("tab:benchmark")
-    assert masks == MASKS_SRL | MASKS_NGPLUS
-    assert benchmark == BENCHMARK
-    assert list(benchmark) == list(BENCHMARK)
-
-
-def _parsed(label: str) -> dict[str, dict[str, tuple[float, float]]]:
-    text = PAPER.read_text(encoding="utf-8").partition(f"\\label{{{label}}}")[2]
-    text = text.partition(r"\bottomrule")[0].partition(r"\midrule")[2]
-    found = {}
-    for line in text.splitlines():
-        if "&" in line:
-            name, *cells = line.split("&")
-            name = re.sub(r"\\textbf|\\(?=[A-Z])|[{}$ ]", "", name)
-            pairs = [re.findall(r"-?\d+\.\d+", cell) for cell in cells]
-            values = {
-                m: (float(a), float(b)) for m, (a, b) in zip(METRIC_NAMES, pairs, strict=True)
-            }
-            found[name.lower() if name in ("Initial", "Ideal") else name] = values
-    return found

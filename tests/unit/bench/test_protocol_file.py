@@ -1,0 +1,71 @@
+"""Protocols read from TOML, and what is refused with its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from expunge._errors import InvalidInput
+from expunge.bench._protocol_file import load_protocol
+from expunge.bench._stages import plan
+from expunge.bench.protocols import BUILT_IN, protocol_text
+from tests.unit.bench.tiny_protocol import TINY, write_tiny
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
+    protocol = load_protocol(name)
+    planned = plan(protocol)
+    assert protocol.name == name
+    assert len({run.unlearn.key for run in planned}) == len(planned)
+    assert protocol_text(name).startswith("#")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("lr = 1e-3", "lr = 1e-3\nmomentum = 1"), "no key 'unlearning.momentum'"),
+        (("width = 0.2", "wdith = 0.2"), "no key 'block.0.wdith'"),
+        (("width = 0.2", "width = -1"), "greater than 0. (got -1)"),
+        (('methods = ["SRL"]', 'methods = ["SLR"]'), "Did you mean"),
+        (('methods = ["SRL"]', 'methods = ["SRL", "random-label"]'), "twice"),
+        (('methods = ["SRL"]', 'methods = ["GA"]'), "no constraint"),
+        (('addons = ["none", "FOCUS"]', 'addons = ["none", "FOCUSED"]'), "FOCUS"),
+        (('scenarios = ["random:0.3"]', 'scenarios = ["random:3"]'), "fraction"),
+        (('model = "small-cnn"', 'model = "big-cnn"'), "small-cnn"),
+        (('data = "digits"', 'data = "digit"'), "digits"),
+        (('baselines = ["FT"]', 'baselines = ["retrain"]'), "ideal is always there"),
+        (("seeds = [0]", "seeds = [0, 0]"), "twice"),
+        (("seeds = [0]", "seeds = []"), "at least 1"),
+        (("evaluate_at = [1, 3]", "evaluate_at = [7]"), "nothing would be evaluated"),
+        (("width = 0.2", "options = {dropout = 0.5}"), "no option 'dropout'"),
+    ],
+)
+def test_a_wrong_protocol_is_refused_with_its_line(
+    tmp_path: Path, change: tuple[str, str], words: str
+) -> None:
+    path = write_tiny(tmp_path, change)
+    pairs = zip(TINY.splitlines(), path.read_text().splitlines(), strict=False)
+    line = next(n for n, (before, after) in enumerate(pairs, start=1) if before != after)
+    with pytest.raises(InvalidInput) as error:
+        load_protocol(path)
+    assert f"tiny.toml, line {line}: " in str(error.value)
+    assert words in str(error.value)
+
+
+def test_a_configuration_in_two_blocks_is_refused(tmp_path: Path) -> None:
+    block = TINY[TINY.index("[[block]]") :].replace('name = "tiny"', 'name = "again"')
+    path = tmp_path / "two.toml"
+    path.write_text(TINY + "\n" + block)
+    with pytest.raises(InvalidInput, match=r"line 36: block 'again' repeats .* of block 'tiny'"):
+        load_protocol(path)
+
+
+def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "broken.toml"
+    path.write_text("seeds = [")
+    with pytest.raises(InvalidInput, match=r"broken\.toml is not TOML"):
+        load_protocol(path)
+    with pytest.raises(InvalidInput, match="demo, cpu, paper or a TOML file"):
+        load_protocol("papper")

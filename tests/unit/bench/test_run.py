@@ -1,0 +1,80 @@
+"""A protocol run, killed, resumed, tidied up, and how far it is."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from expunge import dispatch
+from expunge.bench._records import collect
+from expunge.bench._run import drop_trained, run_planned, stages_of, status
+from expunge.bench._stages import PlannedRun
+from expunge.dispatch import InlineEngine
+from expunge.store import Store
+from tests.unit.bench.tiny_protocol import timeless
+from tests.unit.dispatch.forks import Fork
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_a_second_run_does_nothing(planned: list[PlannedRun], done: Store) -> None:
+    again = run_planned(planned, done, engine=InlineEngine(done))
+    assert not again.done
+    assert len(again.found) == 4
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+def test_kills_at_twenty_random_moments_end_with_the_same_records(
+    planned: list[PlannedRun], done: Store, tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "store")
+    dice = random.Random(1)
+
+    def attempt() -> str:
+        return str(run_planned(planned, store, engine=InlineEngine(store)).check())
+
+    kills = rounds = 0
+    while kills < 20 and rounds < 60:
+        rounds += 1
+        kills += Fork(attempt).kill_after(dice.uniform(0.02, 0.4))
+        if all(store.has(run.unlearn) for run in planned):
+            whole = list(stages_of(planned))
+            store.remove(dice.choice(whole))  # there is nothing left to disturb: take some away
+            store.remove(planned[dice.randrange(len(planned))].unlearn)
+    assert kills == 20
+    attempt()
+    assert timeless(collect(planned, store)) == timeless(collect(planned, done))
+
+
+def test_models_that_a_missing_stage_needs_stay(planned: list[PlannedRun], tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    dispatch.run([planned[0].unlearn], store, inline=True).check()
+    assert drop_trained(planned, store) == []
+    assert drop_trained(planned[:1], store) == [planned[0].initial, planned[0].ideal]
+
+
+def test_status_tells_done_failed_damaged_and_missing(
+    planned: list[PlannedRun], tmp_path: Path
+) -> None:
+    store = Store(tmp_path / "store")
+    assert {one.state for one in status(planned, store)} == {"missing"}
+    dispatch.run([planned[0].reference], store, inline=True).check()
+    store.record_failure(planned[0].unlearn, {"error": "ValueError", "message": "no luck"})
+    store.work(planned[1].unlearn)
+    weights = store.open(planned[0].initial).path("weights.safetensors")
+    weights.write_bytes(weights.read_bytes()[:-1] + b"?")
+    found = {one.stage.key: one for one in status(planned, store)}
+    assert found[planned[0].ideal.key].state == "done"
+    assert found[planned[0].initial.key].state == "damaged"
+    assert found[planned[1].unlearn.key].state == "interrupted"
+    failed = found[planned[0].unlearn.key]
+    assert failed.state == "failed"
+    assert failed.failure is not None
+    assert failed.failure["message"] == "no luck"
+    with store.lock(planned[2].unlearn):
+        states = {one.stage.key: one.state for one in status(planned, store)}
+    assert states[planned[2].unlearn.key] == "running"

@@ -1,0 +1,136 @@
+"""What the stages of a protocol compute and leave behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from expunge import _tensors as tensors
+from expunge.bench._protocol_file import load_protocol
+from expunge.bench._records import collect
+from expunge.bench._run import run_planned, stages_of
+from expunge.bench._stage_functions import agreement_of
+from expunge.bench._stages import PlannedRun, StageOptions, plan
+from expunge.data import divide, load
+from expunge.dispatch import InlineEngine
+from expunge.engine import Callback, Run, unlearn
+from expunge.evaluation import evaluate
+from expunge.models import build_model
+from expunge.store import Store
+from tests.unit.bench.tiny_protocol import write_tiny
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_every_stage_leaves_its_files(planned: list[PlannedRun], done: Store) -> None:
+    assert {entry.kind for entry in done.entries()} == {"initial", "ideal", "reference", "unlearn"}
+    for stage in stages_of(planned):
+        entry = done.open(stage)
+        names = {path.name for path in entry.folder.iterdir()}
+        assert {"config.json", "metrics.jsonl", "environment.json"} <= names
+        assert "weights.safetensors" in names or stage.kind == "reference"
+        assert not any(name.startswith(".") for name in names)
+
+
+def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
+    planned: list[PlannedRun], done: Store
+) -> None:
+    run = planned[-1]
+    splits = load("digits", limit=60)
+    parts = divide(splits, "random:0.3", 0)
+
+    def model(stage: Any) -> torch.nn.Module:
+        net = build_model("small-cnn", in_channels=1, width=0.2)
+        state, _ = tensors.load(done.open(stage).path("weights.safetensors"))
+        net.load_state_dict(state)
+        return net.eval()
+
+    scores = evaluate(
+        model(run.unlearn),
+        forget=parts.forget,
+        retain=parts.retain,
+        test=splits.test,
+        ideal=model(run.ideal),
+    )
+    final = collect(planned, done)[-1].final
+    for name in ("ua", "ra", "rua", "fid"):
+        assert final[name] == pytest.approx(getattr(scores, name))
+    assert final["ta"] == pytest.approx(scores.ta, abs=15), "TA is of 80 of the test images"
+
+
+def test_weights_are_kept_as_asked(planned: list[PlannedRun], tmp_path: Path) -> None:
+    arm = planned[0]
+    for keep, files in (("none", set()), ("all", {1, 3})):
+        path = write_tiny(tmp_path, ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""))
+        runs = plan(load_protocol(path), StageOptions(device="cpu", keep=keep))
+        assert runs[0].unlearn.key == arm.unlearn.key, "what is kept does not change the key"
+        store = Store(tmp_path / keep)
+        run_planned(runs, store, engine=InlineEngine(store), keep=keep).check()
+        names = set(store.open(runs[0].unlearn).files)
+        assert {n for n in names if n.startswith("weights-")} == {
+            f"weights-{epoch}.safetensors" for epoch in files
+        }
+        assert ("weights.safetensors" in names) == (keep == "all")
+        assert store.has(runs[0].initial) == (keep == "all")
+        assert len(collect(runs, store)) == 3
+        again = run_planned(runs, store, engine=InlineEngine(store), keep=keep)
+        assert not again.done, "models that nothing needs any more are not trained again"
+
+
+HERE = StageOptions(device="cpu")
+
+
+def test_changed_data_are_noticed(planned: list[PlannedRun], done: Store, tmp_path: Path) -> None:
+    archive = tmp_path / "own.npz"
+
+    def write(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        names = ("x_train", "x_test")
+        arrays = {n: rng.integers(0, 255, (60, 8, 8), dtype=np.uint8) for n in names}
+        labels = {n.replace("x", "y"): np.arange(60) % 3 for n in names}
+        np.savez(archive, **arrays, **labels)
+
+    write(0)
+    path = write_tiny(tmp_path, ('data = "digits"\nlimit = 60', f'data = "npz:{archive}"'))
+    before = plan(load_protocol(path), HERE)
+    write(1)
+    after = plan(load_protocol(path), HERE)
+    assert before[0].initial.key != after[0].initial.key
+    outcome = run_planned(before, Store(tmp_path / "store"), engine=None, workers=1)
+    assert "have changed since the run was planned" in outcome.failed[0].message
+
+
+def test_the_probe_sees_what_the_next_step_sees_and_changes_nothing() -> None:
+    """f from the probe, against the diagnostics of a step on the same batches."""
+    splits = load("digits", limit=40)
+    parts = divide(splits, "random:0.4", 0)
+    net = build_model("small-cnn", in_channels=1, width=0.2, seed=0)
+    means: list[float] = []
+
+    class Look(Callback):
+        def on_epoch(self, run: Run) -> None:
+            f = torch.cat([part.flatten() for part in agreement_of(run)])
+            assert 0.0 <= float(f.min()) <= float(f.max()) <= 1.0
+            means.append(float(f.mean()))
+
+    arguments: dict[str, Any] = {
+        "forget": parts.forget,
+        "retain": parts.retain,
+        "method": "neg-grad-plus",
+        "epochs": 2,
+        "batch_size": 16,
+        "device": "cpu",
+        "progress": False,
+    }
+    plain = unlearn(net, **arguments)
+    probed = unlearn(net, **arguments, callbacks=[Look()])
+    for a, b in zip(
+        plain.model.state_dict().values(), probed.model.state_dict().values(), strict=True
+    ):
+        assert torch.equal(a, b)
+    assert len(means) == 2
+    assert all(0.2 < mean < 0.8 for mean in means)
