@@ -27,10 +27,35 @@ def focus(g_u: Vector, g_c: Vector, var_u: Vector, var_c: Vector, eps: float) ->
     return f
 
 
+TAU = 8 * 2.0**-23
+"""Deviation from the paper: what is smaller than this, relative to its peers, is rounding."""
+
+
 def mask_and(g_u: Vector, g_c: Vector) -> Vector:
     """Equation (11), by signs: floats underflow where real numbers do not."""
     agree = [(u > 0 and c > 0) or (u < 0 and c < 0) for u, c in zip(g_u, g_c, strict=True)]
     return [1.0 if a else 0.0 for a in agree]
+
+
+def is_stationary(largest_u: float, largest_c: float) -> bool:
+    """Deviation: whether one gradient as a whole, by its largest entry, is rounding."""
+    return largest_u <= TAU * largest_c or largest_c <= TAU * largest_u
+
+
+def mask_and_above_rounding(g_u: Vector, g_c: Vector, largest_u: float, largest_c: float) -> Vector:
+    """Equation (11) with the deviation: rounding agrees with nothing, nor does it disagree.
+
+    An entry is measured by the largest one of its gradient, over all parameters. It is rounding
+    where it is below ``TAU`` times the other gradient's entry, so measured.
+    """
+    if is_stationary(largest_u, largest_c):
+        return [1.0] * len(g_u)
+    mask = []
+    for u, c, agrees in zip(g_u, g_c, mask_and(g_u, g_c), strict=True):
+        size_u, size_c = abs(u) / largest_u, abs(c) / largest_c
+        both_count = size_u > TAU * size_c and size_c > TAU * size_u
+        mask.append(1.0 if agrees and both_count else 0.0)
+    return mask
 
 
 def mask_prob(f: Vector, p: float) -> Vector:
@@ -43,10 +68,15 @@ def mask_bernoulli(f: Vector, uniform: Vector) -> Vector:
     return [1.0 if u < x else 0.0 for u, x in zip(uniform, f, strict=True)]
 
 
-def mask_saliency(salience: Vector) -> Vector:
-    """SalUn: at least the (lower) median of the absolute values."""
+def mask_saliency(salience: Vector, largest: float) -> Vector:
+    """SalUn: at least the (lower) median of the absolute values.
+
+    Deviation: a median below ``TAU`` times the largest entry over all parameters is zero.
+    """
     sizes = [abs(s) for s in salience]
     median = sorted(sizes)[(len(sizes) - 1) // 2] if sizes else 0.0
+    if median <= TAU * largest:
+        median = 0.0
     return [1.0 if s >= median else 0.0 for s in sizes]
 
 
@@ -139,13 +169,17 @@ class Tensor1:
         uniform: Vector | None = None,
         variances: tuple[Vector, Vector] | None = None,
         salience: Vector | None = None,
+        largest: tuple[float, float] | None = None,
     ) -> Outcome:
+        """``largest``: of |g_u| and |g_c| over all parameters, if there are others."""
         f = None
         if self.addon in ("prob", "bernoulli", "focus"):
             if variances is None:
                 variances = (self.of_u.variance(g_u), self.of_c.variance(g_c))
             f = focus(g_u, g_c, *variances, self.eps)
-        weight = self._weight(g_u, g_c, f, uniform, salience)
+        if largest is None:
+            largest = (max(map(abs, g_u), default=0.0), max(map(abs, g_c), default=0.0))
+        weight = self._weight(g_u, g_c, f, uniform, salience, largest)
         if self.aggregate == "linear":
             aggregated = linear(g_u, g_c, self.alpha, self.beta)
         else:
@@ -153,14 +187,20 @@ class Tensor1:
         step = [w * a for w, a in zip(weight, aggregated, strict=True)]
         return Outcome(step, weight, aggregated, f)
 
-    def _weight(self, g_u, g_c, f, uniform, salience) -> Vector:
+    def _weight(self, g_u, g_c, f, uniform, salience, largest) -> Vector:
         match self.addon:
             case "none":
                 return [1.0] * len(g_u)
             case "saliency":
-                return mask_saliency(g_u if salience is None else salience)
+                if salience is not None:
+                    return mask_saliency(salience, max(map(abs, salience)))
+                return mask_saliency(g_u, largest[0])
             case "and":
-                return mask_and(g_u, g_c)
+                return mask_and_above_rounding(g_u, g_c, *largest)
+            case "prob" if self.p >= 0.5 and is_stationary(*largest):
+                return [1.0] * len(g_u)
+            case "prob" if self.p == 0.5:
+                return mask_and_above_rounding(g_u, g_c, *largest)
             case "prob":
                 return mask_prob(f, self.p)
             case "bernoulli":

@@ -12,7 +12,7 @@ from torch import Tensor
 from expunge.update import Bernoulli, Focus, Linear, MinAbs, Prob, Update
 from expunge.update._block_loop import SMALL
 from expunge.update._compiler import ROW
-from tests.reference.algorithm import Outcome, Tensor1, diagnostics
+from tests.reference.algorithm import Outcome, Tensor1, diagnostics, mask_and
 
 STEPS = 3
 AGGREGATES = {"linear": Linear(), "min-abs": MinAbs()}
@@ -81,6 +81,10 @@ def numbers(tensor: Tensor) -> list[float]:
     return tensor.double().flatten().tolist()
 
 
+def largest(gradients: list[Tensor]) -> float:
+    return max(abs(x) for g in gradients for x in numbers(g))
+
+
 def expected_steps(name, aggregate, moments, steps, variances=None, seed=0) -> list[list[Outcome]]:
     tensors = [Tensor1(name, aggregate, moments) for _ in steps[0][0]]
     generator = torch.Generator().manual_seed(seed)
@@ -94,6 +98,7 @@ def expected_steps(name, aggregate, moments, steps, variances=None, seed=0) -> l
                     numbers(c),
                     uniform=numbers(r),
                     variances=variances and (numbers(variances[0][k]), numbers(variances[1][k])),
+                    largest=(largest(g_u), largest(g_c)),
                 )
                 for k, (t, u, c, r) in enumerate(zip(tensors, g_u, g_c, uniform, strict=True))
             ]
@@ -224,7 +229,33 @@ def test_a_tensor_in_full_disagreement_does_not_move(aggregate):
         ("prob", "min-abs", "published"),
         ("bernoulli", "linear", "sample"),
         ("saliency", "linear", "adam"),
+        ("and", "linear", "adam"),
     ],
 )
 def test_compiled_steps_follow_the_paper(name, aggregate, moments):
     check(name, aggregate, moments, problem(with_zeros, LARGE), compile=True)
+
+
+def comparable(seed: int) -> list[Tensor]:
+    """Entries between 1/100 and 100 of either sign, and zeros, in two tensors."""
+    generator = torch.Generator().manual_seed(seed)
+    draw = torch.rand(2, 400, generator=generator)
+    sign = torch.randint(-1, 2, (2, 400), generator=generator)
+    return list(10 ** (4 * draw - 2) * sign)
+
+
+@pytest.mark.parametrize("name", ["and", "prob"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e4])
+def test_among_gradients_of_comparable_size_the_mask_is_exactly_the_papers(name, dtype, scale):
+    """However the two losses are scaled against each other, short of one being nothing."""
+    addon = Prob(p=0.5) if name == "prob" else name
+    scale = max(scale, 1e-5) if dtype is not torch.float64 else scale
+    g_u, g_c = ([g.to(dtype) for g in comparable(seed)] for seed in (0, 1))
+    g_u = [g * scale for g in g_u]
+    update = Update(addon, Linear(0.0, 1.0))
+    for step, u, c in zip(update.combine(g_u, g_c), g_u, g_c, strict=True):
+        want = torch.tensor(mask_and(numbers(u), numbers(c))).to(dtype)
+        assert torch.equal(step, want * c)
+    agreeing = sum(sum(mask_and(numbers(u), numbers(c))) for u, c in zip(g_u, g_c, strict=True))
+    assert update.diagnostics.undecided == pytest.approx(agreeing / 800)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge.update._moments import AdamMoments, Moments
+from expunge.update._noise_floor import agree_in_sign, is_stationary
 from expunge.update._registry import MOMENTS
 
 
@@ -33,6 +34,9 @@ class Signals(NamedTuple):
     """The gradient of the loss on forget data, for add-ons that rank by it."""
     threshold: Tensor | None = None
     """The median of |salience| over each parameter's whole tensor."""
+    balance: Tensor | None = None
+    """‖ĝ_C‖∞/‖ĝ_U‖∞ over all parameters, for add-ons that compare signs; infinite where one of the
+    two losses is at a stationary point."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,11 @@ class Addon:
 
     draws: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
+
+    @property
+    def compares_signs(self) -> bool:
+        """Whether ``weight`` reads ``Signals.balance``, to tell a sign from rounding."""
+        return False
 
     @property
     def statistics(self) -> Moments | None:
@@ -71,6 +80,10 @@ class Saliency(Addon):
 
     The median of an even number of values is the lower of the two in the middle, so at least half
     of every tensor moves.
+
+    Deviation: a median at the level of rounding, below 8·eps times the largest |∇L| of all
+    parameters, counts as 0. Such a tensor (a bias before BatchNorm) has nothing to rank by: all of
+    it moves, instead of a half that rounding chooses.
     """
 
     ranks: ClassVar[bool] = True
@@ -85,17 +98,31 @@ class Saliency(Addon):
 class And(Addon):
     """AND, equation (11): 1 where ĝ_U·ĝ_C > 0, else 0.
 
+    Deviation: rounding is not a sign. Relative to the largest entries of their gradients over all
+    parameters, neither ĝ_U nor ĝ_C may be below τ = 8·eps times the other, with the eps of the type
+    computed in: 1e-6 for float32. Where one gradient *as a whole* is below τ times the other, its
+    loss is at a stationary point and has nothing to disagree with, as if it were not there: every
+    parameter moves. SCRUB's objective is at one at the initial model; by the letter of (11) a model
+    without BatchNorm or dropout would never leave it.
+
     >>> And().weight(Signals(torch.tensor([2.0, -1.0, 0.0]), torch.tensor([1.0, 1.0, 1.0])))
     tensor([1., 0., 0.])
     """
 
+    @property
+    def compares_signs(self) -> bool:
+        return True
+
     def weight(self, signals: Signals) -> Tensor:
-        return same_sign(signals.objective, signals.constraint)
+        return agree_in_sign(signals.objective, signals.constraint, signals.balance)
 
 
 @dataclass(frozen=True)
 class _Probable(Addon):
-    """What PROB, BER and FOCUS share: moments for the variances, and ε."""
+    """What PROB, BER and FOCUS share: moments for the variances, and ε.
+
+    f is smooth in ĝ: gradients far below √ε, and rounding is, have f = 1/2 whatever their signs.
+    """
 
     moments: Moments | str = field(default_factory=AdamMoments)
     eps: float = 1e-8
@@ -123,6 +150,10 @@ class Prob(_Probable):
 
     ``p`` is the level of certainty, in (0, 1); at 1/2 the mask is AND's (Proposition 5).
 
+    Deviation: as for AND. At p = 1/2 a gradient at the level of rounding agrees with nothing; and
+    from p = 1/2 on, where one loss is at a stationary point, so that f = 1/2 everywhere, every
+    parameter moves.
+
     >>> Prob(p=1.2)
     Traceback (most recent call last):
     expunge._errors.InvalidInput: `p` should be in (0, 1). (got 1.2)
@@ -135,11 +166,18 @@ class Prob(_Probable):
         if not 0.0 < self.p < 1.0:
             raise InvalidInput(f"`p` should be in (0, 1). (got {self.p})")
 
+    @property
+    def compares_signs(self) -> bool:
+        return self.p >= 0.5
+
     def weight(self, signals: Signals) -> Tensor:
         assert signals.accord is not None
         if self.p == 0.5:  # Proposition 5, and exact where the product of two erf underflows
-            return same_sign(signals.objective, signals.constraint)
-        return (signals.accord > 2.0 * self.p - 1.0).to(signals.accord.dtype)
+            return agree_in_sign(signals.objective, signals.constraint, signals.balance)
+        certain = signals.accord > 2.0 * self.p - 1.0
+        if signals.balance is not None:
+            certain = certain | is_stationary(signals.balance)
+        return certain.to(signals.accord.dtype)
 
 
 @dataclass(frozen=True)
@@ -165,8 +203,3 @@ class Focus(_Probable):
     def weight(self, signals: Signals) -> Tensor:
         assert signals.accord is not None
         return 0.5 + 0.5 * signals.accord
-
-
-def same_sign(a: Tensor, b: Tensor) -> Tensor:
-    """1 where a·b > 0, else 0; by sign, since the product of two tiny numbers is zero."""
-    return torch.sign(a).mul_(torch.sign(b)).clamp_(min=0.0)

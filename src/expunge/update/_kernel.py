@@ -13,9 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from expunge.update._addons import Addon, Signals, same_sign
+from expunge.update._addons import Addon, Signals
 from expunge.update._aggregate import Aggregate
 from expunge.update._agreement import accord
+from expunge.update._noise_floor import same_sign
 from expunge.update._rounding import rounded
 
 SUMS = ("dot_u", "dot_c", "square_u", "square_c", "cross", "accord", "moved", "square", "agree")
@@ -29,7 +30,8 @@ A salt follows where moments are kept in bfloat16: see :func:`~expunge.update._r
 
 
 class Block(NamedTuple):
-    """A stretch of parameters: flat tensors of one length, ``threshold`` possibly a scalar."""
+    """A stretch of parameters: flat tensors of one length, or scalars for ``threshold`` and
+    ``balance``."""
 
     objective: Tensor
     constraint: Tensor
@@ -39,6 +41,7 @@ class Block(NamedTuple):
     uniform: Tensor | None = None
     salience: Tensor | None = None
     threshold: Tensor | None = None
+    balance: Tensor | None = None
 
     def stretch(self, start: int, stop: int) -> Block:
         """Elements ``start`` to ``stop``."""
@@ -71,7 +74,15 @@ def advance(
     g_u, g_c = _computable(block.objective), _computable(block.constraint)
     agreement = _agreement(recipe.addon, block, g_u, g_c, constants, fast)
     weight = recipe.addon.weight(
-        Signals(g_u, g_c, agreement, block.uniform, block.salience, block.threshold)
+        Signals(
+            g_u,
+            g_c,
+            agreement,
+            block.uniform,
+            block.salience,
+            block.threshold,
+            block.balance,
+        )
     )
     if block.aggregated is None:
         aggregated = recipe.aggregate.combine(g_u, g_c)

@@ -47,9 +47,9 @@ class Pack:
         self.size = 0
 
     def _joined(self, field: str) -> Tensor | None:
-        parts = [getattr(piece, field) for piece in self._pieces]
-        if parts[0] is None:
-            return None
+        parts: list[Tensor] = [getattr(piece, field) for piece in self._pieces]
+        if parts[0] is None or field == "balance":  # one for all parameters
+            return parts[0]
         if field == "threshold":  # one a parameter
             parts = [
                 t.expand(piece.objective.shape)

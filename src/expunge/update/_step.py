@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from expunge.update._addons import NoAddon
+from expunge.update._addons import Addon, NoAddon
 from expunge.update._aggregate import Alone
 from expunge.update._block_loop import Sweep
 from expunge.update._diagnostics import Tally, joined
@@ -16,6 +16,7 @@ from expunge.update._gradients import Gathered
 from expunge.update._kernel import SUMS, Block, Recipe
 from expunge.update._layout import flat, flatten, laid_out
 from expunge.update._median import absolute_medians
+from expunge.update._noise_floor import balance_of, largest_entry, noise_level
 from expunge.update._rounding import salt_of
 from expunge.update._shards import Family, Shards, divided
 from expunge.update._state import State
@@ -68,11 +69,15 @@ def take_step(
         whole = recipe.aggregate.combine(flatten(g_u), flatten(g_c)) if used else None
         # The kernel no longer aggregates, so neither should its compilation depend on how.
         recipe = Recipe(recipe.addon, Alone(), recipe.strict, recipe.diagnose)
+    families = divided(shards, used)
+    salience = first.salience
+    ranked = g_u if salience is None else [salience[k] for k in used]
+    scales = _scales(recipe.addon, families, g_u, g_c, ranked)
     records: list[Tensor] = []
-    for family, members in divided(shards, used):
+    for family, members in families:
         sweep = Sweep(recipe, state, coefficients, compile, family.stream)
         chosen = [(used[j], g_u[j], g_c[j]) for j in members]
-        sweep.run(_blocks(recipe, state, params, chosen, whole, first.salience, family))
+        sweep.run(_blocks(recipe, state, params, chosen, whole, salience, family, scales))
         if recipe.diagnose:
             records.append(_over_processes(sweep.tally, family))
     record = joined(records) if recipe.diagnose else None
@@ -145,6 +150,7 @@ def _blocks(
     whole: Tensor | None,
     salience: list[Tensor | None] | None,
     family: Family,
+    scales: Scales,
 ) -> Iterator[Block]:
     """Each chosen parameter that is not empty, flat, with all that the kernel reads about it."""
     rankings: list[Tensor] = []
@@ -159,6 +165,8 @@ def _blocks(
         if count == 0:
             continue
         block = Block(flat(u), flat(c))
+        if scales.balance is not None:
+            block = block._replace(balance=scales.balance.to(u.device))
         if recipe.addon.statistics is not None:
             block = block._replace(
                 moment_u=flat(state.moments_u[k]), moment_c=flat(state.moments_c[k])
@@ -168,9 +176,56 @@ def _blocks(
         if recipe.addon.ranks:
             values = flat(rankings[j] if rankings else _ranking(recipe, u, salience, params, k))
             threshold = thresholds[j] if thresholds else values.abs().median()
+            if scales.floor is not None:
+                threshold = threshold.masked_fill(threshold <= scales.floor.to(u.device), 0.0)
             block = block._replace(salience=values, threshold=threshold)
         offset += count
         yield block
+
+
+class Scales(NamedTuple):
+    """How large the gradients are over all parameters, where an add-on tells it from rounding."""
+
+    balance: Tensor | None = None
+    """‖ĝ_C‖∞/‖ĝ_U‖∞, for add-ons that compare signs."""
+    floor: Tensor | None = None
+    """The level of rounding of the gradient that ranks, for add-ons that rank."""
+
+
+def _scales(
+    addon: Addon,
+    families: Sequence[tuple[Family, list[int]]],
+    g_u: Sequence[Tensor],
+    g_c: Sequence[Tensor],
+    ranked: Sequence[Tensor | None],
+) -> Scales:
+    """One pass over the gradients, for the add-ons that need it."""
+    balance = floor = None
+    if addon.compares_signs:
+        balance = balance_of(*_largest(families, g_u, g_c))
+    if addon.ranks:
+        [largest] = _largest(families, ranked)
+        floor = noise_level(largest.dtype) * largest
+    return Scales(balance, floor)
+
+
+def _largest(
+    families: Sequence[tuple[Family, list[int]]], *gradients: Sequence[Tensor | None]
+) -> Tensor:
+    """The largest entry of each of several gradients, over all parameters and processes."""
+    everything = [g for side in gradients for g in side if g is not None]
+    dtype = torch.float32
+    for gradient in everything:
+        dtype = torch.promote_types(dtype, gradient.dtype)
+    device = everything[0].device if everything else None
+    largest = torch.zeros(len(gradients), dtype=dtype, device=device)
+    for family, members in families:
+        sides = [[side[j] for j in members] for side in gradients]
+        row = torch.stack([largest_entry(side, largest[0]) for side in sides])
+        if family.groups:
+            row = family.gathered(row).amax(dim=0).to(largest.device)
+        largest = torch.maximum(largest, row)
+    return largest
 
 
 def _ranking(

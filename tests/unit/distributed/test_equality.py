@@ -84,9 +84,7 @@ def assert_alike(team: Team, kind: str, options: dict[str, Any]) -> None:
         np.testing.assert_allclose(first["model"][name], values, rtol=2e-4, atol=2e-6, err_msg=name)
     for one, two in zip(alone["history"]["epochs"], first["history"]["epochs"], strict=True):
         assert one.keys() == two.keys()
-        # SCRUB's first objective is at its minimum: the angle of its gradient is one of rounding.
-        angle = () if options.get("method") == "SCRUB" else ("cosine",)
-        for name in ("objective", "constraint", "norm", *angle):
+        for name in ("objective", "constraint", "norm", "cosine"):
             assert two[name] == pytest.approx(one[name], rel=2e-4, abs=2e-6, nan_ok=True), name
 
 

@@ -1,0 +1,120 @@
+"""The first step of every method with every add-on, computed in slightly different ways.
+
+``python -m tests.contract.first_steps FILE`` writes them all to a file, so that a test can compare
+them between processes with other arithmetic.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from expunge.methods import METHODS, Batch, Problem
+from expunge.update import ADDONS, Addon, Prob, Update
+from tests.tiny import CLASSES, TinyConv, images, points
+
+EXAMPLES = 24
+"""In each of the two batches."""
+FEATURES = 20
+Gradients = dict[str, Tensor]
+"""By the names of the parameters."""
+
+
+def mlp() -> nn.Module:
+    """Two layers without BatchNorm: at the initial model SCRUB's objective is stationary."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        return nn.Sequential(nn.Linear(FEATURES, 32), nn.Tanh(), nn.Linear(32, CLASSES))
+
+
+def vectors(count: int, seed: int) -> TensorDataset:
+    return points(count, seed, FEATURES)
+
+
+def confident() -> nn.Module:
+    """An MLP with large outputs."""
+    model = mlp()
+    with torch.no_grad():
+        model[-1].weight *= 6.0
+    return model
+
+
+@torch.no_grad()
+def fitted(count: int, seed: int) -> TensorDataset:
+    """The points, of many, that ``confident`` is most certain about, labelled as it says.
+
+    The gradients of its losses are small there, and rounding is not, beside them.
+    """
+    x = vectors(50 * count, seed).tensors[0]
+    best, labels = confident()(x).topk(2).values, confident()(x).argmax(dim=-1)
+    certain = (best[:, 0] - best[:, 1]).topk(count).indices
+    return TensorDataset(x[certain], labels[certain])
+
+
+WORLDS: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], TensorDataset]]] = {
+    "mlp": (mlp, vectors),
+    "fitted": (confident, fitted),
+    "conv": (TinyConv, images),  # with a bias before BatchNorm: its gradient is all rounding
+}
+PARTS: dict[str, Addon] = {name: ADDONS[name]() for name in ADDONS} | {"prob 1/2": Prob(p=0.5)}
+
+
+class OrderedProblem(Problem):
+    """A problem whose random draws follow the examples when their order changes."""
+
+    order: Tensor
+
+    def draw(self, high: int, like: Tensor, share: object = None) -> Tensor:
+        return super().draw(high, like)[self.order]
+
+
+def gradients(
+    world: str, method: str, order: Tensor, factor: float
+) -> tuple[Gradients, Gradients | None, Gradients | None]:
+    """Of the objective, the constraint and the saliency, at the first step."""
+    make_model, make_data = WORLDS[world]
+    forget, retain = (
+        Batch(x[order] * factor, y[order], split)
+        for split, (x, y) in (
+            ("forget", make_data(EXAMPLES, 1).tensors),
+            ("retain", make_data(EXAMPLES, 2).tensors),
+        )
+    )
+    model, kind = make_model().train(), METHODS[method]()
+    problem = OrderedProblem(model, ranks=True, pairs=lambda: iter([(forget, retain)]))
+    problem.order = order
+    kind.prepare(problem)
+    parameters = dict(model.named_parameters())
+
+    def gradient(loss: Tensor | None) -> Gradients | None:
+        if loss is None:
+            return None
+        values = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
+        return dict(zip(parameters, values, strict=True))
+
+    objective = kind.objective(problem, forget, retain)
+    constraint = kind.constraint(problem, forget, retain) if kind.constrained else None
+    return gradient(objective.loss), gradient(constraint), gradient(objective.saliency)
+
+
+def first_steps(*, order: Tensor | None = None, factor: float = 1.0) -> dict[str, Gradients]:
+    """-Δ by "world method add-on", with the examples of a batch in ``order`` and inputs scaled."""
+    order = torch.arange(EXAMPLES) if order is None else order
+    steps = {}
+    for world, method in itertools.product(WORLDS, METHODS):
+        if world != "conv" and method == "conv-transpose":  # there is nothing to transpose
+            continue
+        objective, constraint, saliency = gradients(world, method, order, factor)
+        for name, addon in PARTS.items():
+            step = Update(addon).combine(objective, constraint, saliency=saliency)
+            steps[f"{world} {method} {name}"] = step
+    return steps
+
+
+if __name__ == "__main__":
+    torch.save(first_steps(), sys.argv[1])
