@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# A deletion request from the shell: a trained classifier of digits, three people who want to be
-# forgotten, and the evidence. About a minute on two cores.
+# A deletion request from the shell: a trained classifier of digits, three people who ask to be
+# forgotten, and the evidence. About half a minute on one core.
 set -euo pipefail
 work="${1:-forget-digits}"
 mkdir -p "$work"
 cd "$work"
-# Sums depend on the number of threads, and a small request can end either way by a record or two.
+# Rounding depends on the number of threads, and the verdict on a small request on a record or two.
 export OMP_NUM_THREADS=1
 
-# The model somebody has in production. Yours is already there.
-test -f model.safetensors || expunge train --data digits --limit 400 --width 0.5 --epochs 60 \
+# The model in production. Yours is already there.
+test -f model.safetensors || expunge train --data digits --limit 400 --width 0.5 --epochs 25 \
     --batch-size 32 --lr 0.05 --schedule one-cycle -o model.safetensors
 
-# Which training record belongs to whom, and who asked.
+# Which training record belongs to whom, and who asked to be forgotten.
 python - <<'PYTHON'
 import csv
 
@@ -26,12 +26,12 @@ PYTHON
 
 request="--weights model.safetensors --records records.csv --id-column person --ids request.csv"
 
-# Look first: does the model fit the data, are there copies, would retraining be the better deal?
+# Check first: does the model fit the data, are there duplicates, would retraining be cheaper?
 expunge forget $request --out requests --dry-run
 
-# Then do it. Ends with 1 where it was not achieved; the weights are then those from before.
+# Then carry it out. Exits with 1 if it was not achieved; the weights are then those from before.
 expunge forget $request --out requests --lr 1e-3 --batch-size 16 --floor 5 || true
 
-# Anyone with the folder and the data can check it.
+# Anyone who has the folder and the data can verify it.
 expunge verify requests
 expunge ledger requests

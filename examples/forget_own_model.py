@@ -1,4 +1,4 @@
-"""A deletion request from Python, with a network and data of one's own.
+"""A deletion request from Python, with your own network and data.
 
 Run:  python examples/forget_own_model.py
 """
@@ -34,7 +34,7 @@ class OwnCNN(nn.Module):
 
 
 def own_data(path: Path) -> tuple[TensorDataset, TensorDataset, TensorDataset]:
-    """Train, validation and test from an .npz file of one's own making."""
+    """Train, validation and test data from an .npz file."""
     if not path.exists():
         digits = load_digits()
         order = np.random.default_rng(0).permutation(len(digits.target))
@@ -48,7 +48,7 @@ def own_data(path: Path) -> tuple[TensorDataset, TensorDataset, TensorDataset]:
 
 
 def trained(data: TensorDataset) -> OwnCNN:
-    """Trained until it knows its data by heart."""
+    """A network trained until it knows its data by heart."""
     torch.manual_seed(0)
     model = OwnCNN()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
@@ -65,7 +65,7 @@ def main(folder: Path) -> None:
     outcome = expunge.forget(
         model=trained(train),
         data=(train, val, test),
-        ids=range(0, 60, 2),  # thirty records somebody wants to see gone
+        ids=range(0, 60, 2),  # thirty records that have to go
         out=folder / "requests",
         lr=1e-3,
         batch_size=16,

@@ -1,4 +1,4 @@
-"""Three requests, one after the other, on one model: what is gone stays gone.
+"""Three requests in a row on one model: what was forgotten stays forgotten.
 
 Run:  python examples/forget_sequence.py
 """
@@ -16,15 +16,15 @@ from expunge.request import Ledger, forget, verify
 
 def main(folder: Path) -> None:
     weights = folder / "model.safetensors"
-    recipe = Recipe(epochs=40, batch_size=32, lr=0.05, schedule="one-cycle")
+    recipe = Recipe(epochs=20, batch_size=32, lr=0.05, schedule="one-cycle")
     train_initial("digits", weights, width=0.5, recipe=recipe, limit=300)
-    names = len(load("digits", limit=300).train)
-    print(f"A model of {names} digits. Three people ask to be forgotten, one after the other.")
-    for people in (range(20), range(20, 45), range(100, 110)):
+    size = len(load("digits", limit=300).train)
+    print(f"A model of {size} digits. Three people ask to be forgotten, one after the other.")
+    for records in (range(20), range(20, 45), range(100, 110)):
         outcome = forget(
             weights=weights,
             data="digits",
-            ids=list(people),
+            ids=list(records),
             out=folder / "requests",
             lr=1e-3,
             batch_size=16,
@@ -37,7 +37,7 @@ def main(folder: Path) -> None:
         print(f"request {entry.number}: {len(entry.indices)} records, achieved {entry.achieved}")
     for row in ledger.entries[-1].evidence.earlier:
         print(f"  the records of request {row.number}: {row.status}")
-    assert all(checked.ok for checked in verify(folder / "requests"))
+    assert all(verification.ok for verification in verify(folder / "requests"))
 
 
 if __name__ == "__main__":
