@@ -47,7 +47,7 @@ data = "digits"                  # cifar10:PATH, svhn:PATH, folder:PATH, npz:FIL
 ids = "request.csv"              # text (one id per line), CSV or JSON: indices or file names
 # records = "records.csv"        # one line per training record, with its index or name ...
 # id_column = "person"           # ... and this column, whose values the ids then are
-# include_duplicates = "none"    # or "exact": also forget exact copies; "near": similar ones too
+# include_duplicates = "none"    # "exact": also forget exact duplicates; "near": near ones too
 
 # --- where the result goes ---------------------------------------------------------------
 out = "forgotten"
