@@ -1,11 +1,11 @@
 """A language model that knows codes by heart forgets some of them, with and without FOCUS.
 
-A small GPT-2, freshly initialised (nothing is downloaded), learns invented people and their
-six-digit codes letter by letter, until the prompt "ilsa lund: " brings the code out. One in five
-asks to be forgotten. Gradient difference and NPO are run with and without the focus vector, at two
-weights α of the objective. Each is read at the first epoch at which no code to forget comes out and
-they are no likelier, digit by digit, than a guess: so all rows have forgotten alike, and one can
-compare what they kept.
+A small GPT-2, freshly initialised (nothing is downloaded), learns invented people and their six-
+digit codes letter by letter, until the prompt "ilsa lund: " yields the code. One in five asks to
+be forgotten. Gradient difference and NPO run with and without the focus vector, at two weights α
+of the objective. Each is scored after the first epoch at which no code to forget can be extracted
+and these codes are no likelier, digit by digit, than a guess: all rows have forgotten equally
+well, so one can compare what they kept.
 
 Run:  pip install 'expunge[transformers]'
       python examples/forget_text.py

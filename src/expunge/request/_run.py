@@ -193,7 +193,7 @@ class _RequestInProgress:
             )
         to_forget = self._add_duplicates(to_forget, findings, earlier)
 
-        # Unlearn, audit, and write the bundle.
+        # Unlearn, from a checkpoint if this request was killed before.
         config = self._config(len(to_forget))
         self._claim_work_folder(config, discard=discard)
         train = self.subject.train
@@ -202,6 +202,8 @@ class _RequestInProgress:
         forget = train.subset(to_forget)
         with self.stopwatch.time("unlearning"):
             calibrated = self._unlearn(forget, retain)
+
+        # Audit on test data, which took no part in any decision so far.
         inputs = RequestInputs(
             self.job, self.subject, self.requested, self.ledger, config, self.in_memory
         )
@@ -209,6 +211,8 @@ class _RequestInProgress:
             calibrated, evidence, attempt = self._audit(
                 inputs, findings, to_forget, calibrated, forget, retain
             )
+
+        # Write the bundle; only then is the checkpoint dispensable.
         seconds = Seconds(**self.stopwatch.seconds())
         contents = BundleContents(
             calibrated.model, attempt, self.job, self.requested, tuple(to_forget), self.subject.card
