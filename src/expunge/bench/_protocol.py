@@ -11,9 +11,11 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from expunge._errors import InvalidInput
+from expunge._options import takes_options
 from expunge.data import DATASETS, Augment
 from expunge.engine import Procedure, Recipe
-from expunge.methods import METHODS, BatchNormPolicy
+from expunge.engine._procedure import PLAIN_OPTIONS
+from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS, Linear
 from expunge.update._aggregate import as_aggregate
 
@@ -43,19 +45,19 @@ class Training(_TomlTable):
         return Recipe(**self.model_dump(exclude={"augment"}))
 
 
+@takes_options(each for each in PLAIN_OPTIONS if each.name not in ("method", "addon", "moments"))
 class Unlearning(_TomlTable):
-    """How models unlearn; the defaults are the paper's. A list of ``lr``, ``alpha`` or ``epochs``
-    asks for a run with each; ``beta`` is 1 - alpha where it is left out."""
+    """How models unlearn: the options of a procedure; the defaults are the paper's.
+
+    A list of ``lr``, ``alpha`` or ``epochs`` asks for a run with each; ``beta`` is 1 - alpha where
+    it is left out.
+    """
 
     epochs: Count | tuple[Count, ...] = 10
-    batch_size: Count = 256
     lr: Positive | tuple[Positive, ...] = 1e-4
     alpha: Positive | tuple[Positive, ...] = 0.05
-    beta: Positive | None = None
     aggregate: str = "linear"
     p: Share = 0.3
-    batchnorm: BatchNormPolicy = "published"
-    strict: bool = False
 
     def variants(self) -> Iterator[dict[str, float]]:
         """Every combination of the values that are lists."""
@@ -172,20 +174,13 @@ def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:
 def _procedure(
     unlearning: Unlearning, method: str, addon: str, moments: str, variant: dict[str, float]
 ) -> Procedure:
-    kind: Any = ADDONS[addon]
-    chosen: dict[str, Any] = {"moments": moments} if moments else {}
-    if "p" in kind.__dataclass_fields__:
-        chosen["p"] = unlearning.p
-    alpha = variant["alpha"]
-    beta = unlearning.beta if unlearning.beta is not None else round(1.0 - alpha, 12)
-    linear = isinstance(as_aggregate(unlearning.aggregate), Linear)
-    return Procedure(
-        method=method,
-        addon=kind(**chosen),
-        aggregate=Linear(alpha, beta) if linear else unlearning.aggregate,
-        epochs=int(variant["epochs"]),
-        batch_size=unlearning.batch_size,
-        lr=variant["lr"],
-        batchnorm=unlearning.batchnorm,
-        strict=unlearning.strict,
-    )
+    plain: dict[str, Any] = unlearning.model_dump() | variant
+    plain |= {"method": method, "addon": addon, "moments": moments or None}
+    plain["epochs"] = int(variant["epochs"])
+    if "p" not in ADDONS[addon].__dataclass_fields__:
+        plain["p"] = None
+    if not isinstance(as_aggregate(unlearning.aggregate), Linear):
+        plain["alpha"] = plain["beta"] = None
+    elif plain["beta"] is None:
+        plain["beta"] = round(1.0 - variant["alpha"], 12)
+    return Procedure.from_plain(plain)
