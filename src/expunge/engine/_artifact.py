@@ -1,4 +1,4 @@
-"""A model in one file: weights, and a card that says how to build it and where it came from."""
+"""A model in one file: its weights, and a card that states how to build it and its origin."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ModelCard(_Card):
 
 
 class DataCard(_Card):
-    """Which data it saw; ``fingerprint`` is a hash of the training part."""
+    """Which data it was trained on; ``fingerprint`` is a hash of the training part."""
 
     spec: str
     seed: int = 0
@@ -41,7 +41,7 @@ class DataCard(_Card):
 
 
 class Card(_Card):
-    """What a later command needs to know about a weights file."""
+    """What later commands need to know about a weights file."""
 
     stage: Literal["initial", "ideal", "unlearned"]
     model: ModelCard
@@ -50,7 +50,7 @@ class Card(_Card):
     scenario: str | None = None
     scenario_seed: int | None = None
     forgotten: str | None = None
-    """Fingerprint of what the scenario chose, which an ids file alone does not fix."""
+    """Fingerprint of the images that the scenario chose; an ids file may have changed since."""
     recipe: dict[str, Any] = {}
     procedure: dict[str, Any] | None = None
     epochs: list[dict[str, float]] = []
@@ -73,7 +73,7 @@ def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
 
 
 def load_artifact(path: str | Path) -> Artifact:
-    """Build the model a file describes and fill in its weights."""
+    """Build the model that a file describes, with the weights in the file."""
     state, notes = tensors.load(path)
     if not notes:
         raise DataError(
@@ -116,12 +116,12 @@ def matching_ideal(
         return None
     if ideal.card.model.num_classes != card.model.num_classes:
         raise InvalidInput(
-            f"The ideal model tells {ideal.card.model.num_classes} classes, the model "
+            f"The ideal model has {ideal.card.model.num_classes} classes, the model "
             f"{card.model.num_classes}."
         )
-    wanted = (division.forget.fingerprint(), card.data.fingerprint)
-    found = (ideal.card.forgotten, ideal.card.data.fingerprint)
-    if ideal.card.stage != "ideal" or wanted != found:
+    expected = (division.forget.fingerprint(), card.data.fingerprint)
+    actual = (ideal.card.forgotten, ideal.card.data.fingerprint)
+    if ideal.card.stage != "ideal" or expected != actual:
         raise InvalidInput(
             f"The ideal model should be retrained without {scenario} (scenario seed "
             f"{scenario_seed}) of the same data. (got {ideal.card.stage}, {ideal.card.scenario}, "

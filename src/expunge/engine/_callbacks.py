@@ -1,4 +1,4 @@
-"""Hooks into a run that a user can write."""
+"""Hooks for users into a run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 class Callback:
-    """A user's hooks into a run: override what you need.
+    """Hooks into a run: override the ones you need.
 
     ``run`` offers ``model``, ``epoch``, ``step``, ``history``, ``losses``, ``record(name=value)``
-    to add to the epoch's row, and ``stop()``. At the end of an epoch a callback may also steer it:
-    ``set_lr(rate)``, ``set_aggregate(part)``, and ``snapshot()`` with ``restore(snapshot)`` to go
-    back. Time spent in callbacks is not counted in ``history.seconds``, and the random numbers
+    to add to the epoch's row, and ``stop()``. At the end of an epoch a callback may also steer the
+    run: ``set_lr(rate)``, ``set_aggregate(part)``, and ``snapshot()`` with ``restore(snapshot)`` to
+    roll back. Time spent in callbacks is not counted in ``history.seconds``, and the random numbers
     they draw do not disturb the run.
     """
 
@@ -32,14 +32,14 @@ class Callback:
         """After the last step."""
 
     def on_divergence(self, run: Run, error: Diverged) -> bool:
-        """At a non-finite loss or weight: True where you have put it right and the run may go on.
+        """At a non-finite loss or weight: return True if the run may continue.
 
         The model holds the last good weights; ``run.restore`` goes back further.
         """
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """What to keep in the run's checkpoint: plain values and tensors; nothing by default."""
+        """State to keep in the run's checkpoint: plain values and tensors (default: nothing)."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

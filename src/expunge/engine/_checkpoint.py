@@ -1,4 +1,4 @@
-"""Everything a killed run needs to go on, in one file that is never half-written."""
+"""Checkpoints: everything a killed run needs to resume, in one file that is never half-written."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ VERSION = 1
 
 
 def save_checkpoint(path: Path, fingerprint: dict[str, Any], tree: dict[str, Any]) -> None:
-    """Write ``tree``, under the configuration it belongs to."""
+    """Write ``tree`` with the fingerprint of the run it belongs to."""
     arrays, plain = tensors.pack(tree)
     tensors.save(path, arrays, {"version": VERSION, "fingerprint": fingerprint, "tree": plain})
 
 
 def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
-    """The tree in ``path``; refused where it belongs to another configuration."""
+    """The tree in ``path``; refused if it belongs to another run."""
     arrays, notes = tensors.load(path)
     if notes.get("version") != VERSION:
         raise DataError(f"{path} is not a checkpoint of this version of expunge.")
@@ -32,20 +32,20 @@ def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
         names = sorted(k for k in {*old, *fingerprint} if old.get(k) != fingerprint.get(k))
         raise InvalidInput(
             f"{path} belongs to another run (it differs in {', '.join(names)}). Use another path, "
-            "or delete it to start anew."
+            "or delete it to start again."
         )
     tree: dict[str, Any] = tensors.unpack(arrays, notes["tree"])
     return tree
 
 
 def describe(part: object) -> str:
-    """The ``repr`` of a part, or the name of a function, the same in every process."""
+    """The ``repr`` of a part or the name of a function; the same in every process."""
     text = getattr(part, "__qualname__", None) or repr(part)
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
 def read_random_state(device: torch.device) -> dict[str, Any]:
-    """The global random state that the model's own layers (dropout) draw from."""
+    """The global random state, which layers such as dropout draw from."""
     state: dict[str, Any] = {"cpu": torch.get_rng_state()}
     if device.type == "cuda":
         state["cuda"] = torch.cuda.get_rng_state(device)
@@ -53,7 +53,7 @@ def read_random_state(device: torch.device) -> dict[str, Any]:
 
 
 def write_random_state(state: dict[str, Any], device: torch.device) -> None:
-    """Continue where :func:`read_random_state` was called."""
+    """Restore what :func:`read_random_state` returned."""
     torch.set_rng_state(state["cpu"])
     if "cuda" in state and device.type == "cuda":
         torch.cuda.set_rng_state(state["cuda"], device)

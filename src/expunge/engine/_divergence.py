@@ -1,4 +1,4 @@
-"""Catches divergence, and keeps the weights from before it."""
+"""Detect divergence, and keep the weights from before it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torch import Tensor, nn
 
 
 class DivergenceGuard:
-    """Looks at every step's losses and gradient sums; keeps a copy of the last good weights.
+    """Checks the losses and gradient sums of every step; keeps a copy of the last good weights.
 
-    Good are weights whose losses and gradients were finite. So the weights kept are those from
+    Weights are good if their losses and gradients were finite. So the weights kept are those from
     before the step that led to a non-finite loss.
 
-    On the CPU each step is looked at before it is taken. On an accelerator looking means waiting
-    for it, so steps are looked at ``every`` at a time.
+    On the CPU each step is checked before it is taken. On an accelerator a check waits for the
+    device, so steps are checked ``every`` at a time.
     """
 
     def __init__(self, model: nn.Module, device: torch.device, every: int = 20) -> None:
@@ -26,17 +26,17 @@ class DivergenceGuard:
 
     @torch.no_grad()
     def passes(self, values: list[Tensor]) -> bool:
-        """Whether all is finite so far, as far as has been looked."""
+        """Add the values of a step; False if a check found one that is not finite."""
         bad = torch.stack([~v.isfinite().all().to(values[0].device) for v in values]).any()
         self._bad = bad if self._bad is None else self._bad | bad
         self._seen += 1
         if self._seen % self.every:
             return True
-        return self.look()
+        return self.check()
 
     @torch.no_grad()
-    def look(self) -> bool:
-        """Look now, at the price of waiting for the device."""
+    def check(self) -> bool:
+        """Check now, which waits for the device; keep the weights if all is finite."""
         if self._bad is not None and bool(self._bad):
             return False
         self._bad = None
@@ -46,7 +46,7 @@ class DivergenceGuard:
 
     @torch.no_grad()
     def weights_are_finite(self) -> bool:
-        """Whether the weights are, after a step whose outcome no loss has shown yet."""
+        """Whether the weights are finite, after a step that no loss has been computed since."""
         return all(bool(w.isfinite().all()) for w in self._weights)
 
     @torch.no_grad()

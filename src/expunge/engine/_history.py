@@ -21,7 +21,7 @@ class History:
     ``epochs`` has, for each epoch: ``epoch`` (from 1), ``steps``, ``seconds`` (of the steps alone,
     from the start of the run: RTE), ``processor_seconds`` (the same in processor time, which other
     work on the machine disturbs less), mean ``objective`` and ``constraint`` losses, the mean of
-    each diagnostic with ``feasible`` as a share, and whatever callbacks recorded; under loss
+    each diagnostic with ``feasible`` as a share, and what callbacks recorded; under loss
     scaling also how many steps were ``skipped`` and the ``loss_scale``. ``steps`` has
     the losses and diagnostics of each step of a constrained run.
     """
@@ -31,11 +31,11 @@ class History:
 
     @property
     def seconds(self) -> float:
-        """Time spent in steps, RTE."""
+        """Time spent in steps: RTE."""
         return self.epochs[-1]["seconds"] if self.epochs else 0.0
 
     def column(self, name: str) -> list[float]:
-        """One quantity over the epochs, nan where an epoch does not have it."""
+        """One quantity over the epochs, NaN for an epoch that does not have it."""
         return [row.get(name, math.nan) for row in self.epochs]
 
     def as_dict(self) -> dict[str, Any]:
@@ -56,21 +56,21 @@ def step_row(losses: tuple[float, float | None], diagnostics: Diagnostics | None
 
 
 def mean_row(rows: list[Row]) -> Row:
-    """The mean of each quantity over ``rows``; nan where it does not exist."""
+    """The mean of each quantity over ``rows``; NaN where it does not exist."""
     if not rows:  # every step was skipped
         return {}
     return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
 
 
 class Stopwatch:
-    """Seconds by the clock, and of the processor, while it runs.
+    """Wall-clock and processor seconds while it runs: callbacks and checkpoints pause it.
 
     >>> watch = Stopwatch()
     >>> watch.start()
     >>> with watch.paused():
     ...     before = watch.seconds
     ...     time.sleep(0.01)
-    ...     watch.stop()  # it stands still: nothing to count
+    ...     watch.stop()  # already stopped: nothing to count
     ...     watch.seconds == before
     True
     """
@@ -80,11 +80,11 @@ class Stopwatch:
         self._since: tuple[float, float] | None = None
 
     def start(self) -> None:
-        """Count from now on."""
+        """Start counting."""
         self._since = time.perf_counter(), time.process_time()
 
     def stop(self) -> None:
-        """Count up to here; nothing where it stands still."""
+        """Stop counting, if it runs."""
         if self._since is not None:
             self.seconds += time.perf_counter() - self._since[0]
             self.processor_seconds += time.process_time() - self._since[1]
@@ -92,7 +92,7 @@ class Stopwatch:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """What happens inside is not counted."""
+        """Do not count what happens inside."""
         self.stop()
         try:
             yield

@@ -17,7 +17,7 @@ from expunge.update import SampleMoments, Term, Update
 
 @dataclass(frozen=True)
 class Losses:
-    """Makes the terms of the objective and of the constraint from two batches."""
+    """Computes the terms of the objective and of the constraint from two batches."""
 
     method: Method
     problem: Problem
@@ -28,7 +28,7 @@ class Losses:
     def __call__(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
         """``name`` is a method's ``objective`` or ``constraint``.
 
-        A term is made when it is asked for: one graph is alive at a time.
+        A term is computed when it is requested: one graph is alive at a time.
         """
         sampled = isinstance(self.update.addon.statistics, SampleMoments)
         count = self._count(forget, retain)
@@ -44,49 +44,51 @@ class Losses:
         terms: Iterator[Tensor | Term] = (loss(self.problem, f, r) for f, r in pairs)
         weights = weights_of(self.group, self.method, name, forget, retain)
         if self.micro_batches > 1:
-            terms = weighted(terms, self.method, name, forgotten, retained)
+            terms = weigh_micro_batches(terms, self.method, name, forgotten, retained)
         elif sampled:
-            weights = EVEN  # its parts count alike, whatever their sizes
+            weights = EVEN  # its parts have equal weights, whatever their sizes
         for term in terms:
             yield weigh(term, weights)
 
     def _count(self, forget: Batch | None, retain: Batch) -> int:
-        """As many parts of either batch, so that no example of the larger one is left out."""
+        """The number of parts of either batch, so that no example of the larger one is left out."""
         processes = self.group.size
         least = [common_size(b, processes) for b in (forget, retain) if b is not None]
         return min(parts_of(self.update, self.micro_batches, processes), *least)
 
 
 def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
-    """How many parts a process takes its share of a batch in.
+    """The number of parts that a process divides its share of a batch into.
 
-    ``SampleMoments`` looks at parts of the batch of all processes. Asked for more than it needs, it
-    takes the more: the variance of the batch's mean is the same quantity, better known.
+    ``SampleMoments`` needs parts of the batch of all processes. If ``micro_batches`` gives more
+    than it needs, it uses them all: they estimate the same variance of the batch mean more precisely.
     """
     moments = update.addon.statistics
     needed = moments.parts if isinstance(moments, SampleMoments) else 1
     return max(-(-needed // processes), micro_batches)
 
 
-def weighted(
+def weigh_micro_batches(
     terms: Iterator[Tensor | Term],
     method: Method,
     name: str,
     forget: Sequence[Batch | None],
     retain: Sequence[Batch],
 ) -> Iterator[Tensor | Term]:
-    """``terms``, one a micro-batch, each with what it counts: K·nₖ/n, which is 1 on average."""
+    """``terms``, one per micro-batch, each with its weight K·nₖ/n, which is 1 on average."""
     over = method.objective_over if name == "objective" else "retain"
-    ranked = _shares([0 if batch is None else method.size("saliency", batch) for batch in forget])
-    counted = _shares(
+    saliency_weights = _shares(
+        [0 if batch is None else method.size("saliency", batch) for batch in forget]
+    )
+    weights = _shares(
         [
             method.size(name, f if over == "forget" and f is not None else r)
             for f, r in zip(forget, retain, strict=True)
         ]
     )
-    for term, weight, rank in zip(terms, counted, ranked, strict=True):
-        made = term if isinstance(term, Term) else Term(term)
-        yield made._replace(weight=weight, saliency_weight=rank)
+    for term, weight, saliency_weight in zip(terms, weights, saliency_weights, strict=True):
+        full = term if isinstance(term, Term) else Term(term)
+        yield full._replace(weight=weight, saliency_weight=saliency_weight)
 
 
 def _shares(sizes: Sequence[float]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Refuses to forget and retain the same examples, as far as that can be told."""
+"""Refuse forget and retain sets that overlap, as far as that can be determined."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from expunge.data._row_hashes import row_hashes
 
 
 def check_disjoint(forget: Data, retain: Data) -> None:
-    """Raise where ``forget`` and ``retain`` overlap.
+    """Raise if ``forget`` and ``retain`` overlap.
 
-    Told are: one dataset given twice; subsets of one dataset with shared indices; image sets with
-    an image of the same name, pixels and label in both; and image sets where at least half of
-    the forget rows (pixels and label) occur in retain. Fewer equal rows pass: real data sets have
+    Detected are: one dataset given twice; subsets of one dataset with shared indices; image sets
+    with an image of the same name, pixels and label in both; and image sets where at least half of
+    the forget rows (pixels and label) occur in retain. Fewer equal rows pass: real datasets have
     genuine duplicates (CIFAR-10 does), and names alone may repeat from folder to folder.
     """
     first, second = _examples(forget), _examples(retain)
@@ -40,8 +40,8 @@ def _check_images(forget: ImageSet, retain: ImageSet) -> None:
         kept = set(zip(retain.names, others, strict=True))
         named = zip(forget.names, rows, strict=True)
         _refuse("shared images", [name for name, row in named if (name, row) in kept])
-    known = set(others)
-    copies = [str(k) for k, row in enumerate(rows) if row in known]
+    retained = set(others)
+    copies = [str(index) for index, row in enumerate(rows) if row in retained]
     if 2 * len(copies) >= len(rows):
         _refuse(f"of {len(rows)} forget images are in retain too, at positions", copies)
 
@@ -55,7 +55,7 @@ def _refuse(what: str, shared: list[str]) -> None:
 
 
 def _examples(data: Data) -> Dataset[Any] | None:
-    """The dataset that ``data`` goes through as a whole."""
+    """The dataset that ``data`` goes through completely, if any."""
     if not isinstance(data, DataLoader):
         return data
     whole = isinstance(data.sampler, (RandomSampler, SequentialSampler))

@@ -180,7 +180,7 @@ PART_OPTIONS: dict[str, tuple[Option, ...]] = {
         Option("beta", float, None, "Weight of the constraint (linear).", above=0, example=0.95),
     ),
 }
-"""The options of a procedure's parts that plain values can tell."""
+"""The options of a procedure's parts that have plain values."""
 
 PLAIN_OPTIONS: tuple[Option, ...] = tuple(
     each for own in options_of(Procedure) for each in (own, *PART_OPTIONS.get(own.name, ()))

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on the terminal, or a function that is told of every step."""
+"""Progress of a run: a bar on the terminal, or a function called after every step."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ class Recipe:
         if not self.lr > 0:
             raise InvalidInput(f"`lr` should be positive. (got {self.lr})")
         if self.schedule not in get_args(Schedule):
-            known = ", ".join(get_args(Schedule))
-            raise InvalidInput(f"`schedule` should be one of {known}. (got {self.schedule!r})")
+            names = ", ".join(get_args(Schedule))
+            raise InvalidInput(f"`schedule` should be one of {names}. (got {self.schedule!r})")
 
     def optimizer(self, params: list[nn.Parameter]) -> Optimizer:
         """The optimizer."""

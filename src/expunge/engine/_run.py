@@ -1,4 +1,4 @@
-"""The loop: two batches, two gradients, one step, and what surrounds it."""
+"""The loop: two batches, two gradients, one step; epochs, callbacks, checkpoints, divergence."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressBar
 from expunge.engine._snapshots import (
     Snapshot,
-    lay_out,
-    read_aggregate,
-    read_callbacks,
+    callback_states,
+    describe_aggregate,
+    match_memory_format,
+    restore_aggregate,
+    restore_callbacks,
+    restore_snapshot,
     scale_rates,
     take_snapshot,
-    write_aggregate,
-    write_callbacks,
-    write_snapshot,
 )
 from expunge.methods import Method, Problem
 from expunge.update import Aggregate, Update
@@ -122,29 +122,29 @@ class Run:
         return float(self.optimizer.param_groups[0]["lr"])
 
     def set_lr(self, lr: float) -> None:
-        """Go on at the rate ``lr``: other groups, and a schedule's rates, change in proportion."""
+        """Continue at the rate ``lr``; other groups and a schedule's rates change in proportion."""
         if not 0 < lr < math.inf:
             raise InvalidInput(f"`lr` should be positive and finite. (got {lr})")
         scale_rates(self.optimizer, self.scheduler, lr)
 
     def set_aggregate(self, aggregate: Aggregate) -> None:
-        """Go on with another aggregation of the two gradients.
+        """Continue with another aggregation of the two gradients.
 
-        A checkpoint keeps one of the package's own; set one of yours again in ``on_start``.
+        A checkpoint keeps a registered aggregation; set any other again in ``on_start``.
         """
         self.update.aggregate = aggregate
 
     def snapshot(self) -> Snapshot:
-        """A copy of weights, buffers, and the state of optimizer and update, to go back to."""
+        """Copy the weights, buffers, and the state of optimizer and update, to roll back to."""
         return take_snapshot(self.model, self.optimizer, self.update)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to the weights and states of a snapshot.
+        """Roll back to the weights and states of a snapshot.
 
-        Rates, aggregation, the order of the data and all random streams go on as they are: what
+        Rates, aggregation, the order of the data and all random streams continue as they are: what
         follows is not a repetition.
         """
-        write_snapshot(snapshot, self.model, self.optimizer, self.update)
+        restore_snapshot(snapshot, self.model, self.optimizer, self.update)
         if self._guard is not None:
             self._guard = DivergenceGuard(self.model, self.device)
 
@@ -177,12 +177,12 @@ class Run:
             self._call("on_end")
 
     def _is_stopped(self) -> bool:
-        """Whether a callback said so, in any process: all go on, or none."""
+        """Whether a callback has stopped the run, in any process: all continue, or none does."""
         listening = any(not isinstance(callback, ProgressBar) for callback in self.callbacks)
         return self.group.any(self._stopped) if listening else self._stopped
 
     def _take_step(self) -> bool:
-        """One step; False where it diverged and a callback put that right."""
+        """Take one step; False if it diverged and a callback handled that."""
         forget = None if self._forget is None else next(self._forget)
         retain = next(self._retain)
         self.optimizer.zero_grad(set_to_none=True)
@@ -199,7 +199,7 @@ class Run:
                 "`alpha`, or take fewer epochs; gradient ascent has no lower bound to stop at."
             )
             return False
-        if self.update.skipped:  # loss scaling found its factor too large, nothing worse
+        if self.update.skipped:  # the loss scale was too large, and has been lowered
             self._skipped += 1
             self.step += 1
             self._call("on_step")
@@ -221,7 +221,7 @@ class Run:
         return self._guard.passes(values)
 
     def _diverge(self, message: str) -> None:
-        """Back to the last good weights; raise, unless a callback takes it from here."""
+        """Restore the last good weights; raise, unless a callback handles it."""
         assert self._guard is not None
         self._guard.restore()
         error = Diverged(message)
@@ -231,8 +231,8 @@ class Run:
 
     def _end_epoch(self) -> None:
         assert self._guard is not None
-        looked = self.device.type == "cpu" or self._guard.look()
-        if not (looked and self._guard.weights_are_finite()):
+        losses_are_finite = self.device.type == "cpu" or self._guard.check()
+        if not (losses_are_finite and self._guard.weights_are_finite()):
             self._diverge(
                 f"Diverged in epoch {self.epoch}: a weight or loss is not finite. The model holds "
                 "the last good weights. Lower the learning rate."
@@ -273,7 +273,7 @@ class Run:
         self._ask(hook)
 
     def _ask(self, hook: str, *arguments: Any) -> list[Any]:
-        """Call one hook of every callback, and what each returned."""
+        """Call one hook of every callback; what each returned."""
         if not self.callbacks:
             return []
         training = self.model.training
@@ -294,7 +294,7 @@ class Run:
             self.group.by_first(lambda: save_checkpoint(path, fingerprint, tree))
 
     def _tree(self, random: Any) -> dict[str, Any]:
-        """All that goes on from here depends on."""
+        """Everything that the rest of the run depends on."""
         return {
             "step": self.step,
             "forget": None if self._forget is None else self._forget.position,
@@ -310,12 +310,12 @@ class Run:
             "update": self.update.state_dict(),
             "problem": self.problem.state_dict(),
             "random": random,
-            "callbacks": read_callbacks(self.callbacks),
-            "aggregate": read_aggregate(self.update.aggregate, self._first_aggregate),
+            "callbacks": callback_states(self.callbacks),
+            "aggregate": describe_aggregate(self.update.aggregate, self._first_aggregate),
         }
 
     def _discard(self) -> None:
-        """Drop the state of a run that cannot go on: taken up, it would end the same way."""
+        """Delete the checkpoint of a run that diverged: resumed, it would diverge again."""
         if self.checkpoint is not None and self.group.is_first:
             self.checkpoint.unlink(missing_ok=True)
 
@@ -343,20 +343,20 @@ class Run:
         )
         self.model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
-        lay_out(self.optimizer)
+        match_memory_format(self.optimizer)
         if self.scheduler is not None:
-            own = self.scheduler.state_dict()  # with the functions that `_plain` left out
-            self.scheduler.load_state_dict(own | tree["scheduler"])
+            current = self.scheduler.state_dict()  # with the functions that `_plain` left out
+            self.scheduler.load_state_dict(current | tree["scheduler"])
         self.update.load_state_dict(tree["update"])
         self.problem.load_state_dict(tree["problem"])
         random = tree["random"][self.group.rank] if self.group else tree["random"]
         write_random_state(random, self.device)
-        self.update.aggregate = write_aggregate(tree.get("aggregate"), self._first_aggregate)
-        write_callbacks(self.callbacks, tree.get("callbacks", []))
+        self.update.aggregate = restore_aggregate(tree.get("aggregate"), self._first_aggregate)
+        restore_callbacks(self.callbacks, tree.get("callbacks", []))
         return True
 
 
 def _plain(state: dict[str, Any]) -> dict[str, Any]:
-    """A scheduler's state without its functions, which the caller gives again."""
+    """A scheduler's state without its functions, which the caller passes again."""
     simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
     return {k: v for k, v in state.items() if isinstance(v, simple) and k != "lr_lambdas"}

@@ -42,7 +42,7 @@ SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
 
 @dataclass(frozen=True)
 class Result:
-    """An unlearned (or trained) model, and how it came about."""
+    """An unlearned (or trained) model, and the history of its run."""
 
     model: nn.Module
     history: History
@@ -112,12 +112,12 @@ class RunBuilder:
 
     @property
     def _cut(self) -> Cut:
-        """This process's part of every batch: whole micro-batches, where those are looked at."""
+        """This process's part of every batch: whole micro-batches, if there are several."""
         parts = parts_of(self.update, self.procedure.micro_batches, self.group.size)
         return Cut(self.group.rank, self.group.size, parts)
 
     def _check_agreement(self, run: Run) -> None:
-        """All processes should have been given the same, but for the weights, which are sent."""
+        """Check that all processes have the same arguments; the weights are copied anyway."""
         if not self.group:
             return
         arguments = self._fingerprint(run.model, run.forget, run.retain, run.optimizer)
@@ -191,7 +191,7 @@ class RunBuilder:
         retain: Source,
         optimizer: torch.optim.Optimizer,
     ) -> dict[str, Any]:
-        """What a checkpoint belongs to; how long to run and where is not part of it."""
+        """What a checkpoint belongs to: not for how long to run, nor where."""
         chosen = self.procedure.lasting_choices()
         return {name: _plain(value) for name, value in chosen.items()} | {
             "loss": describe(self.loss),
@@ -207,7 +207,7 @@ class RunBuilder:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers and names as they are; parts as text."""
+    """Numbers and strings unchanged; parts as text."""
     return value if isinstance(value, (bool, int, float, str)) else describe(value)
 
 
@@ -221,7 +221,7 @@ def _check_whole(model: nn.Module) -> None:
 
 
 def _one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
-    """Every forget batch once, each beside the next retain batch."""
+    """Every forget batch once, each paired with the next retain batch."""
     beside = Stream(retain)
     for batch in forget.walk(0, 0):
         yield batch, next(beside)
@@ -229,7 +229,7 @@ def _one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
 
 @contextmanager
 def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """The global random state seeded for a run, and put back as it was afterwards."""
+    """Seed the global random state for a run, and restore it afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield

@@ -1,4 +1,4 @@
-"""What lets a callback steer a run: snapshots to go back to, rates, and states that are kept."""
+"""What lets a callback steer a run: snapshots to roll back to, learning rates, kept states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from expunge.update import AGGREGATES, Aggregate, Update
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """Weights and buffers, and the state of the optimizer and of the update, all copied."""
+    """Copies of the weights and buffers, and of the state of the optimizer and the update."""
 
     model: dict[str, Tensor]
     optimizer: dict[str, Any]
@@ -28,25 +28,25 @@ class Snapshot:
 
 
 def take_snapshot(model: nn.Module, optimizer: torch.optim.Optimizer, update: Update) -> Snapshot:
-    """A copy that the steps to come leave alone."""
+    """Copy everything that steps change."""
     state = optimizer.state_dict()["state"]
     parts = (dict(model.state_dict()), dict(state), update.state_dict())
     return Snapshot(*(_copied(part) for part in parts))
 
 
-def write_snapshot(
+def restore_snapshot(
     snapshot: Snapshot, model: nn.Module, optimizer: torch.optim.Optimizer, update: Update
 ) -> None:
-    """Put a snapshot back; the optimizer keeps the rates it has now."""
+    """Load a snapshot; the optimizer keeps its current learning rates."""
     model.load_state_dict(snapshot.model)
     groups = optimizer.state_dict()["param_groups"]
     optimizer.load_state_dict({"state": _copied(snapshot.optimizer), "param_groups": groups})
-    lay_out(optimizer)
+    match_memory_format(optimizer)
     update.load_state_dict(snapshot.update)
 
 
-def lay_out(optimizer: torch.optim.Optimizer) -> None:
-    """Give loaded state its parameters' memory format, which files do not know.
+def match_memory_format(optimizer: torch.optim.Optimizer) -> None:
+    """Give loaded state the memory format of its parameters, which files do not keep.
 
     Fused optimizers walk through parameter and state side by side in memory, unchecked.
     """
@@ -57,7 +57,7 @@ def lay_out(optimizer: torch.optim.Optimizer) -> None:
 
 
 def scale_rates(optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None, lr: float) -> None:
-    """Bring the first group's rate to ``lr``, and all others by the same factor."""
+    """Set the first group's rate to ``lr``, and scale all others by the same factor."""
     factor = lr / float(optimizer.param_groups[0]["lr"])
     for group in optimizer.param_groups:
         group["lr"] = group["lr"] * factor
@@ -66,34 +66,34 @@ def scale_rates(optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None,
         scheduler.base_lrs = [rate * factor for rate in scheduler.base_lrs]
 
 
-def read_aggregate(now: Aggregate, first: Aggregate) -> dict[str, Any] | None:
-    """An aggregation that a callback set, as plain values; None where there is nothing to keep."""
+def describe_aggregate(now: Aggregate, first: Aggregate) -> dict[str, Any] | None:
+    """An aggregation that a callback set, as plain values; None if there is nothing to keep."""
     name = next((name for name in AGGREGATES if AGGREGATES[name] is type(now)), None)
     if name is None or now == first:
         return None
     return {"name": name, "options": {f.name: getattr(now, f.name) for f in fields(now)}}
 
 
-def write_aggregate(kept: dict[str, Any] | None, first: Aggregate) -> Aggregate:
-    """The aggregation to go on with."""
+def restore_aggregate(kept: dict[str, Any] | None, first: Aggregate) -> Aggregate:
+    """The aggregation to continue with."""
     return first if kept is None else AGGREGATES[kept["name"]](**kept["options"])
 
 
-def read_callbacks(callbacks: Sequence[Callback]) -> list[dict[str, Any]]:
-    """The states of those that have one, in their order."""
+def callback_states(callbacks: Sequence[Callback]) -> list[dict[str, Any]]:
+    """The states of the callbacks that have one, in their order."""
     states = [(type(callback).__qualname__, callback.state_dict()) for callback in callbacks]
     return [{"kind": kind, "state": state} for kind, state in states if state]
 
 
-def write_callbacks(callbacks: Sequence[Callback], kept: list[dict[str, Any]]) -> None:
-    """Give each callback the first state left of its class; one without a state starts anew."""
+def restore_callbacks(callbacks: Sequence[Callback], kept: list[dict[str, Any]]) -> None:
+    """Give each callback the first state left of its class; one without a state starts fresh."""
     left = list(kept)
     for callback in callbacks:
         kind = type(callback).__qualname__
-        found = next((item for item in left if item["kind"] == kind), None)
-        if found is not None:
-            left.remove(found)
-            callback.load_state_dict(found["state"])
+        state = next((item for item in left if item["kind"] == kind), None)
+        if state is not None:
+            left.remove(state)
+            callback.load_state_dict(state["state"])
 
 
 def _copied(node: Any) -> Any:

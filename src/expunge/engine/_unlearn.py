@@ -1,4 +1,4 @@
-"""The two entrances: ``unlearn`` a part of the data, or ``train`` on all of it."""
+"""``unlearn`` a part of the data, or ``train`` on all of it: the two functions users call."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def unlearn(
         forget, retain: map-style datasets of (input, target), or DataLoaders.
         method: a name (``"random-label"``, ``"SRL"``, …) or an instance.
         addon, aggregate: see :class:`expunge.Update`.
-        lr: learning rate; 1e-4 by default, 0.1 for ``retrain``.
+        lr: learning rate (default: 1e-4; 0.1 for ``retrain``).
         optimizer: a class of ``torch.optim``, called with the parameters and ``lr``, or a function
-            of the parameters; Adam by default.
-        scheduler: a function of the optimizer; stepped once an epoch.
+            of the parameters (default: Adam).
+        scheduler: a function of the optimizer; stepped once per epoch.
         loss: maps (logits, targets) to the mean over the batch.
         augment: applied to whole batches of images held in memory.
         batchnorm: what may move running statistics: ``published`` (every batch), ``retain-only``,
@@ -74,14 +74,14 @@ def unlearn(
         strict: a parameter outside the mask does not move at all; see :class:`expunge.Update`.
         device: ``auto`` takes an accelerator if there is one.
         checkpoint: a file to keep the state of the run in, every ``checkpoint_every`` steps and at
-            each epoch's end; the same call takes a killed run up where it was.
+            the end of each epoch; the same call resumes a killed run.
         callbacks: see :class:`expunge.Callback`.
         progress: show a progress bar if standard error is a terminal.
         group: processes that share the work, all of which make this call: ``auto`` takes the
             default process group of ``torch.distributed`` where one is initialised, None works
             alone. ``batch_size`` is that of all processes together. See ``docs/distributed.md``.
-        micro_batches: take each batch in so many parts, one after the other: the same step (but
-            for BatchNorm, which sees the parts) in the memory of one part.
+        micro_batches: take each batch in this many parts, one after the other: the same step
+            (except for BatchNorm, which sees the parts) in the memory of one part.
         precision: what the model computes in; ``bf16`` or ``fp16`` is autocast around it, and
             ``fp16`` scales the losses. Weights, losses, gradients and statistics stay float32.
             See ``docs/scaling.md``.
@@ -159,7 +159,7 @@ def train(
     title: str = "train",
     group: Any | Literal["auto"] | None = "auto",
 ) -> Result:
-    """Train a copy of ``model`` on ``data``: how initial and ideal models come about.
+    """Train a copy of ``model`` on ``data``: how initial and ideal models are made.
 
     The same loop as :func:`unlearn`, with the same promises: deterministic, resumable from
     ``checkpoint``, stopped at divergence with the last good weights, shared by a ``group``.

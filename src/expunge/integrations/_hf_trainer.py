@@ -15,7 +15,7 @@ from expunge._errors import DataError, Diverged, InvalidInput
 from expunge.data._batches import Batch, LoaderSource, Split, Stream, seed_of
 from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
 from expunge.engine._history import mean_row, step_row
-from expunge.engine._losses import weighted
+from expunge.engine._losses import weigh_micro_batches
 from expunge.engine._overlap_check import check_disjoint
 from expunge.methods import METHODS, Method, Problem, next_token_loss
 from expunge.methods._problem import Loss
@@ -160,7 +160,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         """One loss per micro-batch, computed lazily: only one graph is alive at a time."""
         forget, retain = ([pair[k] for pair in pairs] for k in (0, 1))
         terms = (self._loss(name, *pair) for pair in pairs)
-        return weighted(terms, self.method, name, forget, retain)
+        return weigh_micro_batches(terms, self.method, name, forget, retain)
 
     def _loss(self, name: str, forget: Batch, retain: Batch) -> Tensor | Term:
         with self.accelerator.autocast():

@@ -12,7 +12,7 @@ from torch.utils.checkpoint import checkpoint
 import expunge
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
-from expunge.engine._losses import parts_of, weighted
+from expunge.engine._losses import parts_of, weigh_micro_batches
 from expunge.methods import METHODS
 from expunge.update import Focus, SampleMoments, Term, Update
 from tests.tiny import CLASSES, TinyConv, bits, images, points, same, without_seconds
@@ -109,7 +109,9 @@ def test_tokens_count_where_the_loss_is_a_mean_over_tokens():
     batch = Batch(labels, labels, "retain")
     method = METHODS["gradient-difference"]()
     parts = batch.parts(2)
-    terms = weighted(iter([torch.zeros(())] * 2), method, "constraint", [None, None], parts)
+    terms = weigh_micro_batches(
+        iter([torch.zeros(())] * 2), method, "constraint", [None, None], parts
+    )
     assert [t.weight for t in terms] == pytest.approx([4 / 3, 2 / 3])
     assert METHODS["npo"]().size("objective", batch) == 2
 
