@@ -1,4 +1,4 @@
-"""An audit: predictions of three models, every attack that is affordable, and what follows."""
+"""An audit: predictions of up to three models, every affordable attack, and a verdict."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class AuditInput:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Everything an audit found; None or empty where the material for it was not given."""
+    """The results of an audit; None or empty where the models or data for them were not given."""
 
     scores: dict[str, Scores]
-    """By model: ``initial``, ``unlearned``, ``ideal``, those there are."""
+    """By model: ``initial``, ``unlearned``, ``ideal``, those that were given."""
     attacks: tuple[AttackReport, ...]
     ulira: tuple[ULiRA, ...]
     findings: tuple[Finding, ...]
@@ -61,19 +61,19 @@ class Audit:
 
     @property
     def verdict(self) -> str:
-        """The strongest attack that can be believed decides, and over-forgetting counts too."""
+        """The verdict of the strongest attack that can be believed; over-forgetting counts too."""
         for attack in self.ulira:
             if attack.verdict != "inconclusive":
                 return f"{attack.report.name}: {attack.verdict}. {attack.reason}"
         if self.findings and all(f.kind != "entropy too low" for f in self.findings):
             return f"over-forgotten: {self.findings[0].words}"
-        found = [a for a in self.attacks if a.verdict == "detected"]
-        if found:
-            worst = max(found, key=lambda a: a.auc.value)
+        detected = [a for a in self.attacks if a.verdict == "detected"]
+        if detected:
+            worst = max(detected, key=lambda a: a.auc.value)
             return f"{worst.name}: detected. {worst.reason}"
         return (
-            "No population attack detects the forget set. Such attacks flatter: only U-LiRA, which "
-            "did not decide here, looks at each example by itself."
+            "No population attack detects the forget set. Such attacks are weak: only U-LiRA, "
+            "which did not decide here, judges each example by itself."
         )
 
 
@@ -104,12 +104,15 @@ def run_audit(
         allow_overlap=allow_overlap,
     )
     models = {"initial": subject.initial, "unlearned": subject.unlearned, "ideal": subject.ideal}
-    there = {name: model for name, model in models.items() if model is not None}
-    test, val = _alike(subject.test, subject.forget), _alike(subject.val, subject.forget)
+    given = {name: model for name, model in models.items() if model is not None}
+    test, val = (
+        _indices_of_same_classes(subject.test, subject.forget),
+        _indices_of_same_classes(subject.val, subject.forget),
+    )
     views: dict[str, Views] = {}
     scores: dict[str, Scores] = {}
     fair: dict[str, Views] = {}
-    for name, model in there.items():
+    for name, model in given.items():
         progress(f"predictions of the {name} model")
         views[name] = view(
             model,
@@ -119,7 +122,7 @@ def run_audit(
             val=subject.val,
         )
         fair[name] = _restrict(views[name], test, val)
-    for name in there:
+    for name in given:
         progress(f"metrics of the {name} model")
         scores[name] = score(views[name], views.get("ideal"), attacks=True, exact=exact, seed=seed)
     peers = _references(subject, reference_plan, references, store, workers, report, test, val)
@@ -132,7 +135,7 @@ def run_audit(
             attacks.append(run_attack(name, fair["unlearned"], peers, seed=seed))
     lira, notes = _ulira(subject, plan, store, workers, variants, seed, report)
     ideal = views["ideal"].forget if "ideal" in views else None
-    found = over_forgetting(fair["unlearned"], ideal=ideal, reports=attacks, seed=seed)
+    findings = over_forgetting(fair["unlearned"], ideal=ideal, reports=attacks, seed=seed)
     exposure = None
     if "initial" in views and len(subject.test) >= 100:
         progress("exposure of each example")
@@ -147,7 +150,7 @@ def run_audit(
         scores,
         tuple(attacks),
         tuple(lira),
-        tuple(found),
+        tuple(findings),
         exposure,
         views,
         str(overlap) if overlap else "",
@@ -184,7 +187,7 @@ def _ulira(
         predictions = predict(model, targets)
         return scaled_confidence(predictions.logits, predictions.labels)
 
-    found = [
+    attacks = [
         ulira(
             shadows,
             forgotten=len(subject.forget),
@@ -196,11 +199,11 @@ def _ulira(
         )
         for variant in variants
     ]
-    return found, shadows.notes
+    return attacks, shadows.notes
 
 
 def match_classes(pool: ImageSet, like: ImageSet, seed: int) -> ImageSet:
-    """As many images of ``pool`` as ``like`` has, of the same classes as far as they go."""
+    """As many images of ``pool`` as ``like`` has of each class, or all there are."""
     random = np.random.default_rng(seed)
     chosen: list[int] = []
     labels = pool.labels.numpy()
@@ -233,15 +236,15 @@ def _references(
     ]
 
 
-def _alike(data: ImageSet | None, forget: ImageSet) -> Any:
-    """Where ``data`` is of a class of the forget set; all of it for a forget set of all classes."""
+def _indices_of_same_classes(data: ImageSet | None, forget: ImageSet) -> Any:
+    """The indices of ``data`` whose class occurs in the forget set."""
     if data is None:
         return None
     return torch.isin(data.labels, torch.unique(forget.labels)).nonzero().squeeze(1)
 
 
 def _restrict(views: Views, test: Tensor, val: Tensor | None) -> Views:
-    """The views with unseen data of the forget set's classes only: the fair comparison."""
+    """The views with unseen data of the forget set's classes only, for a fair comparison."""
     return Views(
         forget=views.forget,
         retain=views.retain,

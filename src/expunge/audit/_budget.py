@@ -10,12 +10,12 @@ from expunge.engine import Procedure, Recipe
 SHADOWS = (64, 32, 16, 8)
 REFERENCES = (4, 2, 1)
 OVERHEAD = 1.15
-"""Start of workers, augmentation, evaluation: what step times leave out."""
+"""Factor for what step times leave out: start of workers, augmentation, evaluation."""
 
 
 @dataclass(frozen=True)
 class AttackChoice:
-    """What to run: shadow models for U-LiRA, reference models for RMIA, or neither."""
+    """The attack to run: U-LiRA with shadow models, RMIA with reference models, or neither."""
 
     shadows: int
     references: int
@@ -35,12 +35,12 @@ class Workload:
 
     @property
     def training(self) -> int:
-        """Examples that one training goes through."""
+        """Examples processed in one training."""
         return self.recipe.epochs * (round(self.share * self.retain) + self.forget)
 
     @property
     def unlearning(self) -> int:
-        """Examples that one unlearning goes through: forget and retain batches, in pairs."""
+        """Examples processed in one unlearning: forget and retain batches, in pairs."""
         return 2 * self.procedure.epochs * self.forget
 
 

@@ -18,7 +18,7 @@ LINES = ("-", "--", "-.", ":")
 
 
 def roc_figure(audit: Audit) -> Figure:
-    """True against false positives on log axes, where the worst examples are seen."""
+    """True against false positives on log axes, which show the most exposed examples."""
     figure = new_figure(7.4, 4.4)
     ax = figure.subplots()
     reports = [*audit.attacks, *(attack.report for attack in audit.ulira)]
@@ -46,16 +46,16 @@ def roc_figure(audit: Audit) -> Figure:
 def roc(report: AttackReport) -> tuple[Any, Any]:
     """The ROC curve of a report: rates at every distinct score, from (0, 0) to (1, 1)."""
     levels = np.unique(np.concatenate([report.forget, report.test]))[::-1]
-    found = len(report.forget) - np.searchsorted(np.sort(report.forget), levels, side="left")
+    detected = len(report.forget) - np.searchsorted(np.sort(report.forget), levels, side="left")
     passed = len(report.test) - np.searchsorted(np.sort(report.test), levels, side="left")
     return (
         np.concatenate([[0.0], passed / len(report.test)]),
-        np.concatenate([[0.0], found / len(report.forget)]),
+        np.concatenate([[0.0], detected / len(report.forget)]),
     )
 
 
 def histogram_figure(audit: Audit) -> Figure:
-    """How sure each model is of the true label: forget, retain and test data."""
+    """Histograms of each model's confidence in the true label, on forget, retain and test data."""
     names = list(audit.views)
     figure = new_figure(3.6 * len(names), 3.0)
     axes = figure.subplots(1, len(names), squeeze=False, sharex=True, sharey=True)[0]
@@ -94,21 +94,21 @@ def class_figure(audit: Audit, classes: tuple[str, ...]) -> Figure:
     """UA of each class, for each model; classes with no forgotten example are left out."""
     names = list(audit.scores)
     table = np.array([audit.scores[name].per_class["ua"] for name in names])
-    there = ~np.isnan(table).all(axis=0)
-    places = np.arange(there.sum())
-    figure = new_figure(max(4.0, 0.75 * len(places) + 1.5), 3.0)
+    present = ~np.isnan(table).all(axis=0)
+    positions = np.arange(present.sum())
+    figure = new_figure(max(4.0, 0.75 * len(positions) + 1.5), 3.0)
     ax = figure.subplots()
     width = 0.8 / len(names)
     for k, name in enumerate(names):
         ax.bar(
-            places + (k - (len(names) - 1) / 2) * width,
-            table[k][there],
+            positions + (k - (len(names) - 1) / 2) * width,
+            table[k][present],
             width,
             color=COLOURS[k],
             label=name,
         )
-    ax.set_xticks(places, [c for c, t in zip(classes, there, strict=True) if t], rotation=30)
-    ax.set_ylim(max(0.0, float(np.nanmin(table[:, there])) - 10.0), 101.0)
+    ax.set_xticks(positions, [c for c, t in zip(classes, present, strict=True) if t], rotation=30)
+    ax.set_ylim(max(0.0, float(np.nanmin(table[:, present])) - 10.0), 101.0)
     ax.set_ylabel("UA (%)")
     hide_frame(ax)
     ax.legend(fontsize=8, frameon=False, ncols=len(names), loc="lower left", bbox_to_anchor=(0, 1))

@@ -1,4 +1,4 @@
-"""An audit on the terminal, as Markdown and JSON, and as a folder with everything."""
+"""The report of an audit: on the terminal, as Markdown, as JSON, and as a folder of files."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Lines = list[list[str]]
 
 
 def score_lines(audit: Audit) -> Lines:
-    """One line a metric: label, a value a model, and its definition."""
-    found = {name: scores.as_dict() for name, scores in audit.scores.items()}
-    lines = [["metric", *found, "what it is"]]
+    """One line per metric: its label, a value per model, and its definition."""
+    by_model = {name: scores.as_dict() for name, scores in audit.scores.items()}
+    lines = [["metric", *by_model, "what it is"]]
     for key in METRICS:
         metric = METRICS[key]
-        values = [scores.get(key) for scores in found.values()]
+        values = [scores.get(key) for scores in by_model.values()]
         if any(value is not None for value in values):
             shown = ["" if v is None else f"{v:.{metric.decimals}f}" for v in values]
             lines.append([metric.label, *shown, f"{metric.definition} ({metric.unit})"])
@@ -33,14 +33,14 @@ def score_lines(audit: Audit) -> Lines:
 
 
 def attack_lines(audit: Audit) -> Lines:
-    """One line an attack: AUC, balanced accuracy, TPR at low FPR, with intervals, and a verdict."""
+    """One line per attack: AUC, balanced accuracy and TPR with intervals, and a verdict."""
     lines = [["attack", "AUC", "balanced acc.", "TPR@1%", "TPR@0.1%", "verdict"]]
     lines += [_attack_line(report, report.verdict) for report in audit.attacks]
     for attack in audit.ulira:
         lines.append(_attack_line(attack.report, attack.verdict))
-        for name, known in (("initial", attack.initial), ("ideal", attack.ideal)):
-            if known is not None:
-                line = _attack_line(known, known.verdict)
+        for name, proof in (("initial", attack.initial), ("ideal", attack.ideal)):
+            if proof is not None:
+                line = _attack_line(proof, proof.verdict)
                 lines.append([f"  proof: {name} model", *line[1:]])
     return lines
 
@@ -54,24 +54,24 @@ def _attack_line(report: AttackReport, verdict: str) -> list[str]:
     return [report.name, *shown, verdict]
 
 
-def words(audit: Audit) -> list[str]:
-    """The verdict and everything worth saying, a sentence each."""
-    said = [audit.verdict]
-    said += [
+def sentences(audit: Audit) -> list[str]:
+    """The verdict and all remarks, one sentence each."""
+    remarks = [audit.verdict]
+    remarks += [
         f"U-LiRA ({a.variant}, {a.shadows} shadows): {a.reason}"
         for a in audit.ulira
         if a.reason not in audit.verdict
     ]
-    said += [finding.words for finding in audit.findings]
+    remarks += [finding.words for finding in audit.findings]
     if audit.exposure is not None:
-        said.append(str(audit.exposure))
+        remarks.append(str(audit.exposure))
     if audit.overlap:
-        said.append(f"{audit.overlap}.")
-    return [*said, *audit.notes]
+        remarks.append(f"{audit.overlap}.")
+    return [*remarks, *audit.notes]
 
 
 def terminal(audit: Audit) -> RenderableType:
-    """Two tables, 80 columns wide, and the words; the gaps and most intervals are in the files."""
+    """Two tables, 80 columns wide, and the sentences; gaps and most intervals are in the files."""
     scores = [line for line in score_lines(audit) if not line[0].endswith(" gap")]
     attacks = [
         [line[0], line[1], *(cell.split(" [")[0] for cell in line[2:5]), line[5]]
@@ -87,16 +87,16 @@ def terminal(audit: Audit) -> RenderableType:
         for line in lines[1:]:
             table.add_row(*(Text(cell) for cell in line))
         parts += [table, Text("")]
-    said = words(audit)
-    parts.append(Text(said[0], style="bold"))
-    parts += [Text(f"- {sentence}") for sentence in said[1:]]
+    remarks = sentences(audit)
+    parts.append(Text(remarks[0], style="bold"))
+    parts += [Text(f"- {sentence}") for sentence in remarks[1:]]
     return Group(*parts)
 
 
 def markdown(audit: Audit) -> str:
-    """The same as Markdown."""
-    said = words(audit)
-    blocks = [f"**{said[0]}**", *(f"- {sentence}" for sentence in said[1:])]
+    """The report as Markdown."""
+    remarks = sentences(audit)
+    blocks = [f"**{remarks[0]}**", *(f"- {sentence}" for sentence in remarks[1:])]
     for title, lines in (("Scores", score_lines(audit)), ("Attacks", attack_lines(audit))):
         rule = "| " + " | ".join("---" for _ in lines[0]) + " |"
         rows = ["| " + " | ".join(_plain(cell) for cell in line) + " |" for line in lines]
@@ -112,7 +112,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
     """Every number, for programs."""
     return {
         "verdict": audit.verdict,
-        "words": words(audit),
+        "words": sentences(audit),
         "scores": {name: s.as_dict(per_class=True) for name, s in audit.scores.items()},
         "attacks": {a.name: _report_json(a, a.verdict, a.reason) for a in audit.attacks},
         "ulira": {
@@ -136,7 +136,7 @@ def _report_json(report: AttackReport, verdict: str, reason: str) -> dict[str, A
 
 
 def write_audit(audit: Audit, subject: AuditInput, folder: Path) -> list[Path]:
-    """Everything into ``folder``: report.json, report.md, figures, the table of examples."""
+    """Write report.json, report.md, the figures and the table of examples to ``folder``."""
     write_text(folder / "report.md", markdown(audit))
     save_figure(roc_figure(audit), folder / "roc.png")
     save_figure(histogram_figure(audit), folder / "histograms.png")
@@ -147,6 +147,6 @@ def write_audit(audit: Audit, subject: AuditInput, folder: Path) -> list[Path]:
             images = getattr(subject, name)
             title = f"{name} examples that stand out (exposure before to after)"
             contact_sheet(folder / f"exposed-{name}.png", rows, images, title=title)
-    # Last, since its presence says that the folder is complete.
+    # Last: its presence means that the folder is complete.
     write_text(folder / "report.json", json.dumps(as_json(audit), indent=1) + "\n")
     return sorted(folder.iterdir())

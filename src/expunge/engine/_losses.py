@@ -16,7 +16,7 @@ from expunge.update import SampleMoments, Term, Update
 
 
 @dataclass(frozen=True)
-class Losses:
+class StepLosses:
     """Computes the terms of the objective and of the constraint from two batches."""
 
     method: Method
@@ -61,7 +61,7 @@ def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
     """The number of parts that a process divides its share of a batch into.
 
     ``SampleMoments`` needs parts of the batch of all processes. If ``micro_batches`` gives more
-    than it needs, it uses them all: they estimate the same variance of the batch mean more precisely.
+    than it needs, it uses them all: they estimate the same variance more precisely.
     """
     moments = update.addon.statistics
     needed = moments.parts if isinstance(moments, SampleMoments) else 1

@@ -26,7 +26,7 @@ from expunge.engine._checkpoint import (
 )
 from expunge.engine._divergence import DivergenceGuard
 from expunge.engine._history import History, Row, Stopwatch, mean_row, step_row
-from expunge.engine._losses import Losses
+from expunge.engine._losses import StepLosses
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressBar
 from expunge.engine._snapshots import (
@@ -77,7 +77,7 @@ class Run:
         self._stopped = False
         self._skipped = 0
         self._guard: DivergenceGuard | None = None
-        self._terms = Losses(
+        self._terms = StepLosses(
             self.method, self.problem, self.update, self.group, self.procedure.micro_batches
         )
         self._first_aggregate = self.update.aggregate

@@ -1,4 +1,4 @@
-"""How well did it work? Accuracies, fidelity to the ideal model, membership attacks."""
+"""How well unlearning worked: accuracies, fidelity to the ideal model, membership attacks."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Which examples give themselves away: forgotten ones still exposed, retained ones newly so."""
+"""Exposed examples: forgotten ones that still stand out, and retained ones that newly do."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Exposure:
 
     @property
     def expected(self) -> tuple[float, float]:
-        """How many forget and retain examples unseen data of the same number would show."""
+        """The numbers of exposed forget and retain examples if they were unseen data."""
         return self.fpr * self.sizes[0], self.fpr * self.sizes[1]
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Exposure:
         )
 
     def write_csv(self, path: str | Path) -> None:
-        """All rows, forget first, with a header."""
+        """Write all rows, forget first, with a header."""
         names = [item.name for item in fields(Exposed)]
         with atomic(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, names)
@@ -101,18 +101,18 @@ def expose(
             f"At an FPR of {fpr:g}, at least {round(1.0 / fpr)} test examples are needed. "
             f"(got {len(unlearned.test.labels)})"
         )
-    found = [
+    member_scores = [
         part.score(v, references, splits=splits, seed=seed).scores for v in (initial, unlearned)
     ]
     line = 1.0 - fpr
     tables = {}
     for name, images in (("forget", forget), ("retain", retain)):
-        before, after = (exposure_of(scores[name], scores["test"]) for scores in found)
+        before, after = (exposure_of(scores[name], scores["test"]) for scores in member_scores)
         chosen = after > line
         if name == "retain":
             chosen &= before <= line
         order = np.flatnonzero(chosen)
-        order = order[np.argsort(-found[1][name][order], kind="stable")]
+        order = order[np.argsort(-member_scores[1][name][order], kind="stable")]
         labels = unlearned.split(name).labels
         tables[name] = tuple(
             Exposed(
@@ -123,7 +123,7 @@ def expose(
                 float(before[i]),
                 float(after[i]),
                 float(after[i] - before[i]),
-                float(found[1][name][i]),
+                float(member_scores[1][name][i]),
             )
             for i in order.tolist()
         )

@@ -1,4 +1,4 @@
-"""The metrics: what each is, which way is good, in what unit. Tables and documents read this."""
+"""The metrics by name: definition, direction and unit. Tables and documents read them."""
 
 from __future__ import annotations
 

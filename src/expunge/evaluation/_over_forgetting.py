@@ -20,12 +20,12 @@ from expunge.evaluation.attacks._roc import Estimate, Sample, auc
 
 Kind = Literal["attack below chance", "rUA negative", "entropy too high", "entropy too low"]
 FAR = 0.05
-"""How far from one half the entropy statistic's interval has to lie."""
+"""Distance from one half beyond which the entropy statistic's interval counts as a finding."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that gives the forget set away: what, how much, and in plain words."""
+    """A sign that reveals the forget set: its kind, its size, and a sentence about it."""
 
     kind: Kind
     estimate: Estimate
@@ -44,7 +44,7 @@ def over_forgetting(
     resamples: int = 1000,
     seed: int = 0,
 ) -> list[Finding]:
-    """What gives the forget set away other than memory; empty if nothing does.
+    """Signs, other than memory, that reveal the forget set; empty if there are none.
 
     - an attack whose AUC interval lies below one half;
     - rUA (27) whose interval lies below zero (with ``ideal``, its predictions on the forget set);
@@ -55,7 +55,7 @@ def over_forgetting(
     Where the forget set is of one class, give a ``views.test`` of that class.
     """
     options = {"level": level, "resamples": resamples, "seed": seed}
-    found = [
+    findings = [
         Finding(
             "attack below chance",
             report.auc,
@@ -68,7 +68,7 @@ def over_forgetting(
     if ideal is not None:
         gap = relative_accuracy(views.forget, ideal, **options)  # type: ignore[arg-type]
         if gap.high < 0.0:
-            found.append(
+            findings.append(
                 Finding(
                     "rUA negative",
                     gap,
@@ -77,7 +77,7 @@ def over_forgetting(
                     "away from what it would know anyway.",
                 )
             )
-    return found + _entropies(entropy_shift(views, **options))  # type: ignore[arg-type]
+    return findings + _entropies(entropy_shift(views, **options))  # type: ignore[arg-type]
 
 
 def relative_accuracy(
@@ -106,14 +106,14 @@ def entropy_shift(views: Views, *, level: float, resamples: int, seed: int) -> E
 def _entropies(shift: Estimate) -> list[Finding]:
     if shift.low > 0.5 + FAR:
         words = "less sure of forgotten data than of unseen data"
-        return [Finding("entropy too high", shift, _said(words, shift))]
+        return [Finding("entropy too high", shift, _describe(words, shift))]
     if shift.high < 0.5 - FAR:
         words = "surer of forgotten data than of unseen data"
-        return [Finding("entropy too low", shift, _said(words, shift))]
+        return [Finding("entropy too low", shift, _describe(words, shift))]
     return []
 
 
-def _said(words: str, shift: Estimate) -> str:
+def _describe(words: str, shift: Estimate) -> str:
     return (
         f"The model is {words}: a forgotten example has the higher entropy with probability "
         f"{shift}, where 0.5 is expected."

@@ -18,7 +18,7 @@ from expunge.engine._memory_layout import ChannelsLastCalls
 
 
 class Predictions(NamedTuple):
-    """Logits [N, K] and labels [N] of a split, in its own order, on the CPU."""
+    """Logits [N, K] and labels [N] of a split, in the order of the split, on the CPU."""
 
     logits: Tensor
     labels: Tensor
@@ -36,7 +36,7 @@ class Predictions(NamedTuple):
 
 @torch.inference_mode()
 def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictions:
-    """Run ``model`` in eval mode over ``data`` once; its mode is put back afterwards.
+    """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
 
     Images go through channels-last, unless the model cannot take them so
     (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
@@ -63,7 +63,7 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
 
 
 def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:
-    """The same predictions, if logits [N, K] are finite and pair up with labels below K."""
+    """Return the predictions; refused unless logits [N, K] are finite and labels [N] below K."""
     logits, labels = predictions
     if logits.ndim != 2 or labels.shape != logits.shape[:1] or len(logits) == 0:
         raise InvalidInput(
@@ -87,7 +87,7 @@ def check_predictions(predictions: Predictions, name: str = "the split") -> Pred
 
 
 def _batches(data: Data, batch_size: int, group: Group) -> Iterable[tuple[Tensor, Tensor]]:
-    """The batches that are this process's: every ``group.size``-th."""
+    """The batches of this process: every ``group.size``-th."""
     mine = slice(group.rank, None, group.size)
     if isinstance(data, DataLoader):
         items = islice(data, mine.start, None, mine.step)

@@ -1,4 +1,4 @@
-"""Every metric of the paper, from one pass a split."""
+"""Every metric of the paper, from one pass per split."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from expunge.evaluation.attacks._paper_attacks import member_shares
 
 @dataclass(frozen=True)
 class Scores:
-    """Accuracies and fidelity in percent, rUA in points, ``mia_*`` in [0, 1]; None: not asked for.
+    """Accuracies and fidelity in percent, rUA in points, ``mia_*`` in [0, 1]; None: not computed.
 
     ``gaps`` holds, for RA, TA, VA and the attacks, the score minus the ideal model's; rUA is that
     of UA. ``per_class`` holds the accuracy on each class, in percent, for every split (``"ua"``,
@@ -44,16 +44,16 @@ class Scores:
 
     def as_dict(self, *, per_class: bool = False) -> dict[str, float]:
         """The scores that exist, by name; gaps as ``gap_ra``, classes as ``ua_class_3``."""
-        found = {
+        values_by_name = {
             name: value
             for name in (item.name for item in fields(self))
             if isinstance(value := getattr(self, name), float)
         }
-        found |= {f"gap_{name}": value for name, value in self.gaps.items()}
+        values_by_name |= {f"gap_{name}": value for name, value in self.gaps.items()}
         if per_class:
             for split, values in self.per_class.items():
-                found |= {f"{split}_class_{k}": v for k, v in enumerate(values) if v == v}
-        return found
+                values_by_name |= {f"{split}_class_{k}": v for k, v in enumerate(values) if v == v}
+        return values_by_name
 
 
 def evaluate(
@@ -80,7 +80,7 @@ def evaluate(
             kept; or its :class:`Views`; or its predictions on ``forget`` alone, which give rUA and
             FID but no gaps.
         attacks: also run the paper's five membership attacks (4), on the ideal model too.
-        exact: fit them the plain, slow way.
+        exact: fit them with the plain, slow solver.
         seed: draws the retained examples that the attacks learn from.
 
     Example:
@@ -104,8 +104,8 @@ def score(
     exact: bool = False,
     seed: int = 0,
 ) -> Scores:
-    """The scores behind :func:`evaluate`, from predictions made already."""
-    scores = _own_scores(views, attacks=attacks, exact=exact, seed=seed)
+    """The scores of :func:`evaluate`, from existing predictions."""
+    scores = _scores_without_ideal(views, attacks=attacks, exact=exact, seed=seed)
     if ideal is None:
         return scores
     reference = ideal if isinstance(ideal, Predictions) else ideal.forget
@@ -117,21 +117,21 @@ def score(
     )
     if isinstance(ideal, Predictions):
         return scores
-    best = _own_scores(ideal, attacks=attacks, exact=exact, seed=seed).as_dict()
+    best = _scores_without_ideal(ideal, attacks=attacks, exact=exact, seed=seed).as_dict()
     gaps = {k: v - best[k] for k, v in scores.as_dict().items() if k in best and k != "ua"}
     return replace(scores, gaps=gaps)
 
 
-def _own_scores(views: Views, *, attacks: bool, exact: bool, seed: int) -> Scores:
+def _scores_without_ideal(views: Views, *, attacks: bool, exact: bool, seed: int) -> Scores:
     retain = views.split("retain")
     parts = {"ua": views.forget, "ra": retain, "ta": views.test}
     if views.val is not None:
         parts["va"] = views.val
     shares = member_shares(views, exact=exact, seed=seed) if attacks else {}
-    found: dict[str, Any] = {name: accuracy(part) for name, part in parts.items()}
-    found |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}
+    values_by_name: dict[str, Any] = {name: accuracy(part) for name, part in parts.items()}
+    values_by_name |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}
     classes = {name: class_accuracies(part) for name, part in parts.items()}
-    return Scores(**found, per_class=classes)
+    return Scores(**values_by_name, per_class=classes)
 
 
 def accuracy(predictions: Predictions) -> float:
@@ -148,7 +148,7 @@ def class_accuracies(predictions: Predictions) -> tuple[float, ...]:
 
 
 def agreement(a: Tensor, b: Tensor) -> float:
-    """The share of places where ``a`` and ``b`` are equal, in percent."""
+    """The share of positions where ``a`` and ``b`` are equal, in percent."""
     if a.shape != b.shape:
         raise InvalidInput(
             "Predictions to compare should be of the same examples. "

@@ -1,4 +1,4 @@
-"""Test examples that are training examples too, found by the hash of their content."""
+"""Test examples that are also training examples, found by the hash of their content."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from expunge.data._row_hashes import row_hashes
 
 @dataclass(frozen=True)
 class Overlap:
-    """How many examples of the test set occur in each part of the training set."""
+    """The numbers of test examples that occur in each part of the training set."""
 
     counts: Mapping[str, int]
     indices: tuple[int, ...]
     """Which test examples occur in any part."""
     size: int
-    """Of the test set."""
+    """Size of the test set."""
 
     def __bool__(self) -> bool:
         return bool(self.indices)
@@ -40,20 +40,20 @@ def check_overlap(
         test: the same for the test set.
 
     >>> import torch
-    >>> known = torch.arange(6).reshape(3, 2)
-    >>> print(check_overlap({"retain": known}, known[:1] + 100))
+    >>> train = torch.arange(6).reshape(3, 2)
+    >>> print(check_overlap({"retain": train}, train[:1] + 100))
     0 of 1 test examples are training examples (0 in retain)
     """
     hashes = row_hashes(test)
     parts = {name: set(row_hashes(part)) for name, part in train_parts.items()}
-    found = Overlap(
+    overlap = Overlap(
         {name: sum(item in part for item in hashes) for name, part in parts.items()},
         tuple(i for i, item in enumerate(hashes) if any(item in part for part in parts.values())),
         len(hashes),
     )
-    if found and not allow_overlap:
+    if overlap and not allow_overlap:
         raise InvalidInput(
-            f"{found}, the first at index {found.indices[0]}. Scores on them would not be of "
-            "unseen data: take them out, or go on with allow_overlap (--allow-overlap)."
+            f"{overlap}, the first at index {overlap.indices[0]}. Scores on them would not be of "
+            "unseen data: take them out, or continue with allow_overlap (--allow-overlap)."
         )
-    return found
+    return overlap

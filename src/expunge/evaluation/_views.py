@@ -1,4 +1,4 @@
-"""What one model says about every split: all that metrics and attacks get to see."""
+"""The predictions of one model on every split: all that metrics and attacks see."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class Views:
             raise InvalidInput(f"All splits should have the same classes. (got {sorted(widths)})")
 
     def items(self) -> Iterator[tuple[str, Predictions]]:
-        """The splits there are, by name."""
+        """The splits that were given, by name."""
         for name in SPLITS:
             part = getattr(self, name)
             if part is not None:
                 yield name, part
 
     def split(self, name: str) -> Predictions:
-        """One split by name, or an error that says which is missing."""
+        """One split by name; an error if it was not given."""
         part = getattr(self, name) if name in SPLITS else None
         if part is None:
             raise InvalidInput(f"Predictions of the {name} set are needed, and were not given.")
@@ -64,7 +64,7 @@ def view(
     retain: Data | None = None,
     val: Data | None = None,
 ) -> Views:
-    """One pass over each split."""
+    """Predict every split, in one pass over each."""
     rest = {
         name: predict(model, data)
         for name, data in (("retain", retain), ("val", val))
@@ -102,10 +102,10 @@ def _writes(data: Any) -> tuple[int, ...]:
 
 
 def check_same_labels(ideal: Predictions, model: Predictions) -> None:
-    """Refuse an ideal model of other classes or other examples."""
+    """Refuse predictions of an ideal model on other classes or other examples."""
     if ideal.logits.shape[1] != model.logits.shape[1]:
         raise InvalidInput(
-            "The ideal model should tell the same classes as the model. "
+            "The ideal model should have the same classes as the model. "
             f"(got {ideal.logits.shape[1]} and {model.logits.shape[1]})"
         )
     if ideal.labels.shape != model.labels.shape or bool((ideal.labels != model.labels).any()):

@@ -1,6 +1,6 @@
 """The interface of every membership attack: a score per example.
 
-The question is always the same: can the forgotten examples be told from examples the model never
+An attack tries to distinguish the forgotten examples from examples that the model never
 saw? Positives are the forget set, negatives the test set. An ideal model gives an AUC of one half.
 """
 

@@ -1,4 +1,4 @@
-"""What the membership attacks look at, one function of the predictions each.
+"""The features that membership attacks use, each a function of the predictions.
 
 With p the softmax of the logits in float64 and y the label of the example:
 

@@ -1,4 +1,4 @@
-"""LiRA and U-LiRA: one Gaussian an example and a world, from shadow models.
+"""LiRA and U-LiRA: one Gaussian per example and world, from shadow models.
 
 In one world the example was seen (and, for U-LiRA, unlearned again); in the other it was never
 seen. A model's confidence in the example's true label is more likely in one world than in the
@@ -26,7 +26,7 @@ Variant = Literal["online", "offline"]
 
 INCONCLUSIVE = "inconclusive at this budget"
 OWN_VARIANCE_FROM = 16
-"""Shadows a world from which each example gets a variance of its own."""
+"""Shadows per world from which on each example gets its own variance."""
 
 
 def scaled_confidence(logits: Tensor, labels: Tensor) -> Array:
@@ -40,15 +40,15 @@ def scaled_confidence(logits: Tensor, labels: Tensor) -> Array:
     array([2.])
     """
     z = logits.double()
-    own = z.gather(1, labels.view(-1, 1)).squeeze(1)
+    of_label = z.gather(1, labels.view(-1, 1)).squeeze(1)
     others = z.scatter(1, labels.view(-1, 1), -math.inf).logsumexp(dim=1)
-    result: Array = (own - others).numpy()
+    result: Array = (of_label - others).numpy()
     return result
 
 
 @dataclass(frozen=True)
 class ShadowScores:
-    """What the shadow models said: confidences [S, N], and which examples each had seen [S, N]."""
+    """Confidences [S, N] of the shadow models, and which examples each had seen [S, N]."""
 
     confidence: Array
     seen: np.ndarray[Any, np.dtype[np.bool_]]
@@ -110,14 +110,14 @@ def lira(target: Array, shadows: ShadowScores, variant: Variant = "online") -> A
 
 
 def _log_density(x: Array, mean: Array, std: Array) -> Array:
-    """Of the normal distribution, but for the constant that cancels in a ratio."""
+    """Log density of the normal distribution, without the constant that cancels in a ratio."""
     result: Array = -0.5 * ((x - mean) / std) ** 2 - np.log(std)
     return result
 
 
 @dataclass(frozen=True, eq=False)
 class ULiRA:
-    """The attack on the unlearned model, and on two models of which the answer is known.
+    """The attack on the unlearned model, and on two models for which the answer is known.
 
     ``initial``: the same attack, with the shadows as they were before unlearning, on the initial
     model, which has the forget set in its training data: it has to detect. ``ideal``: on the
@@ -134,12 +134,12 @@ class ULiRA:
 
     @property
     def proven(self) -> bool:
-        """Whether the attack showed on both known models that it can be believed."""
+        """Whether the attack gave the right answer on both models for which it is known."""
         return not self.doubts
 
     @property
     def doubts(self) -> list[str]:
-        """Why it cannot."""
+        """Why it is not proven."""
         return doubts(self.initial, self.ideal)
 
 
@@ -166,32 +166,32 @@ def ulira(
         split = {"forget": scores[:forgotten], "test": scores[forgotten:]}
         return make_report(name, MemberScores(split, threshold), seed=seed)
 
-    found = attack(unlearned, shadows.unlearned)
+    attacked = attack(unlearned, shadows.unlearned)
     first = None if initial is None else attack(initial, shadows.trained)
     best = None if ideal is None else attack(ideal, shadows.unlearned)
     count = len(shadows.unlearned.confidence)
     why = doubts(first, best)
     if why:
-        reason = f"{INCONCLUSIVE} of {count} shadow models: {'; '.join(why)}. ({found.reason})"
-        return ULiRA(found, first, best, count, variant, "inconclusive", reason)
-    return ULiRA(found, first, best, count, variant, found.verdict, found.reason)
+        reason = f"{INCONCLUSIVE} of {count} shadow models: {'; '.join(why)}. ({attacked.reason})"
+        return ULiRA(attacked, first, best, count, variant, "inconclusive", reason)
+    return ULiRA(attacked, first, best, count, variant, attacked.verdict, attacked.reason)
 
 
 def doubts(initial: AttackReport | None, ideal: AttackReport | None) -> list[str]:
-    """What keeps the attack from being believed, in words."""
-    found = []
+    """The reasons not to believe the attack, in words."""
+    reasons = []
     if initial is None:
-        found.append("no initial model was given to try it on")
+        reasons.append("no initial model was given to try it on")
     elif initial.verdict != "detected":
-        found.append(
+        reasons.append(
             f"it does not find the members of the initial model (AUC {initial.auc}), "
             "so finding nothing would mean nothing"
         )
     if ideal is None:
-        found.append("no ideal model was given to try it on")
+        reasons.append("no ideal model was given to try it on")
     elif ideal.verdict in ("detected", "over-forgotten"):
-        found.append(
+        reasons.append(
             f"it claims to tell the forget set from unseen data on the ideal model, which saw "
             f"neither (AUC {ideal.auc})"
         )
-    return found
+    return reasons

@@ -32,17 +32,17 @@ def decisions(
     exact: bool = False,
     seed: int = 0,
 ) -> dict[str, list[Array]]:
-    """What SVCs that tell ``members`` from ``others`` say of ``targets``, one fit a feature.
+    """Decision values on ``targets`` of SVCs fitted to ``members`` and ``others``, one per feature.
 
-    Positive: like a member. The fits run side by side.
+    Positive: like a member. The fits run in parallel.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     def fit(name: str) -> list[Array]:
         feature = FEATURES[name]
-        known = [feature(members), feature(others)]
-        flags = np.arange(len(known[0]) + len(known[1])) < len(known[0])
-        decide = fit_svc(np.concatenate(known), flags, exact=exact, seed=seed)
+        rows = [feature(members), feature(others)]
+        flags = np.arange(len(rows[0]) + len(rows[1])) < len(rows[0])
+        decide = fit_svc(np.concatenate(rows), flags, exact=exact, seed=seed)
         return [decide(feature(target)) for target in targets]
 
     # The matrices are small: BLAS threads of their own would only get in each other's way.
@@ -61,13 +61,13 @@ def member_shares(
 
     Members to learn from are a random part of the retain set, as large as the test set; non-members
     are the test set. Where the retain set is the smaller, non-members are as many of the test set:
-    of unequal sides an SVC would call everything by the larger. One half means that the rule cannot
-    tell.
+    with unequal sides an SVC would assign everything to the larger. One half means that the rule
+    cannot tell.
 
     Deviation: the paper reads "the lower, the better". A share below the ideal model's is as
     telling as one above, so tables and reports compare it with the ideal's.
     """
     members = sample(views.split("retain"), len(views.test.labels), seed)
     others = sample(views.test, len(members.labels), seed)
-    found = decisions(features, members, others, [views.forget], exact=exact, seed=seed)
-    return {name: float((values[0] > 0).mean()) for name, values in found.items()}
+    decided = decisions(features, members, others, [views.forget], exact=exact, seed=seed)
+    return {name: float((values[0] > 0).mean()) for name, values in decided.items()}

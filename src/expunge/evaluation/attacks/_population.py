@@ -21,7 +21,7 @@ class SVCAttack:
 
     Members to learn from are a random part of the retain set, non-members as many that the model
     never saw. These are of the validation set if there is one; else a random half of the test set,
-    and only the other half is scored, for an SVC knows too well what it was fitted to. The
+    and only the other half is scored, since an SVC does better on what it was fitted to. The
     threshold is 0.
 
     Args:
@@ -43,13 +43,13 @@ class SVCAttack:
         splits: Sequence[str] = ("forget", "test"),
         seed: int = 0,
     ) -> MemberScores:
-        """See :class:`~expunge.evaluation.Attack`; references are not looked at."""
+        """See :class:`~expunge.evaluation.Attack`; references are not used."""
         others, test = unseen(target, seed)
         members = sample(target.split("retain"), len(others.labels), seed)
         others = sample(others, len(members.labels), seed)
         parts = [test if name == "test" else target.split(name) for name in splits]
-        found = decisions([self.feature], members, others, parts, exact=self.exact, seed=seed)
-        return MemberScores(dict(zip(splits, found[self.feature], strict=True)), threshold=0.0)
+        decided = decisions([self.feature], members, others, parts, exact=self.exact, seed=seed)
+        return MemberScores(dict(zip(splits, decided[self.feature], strict=True)), threshold=0.0)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class LossThreshold:
         splits: Sequence[str] = ("forget", "test"),
         seed: int = 0,
     ) -> MemberScores:
-        """See :class:`~expunge.evaluation.Attack`; references are not looked at."""
+        """See :class:`~expunge.evaluation.Attack`; references are not used."""
         threshold = None if target.retain is None else -float(loss(target.retain).mean())
         return MemberScores({name: -loss(target.split(name)) for name in splits}, threshold)
 

@@ -39,6 +39,6 @@ def run_attack(
     0.5
     """
     part = ATTACKS[attack] if isinstance(attack, str) else attack
-    found = part.score(target, references, seed=seed)
+    member_scores = part.score(target, references, seed=seed)
     label = name or next((key for key in ATTACKS if ATTACKS[key] == part), type(part).__name__)
-    return make_report(label, found, level=level, resamples=resamples, seed=seed)
+    return make_report(label, member_scores, level=level, resamples=resamples, seed=seed)

@@ -1,4 +1,4 @@
-"""From the scores of an attack to its report: how well it did, how sure that is, a verdict."""
+"""The report of an attack, from its scores: rates, their intervals, and a verdict."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AttackReport:
     """What an attack achieved on forget (positives) against test (negatives).
 
     Args:
-        forget, test: a score an example, higher is more like a member.
+        forget, test: a score per example, higher is more like a member.
         auc: in [0, 1], 0.5 is chance; below it the forget set looks *less* like training data than
             unseen data does.
         balanced_accuracy: in [0, 1], at the attack's own threshold; for an attack that has none, at
@@ -64,7 +64,7 @@ class AttackReport:
 
     @property
     def n(self) -> tuple[int, int]:
-        """How many forget and test examples were scored."""
+        """The numbers of forget and test examples that were scored."""
         return len(self.forget), len(self.test)
 
     def as_dict(self) -> dict[str, float]:
@@ -80,7 +80,7 @@ class AttackReport:
 
 def make_report(
     name: str,
-    found: MemberScores,
+    member_scores: MemberScores,
     *,
     fprs: Sequence[float] = FPRS,
     level: float = 0.95,
@@ -92,7 +92,9 @@ def make_report(
         raise InvalidInput(
             f"`level` should be in (0, 1) and `resamples` at least 1. (got {level} and {resamples})"
         )
-    forget, test = (np.asarray(found.scores[key], dtype=np.float64) for key in ("forget", "test"))
+    forget, test = (
+        np.asarray(member_scores.scores[key], dtype=np.float64) for key in ("forget", "test")
+    )
     sample = Sample.of(forget, test)
     enough = [fpr for fpr in fprs if len(test) >= round(1.0 / fpr)]
     area, *rates = sample.estimates(
@@ -106,7 +108,7 @@ def make_report(
                 f" TPR at {100 * fpr:g} % FPR needs at least {round(1.0 / fpr)} test examples; "
                 f"there are {len(test)}."
             )
-    balanced = _balanced(forget, test, found.threshold, level, resamples, seed)
+    balanced = _balanced(forget, test, member_scores.threshold, level, resamples, seed)
     return AttackReport(name, forget, test, area, balanced, tpr, level, verdict, reason)
 
 
@@ -165,9 +167,9 @@ def _best_threshold(forget: Array, test: Array) -> float:
     """The lowest of the thresholds with the highest balanced accuracy, for "score > threshold"."""
     sample = Sample.of(forget, test)
     size = len(sample.levels)
-    found = np.bincount(sample.positive, minlength=size)[::-1].cumsum()[::-1] / len(forget)
+    detected = np.bincount(sample.positive, minlength=size)[::-1].cumsum()[::-1] / len(forget)
     passed = np.bincount(sample.negative, minlength=size)[::-1].cumsum()[::-1] / len(test)
-    best = int(np.argmax(found - passed))
+    best = int(np.argmax(detected - passed))
     above = sample.levels[best]
     below = sample.levels[best - 1] if best else -np.inf
     middle = 0.5 * (below + above)

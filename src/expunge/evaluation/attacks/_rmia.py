@@ -1,4 +1,4 @@
-"""RMIA: is the target model surer of an example, against reference models, than of others?
+"""RMIA: membership by how much surer of an example the target is than reference models are.
 
 Zarifzadeh, Liu and Shokri, *Low-Cost High-Power Membership Inference Attacks*, ICML 2024, in its
 offline form: no reference model has seen the examples in question. With p_θ(x) the probability of
@@ -78,9 +78,11 @@ class RMIA:
             raise InvalidInput(
                 "Reference models should predict the same examples as the target, in their order."
             )
-        own, *others = (np.exp(-loss(part)) for part in models)
-        out = np.mean(others, axis=0)
-        result: Array = own / np.maximum(0.5 * ((1.0 + self.a) * out + (1.0 - self.a)), 1e-300)
+        of_target, *of_references = (np.exp(-loss(part)) for part in models)
+        out = np.mean(of_references, axis=0)
+        result: Array = of_target / np.maximum(
+            0.5 * ((1.0 + self.a) * out + (1.0 - self.a)), 1e-300
+        )
         return result
 
 

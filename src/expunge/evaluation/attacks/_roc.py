@@ -1,8 +1,8 @@
-"""How well scores tell two kinds of examples apart, with bootstrap intervals.
+"""How well scores separate two kinds of examples, with bootstrap intervals.
 
 Everything is computed from counts: how many positives and negatives have each distinct score. A
 bootstrap replicate draws as many positives and negatives as there were, with replacement, each
-from their own (stratified); in counts, all replicates are computed at once.
+each from its own kind (stratified); in counts, all replicates are computed at once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from expunge.evaluation.svm._landmarks import Array
 
 Counts = NDArray[np.int64]
 Statistic = Callable[[Counts, Counts], Array]
-"""Counts of positives and negatives [R, U] by rising score, to one value a row, [R]."""
+"""Counts of positives and negatives [R, U] by rising score, to one value per row, [R]."""
 
 
 class Estimate(NamedTuple):
@@ -53,9 +53,9 @@ def tpr_at(fpr: float) -> Statistic:
 
     def statistic(positive: Counts, negative: Counts) -> Array:
         passed = np.cumsum(negative[:, ::-1], axis=1)
-        found = np.cumsum(positive[:, ::-1], axis=1)
+        detected = np.cumsum(positive[:, ::-1], axis=1)
         allowed = passed <= fpr * negative.sum(1, keepdims=True) + 1e-9
-        best = np.where(allowed, found, 0).max(1)
+        best = np.where(allowed, detected, 0).max(1)
         result: Array = best / positive.sum(1)
         return result
 
@@ -63,12 +63,12 @@ def tpr_at(fpr: float) -> Statistic:
 
 
 def balanced_accuracy(above: NDArray[np.bool_]) -> Statistic:
-    """½ (TPR + 1 − FPR) for the rule "score is among ``above``" (a flag a distinct score)."""
+    """½ (TPR + 1 − FPR) for the rule "score is among ``above``" (a flag per distinct score)."""
 
     def statistic(positive: Counts, negative: Counts) -> Array:
-        found = (positive * above).sum(1) / positive.sum(1)
+        detected = (positive * above).sum(1) / positive.sum(1)
         passed = (negative * above).sum(1) / negative.sum(1)
-        result: Array = 0.5 * (found + 1.0 - passed)
+        result: Array = 0.5 * (detected + 1.0 - passed)
         return result
 
     return statistic
@@ -84,7 +84,7 @@ class Sample:
 
     @staticmethod
     def of(positive: Array, negative: Array) -> Sample:
-        """From scores, [N] and [M], finite or infinite but never NaN, none of them empty."""
+        """A sample from scores [N] and [M]: not empty, finite or infinite but never NaN."""
         for name, scores in (("positive", positive), ("negative", negative)):
             if scores.ndim != 1 or len(scores) == 0 or bool(np.isnan(scores).any()):
                 raise InvalidInput(
@@ -117,7 +117,7 @@ class Sample:
         draws = self._draws(statistics, resamples, seed)
         tail = (1.0 - level) / 2.0
         smaller = min(len(self.positive), len(self.negative))
-        found = []
+        estimates = []
         for statistic, values in zip(statistics, draws, strict=True):
             value = self.value(statistic)
             low, high = (float(q) for q in np.quantile(values, [tail, 1.0 - tail]))
@@ -126,8 +126,8 @@ class Sample:
             elif low == high and value in (0.0, 1.0):
                 bound = float(tail ** (1.0 / smaller))
                 low, high = (bound, 1.0) if value == 1.0 else (0.0, 1.0 - bound)
-            found.append(Estimate(value, low, high))
-        return found
+            estimates.append(Estimate(value, low, high))
+        return estimates
 
     def _draws(self, statistics: list[Statistic], resamples: int, seed: int) -> Array:
         random = np.random.default_rng(seed)

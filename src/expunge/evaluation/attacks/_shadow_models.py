@@ -1,4 +1,4 @@
-"""Shadow models for U-LiRA: train on a random half, unlearn a random part, with what is under test.
+"""Shadow models for U-LiRA: trained on a random half, unlearned by the procedure under test.
 
 Every shadow serves all target examples. It trains on a random ``share`` of the retain set and a
 random half of the targets, then unlearns those targets with the method and add-on under test. So
@@ -38,8 +38,10 @@ WEIGHTS = "weights.safetensors"
 
 @dataclass(frozen=True)
 class ShadowPlan:
-    """How many shadows, of what model, trained how. ``count`` is even: shadows come in pairs whose
-    halves of the targets are complements."""
+    """How many shadows to train, of which model, and how.
+
+    ``count`` is even: shadows come in pairs whose halves of the targets are complements.
+    """
 
     model: ModelCard
     recipe: Recipe
@@ -60,14 +62,14 @@ class ShadowPlan:
 
 @dataclass(frozen=True)
 class Shadows:
-    """What the shadows said about the targets, before and after they unlearned."""
+    """The confidences of the shadows in the targets, before and after they unlearned."""
 
     trained: ShadowScores
     unlearned: ShadowScores
     seconds: float
     """Wall time of all stages, those taken from the store included."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing, such as results found damaged and computed again."""
+    """Notes for the report, such as on damaged results that were computed again."""
 
 
 def run_shadows(
@@ -80,7 +82,7 @@ def run_shadows(
     device: str = "auto",
     report: Any = None,
 ) -> Shadows:
-    """Train and unlearn the shadows that are not in the store yet, and collect what all said."""
+    """Train and unlearn the shadows that the store does not have; collect all confidences."""
     path = _keep_data(store, retain, targets)
     stages = shadow_stages(plan, path, device)
     pairs = list(zip(stages[::2], stages[1::2], strict=True))
@@ -120,7 +122,7 @@ def run_references(
 
 
 def shadow_stages(plan: ShadowPlan, data: Path, device: str = "auto") -> list[Stage]:
-    """Two stages a shadow, training before unlearning."""
+    """Two stages per shadow, training before unlearning."""
     base = {
         "data": data.stem,
         "model": plan.model.model_dump(),
@@ -156,7 +158,7 @@ def shadow_stages(plan: ShadowPlan, data: Path, device: str = "auto") -> list[St
 
 
 def train_shadow(context: dispatch.Context) -> None:
-    """A stage: train one shadow, keep its weights and what it says about the targets."""
+    """A stage: train one shadow; keep its weights and its confidences in the targets."""
     config = context.config
     retain, targets = _read_data(Path(context.options["data"]))
     seen, kept = draw_members(len(targets), len(retain), config)
@@ -202,7 +204,7 @@ def unlearn_shadow(context: dispatch.Context) -> None:
 def draw_members(
     targets: int, retained: int, config: dict[str, Any]
 ) -> tuple[np.ndarray[Any, np.dtype[np.bool_]], np.ndarray[Any, np.dtype[np.int64]]]:
-    """Which targets a shadow sees, and which retained examples: by seed and index alone.
+    """The targets and the retained examples that a shadow sees, by seed and index alone.
 
     Shadows 2k and 2k+1 see complementary halves of the targets, so every target is seen by exactly
     half of an even number of shadows, and more shadows extend fewer.
@@ -226,7 +228,7 @@ def _save_scores(folder: Path, model: nn.Module, targets: ImageSet, seen: Any) -
 
 
 def _keep_data(store: Store, retain: ImageSet, targets: ImageSet) -> Path:
-    """The examples in one file that workers read, named after what is in it."""
+    """Write the examples to one file for the workers, named after its content."""
     words = f"{retain.fingerprint()}/{targets.fingerprint()}/{len(retain.classes)}"
     path = store.root / ".data" / f"{hashlib.sha256(words.encode()).hexdigest()}.safetensors"
     try:

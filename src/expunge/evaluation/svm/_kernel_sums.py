@@ -1,4 +1,4 @@
-"""Sums over an RBF kernel too large to keep: computed tile by tile, never stored."""
+"""Sums over an RBF kernel that is too large to keep: computed tile by tile."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def own_kernel_sums(x: Array, weights: Array, gamma: float) -> Array:
 
     def block(start: int) -> Array:
         stop = min(start + _ROWS, len(x))
-        rows, own = left[start:stop], weights[start:stop]
+        rows, row_weights = left[start:stop], weights[start:stop]
         total = np.zeros(len(x) - start)
         for column in range(start, len(x), _COLUMNS):
             end = min(column + _COLUMNS, len(x))
@@ -46,7 +46,7 @@ def own_kernel_sums(x: Array, weights: Array, gamma: float) -> Array:
             np.exp(tile, out=tile)
             total[: stop - start] += tile @ weights[column:end]
             first = max(column, stop)  # what lies left of it was counted just now
-            total[first - start : end - start] += own @ tile[:, first - column :]
+            total[first - start : end - start] += row_weights @ tile[:, first - column :]
         return total
 
     result = np.zeros(len(x))

@@ -81,7 +81,7 @@ def solve_svm(
 def _newton(
     rows: Array, weights: Array, ridge: Array, cost: float, width: float
 ) -> tuple[Array, float]:
-    """One damped Newton step; the relative gain of the objective comes back too."""
+    """One damped Newton step; and the relative gain of the objective."""
     margins = rows @ weights
     slack = 1.0 - margins
     gradient = ridge * weights - cost * (np.clip(slack / width, 0.0, 1.0) @ rows)

@@ -1,4 +1,4 @@
-"""From an SVM solved in parts to the SVM of the whole: warm start, then what it got wrong.
+"""Refine an SVM solved in parts into the SVM of the whole: a warm start, then its errors.
 
 The dual in the form libsvm solves it, with signs yᵢ = ±1 and f(x) = Σᵢ αᵢ yᵢ k(xᵢ, x):
 
@@ -45,7 +45,7 @@ def refine(
     A round moves at most ``most`` examples, the furthest off: their kernel is kept whole.
     """
     alphas = alphas.copy()
-    wanted = signs - own_kernel_sums(x, alphas * signs, gamma)  # the intercept each would like
+    wanted = signs - own_kernel_sums(x, alphas * signs, gamma)  # the intercept each implies
     intercept = _intercept(wanted, signs, alphas, cost)
     settled = False
     for _ in range(rounds):
