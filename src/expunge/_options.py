@@ -67,6 +67,8 @@ class Option:
             raise InvalidInput(f"`{self.name}` should be {rule}. (got {value!r})")
 
     def _broken_rule(self, value: Any) -> str:
+        if value is None and self.default is None:
+            return ""
         if self.choices:
             return "" if value in self.choices else f"one of {', '.join(self.choices)}"
         if self.type is int and self.at_least is not None:
