@@ -1,4 +1,4 @@
-"""Any method with any add-on in one line, on data held in memory."""
+"""Any method with any add-on in one call, on data in memory."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""A language model that knows codes by heart forgets some of them, with and without FOCUS.
+"""A language model that has memorised codes forgets some of them, with and without FOCUS.
 
 A small GPT-2, freshly initialised (nothing is downloaded), learns invented people and their six-
 digit codes letter by letter, until the prompt "ilsa lund: " yields the code. One in five asks to
@@ -43,7 +43,7 @@ class Codes(NamedTuple):
 
     @property
     def data(self) -> TensorDataset:
-        """Pairs (input_ids, labels): nothing but the code is to be predicted."""
+        """Pairs (input_ids, labels): only the code is to be predicted."""
         labels = self.tokens.clone()
         labels[:, :-DIGITS] = -100
         return TensorDataset(self.tokens, labels)
@@ -85,14 +85,14 @@ def memorise(codes: Codes, seed: int) -> nn.Module:
 
 @torch.no_grad()
 def loss(model: nn.Module, codes: Codes) -> float:
-    """Mean negative log-likelihood of a digit."""
+    """Mean negative log-likelihood per digit."""
     tokens, labels = codes.data.tensors
     return float(expunge.next_token_loss(model(tokens).logits, labels))
 
 
 @torch.no_grad()
 def extraction(model: nn.Module, codes: Codes) -> float:
-    """Share of the people whose whole code is what the model most likely says after their name."""
+    """Share of the people whose whole code is the greedy continuation of their name."""
     rows = codes.tokens.clone()
     for k in range(LENGTH - DIGITS, LENGTH):
         rows[:, k] = model(rows[:, :k]).logits[:, -1].argmax(dim=-1)
@@ -100,14 +100,14 @@ def extraction(model: nn.Module, codes: Codes) -> float:
 
 
 def row(model: nn.Module, forget: Codes, retain: Codes) -> list[float]:
-    """What a table says about a model."""
+    """Loss and extraction of a model, on forget and on retain: a row of the table."""
     model.eval()
     both = [[loss(model, codes), 100 * extraction(model, codes)] for codes in (forget, retain)]
     return both[0] + both[1]
 
 
 class Forgotten(expunge.Callback):
-    """Stops a run when the codes to forget are no likelier than a guess, and none comes out."""
+    """Stop a run when the codes to forget are no likelier than a guess and none comes out."""
 
     def __init__(self, forget: Codes) -> None:
         self.forget = forget

@@ -1,9 +1,9 @@
 """The focus vector inside Lightning, with manual optimisation.
 
-A small regression net has learnt two parts of its data; a ``LightningModule`` pushes it away from
-one (objective) while holding it on the other (constraint). Lightning keeps the loop, the loaders,
-the optimizer and the checkpoints; the update fills ``p.grad``, and its state goes along in the
-checkpoint, so that a run can be taken up.
+A small regression net has been trained on two parts of its data. A ``LightningModule`` pushes it
+away from one part (objective) while holding it on the other (constraint). Lightning keeps the loop,
+the loaders, the optimizer and the checkpoints; the update fills ``p.grad``, and its state is saved
+in the checkpoint, so that a run can be resumed.
 
 Run:  pip install 'expunge[lightning]'
       python examples/lightning_loop.py
@@ -75,7 +75,7 @@ def world() -> tuple[nn.Module, TensorDataset, TensorDataset]:
 
 
 def loader(forget: TensorDataset, retain: TensorDataset) -> CombinedLoader:
-    """An epoch is one pass over the forget set; retain goes round beside it."""
+    """An epoch is one pass over the forget set; the retain set is cycled through."""
     both = {
         "forget": DataLoader(forget, batch_size=16),
         "retain": DataLoader(retain, batch_size=48),
@@ -84,7 +84,7 @@ def loader(forget: TensorDataset, retain: TensorDataset) -> CombinedLoader:
 
 
 def run(addon: str = "focus", epochs: int = 25, resume: Path | None = None) -> lightning.Trainer:
-    """Unlearn for ``epochs`` in all; ``resume`` takes a checkpoint up."""
+    """Unlearn for ``epochs`` in total; ``resume`` is a checkpoint to resume from."""
     net, forget, retain = world()
     quiet = {"logger": False, "enable_progress_bar": False, "enable_model_summary": False}
     trainer = lightning.Trainer(

@@ -1,6 +1,6 @@
-"""The focus vector in a training loop of one's own: two lines, any model, any losses.
+"""The focus vector in your own training loop: two lines, any model, any losses.
 
-A small regression net learns two tasks' worth of data; we then push it away from one part
+A small regression net learns its training data; we then push it away from one part
 (objective) while holding it on the other (constraint), with and without the focus vector.
 """
 

@@ -104,7 +104,7 @@ def main() -> None:
         sys.exit(1)
     except SystemExit as ending:
         if ending.code == INTERRUPTED:  # typer has turned the KeyboardInterrupt into this
-            error_console.print("Interrupted. The same command takes the work up where it was.")
+            error_console.print("Interrupted. Run the same command again to resume.")
         raise
 
 

@@ -53,7 +53,7 @@ class Cut:
         return Share(edges[self.rank * parts], edges[(self.rank + 1) * parts], total)
 
     def batches(self, examples: int, batch_size: int, least: int = 1) -> int:
-        """Global batches a pass: a rest too small for ``least`` or all processes joins the last."""
+        """Global batches per pass; a remainder below ``least`` or ``size`` joins the last."""
         whole, rest = divmod(examples, batch_size)
         return max(whole + (rest >= max(least, self.size)), 1)
 

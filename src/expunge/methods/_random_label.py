@@ -44,7 +44,7 @@ class RandomLabel(Method):
             )
         if targets.is_floating_point() or targets.dim() != 1:
             raise InvalidInput(
-                "`random-label` needs one class number an example. "
+                "`random-label` needs one class number per example. "
                 f"(got {targets.dtype} of shape {tuple(targets.shape)})"
             )
         return classes

@@ -37,7 +37,7 @@ class Retrain(FineTune):
 
 
 def reset_parameters(model: nn.Module) -> None:
-    """Draw all weights that may move anew, in place; refuse where one has no way to be reset."""
+    """Draw all trainable weights again, in place; refuse a model with one that cannot be reset."""
     frozen = {p: p.detach().clone() for p in model.parameters() if not p.requires_grad}
     covered: set[nn.Parameter] = {*frozen}
     for module in reversed(list(model.modules())):  # children first, their parents may refine

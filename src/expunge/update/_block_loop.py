@@ -24,7 +24,7 @@ SMALL = 1 << 14
 
 
 class Sweep:
-    """One step over the parameters: shared by all of them, made anew each step.
+    """One step over the parameters: shared by all of them, created again in each step.
 
     The order of the elements, and so the random stream, is the same compiled or not: the whole
     rows of each large parameter in turn, the packed rest whenever it fills a block.

@@ -1,7 +1,7 @@
 """The kernel through ``torch.compile``: one fused loop over memory, where a compiler exists.
 
 Blocks are seen as rows of ``ROW`` elements whose number is symbolic, so that one compilation
-serves every parameter of every model. Where compiling fails, the update goes on without it.
+serves every parameter of every model. If compiling fails, the update continues without it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def run_compiled(recipe: Recipe, block: Block, constants: Tensor) -> tuple[Tenso
         reason = str(error).strip().splitlines()
         warnings.warn(
             f"torch.compile failed on {device} ({type(error).__name__}: "
-            f"{reason[0] if reason else 'no message'}); the update goes on without it.",
+            f"{reason[0] if reason else 'no message'}); the update continues without it.",
             RuntimeWarning,
             stacklevel=2,
         )

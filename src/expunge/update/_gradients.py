@@ -27,7 +27,7 @@ class Term(NamedTuple):
 
 
 Losses = Tensor | Term | Iterable[Tensor | Term]
-"""A scalar loss, or one a micro-batch, made lazily where it is a generator."""
+"""A scalar loss, or one per micro-batch, created lazily if it is a generator."""
 
 
 class Gathered(NamedTuple):

@@ -23,7 +23,7 @@ def absolute_medians(
     The bits of non-negative floats are ordered as the floats are, so the median is found digit by
     digit: a histogram of the leading 8 bits, added up over the processes, tells which digit the
     median has; then one of the next 8 bits among the numbers that begin so. Four rounds for
-    float32, each one exchange of 257 counts a tensor, whatever its size.
+    float32, each one exchange of 257 counts per tensor, whatever its size.
 
     >>> absolute_medians([torch.tensor([3.0, -1.0, 2.0, -4.0])], lambda counts: None)
     [tensor(2.)]

@@ -50,7 +50,7 @@ class Pack:
         parts: list[Tensor] = [getattr(piece, field) for piece in self._pieces]
         if parts[0] is None or field == "balance":  # one for all parameters
             return parts[0]
-        if field == "threshold":  # one a parameter
+        if field == "threshold":  # one per parameter
             parts = [
                 t.expand(piece.objective.shape)
                 for t, piece in zip(parts, self._pieces, strict=True)

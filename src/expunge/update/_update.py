@@ -122,7 +122,7 @@ class Update:
     ) -> None:
         """Differentiate both losses and fill ``p.grad`` with the step to take.
 
-        A loss is a scalar reduced by its mean, or an iterable of them, one a micro-batch (a
+        A loss is a scalar reduced by its mean, or an iterable of them, one per micro-batch (a
         generator keeps one graph alive at a time); ``SampleMoments`` needs at least two. Frozen
         and repeated parameters are passed over; one that neither loss reaches keeps ``grad=None``.
 

@@ -126,7 +126,7 @@ def test_an_interrupted_command_says_how_to_go_on_and_does(
         patch.setattr(Run, "_take_step", interrupted)
         ending = expunge(*TRAIN, "-o", out)
     assert ending.code == 130
-    assert "Interrupted. The same command takes the work up where it was." in ending.err
+    assert "Interrupted. Run the same command again to resume." in ending.err
     assert list(tmp_path.iterdir()) == [tmp_path / "out.checkpoint"]
     steps: list[int] = []
 

@@ -5,7 +5,7 @@ time quadratic in the examples, so the fast way makes the problem smaller withou
 
 - few distinct rows (a binary feature): each row once, its multiplicity as a weight (C_i = C n_i) —
   the same optimisation problem;
-- one number an example: :data:`BINS` bins of equal counts, each at the mean of what it holds,
+- one number per example: :data:`BINS` bins of equal counts, each at the mean of what it holds,
   weighted by how many members and non-members it holds;
 - vectors under a smooth kernel (probabilities): :mod:`~expunge.evaluation.svm._landmarks`;
 - vectors under a narrow kernel (logits): separate fits to the examples of each largest entry, whose
