@@ -41,7 +41,7 @@ class Training(_TomlTable):
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe behind it."""
+        """The same as a recipe for :func:`expunge.train`."""
         return Recipe(**self.model_dump(exclude={"augment"}))
 
 
@@ -49,8 +49,8 @@ class Training(_TomlTable):
 class Unlearning(_TomlTable):
     """How models unlearn: the options of a procedure; the defaults are the paper's.
 
-    A list of ``lr``, ``alpha`` or ``epochs`` asks for a run with each; ``beta`` is 1 - alpha where
-    it is left out.
+    A list of ``lr``, ``alpha`` or ``epochs`` makes a run with each of its values; ``beta`` is
+    1 - alpha by default.
     """
 
     epochs: Count | tuple[Count, ...] = 10
@@ -75,7 +75,7 @@ class ProtocolBlock(_TomlTable):
     model: str
     width: Positive = 1.0
     options: dict[str, float] = {}
-    """Of the model, such as ``dropout`` of vgg16."""
+    """Options of the model, such as ``dropout`` of vgg16."""
     limit: Count | None = None
     test_limit: Count | None = None
     scenarios: Annotated[tuple[str, ...], pydantic.Field(min_length=1)]
@@ -100,7 +100,7 @@ class Protocol(_TomlTable):
     @cached_property
     def configurations(self) -> tuple[Configuration, ...]:
         """Every way to unlearn, block by block; seeds and scenarios multiply them."""
-        return tuple(found for block in self.block for found in configurations_of(block))
+        return tuple(each for block in self.block for each in configurations_of(block))
 
     def only(self, names: tuple[str, ...]) -> Protocol:
         """The same protocol with some of its blocks."""

@@ -112,13 +112,13 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
 
     def registered(key: str, registry: Registry[Any], names: tuple[str, ...]) -> tuple[str, ...]:
         try:
-            found = tuple(registry.name(name) for name in names)
+            full_names = tuple(registry.name(name) for name in names)
         except InvalidInput as error:
             raise InvalidInput(f"{line(key)}: {error}") from error
-        for name in found:
-            if found.count(name) > 1:
+        for name in full_names:
+            if full_names.count(name) > 1:
                 raise InvalidInput(f"{line(key)}: {name!r} is listed twice.")
-        return found
+        return full_names
 
     # Model and data.
     registered("model", MODELS, (block.model,))

@@ -152,7 +152,7 @@ def load_records(path: str | Path) -> list[Record]:
             if version > FORMAT:
                 raise DataError(
                     f"{path}, line {number}: written by a newer version of expunge (format "
-                    f"{version}, known is {FORMAT}). Update expunge to read it."
+                    f"{version}, this one reads {FORMAT}). Update expunge to read it."
                 )
             record = Record(**plain)
             if missing := [name for name in SETTINGS if name not in record.settings]:
@@ -266,8 +266,8 @@ def _rows(entry: Entry) -> list[dict[str, Any]]:
 def _json(entry: Entry, name: str) -> dict[str, Any]:
     if name not in entry.files:
         return {}
-    found: dict[str, Any] = json.loads(entry.path(name).read_text(encoding="utf-8"))
-    return found
+    content: dict[str, Any] = json.loads(entry.path(name).read_text(encoding="utf-8"))
+    return content
 
 
 def _environment(entry: Entry) -> dict[str, Any]:

@@ -198,8 +198,8 @@ def group_records(records: Iterable[Record], *, tell_blocks_apart: bool = False)
     """
     by_task = _grouped({record.key: record for record in records}.values(), Task.of)
     parts: dict[Task, list[Record]] = {}
-    for task, own in by_task.items():
-        unlearned = [record for record in own if not record.is_reference]
+    for task, of_task in by_task.items():
+        unlearned = [record for record in of_task if not record.is_reference]
         if tell_blocks_apart and _first_repeated(unlearned) is not None:
             by_block = _grouped(unlearned, lambda record: str(record["block"]))
             parts |= {replace(task, block=block): runs for block, runs in by_block.items()}
@@ -216,9 +216,9 @@ def group_records(records: Iterable[Record], *, tell_blocks_apart: bool = False)
                 )
     groups = []
     for task, runs in parts.items():
-        own = by_task[replace(task, block="")]
+        of_task = by_task[replace(task, block="")]
         references = (
-            tuple(r for r in own if r["model"] == model) for model in ("initial", "ideal")
+            tuple(r for r in of_task if r["model"] == model) for model in ("initial", "ideal")
         )
         groups.append(TaskRuns(task, names[task], file_names[task], tuple(runs), *references))
     return groups

@@ -85,13 +85,13 @@ def plan_command(
         )
     if stages:
         for stage in stages_of(planned):
-            mark = "there" if Store(store).has(stage) else "     "
+            mark = "done" if Store(store).has(stage) else "    "
             console.print(f"{mark} {stage.key[:12]} {escape(stage.title)}", highlight=False)
 
 
 def _cost_table(cost: ProtocolCost, *, quick: bool) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    names = ("stage", "asked for", "shared", "stages", "there", "to run", "work", "disk")
+    names = ("stage", "needed", "shared", "stages", "done", "to run", "work", "disk")
     for name in names:
         table.add_column(name, justify="left" if name == "stage" else "right")
     for kind in cost.kinds:
@@ -187,7 +187,7 @@ def run_command(
     seconds = time.perf_counter() - began
     if not outcome.done and not outcome.failed and not written.paths:
         errors.print(
-            f"Nothing to do: all {len(outcome.found)} stages are there, and {folder}/ is up to "
+            f"Nothing to do: all {len(outcome.found)} stages are done, and {folder}/ is up to "
             f"date. ({seconds:.1f} s)",
             highlight=False,
         )
@@ -224,19 +224,19 @@ def status_command(
 
     from expunge.bench._run import STATES, status
 
-    found = status(planned, Store(store))
+    statuses = status(planned, Store(store))
     console = Console()
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), title=chosen.name)
     table.add_column("block")
     for state in STATES:
         table.add_column(state, justify="right")
     for block in chosen.block:
-        states = [one.state for one in found if one.block == block.name]
+        states = [one.state for one in statuses if one.block == block.name]
         table.add_row(block.name, *(str(states.count(state) or "") for state in STATES))
     console.print(table)
-    for one in found:
+    for one in statuses:
         _show_unfinished(one, console, verbose=verbose)
-    if any(one.state != "done" for one in found):
+    if any(one.state != "done" for one in statuses):
         console.print(f"Resume with:  expunge bench run {protocol} --store {store}")
 
 

@@ -66,17 +66,17 @@ def table_command(
     from expunge.bench.tables._paper import TABLES
     from expunge.bench.tables._pivot import pivot
 
-    found = _records(protocol, store, records, data, conditions)
+    chosen = _records(protocol, store, records, data, conditions)
     names = [name.strip() for name in metrics.split(",")]
     if rows is not None:
         if like is not None:
             raise InvalidInput("Give --like or --rows, not both.")
-        summaries = [pivot(found, rows=rows, cols=cols, metrics=names, epoch=epoch)]
+        summaries = [pivot(chosen, rows=rows, cols=cols, metrics=names, epoch=epoch)]
     else:
         wanted = [like] if like is not None else list(TABLES)
-        summaries = [summary for name in wanted for summary in TABLES[name](found)]
+        summaries = [summary for name in wanted for summary in TABLES[name](chosen)]
     if not summaries:
-        raise ExpungeError(f"The records at hand hold nothing for {like or 'any table'}.")
+        raise ExpungeError(f"The records hold nothing for {like or 'any table'}.")
     _emit([render(summary, form) for summary in summaries], form, out, force)
 
 
@@ -103,8 +103,8 @@ def figure_command(
     """
     from expunge.bench.plots import write_figures
 
-    found = _records(protocol, store, records, data, conditions)
-    written = write_figures(found, out, names=name)
+    chosen = _records(protocol, store, records, data, conditions)
+    written = write_figures(chosen, out, names=name)
     errors = Console(stderr=True)
     for figure, why in written.left_out.items():
         errors.print(f"left out, {escape(figure)}: {escape(why)}", style="dim", highlight=False)
@@ -151,11 +151,11 @@ def records_command(
     Example:  expunge bench records cpu -o records.jsonl
     """
     refuse_existing(out, force=force)
-    found = _records(protocol, store, None, data, conditions)
+    chosen = _records(protocol, store, None, data, conditions)
     from expunge.bench._records import save_records
 
-    save_records(out, found)
-    Console(stderr=True).print(f"Wrote {len(found)} records to {out}.", highlight=False)
+    save_records(out, chosen)
+    Console(stderr=True).print(f"Wrote {len(chosen)} records to {out}.", highlight=False)
 
 
 def show_command(protocol: ProtocolName) -> None:
@@ -185,16 +185,16 @@ def _records(
     from expunge.store import Store
 
     if records is not None:
-        found = load_records(records)
+        finished = load_records(records)
     else:
         assert protocol is not None
         _, planned, _ = planned_runs(protocol, data, None, "last", "auto")
-        found = collect(planned, Store(store))
-    chosen = select_records(found, conditions or [])
+        finished = collect(planned, Store(store))
+    chosen = select_records(finished, conditions or [])
     if not chosen:
         raise ExpungeError(
             "No finished run meets the conditions."
-            if found
+            if finished
             else f"There are no finished runs of {protocol} in {store}. Start with `expunge bench "
             f"run {protocol}`."
         )

@@ -60,7 +60,7 @@ def test_a_second_run_says_that_there_is_nothing_to_do(
     before = {path: path.stat().st_mtime_ns for path in results.rglob("*")}
     again = expunge("bench", "run", tiny, "-s", store, "-o", results)
     assert again.code == 0
-    assert "Nothing to do: all 4 stages are there" in again.err
+    assert "Nothing to do: all 4 stages are done" in again.err
     assert {path: path.stat().st_mtime_ns for path in results.rglob("*")} == before
 
 

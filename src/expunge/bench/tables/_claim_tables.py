@@ -118,7 +118,7 @@ def _cost(runs: TaskRuns) -> Summary:
         return Row(label, values)
 
     summary = all_rows(runs, tuple(columns), row=row, columns=columns)
-    environments = (run.environment for own in runs.main_arms.values() for run in own)
+    environments = (run.environment for arm in runs.main_arms.values() for run in arm)
     machines = dict.fromkeys(
         f"{e.get('processor', 'unknown')}, {e.get('cores')} cores" for e in environments if e
     )

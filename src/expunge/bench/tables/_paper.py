@@ -1,7 +1,7 @@
 """The tables by name: the paper's two here, those of its claims beside them.
 
-Each is a function from records to summaries, one a task or a part, that makes do with the records
-at hand. Rows without records are left out, and a note says so.
+Each is a function from records to summaries, one per task or part. Rows without records are left
+out, and a note says so.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def overview(records: Iterable[Record]) -> list[Summary]:
 
 
 def _overview(runs: TaskRuns) -> Summary:
-    references = (row_of(runs, own, OVERVIEW, name) for name, own in runs.references.items())
+    references = (row_of(runs, of, OVERVIEW, name) for name, of in runs.references.items())
     alone = [arm for arm in runs.main_arms if arm.method not in CONSTRAINED_METHODS]
     groups = [
         RowGroup("references", tuple(references), ranked=False),

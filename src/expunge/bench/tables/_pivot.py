@@ -97,8 +97,8 @@ def _metric(name: str) -> tuple[str, Metric]:
     if name == "processor_seconds":
         return name, PROCESSOR
     if name not in METRICS:
-        known = ", ".join((*METRICS, "processor_seconds"))
-        raise InvalidInput(f"Unknown metric {name!r}. Known: {known}.")
+        names = ", ".join((*METRICS, "processor_seconds"))
+        raise InvalidInput(f"Unknown metric {name!r}. Known: {names}.")
     return METRICS.name(name), METRICS[name]
 
 
@@ -141,11 +141,11 @@ class _Layout:
     @cached_property
     def cells(self) -> dict[RowKey, dict[Any, list[RecordAt]]]:
         """Records and epochs by row and column."""
-        found: dict[RowKey, dict[Any, list[RecordAt]]] = {}
+        cells: dict[RowKey, dict[Any, list[RecordAt]]] = {}
         for record in self.records:
             for row, column, epoch in self._places(record):
-                found.setdefault(row, {}).setdefault(column, []).append((record, epoch))
-        return found
+                cells.setdefault(row, {}).setdefault(column, []).append((record, epoch))
+        return cells
 
     @cached_property
     def columns(self) -> dict[str, tuple[Any, str, Metric]]:
@@ -200,7 +200,7 @@ class _Layout:
         return record.label if name == "label" else record[name]
 
     def _is_reference(self, key: RowKey) -> bool:
-        return all(r.is_reference for found in self.cells[key].values() for r, _ in found)
+        return all(r.is_reference for cell in self.cells[key].values() for r, _ in cell)
 
     def _task(self, key: RowKey) -> RowKey:
         pairs = zip(self.down, key, strict=False)
@@ -220,7 +220,7 @@ class _Layout:
             yield from self.cells[key].get(place, ())
 
     def _ideal(self, keys: list[RowKey]) -> Row:
-        """The ideal models' values; from the gaps of records where those are not at hand."""
+        """The ideal models' values; from the gaps of runs where there are no records of them."""
         values = {}
         for name, (column, metric, _) in self.columns.items():
             wanted = (column, _EVERY) if self.across in RIVALS else None
@@ -261,10 +261,10 @@ def _shown(name: str, value: Any) -> str:
 
 def _sort_key(name: str, values: Iterable[Any]) -> Callable[[Any], float]:
     """How to sort a setting: numbers by size, parts as they are registered, else as they come."""
-    found = list(dict.fromkeys(values))
+    unique = list(dict.fromkeys(values))
     registered: list[Any] = {"method": list(METHODS), "addon": list(ADDONS)}.get(name, [])
-    ranks = {value: float(rank) for rank, value in enumerate([*registered, *found][::-1])}
-    last = len(registered) + len(found)
+    ranks = {value: float(rank) for rank, value in enumerate([*registered, *unique][::-1])}
+    last = len(registered) + len(unique)
 
     def rank(value: Any) -> float:
         if value is None or value == "":

@@ -67,7 +67,7 @@ def task_notes(runs: TaskRuns) -> tuple[str, ...]:
     """The dials that are shown, how many runs at others are not, and which runs diverged."""
     dials = runs.main_dials
     lr, alpha, batch = (plain(getattr(dials, name, None)) for name in ("lr", "alpha", "batch_size"))
-    shown = [run for own in runs.main_arms.values() for run in own]
+    shown = [run for arm in runs.main_arms.values() for run in arm]
     notes = [f"Learning rate {lr}, α = {alpha}, batches of {batch}"]
     if others := len(runs.unlearned) - len(shown):
         notes[0] += f"; {others} runs at other settings are left out"

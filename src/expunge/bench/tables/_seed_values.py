@@ -51,12 +51,12 @@ def seed_values(
 def refuse_varying(records: Sequence[Record], names: Sequence[str], cell: str) -> None:
     """Raise if records differ in one of the settings ``names``, saying in which and what to do."""
     values = {name: list(dict.fromkeys(r[name] for r in records)) for name in names}
-    varying = {name: found for name, found in values.items() if len(found) > 1}
+    varying = {name: unique for name, unique in values.items() if len(unique) > 1}
     if not varying:
         return
     details = "; ".join(f"{k}: {', '.join(map(plain, v))}" for k, v in varying.items())
-    first, found = next(iter(varying.items()))
-    one = next(value for value in found if value not in (None, ""))
+    first, unique = next(iter(varying.items()))
+    one = next(value for value in unique if value not in (None, ""))
     raise InvalidInput(
         f"{cell} would mix records that differ in {', '.join(varying)}, not only in the seed. "
         f"({details}) Choose with --where {first}={plain(one)}, or add {first} to the rows."

@@ -42,7 +42,7 @@ class Column(Metric):
 class Row:
     """One line: a label, and for each metric its values over the seeds.
 
-    ``printed`` holds mean and std of cells that are quoted, so that their seeds are not at hand.
+    ``printed`` holds mean and std of cells that are quoted, without the values of their seeds.
     """
 
     label: str
@@ -111,8 +111,8 @@ class Summary:
         >>> Summary((RowGroup("", (Row("a", {"ua": (1.0, 2.0)}),)),), ("ua",)).n
         2
         """
-        found = {n for row in self.rows for n in row.counts(self.metrics)}
-        return found.pop() if len(found) == 1 else None
+        counts = {n for row in self.rows for n in row.counts(self.metrics)}
+        return counts.pop() if len(counts) == 1 else None
 
     @property
     def has_n_column(self) -> bool:
