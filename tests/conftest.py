@@ -1,4 +1,4 @@
-"""What tests of several folders share."""
+"""Fixtures that tests of several folders share."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 import torch
+
+from tests.team import Team
 
 hypothesis.settings.register_profile("steady", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("steady")
@@ -23,3 +25,19 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def pair() -> Iterator[Team]:
+    """Two processes of one gloo group."""
+    team = Team()
+    yield team
+    team.close()
+
+
+@pytest.fixture(scope="module")
+def trio() -> Iterator[Team]:
+    """Three processes of one gloo group."""
+    team = Team(3)
+    yield team
+    team.close()

@@ -150,7 +150,7 @@ def test_bernoulli_alone_depends_on_the_seed(name):
     assert torch.equal(one[0][0], other[0][0]) is (name != "bernoulli")
 
 
-# What follows compiles; the recipes are those of tests/reference where they can be.
+# What follows compiles; the specs are those of tests/reference where they can be.
 
 
 def by_name(name: str, moments: str, aggregate: str, **options):
@@ -208,7 +208,7 @@ def test_small_models_never_compile_by_default(monkeypatch):
 
 @pytest.mark.parametrize("name", ["focus", "bernoulli"])
 def test_where_compiling_fails_the_update_goes_on(monkeypatch, name):
-    def failing(recipe):
+    def failing(spec):
         def kernel(*_):
             raise RuntimeError("no compiler today\nand a long trace")
 

@@ -29,7 +29,7 @@ from expunge.evaluation import Predictions, predict
 from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.store import Entry
 from expunge.update._agreement import accord
-from expunge.update._gradients import gather
+from expunge.update._gradients import loss_gradient
 
 WEIGHTS, METRICS_FILE, STEPS, HISTOGRAMS = (
     "weights.safetensors",
@@ -241,8 +241,8 @@ def agreement_of(run: Run) -> list[Tensor]:
     try:
         with torch.enable_grad():
             params = problem.parameters
-            first = gather(run.method.objective(problem, forget, retain), params)
-            second = gather(run.method.constraint(problem, forget, retain), params)
+            first = loss_gradient(run.method.objective(problem, forget, retain), params)
+            second = loss_gradient(run.method.constraint(problem, forget, retain), params)
     finally:
         run.model.train(training)
         problem.generator.set_state(random)

@@ -15,7 +15,7 @@ from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
 from expunge.data._formats import find_data
-from expunge.distributed._launch import joined
+from expunge.distributed._launch import launched_group
 from expunge.engine import Procedure
 from expunge.evaluation import METRICS
 
@@ -64,7 +64,7 @@ def unlearn_command(
     from expunge.engine._artifact import load_artifact
     from expunge.evaluation._model_files import unlearn_artifact
 
-    with joined(device, timeout) as group:
+    with launched_group(device, timeout) as group:
         done = unlearn_artifact(
             load_artifact(initial),
             forget,

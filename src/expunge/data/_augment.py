@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.distributed._batch_shares import Share
+from expunge.distributed._batch_shares import BatchShare
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,14 @@ class Augment:
             raise InvalidInput(f"`padding` should be 0 or more pixels. (got {self.padding})")
 
     def __call__(
-        self, images: Tensor, generator: torch.Generator, share: Share | None = None
+        self, images: Tensor, generator: torch.Generator, share: BatchShare | None = None
     ) -> Tensor:
         """Augment the images; a ``share`` of a batch as if the whole batch were augmented."""
         if images.ndim != 4:
             raise InvalidInput(
                 f"`images` should be of shape [B, C, H, W]. (got {list(images.shape)})"
             )
-        share = share or Share(0, len(images), len(images))
+        share = share or BatchShare(0, len(images), len(images))
         if len(images) and self.flip:
             images = _flip(images, generator, share)
         if len(images) and self.padding:
@@ -52,14 +52,14 @@ class Augment:
         return images
 
 
-def _flip(images: Tensor, generator: torch.Generator, share: Share) -> Tensor:
+def _flip(images: Tensor, generator: torch.Generator, share: BatchShare) -> Tensor:
     count = len(images)
     mirrored = torch.randint(2, (share.total,), generator=generator)[share.start : share.stop]
     chosen = (torch.arange(count) + count * mirrored).to(images.device, non_blocking=True)
     return torch.cat((images, images.flip(3))).index_select(0, chosen)
 
 
-def _crop(images: Tensor, padding: int, generator: torch.Generator, share: Share) -> Tensor:
+def _crop(images: Tensor, padding: int, generator: torch.Generator, share: BatchShare) -> Tensor:
     """Crop by picking, for each image, one window into the padded batch by its start."""
     count, channels, height, width = images.shape
     padded = F.pad(images, (padding,) * 4)

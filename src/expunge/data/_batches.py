@@ -17,8 +17,8 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._images import ImageSet
-from expunge.distributed._batch_shares import WHOLE, Cut, Share
-from expunge.distributed._loader import batches_of, cut_loader, is_shared_already
+from expunge.distributed._batch_shares import UNDIVIDED, BatchDivision, BatchShare
+from expunge.distributed._loader import batch_count, divide_loader, has_distributed_sampler
 
 Split = Literal["forget", "retain"]
 Data = Dataset[Any] | DataLoader[Any]
@@ -31,7 +31,7 @@ class Batch(NamedTuple):
     """A tensor, or a dict of tensors that the model takes by name; the first axis is examples."""
     targets: Tensor
     split: Split
-    share: Share | None = None
+    share: BatchShare | None = None
     """Which examples of the batch of all processes these are; None if unknown."""
 
     def parts(self, count: int) -> list[Batch]:
@@ -49,7 +49,7 @@ class Batch(NamedTuple):
             for k, y in enumerate(targets)
         ]
 
-    def cut(self, share: Share) -> Batch:
+    def take(self, share: BatchShare) -> Batch:
         """Cut out this process's share; the batch should be that of all processes."""
         chosen = slice(share.start, share.stop)
         if isinstance(self.inputs, Mapping):
@@ -82,11 +82,11 @@ class ArraySource:
     batch_size: int
     seed: int
     augment: Augment | None
-    cut: Cut = WHOLE
+    division: BatchDivision = UNDIVIDED
 
     def __len__(self) -> int:
         # A single example left over joins the batch before it: alone it has no variance.
-        return self.cut.batches(len(self.inputs), self.batch_size, least=2)
+        return self.division.batch_count(len(self.inputs), self.batch_size, least=2)
 
     def fingerprint(self) -> str:
         digest = hashlib.sha256(f"{self.batch_size}".encode())
@@ -101,7 +101,7 @@ class ArraySource:
         for j in range(skip, len(self)):
             start = j * self.batch_size
             stop = len(order) if j + 1 == len(self) else start + self.batch_size
-            share = self.cut.share(stop - start)
+            share = self.division.share(stop - start)
             chosen = order[start + share.start : start + share.stop]
             chosen = chosen.to(self.inputs.device, non_blocking=True)
             x = self.inputs.index_select(0, chosen)
@@ -118,10 +118,10 @@ class LoaderSource:
     split: Split
     seed: int
     device: torch.device
-    cut: Cut = WHOLE
+    division: BatchDivision = UNDIVIDED
 
     def __len__(self) -> int:
-        return batches_of(self.loader, self.cut)
+        return batch_count(self.loader, self.division)
 
     def fingerprint(self) -> str:
         kind = type(self.loader.dataset).__name__
@@ -132,7 +132,9 @@ class LoaderSource:
         random_state = _RandomState(seed)
         for generator in _generators(self.loader):
             generator.manual_seed(seed)
-        loader, shares = cut_loader(self.loader, self.cut, k, seed_of(seed, self.cut.rank))
+        loader, shares = divide_loader(
+            self.loader, self.division, k, seed_of(seed, self.division.rank)
+        )
         with random_state.active():
             batches = iter(loader)
         for j in range(len(self)):
@@ -144,13 +146,13 @@ class LoaderSource:
             share = next(shares)
             if j >= skip:
                 batch = self._batch(item)
-                yield batch._replace(share=share) if share else self._cut(batch)
+                yield batch._replace(share=share) if share else self._own_share(batch)
 
-    def _cut(self, batch: Batch) -> Batch:
+    def _own_share(self, batch: Batch) -> Batch:
         """Cut this process's share out of a batch that came whole."""
-        if self.cut.size == 1 or is_shared_already(self.loader):
+        if self.division.size == 1 or has_distributed_sampler(self.loader):
             return batch
-        return batch.cut(self.cut.share(len(batch.targets)))
+        return batch.take(self.division.share(len(batch.targets)))
 
     def _batch(self, item: Any) -> Batch:
         if isinstance(item, Mapping) and "labels" in item:
@@ -213,34 +215,34 @@ def as_source(
     seed: int,
     augment: Augment | None,
     device: torch.device,
-    cut: Cut = WHOLE,
+    division: BatchDivision = UNDIVIDED,
 ) -> Source:
     """Make a source from an :class:`ImageSet`, tensors, a map-style dataset or a ``DataLoader``.
 
     A loader keeps its batch size and its augmentation. ``batch_size`` is that of all processes
-    together; ``cut`` says which part of each batch belongs to this process.
+    together; ``division`` says which part of each batch belongs to this process.
     """
     if isinstance(data, DataLoader):
         _check_sized(data, split)
-        return LoaderSource(data, split, seed, device, cut)
+        return LoaderSource(data, split, seed, device, division)
     if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
         raise InvalidInput(
             f"`{split}` should be a map-style Dataset or a DataLoader. (got {type(data).__name__})"
         )
-    _check_sized(data, split, least=cut.size)
-    if batch_size < cut.size:
+    _check_sized(data, split, least=division.size)
+    if batch_size < division.size:
         raise InvalidInput(
             "`batch_size` is that of all processes together: at least one example each. "
-            f"(got {batch_size} for {cut.size} processes)"
+            f"(got {batch_size} for {division.size} processes)"
         )
     arrays = as_arrays(data)
     if arrays is not None:
         x, y = (part.to(device) for part in arrays)
-        return ArraySource(x, y, split, batch_size, seed, augment, cut)
+        return ArraySource(x, y, split, batch_size, seed, augment, division)
     if augment is not None:
         raise InvalidInput("`augment` works on images in memory; augment inside your Dataset.")
     loader = DataLoader(data, batch_size=batch_size, shuffle=True)
-    return LoaderSource(loader, split, seed, device, cut)
+    return LoaderSource(loader, split, seed, device, division)
 
 
 def _check_sized(data: Data, split: Split, least: int = 1) -> None:

@@ -21,8 +21,8 @@ from expunge.distributed._group import Group
 def synchronised(model: nn.Module, group: Group) -> Iterator[None]:
     """Within, BatchNorm layers normalise by the batch of all processes together.
 
-    Layers stay the same objects and keep their names, weights and statistics; only their class is
-    another meanwhile, a subclass of their own. A layer with a ``forward`` of its own is left alone.
+    Layers stay the same objects and keep their names, weights and statistics; only their class
+    changes meanwhile, to a subclass. A layer that overrides ``forward`` is left alone.
     """
     plain = (_BatchNorm.forward, nn.SyncBatchNorm.forward)
     layers = [m for m in model.modules() if isinstance(m, _BatchNorm) and type(m).forward in plain]
@@ -49,7 +49,7 @@ class _Synchronised(_BatchNorm):
 
     @property
     def process_group(self) -> Any:
-        """Where torch's own layer looks for it."""
+        """Where torch's own layer looks for its process group."""
         return self.group.processes
 
     def forward(self, input: Tensor) -> Tensor:
@@ -105,7 +105,7 @@ class _Normalise(torch.autograd.Function):
         counts = everyone[:, -1:]
         count = counts.sum()
         mean = (counts * means).sum(dim=0) / count
-        # Parts have their own spread, and that of their means about the common one.
+        # The variance within the processes, and that of their means around the common one.
         variance = (counts * (variances + (means - mean).square())).sum(dim=0) / count
         shape = [1, -1] + [1] * (input.dim() - 2)
         inverse = torch.rsqrt(variance + eps)

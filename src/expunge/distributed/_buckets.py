@@ -1,4 +1,4 @@
-"""Many tensors in few flat ones, so that a reduction is a handful of messages."""
+"""Buckets: many tensors in a few flat ones, so that a reduction is a handful of messages."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 
 CAPACITY = 25 * 2**20
-"""Bytes a bucket; a larger tensor has one to itself."""
+"""Bytes per bucket; a larger tensor has one to itself."""
 
 
 class Buckets(NamedTuple):
-    """The flat tensors, and each original as a view into one of them, laid out as it was asked."""
+    """The flat tensors, and each original as a view into one of them, in the layout asked for."""
 
     flat: list[Tensor]
     views: list[Tensor]
@@ -29,8 +29,8 @@ def fill(
 ) -> Buckets:
     """Copy ``scale`` times ``tensors`` into buckets; a missing one counts as zeros.
 
-    Sizes, types and memory order are those of ``like``, which every process has alike whatever
-    gradients it found: so the buckets match.
+    Sizes, types and memory order are those of ``like``, which is the same in every process,
+    whichever gradients it has: so the buckets match.
     """
     groups: dict[tuple[torch.dtype, torch.device], list[list[int]]] = {}
     for k, reference in enumerate(like):

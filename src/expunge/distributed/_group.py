@@ -1,7 +1,7 @@
-"""The processes that work together, and what they say to each other.
+"""The processes that work together, and their collective operations.
 
-In a single process every call here does nothing and answers for the one process there is, so that
-nobody else has to ask how many there are.
+In a single process every call does nothing and returns what that process has, so that callers need
+not ask how many processes there are.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ T = TypeVar("T")
 class Group:
     """``size`` processes, of which this one is number ``rank``; false where it is alone.
 
-    All calls are collective: every process makes the same ones in the same order. A process that
-    ends in between makes them raise :class:`~expunge._errors.LostProcess` in the others.
+    All calls are collective: every process makes the same ones in the same order. If a process
+    ends early, they raise :class:`~expunge._errors.LostProcess` in the others.
 
     >>> alone = Group()
     >>> bool(alone), alone.any(True), alone.exchange("me")
@@ -37,42 +37,42 @@ class Group:
     rank: int = 0
     size: int = 1
     processes: Any = field(default=None, repr=False)
-    """The process group of torch; None is its default one."""
+    """The process group of torch; None means the default one."""
 
     def __bool__(self) -> bool:
         return self.size > 1
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and speaks to the user."""
+        """Whether this process writes files and prints messages."""
         return self.rank == 0
 
     @property
     def device(self) -> torch.device:
-        """Where small tensors travel from: the CPU if the backend can."""
+        """The device from which small tensors are sent: the CPU if the backend supports it."""
         if "cpu:" in str(dist.get_backend_config(self.processes)):
             return torch.device("cpu")
         return torch.device("cuda", torch.cuda.current_device())
 
     @property
-    def _first(self) -> int:
-        """The number of the first process among all of the job."""
+    def _first_rank(self) -> int:
+        """The global rank of the first process."""
         return 0 if self.processes is None else dist.get_global_rank(self.processes, 0)
 
     def start_sum(self, tensor: Tensor) -> Callable[[], None]:
-        """Begin to add ``tensor`` up over all processes, in place; call the answer to wait."""
-        with heard():
+        """Begin to sum ``tensor`` over all processes, in place; call what is returned to wait."""
+        with reporting_lost_processes():
             work = dist.all_reduce(tensor, group=self.processes, async_op=True)
         assert work is not None
 
         def wait() -> None:
-            with heard():
+            with reporting_lost_processes():
                 work.wait()
 
         return wait
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """``tensor`` added up over all processes, in place; the same bits everywhere."""
+        """The sum of ``tensor`` over all processes, in place; the same bits everywhere."""
         if self:
             self.start_sum(tensor)()
         return tensor
@@ -80,7 +80,7 @@ class Group:
     def gather(self, tensor: Tensor) -> Tensor:
         """Every process's ``tensor``, all of one shape, along a new first dimension."""
         pieces = [torch.empty_like(tensor) for _ in range(self.size)]
-        with heard():
+        with reporting_lost_processes():
             dist.all_gather(pieces, tensor, group=self.processes)
         return torch.stack(pieces)
 
@@ -94,20 +94,20 @@ class Group:
             wait()
         return buckets.views
 
-    def copy_first(self, tensors: Sequence[Tensor]) -> None:
-        """Overwrite ``tensors`` by those of the first process."""
+    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite ``tensors`` with those of the first process."""
         if not self or not tensors:
             return
         buckets = fill([t.detach() for t in tensors], [t.detach() for t in tensors])
-        with heard():
+        with reporting_lost_processes():
             for bucket in buckets.flat:
-                dist.broadcast(bucket, self._first, group=self.processes)
+                dist.broadcast(bucket, self._first_rank, group=self.processes)
         with torch.no_grad():
             for tensor, view in zip(tensors, buckets.views, strict=True):
                 tensor.copy_(view)
 
     def any(self, flag: bool) -> bool:
-        """Whether any process says so."""
+        """Whether ``flag`` is true in any process."""
         return self.largest(float(flag))[0] > 0 if self else flag
 
     def largest(self, *values: float) -> list[float]:
@@ -115,7 +115,7 @@ class Group:
         if not self:
             return list(values)
         packed = torch.tensor(values, dtype=torch.float64, device=self.device)
-        with heard():
+        with reporting_lost_processes():
             dist.all_reduce(packed, op=dist.ReduceOp.MAX, group=self.processes)
         return packed.tolist()
 
@@ -124,12 +124,12 @@ class Group:
         if not self:
             return [value]
         values: list[Any] = [None] * self.size
-        with heard():
+        with reporting_lost_processes():
             dist.all_gather_object(values, value, group=self.processes)
         return values
 
-    def by_first(self, make: Callable[[], T]) -> T:
-        """What ``make`` returns in the first process; all raise what it raises there."""
+    def run_in_first(self, make: Callable[[], T]) -> T:
+        """What ``make`` returns in the first process; all processes raise what it raises there."""
         if not self:
             return make()
         answer: list[Any] = [None, None]
@@ -138,17 +138,17 @@ class Group:
                 answer[0] = make()
             except Exception as error:
                 answer[1] = _sendable(error)
-        with heard():
-            dist.broadcast_object_list(answer, self._first, group=self.processes)
+        with reporting_lost_processes():
+            dist.broadcast_object_list(answer, self._first_rank, group=self.processes)
         if answer[1] is not None:
             raise answer[1]
         return answer[0]  # type: ignore[no-any-return]
 
-    def check_agreement(self, what: dict[str, Any]) -> None:
-        """Raise, in every process, where they were not given the same."""
-        texts = [{k: repr(v) for k, v in said.items()} for said in self.exchange(what)]
-        names = sorted({k for said in texts for k in said})
-        differing = [k for k in names if len({said.get(k) for said in texts}) > 1]
+    def check_agreement(self, arguments: dict[str, Any]) -> None:
+        """Raise, in every process, if they were given different ``arguments``."""
+        texts = [{k: repr(v) for k, v in values.items()} for values in self.exchange(arguments)]
+        names = sorted({k for text in texts for k in text})
+        differing = [k for k in names if len({text.get(k) for text in texts}) > 1]
         if differing:
             first, other = (next(s for s in texts if s != texts[0]), texts[0])
             raise InvalidInput(
@@ -158,7 +158,7 @@ class Group:
             )
 
     def wait_for_all(self) -> None:
-        """Go on when every process has come here."""
+        """Return when every process has got here."""
         self.any(False)
 
 
@@ -185,9 +185,9 @@ def as_group(choice: Group | Any | Literal["auto"] | None) -> Group:
 
 
 def check_same_bits(group: Group, digest: str) -> None:
-    """Raise, in every process, where a digest of the weights is not the same in all."""
+    """Raise, in every process, if the digests of their weights differ."""
     digests = group.exchange(digest)
-    others = [k for k, found in enumerate(digests) if found != digests[0]]
+    others = [k for k, other in enumerate(digests) if other != digests[0]]
     if others:
         raise ExpungeError(
             "Every process should end with the same weights, to the last bit; those of process "
@@ -197,16 +197,16 @@ def check_same_bits(group: Group, digest: str) -> None:
 
 
 @contextmanager
-def heard() -> Iterator[None]:
-    """Turn what a backend says about a process that is gone into words."""
+def reporting_lost_processes() -> Iterator[None]:
+    """Turn a backend's error about a process that is gone into a :class:`LostProcess`."""
     try:
         yield
     except RuntimeError as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise LostProcess(
             "Another process of this job has ended or did not answer in time. Its own message, if "
-            "it had the time for one, says why. If the run has a checkpoint, start the same job "
-            f"again to go on from it. ({reason})"
+            "it printed one, says why. If the run has a checkpoint, start the same job again to "
+            f"resume from it. ({reason})"
         ) from error
 
 

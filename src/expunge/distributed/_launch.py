@@ -31,13 +31,13 @@ def launched_size() -> int:
 
 
 @contextmanager
-def joined(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
-    """Within, the launcher's processes are one group; alone where there is no launcher.
+def launched_group(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
+    """Within, the launcher's processes form one group; without a launcher, this process alone.
 
-    NCCL carries tensors on GPUs, one GPU a process; gloo carries the rest. ``timeout`` seconds
-    without an answer from another process count as its end.
+    NCCL carries tensors on GPUs, one GPU per process; gloo carries the rest. A process that does
+    not answer for ``timeout`` seconds counts as lost.
     """
-    from expunge.distributed._group import SINGLE, as_group, heard
+    from expunge.distributed._group import SINGLE, as_group, reporting_lost_processes
 
     if launched_size() == 1:
         yield SINGLE
@@ -46,15 +46,15 @@ def joined(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
         raise InvalidInput(f"`timeout` should be positive. (got {timeout})")
     import torch.distributed as dist
 
-    backend = _prepare(device)
-    with heard():
+    backend = _choose_backend(device)
+    with reporting_lost_processes():
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
-    with _told_to_stop():
+    with _stopped_by_launcher():
         yield as_group("auto")
         dist.destroy_process_group()
 
 
-def _prepare(device: str) -> str:
+def _choose_backend(device: str) -> str:
     """Give this process its GPU, where GPUs are used, and name the backend."""
     import torch
 
@@ -69,13 +69,13 @@ def _prepare(device: str) -> str:
 
 
 @contextmanager
-def _told_to_stop() -> Iterator[None]:
-    """A launcher that loses a process ends the others by SIGTERM: say so, and stop once."""
+def _stopped_by_launcher() -> Iterator[None]:
+    """Within, SIGTERM, by which a launcher that lost a process ends the others, raises an error."""
 
     def stop(*_: Any) -> None:
         raise LostProcess(
             "This process was told to stop, as launchers do when another process of the job has "
-            "ended. Run the same command again to go on from the checkpoint."
+            "ended. Run the same command again to resume from the checkpoint."
         )
 
     if threading.current_thread() is not threading.main_thread():

@@ -1,7 +1,7 @@
-"""The gradients of all processes made one, before anything non-linear is done with them.
+"""The mean gradient over all processes, taken before anything non-linear.
 
-A weight such as f(ĝ_U, ĝ_C) of the mean gradients is not the mean of the weights: each process
-weighing its own noisy gradients, and reducing afterwards, would be another algorithm.
+A weight such as f(ĝ_U, ĝ_C) of the mean gradients is not the mean of the weights: if each process
+weighted its own noisy gradients and reduced afterwards, that would be another algorithm.
 """
 
 from __future__ import annotations
@@ -17,108 +17,108 @@ from expunge.distributed._buckets import Buckets, fill
 from expunge.distributed._group import Group
 
 if TYPE_CHECKING:
-    from expunge.update._gradients import Gathered
+    from expunge.update._gradients import LossGradient
 
 
 def start_reduction(
-    group: Group, gathered: Gathered, params: Sequence[Tensor]
-) -> Callable[[], Gathered]:
-    """Begin to average a gradient over the processes; call the answer for the result.
+    group: Group, gradient: LossGradient, params: Sequence[Tensor]
+) -> Callable[[], LossGradient]:
+    """Begin to average a gradient over the processes; call what is returned for the result.
 
-    Between the two the buckets travel in the background: the objective's while the constraint is
-    computed. The mean is over processes, plainly: a process whose piece of the batch is larger than
-    others' says so in its losses, see :func:`expunge.distributed._batch_shares.weight`.
+    Meanwhile the buckets travel in the background: the objective's while the constraint is
+    computed. Every process counts alike: one whose share of the batch is larger than others' has
+    weighted its losses, see :func:`expunge.distributed._batch_shares.share_weight`.
 
-    Averaged are gradients, saliency gradients and losses. Squared deviations (``spread``) combine
+    Gradients, saliency gradients and losses are averaged. Squared deviations (``squares``) combine
     by Σₖ(ĝₖ - ĝ)² = Σᵣ [Sᵣ + K(ĝᵣ - ĝ)²], over processes r of K micro-batches each, which needs ĝ
     first: a second round. A parameter that some processes do not reach counts as zero there; one
-    that none reaches stays without a gradient. Parameters that are sharded already (DTensors) are
-    left to whoever shards them.
+    that no process reaches stays without a gradient. Parameters that are already sharded (DTensors)
+    are left alone.
     """
     if not group:
-        return lambda: gathered
-    own = [k for k, p in enumerate(params) if not hasattr(p, "device_mesh")]
-    like = [params[k] for k in own]
-    means = [gathered.gradients[k] for k in own]
+        return lambda: gradient
+    unsharded = [k for k, p in enumerate(params) if not hasattr(p, "device_mesh")]
+    like = [params[k] for k in unsharded]
+    means = [gradient.gradients[k] for k in unsharded]
     buckets = fill(means, like, scale=1.0 / group.size)
     ranking: Buckets | None = None
-    if gathered.salience is not None:
-        ranking = fill([gathered.salience[k] for k in own], like, scale=1.0 / group.size)
-    facts = _facts(gathered, means)
-    flat = [*buckets.flat, *(ranking.flat if ranking else []), facts]
+    if gradient.salience is not None:
+        ranking = fill([gradient.salience[k] for k in unsharded], like, scale=1.0 / group.size)
+    summary = _summary(gradient, means)
+    flat = [*buckets.flat, *(ranking.flat if ranking else []), summary]
     waits = [group.start_sum(tensor) for tensor in flat]
 
-    def finish() -> Gathered:
+    def finish() -> LossGradient:
         for wait in waits:
             wait()
-        # Reading makes an accelerator wait, so only where this process has something to learn.
-        reached = [True] * len(own)
+        # Reading the flags makes an accelerator wait: do so only where a gradient is missing here.
+        reached = [True] * len(unsharded)
         if any(mean is None for mean in means):
-            reached = (facts[3:] > 0).tolist()
-        result = gathered._replace(
-            gradients=_put(gathered.gradients, own, buckets.views, reached),
-            parts=gathered.parts * group.size,
-            loss=(facts[0] / group.size).to(gathered.loss.dtype),
+            reached = (summary[3:] > 0).tolist()
+        result = gradient._replace(
+            gradients=_put(gradient.gradients, unsharded, buckets.views, reached),
+            parts=gradient.parts * group.size,
+            loss=(summary[0] / group.size).to(gradient.loss.dtype),
         )
-        if ranking is not None and gathered.salience is not None:
-            salience = _put(gathered.salience, own, ranking.views, [True] * len(own))
+        if ranking is not None and gradient.salience is not None:
+            salience = _put(gradient.salience, unsharded, ranking.views, [True] * len(unsharded))
             result = result._replace(salience=salience)
-        if gathered.spread is not None:
-            spread = _spread(group, gathered, gathered.spread, own, buckets.views)
-            _check_parts(group, facts)
-            result = result._replace(spread=spread)
+        if gradient.squares is not None:
+            squares = _combine_squares(group, gradient, gradient.squares, unsharded, buckets.views)
+            _check_parts(group, summary)
+            result = result._replace(squares=squares)
         return result
 
     return finish
 
 
-def _facts(gathered: Gathered, means: Sequence[Tensor | None]) -> Tensor:
+def _summary(gradient: LossGradient, means: Sequence[Tensor | None]) -> Tensor:
     """Loss, K, K², and which parameters have a gradient here."""
     flags = [float(mean is not None) for mean in means]
-    rest = torch.tensor([gathered.parts, gathered.parts**2, *flags], dtype=torch.float64)
-    loss = gathered.loss.detach().double().reshape(1)
+    rest = torch.tensor([gradient.parts, gradient.parts**2, *flags], dtype=torch.float64)
+    loss = gradient.loss.detach().double().reshape(1)
     return torch.cat([loss, rest.to(loss.device, non_blocking=True)])
 
 
 def _put(
-    old: Sequence[Tensor | None], own: list[int], views: list[Tensor], reached: list[bool]
+    old: Sequence[Tensor | None], unsharded: list[int], views: list[Tensor], reached: list[bool]
 ) -> list[Tensor | None]:
     new = list(old)
-    for k, view, there in zip(own, views, reached, strict=True):
+    for k, view, there in zip(unsharded, views, reached, strict=True):
         new[k] = view if there else None
     return new
 
 
 @torch.no_grad()
-def _spread(
+def _combine_squares(
     group: Group,
-    gathered: Gathered,
+    gradient: LossGradient,
     squares: list[Tensor],
-    own: list[int],
+    unsharded: list[int],
     mean: Sequence[Tensor],
 ) -> list[Tensor]:
     """Σᵣ [Sᵣ + wᵣK(ĝᵣ - ĝ)²]; gradients here are wᵣ times ĝᵣ, as the losses were."""
-    weight = gathered.weight
-    for k, everywhere in zip(own, mean, strict=True):
+    weight = gradient.weight
+    for k, everywhere in zip(unsharded, mean, strict=True):
         deviation = everywhere.to(squares[k].dtype)
-        here = gathered.gradients[k]
+        here = gradient.gradients[k]
         if here is not None:
             deviation = deviation - here / weight
         squares[k].div_(weight**2).addcmul_(
-            deviation, deviation, value=weight * float(gathered.parts)
+            deviation, deviation, value=weight * float(gradient.parts)
         )
-    buckets = fill([squares[k] for k in own], [squares[k] for k in own])
+    buckets = fill([squares[k] for k in unsharded], [squares[k] for k in unsharded])
     for wait in [group.start_sum(tensor) for tensor in buckets.flat]:
         wait()
     combined = list(squares)
-    for k, view in zip(own, buckets.views, strict=True):
+    for k, view in zip(unsharded, buckets.views, strict=True):
         combined[k] = view
     return combined
 
 
-def _check_parts(group: Group, facts: Tensor) -> None:
-    """Each process's mean counts alike, so each should be of as many micro-batches."""
-    total, squares = facts[1].item(), facts[2].item()
+def _check_parts(group: Group, summary: Tensor) -> None:
+    """Every process's mean counts alike, so all should have as many micro-batches."""
+    total, squares = summary[1].item(), summary[2].item()
     if group.size * squares != total**2:
         raise InvalidInput(
             "With the moments `sample`, every process should bring as many micro-batches as the "

@@ -15,10 +15,10 @@ _GROUP: ContextVar[Group] = ContextVar("group", default=SINGLE)
 
 
 @contextmanager
-def shared_passes(group: Group) -> Iterator[None]:
-    """Within, every process predicts a part of each data set, and gets all predictions.
+def shared_inference(group: Group) -> Iterator[None]:
+    """Within, every process predicts a part of each data set and receives all predictions.
 
-    Not by itself wherever there is a process group: one process alone may want to evaluate.
+    This is not automatic where there is a process group: one process alone may want to evaluate.
     """
     before = _GROUP.set(group)
     try:
@@ -27,12 +27,12 @@ def shared_passes(group: Group) -> Iterator[None]:
         _GROUP.reset(before)
 
 
-def sharing_group() -> Group:
+def inference_group() -> Group:
     """The processes that share forward passes here."""
     return _GROUP.get()
 
 
-def dealt_together(group: Group, own: Sequence[T]) -> list[T]:
-    """All items in order, where process r of N had the items r, r+N, r+2N, …"""
-    hands = group.exchange(list(own))
-    return [hands[j % group.size][j // group.size] for j in range(sum(map(len, hands)))]
+def interleave(group: Group, items: Sequence[T]) -> list[T]:
+    """All items in order, where process r of N has the items r, r+N, r+2N, …"""
+    lists = group.exchange(list(items))
+    return [lists[j % group.size][j // group.size] for j in range(sum(map(len, lists)))]

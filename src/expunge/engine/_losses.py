@@ -10,7 +10,7 @@ from torch import Tensor
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
 from expunge.distributed import Group
-from expunge.engine._loss_weights import EVEN, common_size, weigh, weights_of
+from expunge.engine._loss_weights import EQUAL_WEIGHTS, loss_weights, smallest_share, weigh
 from expunge.methods import Method, Problem
 from expunge.update import SampleMoments, Term, Update
 
@@ -42,18 +42,18 @@ class StepLosses:
         loss = getattr(self.method, name)
         pairs = zip(forgotten, retained, strict=True)
         terms: Iterator[Tensor | Term] = (loss(self.problem, f, r) for f, r in pairs)
-        weights = weights_of(self.group, self.method, name, forget, retain)
+        weights = loss_weights(self.group, self.method, name, forget, retain)
         if self.micro_batches > 1:
             terms = weigh_micro_batches(terms, self.method, name, forgotten, retained)
         elif sampled:
-            weights = EVEN  # its parts have equal weights, whatever their sizes
+            weights = EQUAL_WEIGHTS  # its parts have equal weights, whatever their sizes
         for term in terms:
             yield weigh(term, weights)
 
     def _count(self, forget: Batch | None, retain: Batch) -> int:
         """The number of parts of either batch, so that no example of the larger one is left out."""
         processes = self.group.size
-        least = [common_size(b, processes) for b in (forget, retain) if b is not None]
+        least = [smallest_share(b, processes) for b in (forget, retain) if b is not None]
         return min(parts_of(self.update, self.micro_batches, processes), *least)
 
 

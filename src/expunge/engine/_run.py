@@ -168,7 +168,7 @@ class Run:
                 if self.step % self.checkpoint_every == 0 or ended:
                     self._save()
             if self.group:
-                self.group.copy_first(list(self.model.buffers()))
+                self.group.copy_from_first(list(self.model.buffers()))
                 check_same_bits(self.group, model_digest(self.model))
         except Diverged:
             self._discard()
@@ -243,7 +243,7 @@ class Run:
             self.scheduler.step()
         self._watch.stop()
         self._read_pending()
-        self.group.copy_first(list(self.model.buffers()))
+        self.group.copy_from_first(list(self.model.buffers()))
         row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}
         seconds, processor = self.group.largest(self._watch.seconds, self._watch.processor_seconds)
         row |= {"seconds": seconds, "processor_seconds": processor}
@@ -291,7 +291,7 @@ class Run:
             random = self.group.exchange(read_random_state(self.device))
             tree = self._tree(random if self.group else random[0])
             path, fingerprint = self.checkpoint, self.fingerprint
-            self.group.by_first(lambda: save_checkpoint(path, fingerprint, tree))
+            self.group.run_in_first(lambda: save_checkpoint(path, fingerprint, tree))
 
     def _tree(self, random: Any) -> dict[str, Any]:
         """Everything that the rest of the run depends on."""
@@ -326,7 +326,7 @@ class Run:
         return load_checkpoint(self.checkpoint, self.fingerprint)
 
     def _resume(self) -> bool:
-        tree = self.group.by_first(self._load)
+        tree = self.group.run_in_first(self._load)
         if tree is None:
             return False
         self.step = tree["step"]

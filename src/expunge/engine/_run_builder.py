@@ -19,7 +19,7 @@ from expunge._errors import Diverged, InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._batches import Batch, Data, Source, Split, Stream, as_source, seed_of
 from expunge.distributed import SINGLE, Group
-from expunge.distributed._batch_shares import Cut
+from expunge.distributed._batch_shares import BatchDivision
 from expunge.distributed._batchnorm import synchronised
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import describe, model_digest
@@ -34,7 +34,7 @@ from expunge.engine._run import Run
 from expunge.methods import Problem
 from expunge.methods._problem import Loss
 from expunge.update import Update
-from expunge.update._shards import is_spread
+from expunge.update._shards import is_sharded
 
 OptimizerFactory = Callable[..., torch.optim.Optimizer]
 SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
@@ -84,7 +84,7 @@ class RunBuilder:
         _check_whole(model)
         home, device = device_of(model), pick_device(self.device, model)
         copied = copy.deepcopy(model).to(device)
-        self.group.copy_first([*copied.parameters(), *copied.buffers()])
+        self.group.copy_from_first([*copied.parameters(), *copied.buffers()])
         retained = self._source(retain, "retain", device)
         forgotten = None if forget is None else self._source(forget, "forget", device)
         copied = fast_layout(copied, retained)
@@ -107,14 +107,14 @@ class RunBuilder:
             seed=self.seed,
             augment=self.augment,
             device=device,
-            cut=self._cut,
+            division=self._division,
         )
 
     @property
-    def _cut(self) -> Cut:
+    def _division(self) -> BatchDivision:
         """This process's part of every batch: whole micro-batches, if there are several."""
         parts = parts_of(self.update, self.procedure.micro_batches, self.group.size)
-        return Cut(self.group.rank, self.group.size, parts)
+        return BatchDivision(self.group.rank, self.group.size, parts)
 
     def _check_agreement(self, run: Run) -> None:
         """Check that all processes have the same arguments; the weights are copied anyway."""
@@ -212,7 +212,7 @@ def _plain(value: Any) -> Any:
 
 
 def _check_whole(model: nn.Module) -> None:
-    if any(map(is_spread, model.parameters())):
+    if any(map(is_sharded, model.parameters())):
         raise InvalidInput(
             "The model should be whole: `unlearn` works on a copy of it, and a sharded model has "
             "none. Step a sharded model with `expunge.Update` in a loop; see docs/scaling.md. "

@@ -144,7 +144,7 @@ def unlearn_artifact(
     In a ``group``, all processes make this call; the first one writes.
     """
     # What to forget, and whom to compare with.
-    group.by_first(lambda: refuse_existing(out, force=force))
+    group.run_in_first(lambda: refuse_existing(out, force=force))
     if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
     division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
@@ -197,7 +197,7 @@ def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Arti
     card = card.model_copy(
         update={"epochs": result.history.epochs, "seconds": result.history.seconds}
     )
-    group.by_first(lambda: save_artifact(out, result.model, card))
+    group.run_in_first(lambda: save_artifact(out, result.model, card))
     if not group.is_first:
         return Artifact(result.model, card)
     _checkpoint_of(out).unlink(missing_ok=True)

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 from expunge._errors import InvalidInput
 from expunge.data._batches import Data, as_arrays
 from expunge.distributed import Group
-from expunge.distributed._shared_inference import dealt_together, sharing_group
+from expunge.distributed._shared_inference import inference_group, interleave
 from expunge.engine._memory_layout import ChannelsLastCalls
 
 
@@ -40,9 +40,9 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
 
     Images go through channels-last, unless the model cannot take them so
     (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
-    ``shared_passes``, processes take turns batch by batch.
+    ``shared_inference``, processes take turns batch by batch.
     """
-    group = sharing_group()
+    group = inference_group()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     training = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -55,7 +55,7 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
     finally:
         for module, mode in training:
             module.training = mode
-    pieces = dealt_together(group, pieces)
+    pieces = interleave(group, pieces)
     if not pieces:
         raise InvalidInput("A split to evaluate should not be empty.")
     logits, labels = (torch.cat(part) for part in zip(*pieces, strict=True))

@@ -9,7 +9,7 @@ from torch import nn
 
 from expunge.data import Division
 from expunge.distributed import SINGLE, Group
-from expunge.distributed._shared_inference import shared_passes
+from expunge.distributed._shared_inference import shared_inference
 from expunge.engine import Callback, Run
 from expunge.evaluation._predict import Predictions, predict
 from expunge.evaluation._scores import Scores, score
@@ -32,7 +32,7 @@ class Scorer:
     def score(self, model: nn.Module) -> Scores:
         """UA, RA, TA; with an ideal model rUA and FID; with ``attacks`` the membership attacks."""
         division = self.division
-        with shared_passes(self.group):
+        with shared_inference(self.group):
             if isinstance(self.ideal, nn.Module):
                 self.ideal = predict(self.ideal, division.forget)
             ideal = self.ideal
@@ -42,7 +42,7 @@ class Scorer:
                 retain=division.retain,
                 test=division.splits.test,
             )
-        return self.group.by_first(lambda: score(views, ideal, attacks=self.attacks))
+        return self.group.run_in_first(lambda: score(views, ideal, attacks=self.attacks))
 
 
 class EpochScores(Callback):

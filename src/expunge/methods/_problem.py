@@ -15,8 +15,7 @@ from torch.nn import functional as F
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
 from expunge.distributed import SINGLE, Group
-from expunge.distributed._batch_shares import Share, weight
-from expunge.distributed._randomness import draw_share
+from expunge.distributed._batch_shares import BatchShare, draw_share, share_weight
 from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
 from expunge.methods._precision import Precision, cast_to, widened
 
@@ -96,12 +95,12 @@ class Problem:
 
     def gradient(self, batch: Batch) -> list[Tensor]:
         """The gradient of the mean loss on the batch of all processes; zeros where it has none."""
-        loss = self.loss_on(batch) * weight(batch.share, self.group.size)
+        loss = self.loss_on(batch) * share_weight(batch.share, self.group.size)
         return self.group.average(
             torch.autograd.grad(loss, self.parameters, allow_unused=True, materialize_grads=True)
         )
 
-    def draw(self, high: int, like: Tensor, share: Share | None = None) -> Tensor:
+    def draw(self, high: int, like: Tensor, share: BatchShare | None = None) -> Tensor:
         """Integers uniform in 0..high-1, shaped and placed like ``like``.
 
         With the ``share`` of a batch, at most once a micro-batch, the numbers are those that a

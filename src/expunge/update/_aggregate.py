@@ -123,10 +123,10 @@ def _torchjd(name: str) -> Jacobian:
             f"`torchjd:{name}` needs the extra: pip install 'expunge[torchjd]'."
         ) from error
     table: Registry[type] = Registry("TorchJD aggregator")
-    for known in dir(torchjd):
-        part = getattr(torchjd, known)
+    for candidate in dir(torchjd):
+        part = getattr(torchjd, candidate)
         if isinstance(part, type) and issubclass(part, torchjd.Aggregator) and not isabstract(part):
-            table.add(known, part)
+            table.add(candidate, part)
     kind = table[name]
     try:
         return Jacobian(kind())

@@ -1,4 +1,4 @@
-"""What callers hand to an update, checked and put into lists."""
+"""The arguments of an update, checked and put into lists."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.update._gradients import Gathered
+from expunge.update._gradients import LossGradient
 
 
-def movable(params: Iterable[Tensor]) -> list[Tensor]:
+def trainable(params: Iterable[Tensor]) -> list[Tensor]:
     """The parameters that require a gradient, each once, in order."""
     if isinstance(params, (Tensor, Mapping)):
         raise InvalidInput("`params` should be an iterable of parameters, as model.parameters().")
@@ -25,21 +25,21 @@ def movable(params: Iterable[Tensor]) -> list[Tensor]:
     return list(unique.values())
 
 
-class Bundles(NamedTuple):
+class CombineArguments(NamedTuple):
     """Gradients given as lists or dicts, in the form that losses would have brought them in."""
 
     names: list[str] | None
     """The keys, where they were dicts."""
     like: list[Tensor]
     """Tensors shaped and laid out as the parameters must be."""
-    first: Gathered
-    second: Gathered | None
+    first: LossGradient
+    second: LossGradient | None
 
 
-def bundled(
+def check_combine_arguments(
     objective: Any, constraint: Any, saliency: Any, variances: Any, *, parts: int
-) -> Bundles:
-    """Check the arguments of ``Update.combine``; what is written to later is copied."""
+) -> CombineArguments:
+    """Check the arguments of ``Update.combine``, and copy what is written to later."""
     names = list(objective) if isinstance(objective, Mapping) else None
     g_u = _listed(objective, names)
     _check_real(g_u)
@@ -50,21 +50,21 @@ def bundled(
         ranks = [*given]
     nothing = torch.zeros(())
     if constraint is None:
-        first = Gathered([g.clone() for g in g_u], ranks, None, 1, nothing)
-        return Bundles(names, g_u, first, None)
+        first = LossGradient([g.clone() for g in g_u], ranks, None, 1, nothing)
+        return CombineArguments(names, g_u, first, None)
     g_c = _listed(constraint, names)
     _check_alike("`constraint`", g_c, g_u, dtype=True)
-    spread_u, spread_c = (_doubled(v, names, g_u) for v in variances or (None, None))
-    first = Gathered([*g_u], ranks, spread_u, parts, nothing)
+    squares_u, squares_c = (_squared_deviations(v, names, g_u) for v in variances or (None, None))
+    first = LossGradient([*g_u], ranks, squares_u, parts, nothing)
     # The step is written over the constraint's gradient.
-    second = Gathered([g.clone() for g in g_c], None, spread_c, parts, nothing)
-    return Bundles(names, g_u, first, second)
+    second = LossGradient([g.clone() for g in g_c], None, squares_c, parts, nothing)
+    return CombineArguments(names, g_u, first, second)
 
 
-def _doubled(
+def _squared_deviations(
     variances: Any, names: list[str] | None, gradients: list[Tensor]
 ) -> list[Tensor] | None:
-    """The spread of two parts with these variances, whose scale 1/(K(K-1)) is a half."""
+    """Those of two micro-batches with these variances, whose scale 1/(K(K-1)) is a half."""
     if variances is None:
         return None
     tensors = _listed(variances, names)
@@ -81,25 +81,27 @@ def _listed(bundle: Any, names: list[str] | None) -> list[Tensor]:
     if not isinstance(bundle, Mapping):
         raise InvalidInput("Either all arguments should be lists of tensors, or all dicts.")
     if set(bundle) != set(names):
-        odd = sorted(set(bundle) ^ set(names))
-        raise InvalidInput(f"All dicts of tensors should have the same names. (differ in {odd})")
+        different = sorted(set(bundle) ^ set(names))
+        raise InvalidInput(
+            f"All dicts of tensors should have the same names. (differ in {different})"
+        )
     return [bundle[name] for name in names]
 
 
 def _check_alike(
-    what: str, tensors: Sequence[Tensor], gradients: Sequence[Tensor], *, dtype: bool = False
+    name: str, tensors: Sequence[Tensor], gradients: Sequence[Tensor], *, dtype: bool = False
 ) -> None:
-    """``tensors`` pair up with the objective's ``gradients``, in number, shape, place, type."""
+    """Check that ``tensors`` match the objective's ``gradients`` in number, shape and device."""
     shapes, wanted = [tuple(t.shape) for t in tensors], [tuple(g.shape) for g in gradients]
     if shapes != wanted:
         raise InvalidInput(
-            f"{what} should have as many tensors as the objective's gradients, of the same "
+            f"{name} should have as many tensors as the objective's gradients, of the same "
             f"shapes. (got {shapes} and {wanted})"
         )
     for t, g in zip(tensors, gradients, strict=True):
         if t.device != g.device or (dtype and t.dtype != g.dtype):
             raise InvalidInput(
-                f"{what} should be of the type and on the device of the objective's gradients. "
+                f"{name} should be of the type and on the device of the objective's gradients. "
                 f"(got {t.dtype} on {t.device} and {g.dtype} on {g.device})"
             )
 

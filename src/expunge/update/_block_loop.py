@@ -1,4 +1,4 @@
-"""Runs the kernel over all parameters, in blocks, compiled where that pays."""
+"""The loop that runs the kernel over all parameters, in blocks, compiled where that pays."""
 
 from __future__ import annotations
 
@@ -10,64 +10,65 @@ from torch import Tensor
 
 from expunge.update import _compiler as compiler
 from expunge.update._compiler import ROW
-from expunge.update._diagnostics import Tally
-from expunge.update._kernel import Block, Recipe, advance
-from expunge.update._layout import moment_dtype
-from expunge.update._small_tensors import Pack
+from expunge.update._diagnostics import DiagnosticSums
+from expunge.update._flat_views import moment_dtype
+from expunge.update._kernel import Block, KernelSpec, advance
 from expunge.update._state import State
 
 COMPILED_BLOCK = 1 << 20
 CPU_BLOCK = 1 << 18
 DEVICE_BLOCK = 1 << 23
 SMALL = 1 << 14
-"""Parameters below this size are packed together: a pass over each would be mostly overhead."""
+"""Parameters below this size are joined: a pass over each would be mostly overhead."""
 
 
-class Sweep:
-    """One step over the parameters: shared by all of them, created again in each step.
+class BlockLoop:
+    """One step over the parameters; made afresh for each step.
 
     The order of the elements, and so the random stream, is the same compiled or not: the whole
-    rows of each large parameter in turn, the packed rest whenever it fills a block.
+    rows of each large parameter in turn, then the joined small tensors whenever they fill a block.
     """
 
     def __init__(
         self,
-        recipe: Recipe,
+        spec: KernelSpec,
         state: State,
         coefficients: tuple[float, ...],
         compile: bool,
         stream: str = "",
     ) -> None:
-        self.recipe = recipe
+        self.spec = spec
         self.state = state
         self.compile = compile
-        self.tally = Tally()
+        self.sums = DiagnosticSums()
         self._stream = stream
         self._coefficients = coefficients
         self._constants: dict[tuple[torch.device, torch.dtype], Tensor] = {}
-        self._packs: dict[tuple[object, ...], Pack] = {}
+        self._small: dict[tuple[object, ...], SmallTensors] = {}
 
     def run(self, blocks: Iterable[Block]) -> None:
         """Advance every parameter, each given as one flat block."""
         with warnings.catch_warnings():
-            if self.compile:  # the compiler's own imports are not ours to mend
+            if self.compile:  # warnings from the compiler's own imports
                 warnings.simplefilter("ignore", DeprecationWarning)
             for block in blocks:
-                self._parameter(block)
-            for pack in self._packs.values():
-                self._unpack(pack)
+                self._advance_parameter(block)
+            for small in self._small.values():
+                self._advance_joined(small)
 
-    def _parameter(self, block: Block) -> None:
+    def _advance_parameter(self, block: Block) -> None:
         count, device = block.objective.numel(), block.objective.device
+        # Whole rows of a large parameter, in place.
         whole = 0 if count < SMALL else count - count % ROW
-        for start, stop in _pieces(whole, self._block_size(device)):
-            self._advance(block.stretch(start, stop))
+        for start, stop in _even_ranges(whole, self._block_size(device)):
+            self._advance_rows(block.stretch(start, stop))
+        # What is left waits for more of its kind.
         if whole < count:
             rest = block.stretch(whole, count)
-            pack = self._packs.setdefault(Pack.key(rest), Pack(self.recipe))
-            pack.add(rest)
-            if pack.size >= CPU_BLOCK:
-                self._unpack(pack)
+            small = self._small.setdefault(SmallTensors.key(rest), SmallTensors(self.spec))
+            small.add(rest)
+            if small.size >= CPU_BLOCK:
+                self._advance_joined(small)
 
     def _block_size(self, device: torch.device) -> int:
         if self._compiles(device):
@@ -75,39 +76,38 @@ class Sweep:
         return CPU_BLOCK if device.type == "cpu" else DEVICE_BLOCK
 
     def _compiles(self, device: torch.device) -> bool:
-        return self.compile and (device.type, self.recipe) not in compiler.broken
+        return self.compile and (device.type, self.spec) not in compiler.broken
 
-    def _advance(self, block: Block) -> None:
-        """Advance whole rows."""
+    def _advance_rows(self, block: Block) -> None:
         if self.state.offload:
-            home, block = block, _fetched(block, copy=True)
-            self._advance_here(block)
-            _return(block, home)
+            home, block = block, _fetch_moments(block, copy=True)
+            self._advance_on_device(block)
+            _return_moments(block, home)
         else:
-            self._advance_here(block)
+            self._advance_on_device(block)
 
-    def _advance_here(self, block: Block) -> None:
-        block = self._drawn(block)
+    def _advance_on_device(self, block: Block) -> None:
+        block = self._with_draws(block)
         if self._compiles(block.objective.device):
-            sums = compiler.run_compiled(self.recipe, block, self._on_device(block))
+            sums = compiler.run_compiled(self.spec, block, self._constants_for(block))
             if sums is not None:
-                self.tally.add(sums, block.objective.numel())
+                self.sums.add(sums, block.objective.numel())
                 return
         self._advance_eagerly(block)
 
     def _advance_eagerly(self, block: Block) -> None:
-        if self.recipe.diagnose:
-            self.tally.table(block.objective.device)
-        self.tally.add(advance(self.recipe, block, self._coefficients), block.objective.numel())
+        if self.spec.diagnose:
+            self.sums.table(block.objective.device)
+        self.sums.add(advance(self.spec, block, self._coefficients), block.objective.numel())
 
-    def _unpack(self, pack: Pack) -> None:
-        if pack.size:
-            block = self._drawn(_fetched(pack.join(), copy=False))
+    def _advance_joined(self, small: SmallTensors) -> None:
+        if small.size:
+            block = self._with_draws(_fetch_moments(small.join(), copy=False))
             self._advance_eagerly(block)
-            pack.return_to_owners(block)
+            small.write_back(block)
 
-    def _drawn(self, block: Block) -> Block:
-        if not self.recipe.addon.draws:
+    def _with_draws(self, block: Block) -> Block:
+        if not self.spec.addon.draws:
             return block
         device = block.objective.device
         generator = self.state.generator(device, self._stream)
@@ -116,7 +116,7 @@ class Sweep:
         )
         return block._replace(uniform=draws)
 
-    def _on_device(self, block: Block) -> Tensor:
+    def _constants_for(self, block: Block) -> Tensor:
         """The coefficients as a tensor; filled, since copying from the host would wait for it."""
         reference = block.objective if block.moment_u is None else block.moment_u
         key = (reference.device, moment_dtype(reference.dtype))
@@ -126,8 +126,61 @@ class Sweep:
         return self._constants[key]
 
 
-def _pieces(count: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Even pieces of whole rows, none above ``limit``: a leftover of one row would recompile."""
+class SmallTensors:
+    """Small parameters, and the ends of large ones, that are advanced together.
+
+    All are on one device and of the same types: one pass over them instead of one each.
+    """
+
+    def __init__(self, spec: KernelSpec) -> None:
+        self.size = 0
+        self._pieces: list[Block] = []
+        self._written = ["constraint"]
+        if spec.strict:
+            self._written.append("objective")
+        if spec.addon.statistics is not None and not spec.addon.statistics.from_parts:
+            self._written += ["moment_u", "moment_c"]
+
+    @staticmethod
+    def key(piece: Block) -> tuple[object, ...]:
+        """What pieces need in common to be joined."""
+        return (piece.objective.device, *(None if t is None else t.dtype for t in piece))
+
+    def add(self, piece: Block) -> None:
+        """Hold a piece back until :meth:`join`."""
+        self._pieces.append(piece)
+        self.size += piece.objective.numel()
+
+    def join(self) -> Block:
+        """One block of all pieces, a copy."""
+        return Block(*(self._join(field) for field in Block._fields))  # type: ignore[arg-type]
+
+    def write_back(self, block: Block) -> None:
+        """Copy what the kernel changed in the joined ``block`` to the pieces, and drop them."""
+        sizes = [piece.objective.numel() for piece in self._pieces]
+        owners: list[Tensor] = []
+        values: list[Tensor] = []
+        for field in self._written:
+            owners += [getattr(piece, field) for piece in self._pieces]
+            values += getattr(block, field).split(sizes)
+        torch._foreach_copy_(owners, values)
+        self._pieces = []
+        self.size = 0
+
+    def _join(self, field: str) -> Tensor | None:
+        tensors: list[Tensor] = [getattr(piece, field) for piece in self._pieces]
+        if tensors[0] is None or field == "balance":  # one for all parameters
+            return tensors[0]
+        if field == "threshold":  # one per parameter
+            tensors = [
+                t.expand(piece.objective.shape)
+                for t, piece in zip(tensors, self._pieces, strict=True)
+            ]
+        return torch.cat(tensors)
+
+
+def _even_ranges(count: int, limit: int) -> Iterator[tuple[int, int]]:
+    """Even ranges of whole rows, none above ``limit``: a leftover of one row would recompile."""
     rows, parts = count // ROW, -(-count // limit)
     stop = 0
     for part in range(1, parts + 1):
@@ -135,8 +188,8 @@ def _pieces(count: int, limit: int) -> Iterator[tuple[int, int]]:
         yield start, stop
 
 
-def _fetched(block: Block, *, copy: bool) -> Block:
-    """The block with its moments beside its gradients, whatever keeps them."""
+def _fetch_moments(block: Block, *, copy: bool) -> Block:
+    """The block with its moments on the device of its gradients, wherever they are kept."""
     if block.moment_u is None or block.moment_c is None:
         return block
     device = block.objective.device
@@ -146,8 +199,8 @@ def _fetched(block: Block, *, copy: bool) -> Block:
     )
 
 
-def _return(block: Block, home: Block) -> None:
-    """Write fetched moments back where they are kept."""
+def _return_moments(block: Block, home: Block) -> None:
+    """Write fetched moments back to where they are kept."""
     for moment, kept in ((block.moment_u, home.moment_u), (block.moment_c, home.moment_c)):
         if moment is not None and kept is not None:
             kept.copy_(moment, non_blocking=True)

@@ -1,7 +1,7 @@
 """The kernel through ``torch.compile``: one fused loop over memory, where a compiler exists.
 
 Blocks are seen as rows of ``ROW`` elements whose number is symbolic, so that one compilation
-serves every parameter of every model. If compiling fails, the update continues without it.
+serves every parameter of every model. Where compiling fails, the update continues without it.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from expunge.update._kernel import Block, Recipe, advance
+from expunge.update._kernel import Block, KernelSpec, advance
 
 ROW = 1024
 COMPILE_FROM = 4_000_000
-"""Parameters from which a compilation (some 10 s, once) pays for itself."""
+"""The number of parameters from which a compilation (about 10 s, once) pays for itself."""
 
-broken: set[tuple[str, Recipe]] = set()
-"""Devices and recipes for which compiling failed in this process."""
+broken: set[tuple[str, KernelSpec]] = set()
+"""Devices and specs for which compiling failed in this process."""
 
 
 def should_compile(device: str, parameters: int) -> bool:
@@ -47,7 +47,7 @@ def can_compile(device: str) -> bool:
     return False
 
 
-def run_compiled(recipe: Recipe, block: Block, constants: Tensor) -> tuple[Tensor, ...] | None:
+def run_compiled(spec: KernelSpec, block: Block, constants: Tensor) -> tuple[Tensor, ...] | None:
     """The sums of one block, or None if it could not be compiled (it is untouched then)."""
     device = block.objective.device.type
     rows = block.rows(ROW)
@@ -55,9 +55,9 @@ def run_compiled(recipe: Recipe, block: Block, constants: Tensor) -> tuple[Tenso
         if tensor is not None and tensor.dim() == 2:
             torch._dynamo.mark_dynamic(tensor, 0)  # type: ignore[no-untyped-call,unused-ignore]
     try:
-        return compiled(recipe)(rows, constants)  # type: ignore[no-any-return]
+        return compiled(spec)(rows, constants)  # type: ignore[no-any-return]
     except Exception as error:  # the compiler's failures share no base class
-        broken.add((device, recipe))
+        broken.add((device, spec))
         reason = str(error).strip().splitlines()
         warnings.warn(
             f"torch.compile failed on {device} ({type(error).__name__}: "
@@ -69,20 +69,20 @@ def run_compiled(recipe: Recipe, block: Block, constants: Tensor) -> tuple[Tenso
 
 
 @functools.lru_cache(maxsize=128)
-def compiled(recipe: Recipe) -> Callable[..., Any]:
-    """``advance`` for one recipe through ``torch.compile``; raises nothing until it is called."""
+def compiled(spec: KernelSpec) -> Callable[..., Any]:
+    """``advance`` for one spec through ``torch.compile``; raises nothing until it is called."""
 
     def kernel(block: Block, constants: Tensor) -> tuple[Tensor, ...]:
         # float64 is there for its precision; elsewhere the fast erf is as exact as its type.
         cpu = block.objective.device.type == "cpu"
         fast = cpu and block.objective.dtype != torch.float64
-        return advance(recipe, block, constants.unbind(), fast=fast)
+        return advance(spec, block, constants.unbind(), fast=fast)
 
-    # Compilations are counted per code object, and their number is limited: give each its own.
-    own = types.FunctionType(
-        kernel.__code__.replace(co_name=f"advance_{abs(hash(recipe)):x}"),
+    # The number of compilations per code object is limited: give each spec its own.
+    renamed = types.FunctionType(
+        kernel.__code__.replace(co_name=f"advance_{abs(hash(spec)):x}"),
         kernel.__globals__,
         closure=kernel.__closure__,
     )
     # Not `dynamic=True`: it would also turn every number in the formulas into an argument.
-    return torch.compile(own, fullgraph=True)
+    return torch.compile(renamed, fullgraph=True)

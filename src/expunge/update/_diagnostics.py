@@ -1,4 +1,4 @@
-"""What a step was like: feasibility, agreement, size."""
+"""Diagnostics of a step: feasibility, agreement, size."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Diagnostics:
         return asdict(self)
 
 
-def read(record: Tensor, *, constrained: bool, statistical: bool) -> Diagnostics:
+def read_record(record: Tensor, *, constrained: bool, statistical: bool) -> Diagnostics:
     """Diagnostics from a raw record of shape (``WIDTH``,); reading it waits for the device."""
     *sums, peak, count = record.tolist()
     raw = dict(zip(SUMS, sums, strict=True))
@@ -71,8 +71,8 @@ def read(record: Tensor, *, constrained: bool, statistical: bool) -> Diagnostics
     )
 
 
-class Tally:
-    """Sums over blocks, kept on their devices, read by nobody until asked.
+class DiagnosticSums:
+    """Sums over blocks, kept on their devices until somebody reads them.
 
     They are written into a table made beforehand: small tensors kept from between the kernel's
     large temporaries would leave the heap full of holes too short for the next ones.
@@ -94,10 +94,10 @@ class Tally:
 
     def record(self) -> Tensor:
         """The raw record over all devices; on one device this waits for nothing."""
-        return joined([table.total() for table in self._tables.values()])
+        return merge_records([table.total() for table in self._tables.values()])
 
 
-def joined(records: list[Tensor]) -> Tensor:
+def merge_records(records: list[Tensor]) -> Tensor:
     """One raw record from those of disjoint sets of parameters, on the device of the first."""
     if not records:
         return torch.zeros(WIDTH, dtype=torch.float64)
@@ -111,7 +111,7 @@ def joined(records: list[Tensor]) -> Tensor:
 
 
 class _Table:
-    """One row a block: its sums and its max |Δ|."""
+    """One row per block: its sums and its max |Δ|."""
 
     def __init__(self, device: torch.device, rows: int = 256) -> None:
         dtype = torch.float32 if device.type == "mps" else torch.float64
@@ -126,7 +126,7 @@ class _Table:
         row = self._rows[self._used]
         if sums[0].dim() == 0:
             row.copy_(torch.stack(sums))
-        else:  # compiled: one value a row of the block
+        else:  # compiled: one value per row of the block
             row[:-1] = torch.stack(sums[:-1]).sum(dim=1, dtype=row.dtype)
             row[-1] = sums[-1].amax()
         self._used += 1

@@ -1,4 +1,4 @@
-"""Gradients of losses, in the parameters' own memory, micro-batch by micro-batch."""
+"""Gradients of losses, micro-batch by micro-batch, in the memory layout of the parameters."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.update._layout import moment_dtype
-from expunge.update._shards import check_not_gathered, is_spread, local, local_gradient
+from expunge.update._flat_views import moment_dtype
+from expunge.update._shards import check_not_gathered, is_sharded, local_gradient, local_part
 
 
 class Term(NamedTuple):
@@ -18,26 +18,26 @@ class Term(NamedTuple):
 
     loss: Tensor
     saliency: Tensor | None = None
-    """The plain loss on forget data; None where the gradient of ``loss`` already ranks alike."""
+    """The plain loss on forget data; None where the gradient of ``loss`` ranks the same way."""
     weight: float = 1.0
-    """What ``loss`` counts among the micro-batches of a step: its share of the batch, times their
-    number, where they are not of one size."""
+    """The weight of ``loss`` among the micro-batches of a step: its share of the batch, times their
+    number, where they differ in size."""
     saliency_weight: float | None = None
-    """The same for ``saliency``, where it is over another batch than ``loss``."""
+    """The same for ``saliency``, where it is a mean over another batch than ``loss``."""
 
 
 Losses = Tensor | Term | Iterable[Tensor | Term]
-"""A scalar loss, or one per micro-batch, created lazily if it is a generator."""
+"""A scalar loss, or one per micro-batch; a generator makes them lazily."""
 
 
-class Gathered(NamedTuple):
-    """A gradient, and how it came about."""
+class LossGradient(NamedTuple):
+    """The gradient of a loss over the micro-batches of a step."""
 
     gradients: list[Tensor | None]
     salience: list[Tensor | None] | None
-    """The gradients of the saliency losses, where they were asked for and given."""
-    spread: list[Tensor] | None
-    """Σₖ (ĝₖ - ĝ)² over the micro-batches, where it was asked for."""
+    """The gradients of the saliency losses, where they were requested and given."""
+    squares: list[Tensor] | None
+    """Σₖ (ĝₖ - ĝ)² over the micro-batches, where it was requested."""
     parts: int
     loss: Tensor
     """Mean loss over the micro-batches, detached."""
@@ -45,30 +45,31 @@ class Gathered(NamedTuple):
     """Mean weight of the micro-batches."""
 
 
-def gather(
+def loss_gradient(
     losses: Losses,
     params: Sequence[Tensor],
     *,
-    spread: bool = False,
+    squares: bool = False,
     salient: bool = False,
     retain_graph: bool = False,
     scale: float = 1.0,
-) -> Gathered:
+) -> LossGradient:
     """The gradient of the mean of ``losses`` with respect to each of ``params``.
 
     Goes through ``backward`` rather than ``torch.autograd.grad``, so that hooks on parameters fire
     and each gradient owns its memory in its parameter's layout. ``p.grad`` is left at None. Of a
-    parameter sharded over processes, the gradient is that of the part that is here.
+    parameter sharded over processes, only the gradient of the part that is here.
 
-    Each loss is multiplied by ``scale`` on its way back, for float16; the gradients are left so.
+    Each loss is multiplied by ``scale`` before its backward pass, for float16; the gradients stay
+    scaled.
     """
-    here = [local(p) for p in params]
-    mean = _Mean(here, spread=spread)
-    ranks = _Mean(here, spread=False)
+    parts = [local_part(p) for p in params]
+    mean = _RunningMean(parts, squares=squares)
+    ranks = _RunningMean(parts, squares=False)
     seen: list[Tensor] = []
     weights: list[float] = []
     for term in _terms(losses):
-        loss, saliency = (_here(t) for t in term[:2])
+        loss, saliency = (_full_value(t) for t in term[:2])
         if salient and saliency is not None:
             weight = term.weight if term.saliency_weight is None else term.saliency_weight
             ranks.add(_backward(saliency, params, retain_graph=True, scale=scale), weight)
@@ -84,7 +85,7 @@ def gather(
         )
     salience = ranks.gradients if ranks.parts else None
     loss, weight = _average(seen, weights), sum(weights) / len(weights)
-    return Gathered(mean.gradients, salience, mean.squares, len(seen), loss, weight)
+    return LossGradient(mean.gradients, salience, mean.squares, len(seen), loss, weight)
 
 
 def _average(losses: list[Tensor], weights: list[float]) -> Tensor:
@@ -94,9 +95,9 @@ def _average(losses: list[Tensor], weights: list[float]) -> Tensor:
     return (stacked * stacked.new_tensor(weights)).sum() / sum(weights)
 
 
-def _here(loss: Any) -> Any:
-    """A loss made of sharded parameters themselves is a number every process should know."""
-    return loss.full_tensor() if is_spread(loss) else loss
+def _full_value(loss: Any) -> Any:
+    """The whole value of a loss that is made of sharded parameters themselves."""
+    return loss.full_tensor() if is_sharded(loss) else loss
 
 
 def _terms(losses: Losses) -> Iterator[Term]:
@@ -115,7 +116,7 @@ def _backward(
     for p in params:
         p.grad = None
     # The graph of a sharded model hangs on its gathered parameters: its hooks fill `p.grad`.
-    inputs = None if any(map(is_spread, params)) else list(params)
+    inputs = None if any(map(is_sharded, params)) else list(params)
     loss.backward(inputs=inputs, retain_graph=retain_graph)  # type: ignore[no-untyped-call]
     check_not_gathered(params)
     gradients = [None if p.grad is None else local_gradient(p.grad, p) for p in params]
@@ -128,32 +129,32 @@ def _backward(
     ]
 
 
-class _Mean:
-    """Welford's running mean of gradients and, if asked, sum of their squared deviations.
+class _RunningMean:
+    """Welford's running mean of gradients and, if requested, sum of their squared deviations.
 
     Both weighted, the mean by shares of the weights. With weights in proportion to the sizes of
     the micro-batches and 1 on average, the squares over K(K-1) estimate the variance of the mean
     without bias, as those of equal micro-batches do.
     """
 
-    def __init__(self, params: Sequence[Tensor], *, spread: bool) -> None:
+    def __init__(self, params: Sequence[Tensor], *, squares: bool) -> None:
         self.parts = 0
         self._total = 0.0
         self.squares: list[Tensor] | None = None
-        if spread:
+        if squares:
             self.squares = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in params]
         self._means: list[Tensor | None] = [None] * len(params)
         self._dtypes = [p.dtype for p in params]
 
     @property
     def gradients(self) -> list[Tensor | None]:
-        """The mean so far, in the types of the parameters; None where no part had a gradient."""
+        """The mean so far, in the parameters' types; None where no micro-batch had a gradient."""
         pairs = zip(self._means, self._dtypes, strict=True)
         return [None if mean is None else mean.to(dtype) for mean, dtype in pairs]
 
     @torch.no_grad()
     def add(self, gradients: Sequence[Tensor | None], weight: float = 1.0) -> None:
-        """Take in the gradients of one more part; None counts as zero."""
+        """Add the gradients of one more micro-batch; None counts as zero."""
         self.parts += 1
         self._total += weight
         if self.parts == 1:

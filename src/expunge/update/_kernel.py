@@ -17,15 +17,15 @@ from expunge.update._addons import Addon, Signals
 from expunge.update._aggregate import Aggregate
 from expunge.update._agreement import accord
 from expunge.update._noise_floor import same_sign
-from expunge.update._rounding import rounded
+from expunge.update._stochastic_rounding import round_stochastically
 
 SUMS = ("dot_u", "dot_c", "square_u", "square_c", "cross", "accord", "moved", "square", "agree")
-"""What a block adds up for the diagnostics; max |Δ| comes after them."""
+"""The sums over a block for the diagnostics; max |Δ| comes after them."""
 
 Constants = tuple[float | Tensor, ...]
 """(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled.
 
-A salt follows where moments are kept in bfloat16: see :func:`~expunge.update._rounding.rounded`.
+A salt for the rounding follows where moments are kept in bfloat16.
 """
 
 
@@ -53,8 +53,8 @@ class Block(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What a kernel is made for; equal recipes share a compilation."""
+class KernelSpec:
+    """The parts that a kernel is made of; equal specs share a compilation."""
 
     addon: Addon
     aggregate: Aggregate
@@ -63,17 +63,17 @@ class Recipe:
 
 
 def advance(
-    recipe: Recipe, block: Block, constants: Constants, *, fast: bool = False
+    spec: KernelSpec, block: Block, constants: Constants, *, fast: bool = False
 ) -> tuple[Tensor, ...]:
     """Advance one block and return its diagnostic sums.
 
     Afterwards ``constraint`` holds -Δ and the moments are those of this step; under
-    ``recipe.strict`` ``constraint`` holds the aggregation and ``objective`` the weight. The sums
+    ``spec.strict`` ``constraint`` holds the aggregation and ``objective`` the weight. The sums
     follow ``SUMS`` with max |Δ| last, reduced over the last dimension of the block.
     """
     g_u, g_c = _computable(block.objective), _computable(block.constraint)
-    agreement = _agreement(recipe.addon, block, g_u, g_c, constants, fast)
-    weight = recipe.addon.weight(
+    agreement = _agreement(spec.addon, block, g_u, g_c, constants, fast)
+    weight = spec.addon.weight(
         Signals(
             g_u,
             g_c,
@@ -85,15 +85,15 @@ def advance(
         )
     )
     if block.aggregated is None:
-        aggregated = recipe.aggregate.combine(g_u, g_c)
+        aggregated = spec.aggregate.combine(g_u, g_c)
     else:
         aggregated = block.aggregated.to(g_u.dtype)
     step = weight * aggregated
     sums: tuple[Tensor, ...] = ()
-    if recipe.diagnose:
+    if spec.diagnose:
         diagnose = _diagnose_flat if g_u.dim() == 1 else _diagnose_rows
         sums = diagnose(g_u, g_c, agreement, weight, step)
-    if recipe.strict:
+    if spec.strict:
         block.constraint.copy_(aggregated)
         block.objective.copy_(weight)
     else:
@@ -102,7 +102,7 @@ def advance(
 
 
 def _computable(gradient: Tensor) -> Tensor:
-    """Half precisions are computed with in float32."""
+    """The gradient in the type computed in: half precisions are widened to float32."""
     return gradient if gradient.dtype == torch.float64 else gradient.float()
 
 
@@ -122,7 +122,7 @@ def _agreement(
 
 
 def _advance_moment(moment: Tensor, gradient: Tensor, constants: Constants) -> Tensor:
-    """``v ← keep·v + add·ĝ²`` in place; the result before it was rounded to what keeps it."""
+    """``v ← keep·v + add·ĝ²`` in place; returns it before rounding to the type that keeps it."""
     keep, add, _, _, *salt = constants
     kept, narrow = moment, moment.dtype == torch.bfloat16
     if narrow:
@@ -132,14 +132,14 @@ def _advance_moment(moment: Tensor, gradient: Tensor, constants: Constants) -> T
     else:  # one pass less
         moment.mul_(keep).addcmul_(gradient, gradient, value=add)
     if narrow:
-        kept.copy_(rounded(moment.float(), salt[0]))
+        kept.copy_(round_stochastically(moment.float(), salt[0]))
     return moment
 
 
 def _diagnose_rows(
     g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor, step: Tensor
 ) -> tuple[Tensor, ...]:
-    """Written for the compiler, which fuses all of it into the loop."""
+    """The sums, written for the compiler, which fuses them into the loop."""
     moved = (weight != 0).to(step.dtype).sum(-1)
     return (
         (step * g_u).sum(-1),
@@ -156,7 +156,7 @@ def _diagnose_rows(
 
 
 def _agreeing(g_u: Tensor, g_c: Tensor, agreement: Tensor | None) -> Tensor:
-    """How many parameters have gradients of one sign; f > 1/2 says so where it is known."""
+    """The number of parameters whose gradients have one sign: f > 1/2, where f is known."""
     if agreement is None:
         return same_sign(g_u, g_c).sum()
     return torch.count_nonzero(agreement > 0)
@@ -165,7 +165,7 @@ def _agreeing(g_u: Tensor, g_c: Tensor, agreement: Tensor | None) -> Tensor:
 def _diagnose_flat(
     g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor, step: Tensor
 ) -> tuple[Tensor, ...]:
-    """Written for no compiler: reductions that need no temporary."""
+    """The sums without a compiler: reductions that need no temporary."""
     square_u = torch.dot(g_u, g_u)
     lowest, highest = torch.aminmax(step)
     return (

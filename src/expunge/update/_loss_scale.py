@@ -1,4 +1,4 @@
-"""Loss scaling: float16 gradients too small to be told from zero, made large on the way."""
+"""Loss scaling, for float16 gradients that would otherwise underflow to zero."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.update._gradients import Gathered
-from expunge.update._shards import Shards
+from expunge.update._gradients import LossGradient
+from expunge.update._shards import ShardedParameters
 
 
 @dataclass
@@ -20,7 +20,7 @@ class LossScale:
 
     It follows ``torch.amp.GradScaler``: a gradient that is not finite costs its step, and the
     factor is multiplied by ``backoff``; after ``every`` steps without one, by ``growth``. At 1
-    there is nothing to lower: what is not finite then is handed on, for the caller to judge.
+    there is nothing to lower: gradients that are not finite then are passed on to the caller.
     """
 
     value: float = 65536.0
@@ -57,13 +57,15 @@ class LossScale:
         elif self.good >= self.every:
             self.value, self.good = min(self.value * self.growth, 2.0**60), 0
 
-    def take_out(self, gathered: Sequence[Gathered], shards: Shards | None = None) -> bool:
-        """Divide gradients by the factor, and adjust it; whether the step has to be skipped."""
+    def unscale_step(
+        self, gradients: Sequence[LossGradient], shards: ShardedParameters | None = None
+    ) -> bool:
+        """Divide gradients by the factor and adjust it; return whether to skip the step."""
         value = self.value
-        found = unscale(gathered, value)
+        not_finite = unscale(gradients, value)
         if shards is not None:
-            found = shards.total(found)
-        finite = not bool(found)
+            not_finite = shards.sum_parts(not_finite)
+        finite = not bool(not_finite)
         self.follow(finite=finite)
         return not finite and value > 1.0
 
@@ -76,15 +78,16 @@ class LossScale:
         self.value, self.good = float(state["value"]), int(state["good"])
 
 
-def unscale(gathered: Iterable[Gathered], scale: float) -> Tensor:
+def unscale(gradients: Iterable[LossGradient], scale: float) -> Tensor:
     """Divide gradients by ``scale``, in place; not 0 where one of them is not finite."""
     kinds: dict[tuple[torch.device, torch.dtype, int], list[Tensor]] = {}
-    for each in gathered:
-        for tensors, power in ((each.gradients, 1), (each.salience, 1), (each.spread, 2)):
+    for gradient in gradients:
+        powers = ((gradient.gradients, 1), (gradient.salience, 1), (gradient.squares, 2))
+        for tensors, power in powers:
             for tensor in tensors or ():
                 if tensor is not None:
                     kinds.setdefault((tensor.device, tensor.dtype, power), []).append(tensor)
-    found: Tensor | None = None
+    not_finite: Tensor | None = None
     for (device, dtype, power), tensors in kinds.items():
         if dtype == torch.float16:
             raise InvalidInput(
@@ -94,5 +97,5 @@ def unscale(gathered: Iterable[Gathered], scale: float) -> Tensor:
         bad = torch.zeros((), device=device)
         inverse = torch.full((), scale**-power, device=device)
         torch._amp_foreach_non_finite_check_and_unscale_(tensors, bad, inverse)
-        found = bad if found is None else found + bad.to(found.device)
-    return torch.zeros(()) if found is None else found
+        not_finite = bad if not_finite is None else not_finite + bad.to(not_finite.device)
+    return torch.zeros(()) if not_finite is None else not_finite

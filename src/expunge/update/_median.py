@@ -1,4 +1,4 @@
-"""Medians of tensors that lie in parts on several processes: exact, and nothing is gathered."""
+"""Exact medians of tensors whose parts are on several processes, without gathering them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 DIGIT = 8
 CHUNK = 1 << 22
-"""Elements looked at together: bounds the scratch memory."""
+"""Elements processed together: bounds the scratch memory."""
 
 
 def absolute_medians(
@@ -18,7 +18,7 @@ def absolute_medians(
     """The median of |x| over all parts of each tensor, as ``x.abs().median()`` of the whole.
 
     That is the lower of the two in the middle, and nan where there is a nan. ``parts`` are this
-    process's flat parts, possibly empty; ``total`` adds a tensor up over the processes, in place.
+    process's flat parts, possibly empty; ``total`` sums a tensor over the processes, in place.
 
     The bits of non-negative floats are ordered as the floats are, so the median is found digit by
     digit: a histogram of the leading 8 bits, added up over the processes, tells which digit the
@@ -31,9 +31,9 @@ def absolute_medians(
     medians: list[Tensor] = [torch.empty(0)] * len(parts)
     kinds = [(str(p.device), p.dtype == torch.float64) for p in parts]
     for kind in sorted(set(kinds)):
-        chosen = [k for k, own in enumerate(kinds) if own == kind]
-        found = _select([parts[k] for k in chosen], total, chunk)
-        for k, value in zip(chosen, found, strict=True):
+        chosen = [k for k, other in enumerate(kinds) if other == kind]
+        selected = _select([parts[k] for k in chosen], total, chunk)
+        for k, value in zip(chosen, selected, strict=True):
             medians[k] = value.to(parts[k].dtype)
     return medians
 
@@ -44,8 +44,8 @@ def _select(parts: list[Tensor], total: Callable[[Tensor], None], chunk: int) ->
     rank = unordered = torch.zeros_like(prefix)
     for shift in (*range(length - DIGIT, 0, -DIGIT), 0):
         digits = 1 << (DIGIT if shift else length % DIGIT)
-        looked = [_histogram(p, prefix[k], shift, digits, chunk) for k, p in enumerate(parts)]
-        counts = torch.stack(looked)
+        histograms = [_histogram(p, prefix[k], shift, digits, chunk) for k, p in enumerate(parts)]
+        counts = torch.stack(histograms)
         total(counts)
         counts, extra = counts[:, :-1], counts[:, -1]
         if shift == length - DIGIT:
@@ -60,7 +60,7 @@ def _select(parts: list[Tensor], total: Callable[[Tensor], None], chunk: int) ->
 
 
 def _histogram(part: Tensor, prefix: Tensor, shift: int, digits: int, chunk: int) -> Tensor:
-    """How many numbers that begin with ``prefix`` go on with each digit; last, how many are nan."""
+    """Counts of the digit after ``prefix``, in numbers that begin with it; last, that of nan."""
     counts = torch.zeros(digits + 1, dtype=torch.int64, device=part.device)
     for piece in _pieces(part, chunk):
         if piece.dtype == torch.float64:

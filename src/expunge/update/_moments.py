@@ -1,4 +1,4 @@
-"""Second moments: how noisy is each component of a batch gradient?
+"""Second moments: estimates of the noise in each component of a batch gradient.
 
 Every choice is one recursion on a buffer the shape of the parameters,
 
@@ -25,7 +25,7 @@ class Coefficients(NamedTuple):
 
 @dataclass(frozen=True)
 class Moments:
-    """Base of the moment estimators; a subclass says its coefficients at each step."""
+    """Base of the moment estimators; a subclass defines its coefficients at each step."""
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
         """Coefficients at ``step`` (from 1) for a batch that came in ``parts`` micro-batches."""

@@ -1,9 +1,9 @@
-"""Parameters spread over processes: the part that is here, and the little that needs the others.
+"""Parameters sharded over processes: the part that is here, and the little that needs the others.
 
 FSDP2 and tensor parallelism hold a parameter as a ``DTensor``, of which a process has one part.
-All arithmetic of the update is elementwise, so it runs on the parts as they are. Three things need
-all processes, and cost one small exchange each: the diagnostics, the medians of saliency, and the
-word that a gradient somewhere is not finite.
+All arithmetic of the update is elementwise, so it runs on the parts as they are. Four things need
+all processes, and cost one small exchange each: the diagnostics, the largest entries of the
+gradients, the medians of saliency, and whether any gradient is not finite.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from torch import Tensor
 from expunge._errors import InvalidInput
 
 _HOMES = ("torch.distributed.tensor", "torch.distributed._tensor")
-"""Where the type lives, now and before torch 2.5; nothing is spread before one is imported."""
+"""Where the type lives, now and before torch 2.5; nothing is sharded before one is imported."""
 
 
-def is_spread(tensor: Tensor) -> bool:
+def is_sharded(tensor: Tensor) -> bool:
     """Whether a tensor is a ``DTensor``; asking imports nothing."""
     for home in _HOMES:
         kind = getattr(sys.modules.get(home), "DTensor", None)
@@ -32,17 +32,17 @@ def is_spread(tensor: Tensor) -> bool:
 
 
 @torch.no_grad()
-def local(tensor: Tensor) -> Tensor:
-    """The part of a tensor that is here, in the same memory: all of it unless it is spread."""
+def local_part(tensor: Tensor) -> Tensor:
+    """The part of a tensor that is here, in the same memory: all of it unless it is sharded."""
     given: Any = tensor
-    part: Tensor = given.to_local().detach() if is_spread(tensor) else tensor
+    part: Tensor = given.to_local().detach() if is_sharded(tensor) else tensor
     return part
 
 
 @torch.no_grad()
 def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
     """The part of a gradient that belongs to the part of its parameter that is here."""
-    if not is_spread(parameter):
+    if not is_sharded(parameter):
         return gradient
     given: Any = gradient
     wanted: Any = parameter
@@ -55,11 +55,11 @@ def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
 def check_not_gathered(params: Sequence[Tensor]) -> None:
     """Refuse the whole parameters that FSDP puts into a module from forward to backward.
 
-    After a backward pass they have no memory left, which tells them.
+    They are told by having no memory left after a backward pass.
     """
     if "torch.distributed.fsdp" not in sys.modules:
         return
-    gone = [p for p in params if p.numel() and not is_spread(p) and not p.untyped_storage().size()]
+    gone = [p for p in params if p.numel() and not is_sharded(p) and not p.untyped_storage().size()]
     if gone:
         raise InvalidInput(
             "`params` should be the sharded parameters, and FSDP swaps them for whole ones in a "
@@ -69,27 +69,27 @@ def check_not_gathered(params: Sequence[Tensor]) -> None:
 
 
 @dataclass(frozen=True)
-class Family:
-    """Parameters cut alike: along these dimensions of one mesh of processes."""
+class ShardLayout:
+    """How some parameters are sharded: along these dimensions of one mesh of processes."""
 
-    ordinal: int
+    number: int
     groups: tuple[Any, ...]
-    """The processes along each dimension; none where every process has all."""
+    """The processes along each dimension; none where every process holds all."""
     stream: str = ""
-    """Names the random stream: different for different parts, the same for copies of a part."""
+    """The name of the random stream: different for each part, the same for copies of a part."""
     device: str = "cpu"
-    """What the processes exchange tensors on; parts may be kept elsewhere, offloaded."""
+    """The device that processes exchange tensors on; parts may be offloaded elsewhere."""
 
-    def total(self, counts: Tensor) -> None:
-        """Add up over the parts, in place."""
+    def sum_parts(self, counts: Tensor) -> None:
+        """Sum over the parts, in place."""
         moved = counts.to(self.device)
         for group in self.groups:
             torch.distributed.all_reduce(moved, group=group)
         if moved is not counts:
             counts.copy_(moved)
 
-    def gathered(self, row: Tensor) -> Tensor:
-        """The rows of all parts, [parts, length]; one row where nothing is cut."""
+    def gather_rows(self, row: Tensor) -> Tensor:
+        """The rows of all parts, [parts, length]; one row where nothing is sharded."""
         rows = row[None].to(self.device)
         for group in self.groups:
             size = torch.distributed.get_world_size(group)
@@ -99,36 +99,36 @@ class Family:
         return rows
 
 
-class Shards:
-    """How the parameters of a step lie over the processes."""
+class ShardedParameters:
+    """The parameters of a step, and how each of them is sharded."""
 
     def __init__(self, params: Sequence[Tensor]) -> None:
         self._params = list(params)
-        self.families: list[Family] = []
-        self._of: list[int] = []
-        known: dict[Any, int] = {}
+        self.layouts: list[ShardLayout] = []
+        self._layout_numbers: list[int] = []
+        numbers: dict[Any, int] = {}
         for p in params:
-            cut = _cut(p)
-            if cut not in known:
-                known[cut] = len(known)
-                self.families.append(_family(len(known) - 1, p, cut))
-            self._of.append(known[cut])
+            dims = _sharded_dims(p)
+            if dims not in numbers:
+                numbers[dims] = len(numbers)
+                self.layouts.append(_layout_of(numbers[dims], p, dims))
+            self._layout_numbers.append(numbers[dims])
 
-    def here(self) -> list[Tensor]:
+    def local_parts(self) -> list[Tensor]:
         """The part of each parameter that this process holds."""
-        return [local(p) for p in self._params]
+        return [local_part(p) for p in self._params]
 
-    def divided(self, used: Sequence[int]) -> list[tuple[Family, list[int]]]:
-        """Each family, with the positions in ``used`` of its parameters."""
+    def by_layout(self, used: Sequence[int]) -> list[tuple[ShardLayout, list[int]]]:
+        """Each layout, with the positions in ``used`` of its parameters."""
         return [
-            (family, [j for j, k in enumerate(used) if self._of[k] == family.ordinal])
-            for family in self.families
+            (layout, [j for j, k in enumerate(used) if self._layout_numbers[k] == layout.number])
+            for layout in self.layouts
         ]
 
-    def whole(self, k: int, part: Tensor) -> Tensor:
-        """A tensor spread like parameter ``k``, from the part of it that is here; no copy."""
+    def as_sharded(self, k: int, part: Tensor) -> Tensor:
+        """A tensor sharded like parameter ``k``, from the part of it that is here; no copy."""
         p: Any = self._params[k]
-        if not is_spread(p):
+        if not is_sharded(p):
             return part
         kind: Any = type(p.detach())
         if part.device.type != p.device_mesh.device_type:  # offloaded by FSDP: leave it there
@@ -137,28 +137,30 @@ class Shards:
             part, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
         )
 
-    def total(self, flag: Tensor) -> Tensor:
-        """A count added up over all families and parts: is there one anywhere?"""
-        for family in self.families:
-            family.total(flag)
-        return flag
+    def sum_parts(self, count: Tensor) -> Tensor:
+        """The sum of ``count`` over all layouts and parts, in place; 0 where it is 0 everywhere."""
+        for layout in self.layouts:
+            layout.sum_parts(count)
+        return count
 
 
-def divided(shards: Shards | None, used: Sequence[int]) -> list[tuple[Family, list[int]]]:
-    """:meth:`Shards.divided`; one family that every process has all of where nothing is spread."""
-    return [(Family(0, ()), [*range(len(used))])] if shards is None else shards.divided(used)
+def by_layout(
+    shards: ShardedParameters | None, used: Sequence[int]
+) -> list[tuple[ShardLayout, list[int]]]:
+    """:meth:`ShardedParameters.by_layout`; where nothing is sharded, one layout with everything."""
+    return [(ShardLayout(0, ()), [*range(len(used))])] if shards is None else shards.by_layout(used)
 
 
-def shards_of(params: Sequence[Tensor]) -> Shards | None:
-    """How ``params`` are spread; None where every one is a plain tensor."""
-    if not any(home in sys.modules for home in _HOMES) or not any(map(is_spread, params)):
+def sharded_parameters(params: Sequence[Tensor]) -> ShardedParameters | None:
+    """How ``params`` are sharded; None where every one is a plain tensor."""
+    if not any(home in sys.modules for home in _HOMES) or not any(map(is_sharded, params)):
         return None
-    return Shards(params)
+    return ShardedParameters(params)
 
 
-def _cut(p: Any) -> tuple[Any, ...] | None:
-    """The mesh and those of its dimensions along which a parameter is cut; None where it is not."""
-    if not is_spread(p):
+def _sharded_dims(p: Any) -> tuple[Any, ...] | None:
+    """The mesh and its dimensions along which a parameter is sharded; None for a plain tensor."""
+    if not is_sharded(p):
         return None
     for placement in p.placements:
         if placement.is_partial():
@@ -167,10 +169,10 @@ def _cut(p: Any) -> tuple[Any, ...] | None:
     return (p.device_mesh, *dims)
 
 
-def _family(ordinal: int, p: Any, cut: tuple[Any, ...] | None) -> Family:
-    if cut is None or len(cut) == 1:
-        return Family(ordinal, ())
-    mesh, *dims = cut
+def _layout_of(number: int, p: Any, mesh_dims: tuple[Any, ...] | None) -> ShardLayout:
+    if mesh_dims is None or len(mesh_dims) == 1:
+        return ShardLayout(number, ())
+    mesh, *dims = mesh_dims
     where = mesh.get_coordinate()
-    stream = f"{ordinal}:" + ".".join(str(where[d]) for d in dims)
-    return Family(ordinal, tuple(mesh.get_group(d) for d in dims), stream, mesh.device_type)
+    stream = f"{number}:" + ".".join(str(where[d]) for d in dims)
+    return ShardLayout(number, tuple(mesh.get_group(d) for d in dims), stream, mesh.device_type)

@@ -1,4 +1,4 @@
-"""The running part of an update: step count, moments and random streams, saved and loaded."""
+"""The state of an update: step count, moments and random streams, saved and loaded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._options import MomentDtype as MomentDtype
-from expunge.update._layout import laid_out, moment_dtype
-from expunge.update._shards import local
+from expunge.update._flat_views import laid_out, moment_dtype
+from expunge.update._shards import local_part
 
 
 class State:
@@ -20,10 +20,10 @@ class State:
 
     ``step`` counts the steps that had a constraint: those the moments have seen.
 
-    ``moments_u`` and ``moments_c`` hold one buffer a parameter, shaped and laid out like it, in
-    float32 (float64 beside float64 parameters); they are empty for add-ons without moments. They
-    may be kept in bfloat16, and in the host's memory (``offload``). Of a parameter that is sharded
-    over processes, they are those of the part that is here.
+    ``moments_u`` and ``moments_c`` hold one buffer per parameter, shaped and laid out like it, in
+    float32 (float64 for float64 parameters); they are empty for add-ons without moments. They may
+    be kept in bfloat16, and in the host's memory (``offload``). Of a parameter that is sharded over
+    processes, they cover the part that is here.
     """
 
     def __init__(
@@ -86,8 +86,8 @@ class State:
         if len(state["moments_u"]) != len(state["moments_c"]):
             raise InvalidInput("The state should hold as many moments of U as of C.")
         self.step = int(state["step"])
-        self.moments_u = [local(m).clone() for m in state["moments_u"]]
-        self.moments_c = [local(m).clone() for m in state["moments_c"]]
+        self.moments_u = [local_part(m).clone() for m in state["moments_u"]]
+        self.moments_c = [local_part(m).clone() for m in state["moments_c"]]
         self._generators = {}
         for key, bits in state["generators"].items():
             device, _, stream = key.partition("#")
@@ -110,6 +110,6 @@ def _seed_of(seed: int, stream: str) -> int:
 
 
 def _pinned(moment: Tensor, parameter: Tensor) -> Tensor:
-    """Memory that an accelerator can copy from by itself, where there is one and it is apart."""
+    """The moment in pinned memory, where it is on the host and its parameter is on a GPU."""
     apart = parameter.device.type == "cuda" and moment.device.type == "cpu"
     return moment.pin_memory() if apart and not moment.is_pinned() else moment

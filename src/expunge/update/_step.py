@@ -10,23 +10,23 @@ from torch import Tensor
 
 from expunge.update._addons import Addon, NoAddon
 from expunge.update._aggregate import Alone
-from expunge.update._block_loop import Sweep
-from expunge.update._diagnostics import Tally, joined
-from expunge.update._gradients import Gathered
-from expunge.update._kernel import SUMS, Block, Recipe
-from expunge.update._layout import flat, flatten, laid_out
+from expunge.update._block_loop import BlockLoop
+from expunge.update._diagnostics import DiagnosticSums, merge_records
+from expunge.update._flat_views import flat, flatten, laid_out
+from expunge.update._gradients import LossGradient
+from expunge.update._kernel import SUMS, Block, KernelSpec
 from expunge.update._median import absolute_medians
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
-from expunge.update._rounding import salt_of
-from expunge.update._shards import Family, Shards, divided
+from expunge.update._shards import ShardedParameters, ShardLayout, by_layout
 from expunge.update._state import State
+from expunge.update._stochastic_rounding import salt_of
 
 
-class Step(NamedTuple):
-    """What a step came to, for the parameters that some loss reached."""
+class StepResult(NamedTuple):
+    """The result of a step, for the parameters that some loss reached."""
 
     used: list[int]
-    """Which parameters these are."""
+    """The indices of these parameters."""
     steps: list[Tensor]
     """-Δ, or under ``strict`` the aggregation alone."""
     weights: list[Tensor]
@@ -36,27 +36,29 @@ class Step(NamedTuple):
 
 
 @torch.no_grad()
-def take_step(
-    recipe: Recipe,
+def compute_step(
+    spec: KernelSpec,
     state: State,
     params: Sequence[Tensor],
-    first: Gathered,
-    second: Gathered | None,
+    first: LossGradient,
+    second: LossGradient | None,
     *,
     compile: bool,
-    shards: Shards | None = None,
-) -> Step:
+    shards: ShardedParameters | None = None,
+) -> StepResult:
     """Turn both gradients into a step, in their own memory, and advance ``state``.
 
     Where parameters are sharded over processes, ``params`` and the gradients are the parts that
     are here.
     """
+    # Without a constraint there is nothing to weigh against: only a ranking is left.
     if second is None:
-        if not recipe.addon.ranks and not recipe.strict:
-            return _pass_on(first, shards, diagnose=recipe.diagnose)
-        addon = recipe.addon if recipe.addon.ranks else NoAddon()
-        recipe = Recipe(addon, Alone(), recipe.strict, recipe.diagnose)
-    coefficients = _advance_state(recipe, state, params, first, second)
+        if not spec.addon.ranks and not spec.strict:
+            return _pass_on(first, shards, diagnose=spec.diagnose)
+        addon = spec.addon if spec.addon.ranks else NoAddon()
+        spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnose)
+    # Both gradients of the parameters that some loss reaches, laid out like them.
+    coefficients = _advance_state(spec, state, params, first, second)
     pairs = zip(first.gradients, second.gradients if second else first.gradients, strict=True)
     used = [k for k, (u, c) in enumerate(pairs) if u is not None or c is not None]
     g_u = [_dense(first.gradients[k], params[k]) for k in used]
@@ -64,41 +66,46 @@ def take_step(
         g_c = [u.clone() for u in g_u]
     else:
         g_c = [_dense(second.gradients[k], params[k]) for k in used]
+    # An aggregation that is not elementwise sees all of them at once.
     whole = None
-    if not recipe.aggregate.elementwise:
-        whole = recipe.aggregate.combine(flatten(g_u), flatten(g_c)) if used else None
+    if not spec.aggregate.elementwise:
+        whole = spec.aggregate.combine(flatten(g_u), flatten(g_c)) if used else None
         # The kernel no longer aggregates, so neither should its compilation depend on how.
-        recipe = Recipe(recipe.addon, Alone(), recipe.strict, recipe.diagnose)
-    families = divided(shards, used)
+        spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnose)
+    # The scales that tell a gradient from rounding.
+    layouts = by_layout(shards, used)
     salience = first.salience
     ranked = g_u if salience is None else [salience[k] for k in used]
-    scales = _scales(recipe.addon, families, g_u, g_c, ranked)
+    scales = _scales(spec.addon, layouts, g_u, g_c, ranked)
+    # Moments, agreement, weight and aggregation, block by block.
     records: list[Tensor] = []
-    for family, members in families:
-        sweep = Sweep(recipe, state, coefficients, compile, family.stream)
+    for layout, members in layouts:
+        loop = BlockLoop(spec, state, coefficients, compile, layout.stream)
         chosen = [(used[j], g_u[j], g_c[j]) for j in members]
-        sweep.run(_blocks(recipe, state, params, chosen, whole, salience, family, scales))
-        if recipe.diagnose:
-            records.append(_over_processes(sweep.tally, family))
-    record = joined(records) if recipe.diagnose else None
-    return Step(used, g_c, g_u if recipe.strict else [], record)
+        loop.run(_blocks(spec, state, params, chosen, whole, salience, layout, scales))
+        if spec.diagnose:
+            records.append(_over_processes(loop.sums, layout))
+    record = merge_records(records) if spec.diagnose else None
+    return StepResult(used, g_c, g_u if spec.strict else [], record)
 
 
-def _pass_on(first: Gathered, shards: Shards | None, *, diagnose: bool) -> Step:
-    """No constraint and nothing to rank by: the gradient itself, and its length."""
+def _pass_on(
+    first: LossGradient, shards: ShardedParameters | None, *, diagnose: bool
+) -> StepResult:
+    """The objective's gradient itself, where there is no constraint and nothing to rank by."""
     used = [k for k, g in enumerate(first.gradients) if g is not None]
     gradients = [g for g in first.gradients if g is not None]
     if not diagnose:
-        return Step(used, gradients, [], None)
+        return StepResult(used, gradients, [], None)
     records = [
-        _over_processes(_lengths([gradients[j] for j in members]), family)
-        for family, members in divided(shards, used)
+        _over_processes(_lengths([gradients[j] for j in members]), layout)
+        for layout, members in by_layout(shards, used)
     ]
-    return Step(used, gradients, [], joined(records))
+    return StepResult(used, gradients, [], merge_records(records))
 
 
-def _lengths(gradients: Sequence[Tensor]) -> Tally:
-    tally = Tally()
+def _lengths(gradients: Sequence[Tensor]) -> DiagnosticSums:
+    sums = DiagnosticSums()
     for g in gradients:
         if g.numel():
             dtype = torch.promote_types(g.dtype, torch.float32)
@@ -107,25 +114,25 @@ def _lengths(gradients: Sequence[Tensor]) -> Tally:
             values |= dict.fromkeys(("dot_u", "square_u", "square"), square)
             values["moved"] = torch.full_like(square, g.numel())
             peak = torch.linalg.vector_norm(g, torch.inf, dtype=dtype)
-            tally.add((*values.values(), peak), g.numel())
-    return tally
+            sums.add((*values.values(), peak), g.numel())
+    return sums
 
 
-def _over_processes(tally: Tally, family: Family) -> Tensor:
-    """The record of a family over all processes that hold a part of it."""
-    record = tally.record()
-    return joined([*family.gathered(record)]) if family.groups else record
+def _over_processes(sums: DiagnosticSums, layout: ShardLayout) -> Tensor:
+    """The record of a layout over all processes that hold a part of it."""
+    record = sums.record()
+    return merge_records([*layout.gather_rows(record)]) if layout.groups else record
 
 
 def _advance_state(
-    recipe: Recipe,
+    spec: KernelSpec,
     state: State,
     params: Sequence[Tensor],
-    first: Gathered,
-    second: Gathered | None,
+    first: LossGradient,
+    second: LossGradient | None,
 ) -> tuple[float, ...]:
-    """Count the step; the coefficients of its moments: keep, add, and a scale for each loss."""
-    moments = recipe.addon.statistics
+    """Count the step; return the coefficients of its moments: keep, add, a scale for each loss."""
+    moments = spec.addon.statistics
     if second is None:
         return 0.0, 0.0, 0.0, 0.0
     if moments is None:
@@ -135,30 +142,30 @@ def _advance_state(
     scale_c = moments.coefficients(state.step + 1, second.parts).scale
     state.prepare(params)
     state.step += 1
-    if first.spread is not None and second.spread is not None:
-        torch._foreach_copy_(state.moments_u, first.spread)
-        torch._foreach_copy_(state.moments_c, second.spread)
+    if first.squares is not None and second.squares is not None:
+        torch._foreach_copy_(state.moments_u, first.squares)
+        torch._foreach_copy_(state.moments_c, second.squares)
     coefficients = (keep, add, scale_u, scale_c)
     return (*coefficients, salt_of(state.step)) if state.narrow else coefficients
 
 
 def _blocks(
-    recipe: Recipe,
+    spec: KernelSpec,
     state: State,
     params: Sequence[Tensor],
     chosen: Sequence[tuple[int, Tensor, Tensor]],
     whole: Tensor | None,
     salience: list[Tensor | None] | None,
-    family: Family,
+    layout: ShardLayout,
     scales: Scales,
 ) -> Iterator[Block]:
     """Each chosen parameter that is not empty, flat, with all that the kernel reads about it."""
     rankings: list[Tensor] = []
     thresholds: list[Tensor] = []
-    if recipe.addon.ranks and family.groups:
+    if spec.addon.ranks and layout.groups:
         # All medians together, before the first block: each exchange serves every tensor.
-        rankings = [_ranking(recipe, u, salience, params, k) for k, u, _ in chosen]
-        thresholds = absolute_medians([flat(r) for r in rankings], family.total)
+        rankings = [_ranking(spec, u, salience, params, k) for k, u, _ in chosen]
+        thresholds = absolute_medians([flat(r) for r in rankings], layout.sum_parts)
     offset = 0
     for j, (k, u, c) in enumerate(chosen):
         count = u.numel()
@@ -167,14 +174,14 @@ def _blocks(
         block = Block(flat(u), flat(c))
         if scales.balance is not None:
             block = block._replace(balance=scales.balance.to(u.device))
-        if recipe.addon.statistics is not None:
+        if spec.addon.statistics is not None:
             block = block._replace(
                 moment_u=flat(state.moments_u[k]), moment_c=flat(state.moments_c[k])
             )
         if whole is not None:
             block = block._replace(aggregated=whole[offset : offset + count].to(u.device))
-        if recipe.addon.ranks:
-            values = flat(rankings[j] if rankings else _ranking(recipe, u, salience, params, k))
+        if spec.addon.ranks:
+            values = flat(rankings[j] if rankings else _ranking(spec, u, salience, params, k))
             threshold = thresholds[j] if thresholds else values.abs().median()
             if scales.floor is not None:
                 threshold = threshold.masked_fill(threshold <= scales.floor.to(u.device), 0.0)
@@ -184,7 +191,7 @@ def _blocks(
 
 
 class Scales(NamedTuple):
-    """How large the gradients are over all parameters, where an add-on tells it from rounding."""
+    """The sizes of the gradients over all parameters, which tell them from rounding."""
 
     balance: Tensor | None = None
     """‖ĝ_C‖∞/‖ĝ_U‖∞, for add-ons that compare signs."""
@@ -194,7 +201,7 @@ class Scales(NamedTuple):
 
 def _scales(
     addon: Addon,
-    families: Sequence[tuple[Family, list[int]]],
+    layouts: Sequence[tuple[ShardLayout, list[int]]],
     g_u: Sequence[Tensor],
     g_c: Sequence[Tensor],
     ranked: Sequence[Tensor | None],
@@ -202,15 +209,15 @@ def _scales(
     """One pass over the gradients, for the add-ons that need it."""
     balance = floor = None
     if addon.compares_signs:
-        balance = balance_of(*_largest(families, g_u, g_c))
+        balance = balance_of(*_largest(layouts, g_u, g_c))
     if addon.ranks:
-        [largest] = _largest(families, ranked)
+        [largest] = _largest(layouts, ranked)
         floor = noise_level(largest.dtype) * largest
     return Scales(balance, floor)
 
 
 def _largest(
-    families: Sequence[tuple[Family, list[int]]], *gradients: Sequence[Tensor | None]
+    layouts: Sequence[tuple[ShardLayout, list[int]]], *gradients: Sequence[Tensor | None]
 ) -> Tensor:
     """The largest entry of each of several gradients, over all parameters and processes."""
     everything = [g for side in gradients for g in side if g is not None]
@@ -219,17 +226,17 @@ def _largest(
         dtype = torch.promote_types(dtype, gradient.dtype)
     device = everything[0].device if everything else None
     largest = torch.zeros(len(gradients), dtype=dtype, device=device)
-    for family, members in families:
+    for layout, members in layouts:
         sides = [[side[j] for j in members] for side in gradients]
         row = torch.stack([largest_entry(side, largest[0]) for side in sides])
-        if family.groups:
-            row = family.gathered(row).amax(dim=0).to(largest.device)
+        if layout.groups:
+            row = layout.gather_rows(row).amax(dim=0).to(largest.device)
         largest = torch.maximum(largest, row)
     return largest
 
 
 def _ranking(
-    recipe: Recipe,
+    spec: KernelSpec,
     objective: Tensor,
     salience: list[Tensor | None] | None,
     params: Sequence[Tensor],
@@ -239,7 +246,7 @@ def _ranking(
     if salience is not None:
         return _dense(salience[k], params[k])
     # Under `strict` the weight is written over the objective's gradient.
-    return objective.clone() if recipe.strict else objective
+    return objective.clone() if spec.strict else objective
 
 
 def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:

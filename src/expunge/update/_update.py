@@ -1,4 +1,4 @@
-"""Two gradients in, one step direction out: the add-on machinery for anybody's training loop."""
+"""The update: two gradients in, one step out, for any training loop."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from expunge.distributed import as_group
 from expunge.distributed._reduction import start_reduction
 from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, as_aggregate
-from expunge.update._arguments import bundled, movable
+from expunge.update._arguments import check_combine_arguments, trainable
 from expunge.update._compiler import should_compile
-from expunge.update._diagnostics import Diagnostics, read
-from expunge.update._gradients import Gathered, Losses, Term, gather
-from expunge.update._kernel import Recipe
+from expunge.update._diagnostics import Diagnostics, read_record
+from expunge.update._gradients import Losses, LossGradient, Term, loss_gradient
+from expunge.update._kernel import KernelSpec
 from expunge.update._loss_scale import LossScale
 from expunge.update._registry import ADDONS
-from expunge.update._shards import Shards, is_spread, local, shards_of
+from expunge.update._shards import ShardedParameters, is_sharded, local_part, sharded_parameters
 from expunge.update._state import MomentDtype, State
-from expunge.update._step import Step, take_step
+from expunge.update._step import StepResult, compute_step
 
 Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
 
@@ -49,7 +49,7 @@ class Update:
             ``"auto"`` for the default one where there is one. Both gradients, and the losses, are
             then means over the processes, taken before anything non-linear.
         moment_dtype: ``"bf16"`` keeps the moments in half the memory, rounded so that they are
-            right on average; everything is computed in float32 all the same.
+            right on average; everything is still computed in float32.
         offload: keep the moments in the host's memory, and bring them to the device by blocks.
         loss_scale: for losses computed in float16; see :class:`LossScale`.
 
@@ -102,7 +102,7 @@ class Update:
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
         self.skipped = False
         """Whether the last :meth:`backward` found a scaled gradient that was not finite."""
-        self._shards: Shards | None = None
+        self._shards: ShardedParameters | None = None
         self._record: Tensor | None = None
         self._constrained = False
         self._pending: list[tuple[Tensor, Tensor]] | None = None
@@ -124,7 +124,7 @@ class Update:
 
         A loss is a scalar reduced by its mean, or an iterable of them, one per micro-batch (a
         generator keeps one graph alive at a time); ``SampleMoments`` needs at least two. Frozen
-        and repeated parameters are passed over; one that neither loss reaches keeps ``grad=None``.
+        and repeated parameters are skipped; one that neither loss reaches keeps ``grad=None``.
 
         Args:
             objective: U, to minimise on the data to forget.
@@ -137,21 +137,22 @@ class Update:
         With a ``loss_scale``, a gradient that is not finite leaves every ``p.grad`` at None and the
         moments as they were: the optimizer has nothing to do, and :attr:`skipped` is True.
         """
-        moving = movable(params)
+        moving = trainable(params)
         if self._pending is not None:
             raise InvalidInput("With `strict=True`, step with `update.step(optimizer)`.")
-        shards = self._spread_over(moving)
+        shards = self._find_shards(moving)
         if saliency is not None:
             if not isinstance(objective, Tensor):
                 raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
             objective = Term(objective, saliency)
-        spread = self._from_parts and constraint is not None
+        squares = self._from_parts and constraint is not None
         salient = self.addon.ranks
         scale = 1.0 if self.loss_scale is None else self.loss_scale.value
-        first = gather(
+        # Both gradients, averaged over the processes.
+        first = loss_gradient(
             objective,
             moving,
-            spread=spread,
+            squares=squares,
             salient=salient,
             retain_graph=retain_graph,
             scale=scale,
@@ -159,10 +160,11 @@ class Update:
         reduced = start_reduction(self.group, first, moving)  # on its way during the constraint
         second = None
         if constraint is not None:
-            second = gather(constraint, moving, spread=spread, scale=scale)
+            second = loss_gradient(constraint, moving, squares=squares, scale=scale)
             second = start_reduction(self.group, second, moving)()
         first = reduced()
-        if spread and second is not None and min(first.parts, second.parts) < 2:
+        # Checks, losses and the loss scale.
+        if squares and second is not None and min(first.parts, second.parts) < 2:
             raise InvalidInput(
                 "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
                 f"losses. (got {first.parts} and {second.parts})"
@@ -171,12 +173,13 @@ class Update:
         self.skipped = False
         if self.loss_scale is not None:
             both = [first] if second is None else [first, second]
-            self.skipped = self.loss_scale.take_out(both, shards)
+            self.skipped = self.loss_scale.unscale_step(both, shards)
         if self.skipped:
             return
-        step = self._take(moving if shards is None else shards.here(), first, second)
+        # The step, into `p.grad`.
+        step = self._take(moving if shards is None else shards.local_parts(), first, second)
         for k, gradient in zip(step.used, step.steps, strict=True):
-            moving[k].grad = gradient if shards is None else shards.whole(k, gradient)
+            moving[k].grad = gradient if shards is None else shards.as_sharded(k, gradient)
         if self.strict:
             self._pending = [
                 (moving[k], weight) for k, weight in zip(step.used, step.weights, strict=True)
@@ -208,8 +211,8 @@ class Update:
         if (variances is not None and not self._from_parts) or (variances is None and needed):
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         parts = 2 if self._from_parts else 1
-        given = bundled(objective, constraint, saliency, variances, parts=parts)
-        if any(map(is_spread, given.like)):
+        given = check_combine_arguments(objective, constraint, saliency, variances, parts=parts)
+        if any(map(is_sharded, given.like)):
             raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
         steps = self._take(given.like, given.first, given.second).steps
         return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
@@ -224,10 +227,10 @@ class Update:
             return
         if self._pending is None:
             raise InvalidInput("With `strict=True`, every `step` follows a `backward` of its own.")
-        before = [local(p).detach().clone() for p, _ in self._pending]
+        before = [local_part(p).detach().clone() for p, _ in self._pending]
         optimizer.step()
         for (parameter, weight), old in zip(self._pending, before, strict=True):
-            p = local(parameter)
+            p = local_part(parameter)
             # Where the weight is 0 or 1 the old or the new value itself, without rounding.
             scaled = torch.lerp(old, p, weight)
             p.copy_(torch.where(weight == 0, old, torch.where(weight == 1, p, scaled)))
@@ -250,7 +253,7 @@ class Update:
     def read(self, record: Tensor, *, constrained: bool) -> Diagnostics:
         """Diagnostics from a raw ``record`` kept earlier."""
         statistical = self.addon.statistics is not None
-        return read(record, constrained=constrained, statistical=statistical)
+        return read_record(record, constrained=constrained, statistical=statistical)
 
     def state_dict(self) -> dict[str, Any]:
         """Step count, moments and random streams, as plain values and tensors.
@@ -263,7 +266,7 @@ class Update:
             state["loss_scale"] = self.loss_scale.state_dict()
         if self._shards is not None:
             for name in ("moments_u", "moments_c"):
-                state[name] = [self._shards.whole(k, m) for k, m in enumerate(state[name])]
+                state[name] = [self._shards.as_sharded(k, m) for k, m in enumerate(state[name])]
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -278,14 +281,14 @@ class Update:
 
         Afterwards :meth:`state_dict` has the tensors that a distributed checkpoint loads into.
         """
-        moving = movable(params)
-        shards = self._spread_over(moving)
+        moving = trainable(params)
+        shards = self._find_shards(moving)
         if self.addon.statistics is not None:
-            self.state.prepare(moving if shards is None else shards.here())
+            self.state.prepare(moving if shards is None else shards.local_parts())
 
-    def _spread_over(self, params: Sequence[Tensor]) -> Shards | None:
-        """How the parameters lie over processes; remembered for what follows."""
-        self._shards = shards_of(params)
+    def _find_shards(self, params: Sequence[Tensor]) -> ShardedParameters | None:
+        """How the parameters are sharded over processes; kept for what follows."""
+        self._shards = sharded_parameters(params)
         if self._shards is not None and not self.aggregate.elementwise:
             raise InvalidInput(
                 "An aggregation of sharded parameters should be elementwise, as linear and min-abs "
@@ -297,14 +300,16 @@ class Update:
     def _from_parts(self) -> bool:
         return self.addon.statistics is not None and self.addon.statistics.from_parts
 
-    def _take(self, params: Sequence[Tensor], first: Gathered, second: Gathered | None) -> Step:
+    def _take(
+        self, params: Sequence[Tensor], first: LossGradient, second: LossGradient | None
+    ) -> StepResult:
         compile = self.compile
         if compile == "auto":
             total = sum(p.numel() for p in params)
             compile = bool(params) and should_compile(params[0].device.type, total)
-        recipe = Recipe(self.addon, self.aggregate, self.strict, self.diagnose)
-        step = take_step(
-            recipe, self.state, params, first, second, compile=compile, shards=self._shards
+        spec = KernelSpec(self.addon, self.aggregate, self.strict, self.diagnose)
+        step = compute_step(
+            spec, self.state, params, first, second, compile=compile, shards=self._shards
         )
         self._record, self._constrained = step.record, second is not None
         return step

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from expunge.distributed import Group, as_group
 from expunge.distributed._batchnorm import synchronised
+from tests.team import Team
 from tests.tiny import TinyConv
-from tests.unit.distributed.team import Team
 
 LAYERS: dict[str, tuple[type[nn.Module], dict[str, Any], tuple[int, ...]]] = {
     "1d": (nn.BatchNorm1d, {}, (7, 3)),

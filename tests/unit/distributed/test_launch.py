@@ -17,12 +17,12 @@ from expunge import InvalidInput, Recipe
 from expunge import _tensors as tensors
 from expunge.cli import main
 from expunge.distributed import as_group
-from expunge.distributed._launch import joined
+from expunge.distributed._launch import launched_group
 from expunge.engine import Procedure
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation._model_files import train_initial, unlearn_artifact
+from tests.team import Team
 from tests.tiny import bits, same
-from tests.unit.distributed.team import Team
 
 ROOT = Path(__file__).parents[3]
 OPTIONS = ("--forget", "random:0.2", "--batch-size", "16", "--addon", "BER")
@@ -94,7 +94,7 @@ def test_a_job_that_lost_a_process_says_so_and_resumes(
     _, said = job.communicate(timeout=300)
     assert job.returncode == 1
     assert "Another process of this job has ended" in said or "was told to stop" in said
-    assert "to go on from" in said
+    assert "to resume from" in said
     assert not out.exists()
 
     arrays, notes = tensors.load(checkpoint)
@@ -134,8 +134,8 @@ def test_other_commands_are_refused_under_a_launcher(
 @pytest.mark.usefixtures("launched")
 def test_what_a_launched_process_may_not_ask_for() -> None:
     with pytest.raises(InvalidInput, match=r"a GPU of its own: use `cuda`. \(got cuda:1\)"), \
-            joined("cuda:1"):  # fmt: skip
+            launched_group("cuda:1"):  # fmt: skip
         pass
     with pytest.raises(InvalidInput, match=r"`timeout` should be positive. \(got 0\)"), \
-            joined(timeout=0):  # fmt: skip
+            launched_group(timeout=0):  # fmt: skip
         pass

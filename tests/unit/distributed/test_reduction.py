@@ -13,8 +13,8 @@ import expunge
 from expunge import Focus, InvalidInput, Linear, SampleMoments, Update
 from expunge.distributed import SINGLE, as_group
 from expunge.distributed._buckets import fill
-from tests.unit.distributed.team import Team
-from tests.unit.distributed.worlds import Plain
+from tests.team import Team
+from tests.team_runs import Plain
 
 GRADIENTS = {"objective": (3.0, -1.0), "constraint": (-1.0, 3.0)}
 """Of the two processes: opposed within each, but both means are 1."""
@@ -135,7 +135,7 @@ def in_every_type() -> list[Any]:
     image = torch.arange(24.0).view(1, 2, 3, 4).to(memory_format=torch.channels_last) * (1 + rank)
     averaged = group.average([*tensors, image])
     assert averaged[-1].is_contiguous(memory_format=torch.channels_last)
-    group.copy_first(tensors)
+    group.copy_from_first(tensors)
     return [*(a.tolist() for a in averaged), *(t.tolist() for t in tensors)]
 
 
@@ -179,7 +179,7 @@ def disagree() -> tuple[str, str, str]:
         raise expunge.DataError("Only the first looked.")
 
     with pytest.raises(expunge.DataError) as first:
-        group.by_first(fail)
+        group.run_in_first(fail)
     return str(given.value), str(bits.value), str(first.value)
 
 

@@ -10,7 +10,7 @@ import torch
 from expunge._errors import InvalidInput
 from expunge.update import Focus, Linear, Update
 from expunge.update._block_loop import SMALL
-from expunge.update._diagnostics import WIDTH, Tally
+from expunge.update._diagnostics import WIDTH, DiagnosticSums
 from expunge.update._kernel import SUMS
 
 
@@ -93,30 +93,30 @@ def row(*values) -> tuple[torch.Tensor, ...]:
 
 def test_tally_keeps_one_account_a_device():
     """``cpu:0`` stands in for another device: equal in deed, different as a key."""
-    tally = Tally()
-    tally.add(tuple(torch.tensor(float(k)) for k in range(WIDTH - 1)), 10)
-    tally.add(row(1.0, 2.0), 5)
-    assert tally.record().tolist() == [*(k + 3.0 for k in range(len(SUMS))), float(len(SUMS)), 15.0]
-    tally.table(torch.device("cpu", 0)).add(row(100.0), 1)
-    both = tally.record()
+    sums = DiagnosticSums()
+    sums.add(tuple(torch.tensor(float(k)) for k in range(WIDTH - 1)), 10)
+    sums.add(row(1.0, 2.0), 5)
+    assert sums.record().tolist() == [*(k + 3.0 for k in range(len(SUMS))), float(len(SUMS)), 15.0]
+    sums.table(torch.device("cpu", 0)).add(row(100.0), 1)
+    both = sums.record()
     assert both[:-2].tolist() == [k + 103.0 for k in range(len(SUMS))]
     assert both[-2:].tolist() == [100.0, 16.0]
 
 
 def test_tally_takes_any_number_of_blocks():
-    tally = Tally()
+    sums = DiagnosticSums()
     for k in range(1000):
-        tally.add(row(float(k)), 2)
-    assert tally.record().tolist() == [499_500.0] * len(SUMS) + [999.0, 2000.0]
+        sums.add(row(float(k)), 2)
+    assert sums.record().tolist() == [499_500.0] * len(SUMS) + [999.0, 2000.0]
 
 
 def test_tally_waits_for_no_device():
     """On a device without data every read would raise; the record is made without one."""
-    tally = Tally()
+    sums = DiagnosticSums()
     with torch.device("meta"):
-        tally.add(tuple(torch.empty(()) for _ in range(len(SUMS) + 1)), 1)
-        tally.add(tuple(torch.empty(4) for _ in range(len(SUMS) + 1)), 4096)
-        assert tally.record().device.type == "meta"
+        sums.add(tuple(torch.empty(()) for _ in range(len(SUMS) + 1)), 1)
+        sums.add(tuple(torch.empty(4) for _ in range(len(SUMS) + 1)), 4096)
+        assert sums.record().device.type == "meta"
 
 
 @pytest.mark.parametrize("addon", ["none", "saliency", "and", "prob", "focus"])

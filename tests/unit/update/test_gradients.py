@@ -10,7 +10,7 @@ from torch.utils.checkpoint import checkpoint
 
 from expunge._errors import InvalidInput
 from expunge.update import Term, Update
-from expunge.update._gradients import gather
+from expunge.update._gradients import loss_gradient
 from tests.reference.algorithm import sample_variance
 from tests.unit.update.problems import batch, gradients, small_model
 
@@ -28,7 +28,7 @@ def test_micro_batches_average_to_the_full_batch(wrap):
     x, y = batch(0)
     loss = F.cross_entropy(model(x), y)
     whole = gradients(loss, params)
-    found = gather(wrap(micro_losses(model, 4)), params)
+    found = loss_gradient(wrap(micro_losses(model, 4)), params)
     torch.testing.assert_close(found.gradients, whole)
     torch.testing.assert_close(found.loss, loss.detach())
     assert found.parts == 4
@@ -45,47 +45,47 @@ def test_spread_is_the_literal_formula(parts):
         return [F.cross_entropy(model(a), b) for a, b in pieces]
 
     each = [gradients(loss, params) for loss in terms()]
-    found = gather(terms(), params, spread=True)
+    found = loss_gradient(terms(), params, squares=True)
     for k in range(len(params)):
         want = sample_variance([g[k].flatten().tolist() for g in each])
-        got = found.spread[k].flatten() / (parts * (parts - 1))
+        got = found.squares[k].flatten() / (parts * (parts - 1))
         assert got.tolist() == pytest.approx(want, rel=1e-9, abs=1e-18)
 
 
 def test_a_part_without_gradient_counts_as_zero():
     a, b = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.tensor(3.0))
-    found = gather([a * 1.0, b * 4.0, a * 5.0], [a, b], spread=True)
+    found = loss_gradient([a * 1.0, b * 4.0, a * 5.0], [a, b], squares=True)
     assert [float(g) for g in found.gradients] == pytest.approx([2.0, 4 / 3])
     want = [sample_variance([[1.0], [0.0], [5.0]])[0], sample_variance([[0.0], [4.0], [0.0]])[0]]
-    assert [float(s) / 6 for s in found.spread] == pytest.approx(want)
+    assert [float(s) / 6 for s in found.squares] == pytest.approx(want)
 
 
 def test_half_precision_micro_batches_are_averaged_in_float32():
     p = nn.Parameter(torch.ones((), dtype=torch.bfloat16))
-    found = gather([p * 256.0] + [p * 1.0 for _ in range(255)], [p], spread=True)
+    found = loss_gradient([p * 256.0] + [p * 1.0 for _ in range(255)], [p], squares=True)
     assert found.gradients[0].dtype == torch.bfloat16
     assert float(found.gradients[0]) == pytest.approx((256 + 255) / 256, rel=5e-3)
     want = sample_variance([[256.0]] + [[1.0]] * 255)[0] * 256 * 255
-    assert float(found.spread[0]) == pytest.approx(want, rel=1e-5)
+    assert float(found.squares[0]) == pytest.approx(want, rel=1e-5)
 
 
 def test_gradients_are_left_where_backward_needs_them():
     model = small_model()
     params = list(model.parameters())
-    gather(list(micro_losses(model, 2)), params)
+    loss_gradient(list(micro_losses(model, 2)), params)
     assert all(p.grad is None for p in params)
 
 
 def test_hooks_on_parameters_fire():
     p = nn.Parameter(torch.tensor(1.0))
     p.register_hook(lambda g: 10 * g)
-    assert float(gather(2 * p, [p]).gradients[0]) == 20.0
+    assert float(loss_gradient(2 * p, [p]).gradients[0]) == 20.0
 
 
 def test_sparse_gradients_become_dense():
     table = nn.Embedding(5, 2, sparse=True)
     loss = table(torch.tensor([1, 3])).square().sum()
-    [gradient] = gather(loss, [table.weight]).gradients
+    [gradient] = loss_gradient(loss, [table.weight]).gradients
     assert torch.equal(
         gradient,
         torch.zeros(5, 2).index_copy(0, torch.tensor([1, 3]), 2 * table.weight.detach()[[1, 3]]),
@@ -103,7 +103,7 @@ def test_saliency_shares_the_forward_graph():
     logits = model(x)
     saliency, loss = F.cross_entropy(logits, y), F.cross_entropy(logits, (y + 1) % 3)
     want, other = gradients_twice(saliency, loss, params)
-    found = gather(Term(loss, saliency), params, salient=True)
+    found = loss_gradient(Term(loss, saliency), params, salient=True)
     torch.testing.assert_close(found.salience, want)
     torch.testing.assert_close(found.gradients, other)
 
@@ -126,13 +126,13 @@ def gradients_twice(first, second, params):
 def test_what_is_no_loss_is_refused(loss, message):
     p = nn.Parameter(torch.ones(()))
     with pytest.raises(InvalidInput, match=message):
-        gather(loss, [p])
+        loss_gradient(loss, [p])
 
 
 def test_saliency_in_some_micro_batches_only_is_refused():
     p = nn.Parameter(torch.ones(()))
     with pytest.raises(InvalidInput, match=r"Every micro-batch.*\(got 1 for 2"):
-        gather([Term(p * 1, p * 2), Term(p * 1)], [p], salient=True)
+        loss_gradient([Term(p * 1, p * 2), Term(p * 1)], [p], salient=True)
 
 
 @pytest.mark.parametrize("covered", [True, False])
@@ -146,6 +146,6 @@ def test_a_reentrant_checkpoint_is_refused_rather_than_missed(covered):
         loss = (hidden if covered else head(hidden)).square().mean()
         if reentrant:
             with pytest.raises(InvalidInput, match="use_reentrant=False"):
-                gather(loss, params)
+                loss_gradient(loss, params)
         else:
-            assert all(g is not None for g in gather(loss, params).gradients)
+            assert all(g is not None for g in loss_gradient(loss, params).gradients)

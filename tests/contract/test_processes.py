@@ -22,8 +22,8 @@ from expunge import (
     SampleMoments,
     Term,
 )
-from tests.unit.distributed.team import Team
-from tests.unit.distributed.worlds import outcome
+from tests.team import Team
+from tests.team_runs import outcome
 
 METHODS = ["SRL", "NGPlus", "SCRUB"]
 ADDONS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from expunge._errors import InvalidInput
 from expunge.update import Focus, Update
 from expunge.update._block_loop import SMALL
 from expunge.update._compiler import ROW
-from expunge.update._rounding import rounded, salt_of
+from expunge.update._stochastic_rounding import round_stochastically, salt_of
 
 SHAPES = [(SMALL // 64, 80), (3, 9), (7,)]
 
@@ -48,24 +48,26 @@ def test_rounding_to_the_nearest_would_stand_still():
     for step in range(1, 1001):
         wide = wide * 0.999
         narrow = (narrow.float() * 0.999).to(torch.bfloat16)
-        fair = rounded(fair.float() * 0.999, salt_of(step))
+        fair = round_stochastically(fair.float() * 0.999, salt_of(step))
     assert float(narrow[0]) == pytest.approx(1e-6, rel=5e-3)  # it never moved
     assert float(fair.float().mean()) == pytest.approx(float(wide[0]), rel=0.01)
 
 
 def test_rounding_is_fair_over_values_and_over_steps():
     x = torch.rand(200_000, generator=torch.Generator().manual_seed(0))
-    error = (rounded(x, salt_of(7)).double() - x.double()) / x.double()
+    error = (round_stochastically(x, salt_of(7)).double() - x.double()) / x.double()
     assert abs(float(error.mean())) < 2e-5
     assert float(error.abs().max()) < 2**-7
     one = torch.tensor([1.0 + 0.3 * 2**-7])
-    ups = sum(float(rounded(one, salt_of(step))) > 1.0 for step in range(4000))
+    ups = sum(float(round_stochastically(one, salt_of(step))) > 1.0 for step in range(4000))
     assert ups / 4000 == pytest.approx(0.3, abs=0.03)
 
 
 def test_rounding_keeps_what_bfloat16_holds():
     x = torch.tensor([0.0, 1.0, 2.0**-30, float("inf"), float("nan")])
-    torch.testing.assert_close(rounded(x, salt_of(3)).float(), x, rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(
+        round_stochastically(x, salt_of(3)).float(), x, rtol=0, atol=0, equal_nan=True
+    )
 
 
 def test_focus_with_bfloat16_moments_is_near_float32():

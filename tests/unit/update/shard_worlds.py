@@ -1,17 +1,13 @@
-"""What two processes check together: run as ``python -m tests.unit.sharded.world RANK FOLDER``.
+"""Models sharded over two processes, and the same models whole, for ``shard_checks.py``.
 
 Each check compares a model sharded over the processes, each with its half of every batch, with the
-same model whole on the whole batch. All share one pair of processes, which takes seconds to start;
-the outcome of each goes into a file, for ``test_sharded.py`` to read.
+same model whole on the whole batch.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-import traceback
+import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -84,8 +80,8 @@ def losses(
     pieces = [
         torch.cat(
             [
-                own.chunk(parts)[k]
-                for own in ([rows(rank)] if rank is not None else [rows(0), rows(1)])
+                indices.chunk(parts)[k]
+                for indices in ([rows(rank)] if rank is not None else [rows(0), rows(1)])
             ]
         )
         for k in range(parts)
@@ -157,24 +153,10 @@ def assert_equal_runs(rank: int, arguments: dict[str, Any], **options: Any) -> N
             ), error
 
 
-def main(rank: int, folder: Path) -> None:
-    import tests.unit.sharded.checks  # noqa: F401  (fills CHECKS)
-    from tests.unit.sharded import world
+def run_check(name: str) -> None:
+    """Run one of ``CHECKS`` in this process of a team."""
+    import tests.unit.update.shard_checks  # noqa: F401  (fills CHECKS)
 
-    torch.set_num_threads(1)
-    store = dist.FileStore(str(folder / "store"), WORLD)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=WORLD)
-    outcomes = {}
-    for name, function in world.CHECKS.items():
-        try:
-            function(rank)
-            outcomes[name] = "ok"
-        except Exception:
-            outcomes[name] = traceback.format_exc()
-        (folder / f"outcomes-{rank}.json").write_text(json.dumps(outcomes))
-        dist.barrier()
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("default")  # those of torch's sharding itself
+        CHECKS[name](dist.get_rank())

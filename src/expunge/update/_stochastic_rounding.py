@@ -14,18 +14,19 @@ def salt_of(step: int) -> float:
     return float((step * 0x9E3779B1) % SALTS)
 
 
-def rounded(values: Tensor, salt: float | Tensor) -> Tensor:
+def round_stochastically(values: Tensor, salt: float | Tensor) -> Tensor:
     """Non-negative float32 ``values`` to bfloat16, up or down with the chance that makes it fair.
 
-    A moment with decay 0.999 moves by a thousandth a step where bfloat16 has steps of four
+    A moment with decay 0.999 moves by a thousandth per step where bfloat16 has steps of four
     thousandths: rounded to the nearest it would stand still. Here ``x`` between the neighbours
-    ``a < b`` becomes ``b`` with probability (x - a)/(b - a), so that E[rounded] = x.
+    ``a < b`` becomes ``b`` with probability (x - a)/(b - a), so that the expectation is x.
 
     The chance comes from a hash of the value's own bits and the salt, not from a random stream: the
     same in any order, on any device, cut in any way, and nothing to save.
 
     >>> x = torch.full((10_000,), 1.001).mul_(torch.linspace(1, 1.0001, 10_000))
-    >>> bool((rounded(x, salt_of(1)).double().mean() - x.double().mean()).abs() < 1e-4)
+    >>> mean = round_stochastically(x, salt_of(1)).double().mean()
+    >>> bool((mean - x.double().mean()).abs() < 1e-4)
     True
     """
     bits = values.view(torch.int32)

@@ -14,7 +14,7 @@ from torch.utils.data.distributed import DistributedSampler
 
 from expunge import Augment, InvalidInput
 from expunge.data._batches import Batch, Source, as_source
-from expunge.distributed._batch_shares import Cut, Share, weight
+from expunge.distributed._batch_shares import BatchDivision, BatchShare, share_weight
 from tests.tiny import images, points
 
 
@@ -33,7 +33,9 @@ class Asked(Dataset[Any]):
         return self.x[index], 0
 
 
-def source(data: Any, cut: Cut, batch_size: int = 4, augment: Augment | None = None) -> Source:
+def source(
+    data: Any, division: BatchDivision, batch_size: int = 4, augment: Augment | None = None
+) -> Source:
     return as_source(
         data,
         split="retain",
@@ -41,7 +43,7 @@ def source(data: Any, cut: Cut, batch_size: int = 4, augment: Augment | None = N
         seed=0,
         augment=augment,
         device=torch.device("cpu"),
-        cut=cut,
+        division=division,
     )
 
 
@@ -50,8 +52,8 @@ def joined(batches: tuple[Batch, ...]) -> Tensor:
 
 
 def assert_pieces_of_the_whole(make: Any, processes: int, **options: Any) -> None:
-    whole = list(source(make(), Cut(), **options).walk(1, 0))
-    cuts = [source(make(), Cut(rank, processes), **options) for rank in range(processes)]
+    whole = list(source(make(), BatchDivision(), **options).walk(1, 0))
+    cuts = [source(make(), BatchDivision(rank, processes), **options) for rank in range(processes)]
     pieces = list(zip(*(cut.walk(1, 0) for cut in cuts), strict=True))
     assert len(pieces) == len(cuts[0])
     assert torch.equal(torch.cat([joined(p) for p in pieces]), torch.cat([b.inputs for b in whole]))
@@ -67,13 +69,13 @@ def test_shares_cover_a_batch_without_loss_or_repeat(
     total: int, processes: int, parts: int
 ) -> None:
     if total < processes:
-        with pytest.raises(InvalidInput, match="an example for every process"):
-            Cut(0, processes, parts).share(total)
+        with pytest.raises(InvalidInput, match="one example for every process"):
+            BatchDivision(0, processes, parts).share(total)
         return
-    shares = [Cut(rank, processes, parts).share(total) for rank in range(processes)]
+    shares = [BatchDivision(rank, processes, parts).share(total) for rank in range(processes)]
     assert [n for s in shares for n in range(s.start, s.stop)] == list(range(total))
     assert all(s.start < s.stop for s in shares)
-    assert sum(weight(s, processes) for s in shares) == pytest.approx(processes)
+    assert sum(share_weight(s, processes) for s in shares) == pytest.approx(processes)
     if total >= processes * parts:
         pieces = [p for s in shares for p in s.parts(parts)]
         cut = torch.arange(total).tensor_split(processes * parts)
@@ -92,7 +94,7 @@ def test_sources_divide_a_pass_without_loss_or_repeat(
     examples: int, batch_size: int, processes: int, lazy: bool
 ) -> None:
     data = Asked(examples) if lazy else points(examples)
-    cuts = [source(data, Cut(rank, processes), batch_size) for rank in range(processes)]
+    cuts = [source(data, BatchDivision(rank, processes), batch_size) for rank in range(processes)]
     pieces = [[batch.inputs for batch in cut.walk(0, 0)] for cut in cuts]
     assert len({len(p) for p in pieces}) == 1, "processes would wait for each other"
     seen = torch.cat([x for p in pieces for x in p])[:, 0]
@@ -113,7 +115,11 @@ def test_augmentation_of_a_piece_is_that_of_the_whole() -> None:
 def test_a_loader_is_cut_before_it_loads() -> None:
     data = [Asked(20), Asked(20)]
     for rank in range(2):
-        list(source(DataLoader(data[rank], batch_size=6, shuffle=True), Cut(rank, 2)).walk(0, 0))
+        list(
+            source(DataLoader(data[rank], batch_size=6, shuffle=True), BatchDivision(rank, 2)).walk(
+                0, 0
+            )
+        )
     assert sorted(data[0].asked + data[1].asked) == list(range(20))
 
 
@@ -140,20 +146,21 @@ LOADERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("kind", LOADERS)
 def test_a_users_loader_gives_global_batches(kind: str) -> None:
-    whole = list(source(LOADERS[kind](), Cut()).walk(0, 0))
-    halves = [list(source(LOADERS[kind](), Cut(rank, 2)).walk(0, 0)) for rank in range(2)]
+    whole = list(source(LOADERS[kind](), BatchDivision()).walk(0, 0))
+    halves = [list(source(LOADERS[kind](), BatchDivision(rank, 2)).walk(0, 0)) for rank in range(2)]
     assert torch.equal(
         torch.cat([joined(p) for p in zip(*halves, strict=True)]), joined(tuple(whole))
     )
     assert [b.share for b in halves[1]] == [
-        Cut(1, 2).share(len(a.targets) + len(b.targets)) for a, b in zip(*halves, strict=True)
+        BatchDivision(1, 2).share(len(a.targets) + len(b.targets))
+        for a, b in zip(*halves, strict=True)
     ]
 
 
 def test_a_loader_divided_by_its_own_sampler_is_taken_as_it_is() -> None:
     data = Asked(12)
     sampler = DistributedSampler(data, num_replicas=2, rank=1, shuffle=False)
-    batches = list(source(DataLoader(data, 3, sampler=sampler), Cut(1, 2)).walk(0, 0))
+    batches = list(source(DataLoader(data, 3, sampler=sampler), BatchDivision(1, 2)).walk(0, 0))
     assert [b.inputs.flatten().tolist() for b in batches] == [[1, 3, 5], [7, 9, 11]]
     assert [b.share for b in batches] == [None, None]
 
@@ -163,20 +170,25 @@ def test_what_a_data_set_draws_differs_between_processes() -> None:
         def __getitem__(self, index: int) -> tuple[Tensor, int]:
             return torch.rand(1), 0
 
-    one, other = (next(source(Noise(8), Cut(rank, 2)).walk(0, 0)).inputs for rank in range(2))
+    one, other = (
+        next(source(Noise(8), BatchDivision(rank, 2)).walk(0, 0)).inputs for rank in range(2)
+    )
     assert not torch.equal(one, other)
 
 
 def test_too_few_examples_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"retain set should have .* \(got 2 for 3 processes\)"):
-        source(points(2), Cut(0, 3))
+        source(points(2), BatchDivision(0, 3))
     with pytest.raises(InvalidInput, match=r"`batch_size` is that of all .* \(got 2 for 3"):
-        source(points(9), Cut(0, 3), batch_size=2)
+        source(points(9), BatchDivision(0, 3), batch_size=2)
     with pytest.raises(InvalidInput, match=r"batch size should be at least .* \(got 2 for 3"):
-        next(source(DataLoader(Asked(9), batch_size=2), Cut(0, 3)).walk(0, 0))
+        next(source(DataLoader(Asked(9), batch_size=2), BatchDivision(0, 3)).walk(0, 0))
 
 
 def test_micro_batches_keep_their_place() -> None:
     x = torch.arange(6.0).view(6, 1)
-    batch = Batch(x[3:], torch.zeros(3), "forget", Share(3, 6, 6))
-    assert [b.share for b in batch.parts(2)] == [Share(3, 5, 6, last=False), Share(5, 6, 6)]
+    batch = Batch(x[3:], torch.zeros(3), "forget", BatchShare(3, 6, 6))
+    assert [b.share for b in batch.parts(2)] == [
+        BatchShare(3, 5, 6, last=False),
+        BatchShare(5, 6, 6),
+    ]

@@ -15,12 +15,12 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 import expunge
 from expunge import Callback, InvalidInput
 from expunge.distributed import as_group
-from expunge.distributed._shared_inference import shared_passes
+from expunge.distributed._shared_inference import shared_inference
 from expunge.engine import Run
 from expunge.evaluation import predict
+from tests.team import Team
+from tests.team_runs import Plain, outcome, unlearn
 from tests.tiny import TinyConv, images, points
-from tests.unit.distributed.team import Team
-from tests.unit.distributed.worlds import Plain, outcome, unlearn
 from tests.unit.engine.test_checkpoint import KillAt, Killed
 
 
@@ -98,7 +98,7 @@ def various() -> dict[str, Any]:
     alone = unlearn("plain", None, epochs=1)  # one process may work for itself
     found["alone"] = len(alone.history.epochs)
 
-    with shared_passes(as_group("auto")):
+    with shared_inference(as_group("auto")):
         sets = (points(23), DataLoader(points(23), 4), Subset(Pairs(), range(23)))
         found["predicted"] = [predict(Plain(), s, batch_size=5).logits.tolist() for s in sets]
     return found

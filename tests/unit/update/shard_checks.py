@@ -1,4 +1,4 @@
-"""The checks that two processes make together; see ``world.py``."""
+"""The checks that two processes make together; see ``shard_worlds.py``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from torch.nn import functional as F
 import expunge
 from expunge._errors import InvalidInput
 from expunge.update import Bernoulli, Focus, Jacobian, Linear, LossScale, Prob, Update
-from tests.unit.sharded.world import (
+from tests.unit.update.shard_worlds import (
     assert_alike,
     assert_equal_runs,
     check,
@@ -106,6 +106,18 @@ def masked_weights_do_not_move_under_strict(rank: int) -> None:
     count = sum(p.numel() for p in before.values())
     assert abs(moved / count - update.diagnostics.moved) < 1e-6
     assert 0 < moved < count
+
+
+@check
+def the_level_of_rounding_is_that_of_all_parts(rank: int) -> None:
+    """Of two rows, process 1 holds the one whose gradient of U is rounding beside the other."""
+    model = nn.Linear(1, 2, bias=False)
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    x, params = torch.ones(1, 1), list(model.parameters())
+    for addon, moved in (("and", [1, 0]), ("saliency", [1, 1])):
+        objective = (model(x) * torch.tensor([1.0, 1e-9])).sum()
+        Update(addon, Linear(0.0, 1.0)).backward(objective, model(x).sum(), params)
+        assert params[0].grad.full_tensor().flatten().tolist() == moved
 
 
 @check

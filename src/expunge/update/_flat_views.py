@@ -55,4 +55,4 @@ def _strides_of(tensor: Tensor) -> tuple[int, ...]:
 def _same_order(tensor: Tensor, strides: tuple[int, ...]) -> bool:
     """Whether the strides agree, wherever a dimension is long enough for its stride to matter."""
     pairs = zip(tensor.shape, tensor.stride(), strides, strict=True)
-    return all(size == 1 or own == wanted for size, own, wanted in pairs)
+    return all(size == 1 or actual == wanted for size, actual, wanted in pairs)

@@ -1,0 +1,78 @@
+"""Retraining: all weights are drawn again before the first step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import expunge
+from expunge._errors import InvalidInput
+from expunge.methods import Problem, Retrain
+from expunge.methods._retrain import reset_parameters
+from tests.tiny import TinyConv, bits, images, same
+
+
+def test_retrain_draws_all_weights_anew_and_resets_statistics() -> None:
+    model = TinyConv()
+    with torch.no_grad():
+        model.bn1.weight.fill_(7.0)
+        model.bn1.running_mean.fill_(7.0)
+    before, state = bits(model), torch.get_rng_state()
+    Retrain().prepare(Problem(model))
+    assert torch.equal(torch.get_rng_state(), state)
+    for name in ("conv1.weight", "conv1.bias", "conv2.weight", "head.weight", "head.bias"):
+        assert not (model.state_dict()[name] == before[name]).any(), name
+    assert torch.equal(model.bn1.weight, torch.ones(4))
+    assert torch.equal(model.bn1.running_mean, torch.zeros(4))
+
+
+def test_retrain_without_reset_starts_from_the_weights_given() -> None:
+    model = TinyConv()
+    before = bits(model)
+    Retrain(reset=False).prepare(Problem(model))
+    assert same(bits(model), before)
+
+
+def test_reset_keeps_frozen_parameters_and_their_statistics() -> None:
+    model = TinyConv()
+    for module in (model.conv1, model.bn1):
+        module.requires_grad_(False)
+    model.conv2.weight.requires_grad_(True)
+    with torch.no_grad():
+        model.bn1.running_mean.fill_(7.0)
+    before = bits(model)
+    reset_parameters(model)
+    for name in ("conv1.weight", "conv1.bias", "bn1.weight", "bn1.running_mean"):
+        assert torch.equal(model.state_dict()[name], before[name]), name
+    assert not torch.equal(model.conv2.weight, before["conv2.weight"])
+
+
+def test_a_parameter_without_a_way_to_be_reset_is_named() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x * self.scale
+
+    with pytest.raises(InvalidInput, match=r"1\.scale.*Retrain\(reset=False\)"):
+        reset_parameters(nn.Sequential(nn.Linear(3, 3), Scaled()))
+
+
+def test_retrain_goes_over_retain_and_ends_independent_of_the_weights_given() -> None:
+    ends = []
+    for seed in (0, 1):
+        result = expunge.unlearn(
+            TinyConv(seed=seed),
+            forget=images(4),
+            retain=images(12, seed=1),
+            method="retrain",
+            addon="none",
+            epochs=2,
+            batch_size=4,
+        )
+        assert [row["steps"] for row in result.history.epochs] == [3, 3]
+        ends.append(bits(result.model))
+    assert same(*ends)
