@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -54,6 +55,12 @@ def require_file(path: str | Path) -> None:
     """Raise unless ``path`` is a file."""
     if not Path(path).is_file():
         raise DataError(f"There is no file {path}.")
+
+
+def file_digest(path: str | Path) -> str:
+    """SHA-256 of a file's bytes."""
+    with Path(path).open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
 from expunge._errors import StorageError
-from expunge._files import atomic, refuse_existing, write_text
+from expunge._files import atomic, file_digest, refuse_existing, write_text
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
@@ -66,3 +67,9 @@ def test_existing_files_are_refused_unless_forced(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"exists. Choose another path, or .* --force"):
         refuse_existing(path, force=False)
     refuse_existing(path, force=True)
+
+
+def test_the_digest_is_that_of_the_file(tmp_path):
+    path = tmp_path / "w.pt"
+    path.write_bytes(b"abc")
+    assert file_digest(path) == hashlib.sha256(b"abc").hexdigest()

@@ -11,6 +11,9 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "expunge"
 
 
+LAZY_IMPORT = r"^expunge(?:\.\w+)*\._\w+:\w+$"
+
+
 def dotted(path: Path) -> str:
     """``expunge.data._images`` for its file, ``expunge.data`` for the package's ``__init__``."""
     parts = path.relative_to(SOURCE.parent).with_suffix("").parts
@@ -34,6 +37,8 @@ def imports(tree: ast.AST) -> Iterator[str]:
     elif isinstance(tree, ast.ImportFrom):
         assert not tree.level, "imports should be absolute"
         yield from (f"{tree.module}.{alias.name}" for alias in tree.names)
+    elif isinstance(tree, ast.Constant) and isinstance(tree.value, str):  # imported on first use
+        yield from (name.replace(":", ".") for name in re.findall(LAZY_IMPORT, tree.value))
     for child in ast.iter_child_nodes(tree):
         yield from imports(child)
 

@@ -15,7 +15,8 @@ from expunge.bench._stages import PlannedRun
 from expunge.bench.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import write_figures
 from expunge.bench.tables._formats import markdown_table
-from expunge.bench.tables._paper import TABLES, overview, write_tables
+from expunge.bench.tables._paper import overview, write_tables
+from expunge.bench.tables._registry import TABLES
 from expunge.report import render_bench, write_page
 from expunge.store import Store
 

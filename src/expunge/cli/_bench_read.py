@@ -11,7 +11,10 @@ from rich.markup import escape
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_existing, require_file, write_text
+from expunge.bench.claims import CLAIMS
+from expunge.bench.plots import FIGURES
 from expunge.bench.protocols import protocol_text
+from expunge.bench.tables._registry import TABLES
 from expunge.cli._bench_options import (
     STORE,
     Conditions,
@@ -62,22 +65,25 @@ def table_command(
 
     Example:  expunge bench table demo --rows addon --cols metric --where method=SRL
     """
+    names = [name.strip() for name in metrics.split(",")]
+    if like is not None:
+        TABLES.name(like)
+        if rows is not None:
+            raise InvalidInput("Give --like or --rows, not both.")
+    _check_output(form, out, force)
+    chosen = _records(protocol, store, records, data, conditions)
+
     from expunge.bench.tables._formats import render
-    from expunge.bench.tables._paper import TABLES
     from expunge.bench.tables._pivot import pivot
 
-    chosen = _records(protocol, store, records, data, conditions)
-    names = [name.strip() for name in metrics.split(",")]
     if rows is not None:
-        if like is not None:
-            raise InvalidInput("Give --like or --rows, not both.")
         summaries = [pivot(chosen, rows=rows, cols=cols, metrics=names, epoch=epoch)]
     else:
         wanted = [like] if like is not None else list(TABLES)
         summaries = [summary for name in wanted for summary in TABLES[name](chosen)]
     if not summaries:
         raise ExpungeError(f"The records hold nothing for {like or 'any table'}.")
-    _emit([render(summary, form) for summary in summaries], form, out, force)
+    _emit([render(summary, form) for summary in summaries], form, out)
 
 
 def figure_command(
@@ -101,9 +107,12 @@ def figure_command(
 
     Example:  expunge bench figure demo --name agreement --name frontier
     """
+    for figure in name or []:
+        FIGURES.name(figure)
+    chosen = _records(protocol, store, records, data, conditions)
+
     from expunge.bench.plots import write_figures
 
-    chosen = _records(protocol, store, records, data, conditions)
     written = write_figures(chosen, out, names=name)
     errors = Console(stderr=True)
     for figure, why in written.left_out.items():
@@ -131,11 +140,15 @@ def claims_command(
 
     Example:  expunge bench claims demo
     """
+    for claim in name or []:
+        CLAIMS.name(claim)
+    _check_output(form, out, force)
+    chosen = _records(protocol, store, records, data, conditions)
+
     from expunge.bench.claims import claim_ledger
     from expunge.bench.tables._formats import render
 
-    ledger = claim_ledger(_records(protocol, store, records, data, conditions), names=name)
-    _emit([render(ledger, form)], form, out, force)
+    _emit([render(claim_ledger(chosen, names=name), form)], form, out)
 
 
 def records_command(
@@ -201,11 +214,15 @@ def _records(
     return chosen
 
 
-def _emit(parts: list[RenderableType], form: str, out: Path | None, force: bool) -> None:
+def _check_output(form: str, out: Path | None, force: bool) -> None:
     if out is not None:
         refuse_existing(out, force=force)
         if form == "terminal":
             raise InvalidInput("--out goes with --format markdown, latex or csv.")
+
+
+def _emit(parts: list[RenderableType], form: str, out: Path | None) -> None:
+    if out is not None:
         write_text(out, "\n".join(str(text) for text in parts))
         return
     console = Console() if Console().is_terminal else Console(width=120)

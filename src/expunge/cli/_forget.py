@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge._files import refuse_existing, write_text
+from expunge._files import refuse_existing, require_file, write_text
 from expunge.cli._procedure_options import takes_procedure_options
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def forget_command(
 
     Example:  expunge forget --weights model.safetensors --data digits --ids request.csv -o requests
     """
-    from expunge.request._job import make_job
+    from expunge.request._job import check_weights_file, make_job
     from expunge.request._job_file import job_template, load_job
 
     if init is not None:
@@ -138,7 +138,12 @@ def forget_command(
                 "for weights that expunge did not write), or a --job file: `expunge forget --init "
                 "job.toml` writes one."
             )
-    _carry_out(make_job(**(base | given)), dry_run=dry_run, force=force, discard=discard)
+    settings = base | given
+    check_weights_file(Path(settings["weights"]))
+    for name in ("ids", "records"):
+        if name in settings:
+            require_file(settings[name])
+    _carry_out(make_job(**settings), dry_run=dry_run, force=force, discard=discard)
 
 
 def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
@@ -202,6 +207,10 @@ def verify_command(
 
     Example:  expunge verify requests
     """
+    from expunge.request._ledger import Ledger
+
+    Ledger.read_existing(folder)
+
     from expunge.request._verify import subject_of_requests, verify
 
     subject, note = (None, "") if quick else subject_of_requests(folder, data)
@@ -228,9 +237,7 @@ def ledger_command(
     """
     from expunge.request._ledger import Ledger
 
-    ledger = Ledger.read(folder)
-    if not ledger.entries:
-        raise ExpungeError(f"There are no requests in {folder}.")
+    ledger = Ledger.read_existing(folder)
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
     for name in names:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from expunge._errors import InvalidInput
+from expunge._errors import DataError, InvalidInput
 from expunge._options import Option, takes_options
 from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
 from expunge.methods import METHODS
@@ -18,6 +18,8 @@ Seed = Annotated[int, pydantic.Field(ge=0, strict=True)]
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]
+TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+"""Endings of weights that ``torch.save`` wrote."""
 IncludeDuplicates = Literal["none", "exact", "near"]
 """Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
 
@@ -101,9 +103,9 @@ class Job(pydantic.BaseModel):
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self) -> Job:
-        _ = self.procedure  # refuses options that do not go together
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
+        _ = self.procedure  # refuses options that do not go together
         return self
 
     @pydantic.model_serializer(mode="wrap")
@@ -120,6 +122,17 @@ class Job(pydantic.BaseModel):
         plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
         plain |= {"epochs": self.max_epochs, "beta": 1.0 - self.alpha}
         return Procedure.from_plain(plain)
+
+
+def check_weights_file(path: Path) -> None:
+    """Raise unless ``path`` is a file of a kind that weights are read from."""
+    if not path.is_file():
+        raise DataError(f"There is no weights file {path}. Check the path.")
+    if path.suffix.lower() not in (".safetensors", *TORCH_SUFFIXES):
+        raise InvalidInput(
+            f"A weights file should end in .safetensors, {', '.join(TORCH_SUFFIXES)}. "
+            f"(got {path.name})"
+        )
 
 
 def make_job(**values: Any) -> Job:

@@ -14,13 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from expunge._errors import DataError, InvalidInput, StorageError
+from expunge._files import file_digest
 from expunge.request.evidence._schema import Evidence, read_evidence
-from expunge.request.subject._load import Subject
-from expunge.request.subject._weights import file_digest
 from expunge.store._locks import Locked, file_lock
+
+if TYPE_CHECKING:
+    from expunge.request.subject._load import Subject
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
 WEIGHTS, EXAMPLES, RECORDS = "weights.safetensors", "examples.csv", "forgotten.json"
@@ -94,6 +96,14 @@ class Ledger:
             if entry.number != position:
                 raise DataError(f"Request {position} is missing from the ledger in {root}.")
         return cls(root, entries)
+
+    @classmethod
+    def read_existing(cls, root: Path) -> Ledger:
+        """Read the ledger in ``root``, which should have a request."""
+        ledger = cls.read(root)
+        if not ledger.entries:
+            raise DataError(f"There are no requests in {root}.")
+        return ledger
 
     @property
     def last(self) -> LedgerEntry | None:

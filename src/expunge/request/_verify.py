@@ -63,9 +63,7 @@ def verify(
     architecture (with any weights: those in the bundles are loaded) and its ``data``
     (train, val, test) in memory.
     """
-    ledger = Ledger.read(Path(root))
-    if not ledger.entries:
-        raise DataError(f"There are no requests in {root}.")
+    ledger = Ledger.read_existing(Path(root))
     if model is not None:
         subject = _subject_in_memory(ledger, model, data)
     # Each request by itself, then the chain of requests.

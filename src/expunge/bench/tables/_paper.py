@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from expunge._files import write_text
-from expunge._registry import Registry
 from expunge.bench._records import Record
 from expunge.bench._runs import CONSTRAINED_METHODS, TaskRuns, group_records, select_arms
-from expunge.bench.tables._claim_tables import attacks, cost, epochs, moments
 from expunge.bench.tables._formats import csv_text
 from expunge.bench.tables._paper_values import METRIC_NAMES, PAPER_TABLES, PaperTable, beside
+from expunge.bench.tables._registry import TABLES
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
     absent,
@@ -35,12 +34,8 @@ from expunge.bench.tables._summary import RowGroup, Summary
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
-Tabulate = Callable[[Iterable[Record]], list[Summary]]
-
 OVERVIEW = ("ua", "ra", "ta", "rua", "fid", "mia_entropy", "rte")
 """The columns of :func:`overview`."""
-
-TABLES: Registry[Tabulate] = Registry("table")
 
 
 def table1(records: Iterable[Record]) -> list[Summary]:
@@ -138,18 +133,6 @@ def compared(records: Iterable[Record]) -> list[Summary]:
                 title = f"Table {part.table[-1]} of the paper beside ours: {summary.title}"
                 summaries.append(replace(side, title=title))
     return summaries
-
-
-for _name, _table in (
-    ("table1", table1),
-    ("table2", table2),
-    ("attacks", attacks),
-    ("moments", moments),
-    ("epochs", epochs),
-    ("cost", cost),
-    ("beside", compared),
-):
-    TABLES.add(_name, _table)
 
 
 def write_tables(

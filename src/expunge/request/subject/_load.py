@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import DataError, InvalidInput
+from expunge._files import file_digest
 from expunge.engine._artifact import Card
 from expunge.engine._checkpoint import model_digest
 from expunge.engine._device import device_of, pick_device
@@ -24,7 +25,7 @@ from expunge.request._job import Job
 from expunge.request.subject._dataset import InMemoryData, inputs_of, scaled_to_unit
 from expunge.request.subject._factory import call_factory, is_factory
 from expunge.request.subject._splits import SubjectData, gather_data, load_data
-from expunge.request.subject._weights import file_digest, read_weights, without_prefix
+from expunge.request.subject._weights import read_weights, without_prefix
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 import warnings
 from pathlib import Path
@@ -15,8 +14,8 @@ from torch import Tensor, nn
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge.engine._artifact import Card
+from expunge.request._job import TORCH_SUFFIXES, check_weights_file
 
-TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 STATE_KEYS = ("state_dict", "model_state_dict", "model", "net")
 """Keys under which checkpoints keep their weights."""
 PREFIXES = ("module.", "_orig_mod.")
@@ -27,17 +26,11 @@ State = dict[str, Tensor]
 
 def read_weights(path: Path) -> tuple[State, Card | None]:
     """Weights by name, and the card if expunge wrote the file."""
-    if not path.is_file():
-        raise DataError(f"There is no weights file {path}. Check the path.")
-    kind = path.suffix.lower()
-    if kind == ".safetensors":
-        state, metadata = tensors.load(path)
-        return state, _read_card(path, metadata) if "stage" in metadata else None
-    if kind in TORCH_SUFFIXES:
+    check_weights_file(path)
+    if path.suffix.lower() in TORCH_SUFFIXES:
         return _find_state(path, _load(path)), None
-    raise InvalidInput(
-        f"A weights file should end in .safetensors, {', '.join(TORCH_SUFFIXES)}. (got {path.name})"
-    )
+    state, metadata = tensors.load(path)
+    return state, _read_card(path, metadata) if "stage" in metadata else None
 
 
 def without_prefix(state: State, model: nn.Module) -> State:
@@ -48,12 +41,6 @@ def without_prefix(state: State, model: nn.Module) -> State:
         if foreign and all(name.startswith(prefix) for name in state):
             state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
-
-
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _load(path: Path) -> Any:

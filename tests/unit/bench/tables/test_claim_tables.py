@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from expunge.bench.tables._paper import TABLES
 from expunge.bench.tables._paper_values import (
     METRIC_NAMES,
 )
+from expunge.bench.tables._registry import TABLES
 from expunge.bench.tables._summary import Row, Summary
 from tests.unit.bench.making import (
     paper_records,

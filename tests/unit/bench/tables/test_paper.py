@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 from expunge._errors import InvalidInput
-from expunge.bench.tables._paper import TABLES, write_tables
+from expunge.bench.tables._paper import write_tables
 from expunge.bench.tables._paper_values import (
     BENCHMARK,
     METRIC_NAMES,
 )
+from expunge.bench.tables._registry import TABLES
 from expunge.bench.tables._summary import Row, Summary
 from tests.unit.bench.making import (
     PAPER_ADDONS,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from expunge.bench.tables._formats import render
-from expunge.bench.tables._paper import TABLES
 from expunge.bench.tables._paper_values import (
     BENCHMARK,
     MASKS_NGPLUS,
@@ -16,6 +15,7 @@ from expunge.bench.tables._paper_values import (
     METRIC_NAMES,
     beside,
 )
+from expunge.bench.tables._registry import TABLES
 from expunge.bench.tables._summary import Row, Summary
 from tests.unit.bench.making import (
     over_seeds,

@@ -33,7 +33,7 @@ def all_figures(tmp_path_factory: pytest.TempPathFactory) -> tuple[WrittenFigure
             save_figure(figure, path, formats)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("expunge.bench.plots._registry.save_figure", save_some)
+        patch.setattr("expunge.bench.plots._write.save_figure", save_some)
         return write_figures(everything(), folder), folder
 
 
@@ -78,7 +78,7 @@ def test_the_same_records_give_the_same_bytes(written: Path, tmp_path: Path) -> 
 def test_without_records_the_didactic_figures_remain(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("expunge.bench.plots._registry.save_figure", lambda *args: None)
+    monkeypatch.setattr("expunge.bench.plots._write.save_figure", lambda *args: None)
     found = write_figures([run(91.0)], tmp_path)
     assert [path.name for path in found.paths if path.suffix == ".pdf"] == [
         "masking.pdf",

@@ -1,0 +1,51 @@
+"""Figures as files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from expunge.bench._records import Record
+from expunge.bench.plots._registry import FIGURES
+from expunge.bench.plots._style import MissingRecords, styled
+from expunge.plotting import save_figure
+
+FORMATS = ("pdf", "svg", "png")
+
+
+@dataclass(frozen=True)
+class WrittenFigures:
+    """The files that were written, and the figures that were not, each with the reason."""
+
+    paths: list[Path] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+@styled
+def write_figures(
+    records: Sequence[Record], folder: str | Path, names: Sequence[str] | None = None
+) -> WrittenFigures:
+    """Write figures as PDF, SVG and PNG, ``NAME.pdf`` or ``NAME-GROUP.pdf``.
+
+    ``names`` are those of :data:`FIGURES` or the paper's labels, such as ``fig:addonsSRL``. A
+    figure that is named and cannot be drawn is an error; without ``names``, everything is drawn for
+    which there are records, and the rest is in ``left_out``.
+    """
+    chosen = list(FIGURES) if names is None else [FIGURES.name(name) for name in names]
+    written = WrittenFigures()
+    for name in dict.fromkeys(chosen):
+        try:
+            drawn = FIGURES[name](records)
+        except MissingRecords as reason:
+            if names is not None:
+                raise MissingRecords(f"The figure {name} cannot be drawn: {reason}") from reason
+            written.left_out[name] = str(reason)
+            continue
+        for suffix, figure in drawn:
+            stem = f"{name}-{suffix}" if suffix else name
+            figure.draw_without_rendering()
+            figure.set_layout_engine("none")  # laid out once, for all formats
+            save_figure(figure, Path(folder) / f"{stem}.png", FORMATS)
+            written.paths.extend(Path(folder) / f"{stem}.{kind}" for kind in FORMATS)
+    return written
