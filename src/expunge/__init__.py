@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from expunge.methods import GradientDifference as GradientDifference
     from expunge.methods import L1Sparse as L1Sparse
     from expunge.methods import MaskSmallGradients as MaskSmallGradients
+    from expunge.methods import MatchUnseen as MatchUnseen
     from expunge.methods import Method as Method
     from expunge.methods import NegGradPlus as NegGradPlus
     from expunge.methods import Problem as Problem

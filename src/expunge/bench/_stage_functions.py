@@ -101,6 +101,7 @@ def unlearn_arm(context: dispatch.Context) -> None:
             _restore(initial, parts.splits),
             forget=parts.forget,
             retain=parts.retain,
+            unseen=parts.splits.val,
             augment=rebuild(initial.config["augment"]),
             seed=int(config["seed"]),
             device=context.options.get("device", "auto"),

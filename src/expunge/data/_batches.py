@@ -33,20 +33,22 @@ class Batch(NamedTuple):
     split: Split
     share: BatchShare | None = None
     """Which examples of the batch of all processes these are; None if unknown."""
+    indices: Tensor | None = None
+    """Positions of the examples in their dataset [N]; None where a loader does not tell."""
 
     def parts(self, count: int) -> list[Batch]:
         """Split into at most ``count`` micro-batches, whose sizes differ by at most one."""
         count = min(count, len(self.targets))
         targets = self.targets.tensor_split(count)
         shares = [None] * count if self.share is None else self.share.parts(count)
-        if not isinstance(self.inputs, Mapping):
-            pieces = self.inputs.tensor_split(count)
-            triples = zip(pieces, targets, shares, strict=True)
-            return [Batch(x, y, self.split, share) for x, y, share in triples]
-        split = {name: tensor.tensor_split(count) for name, tensor in self.inputs.items()}
+        indices = [None] * count if self.indices is None else self.indices.tensor_split(count)
+        if isinstance(self.inputs, Mapping):
+            split = {name: tensor.tensor_split(count) for name, tensor in self.inputs.items()}
+            inputs = [{name: pieces[k] for name, pieces in split.items()} for k in range(count)]
+        else:
+            inputs = self.inputs.tensor_split(count)
         return [
-            Batch({name: pieces[k] for name, pieces in split.items()}, y, self.split, shares[k])
-            for k, y in enumerate(targets)
+            Batch(inputs[k], targets[k], self.split, shares[k], indices[k]) for k in range(count)
         ]
 
     def take(self, share: BatchShare) -> Batch:
@@ -56,7 +58,8 @@ class Batch(NamedTuple):
             inputs: Any = {name: tensor[chosen] for name, tensor in self.inputs.items()}
         else:
             inputs = self.inputs[chosen]
-        return Batch(inputs, self.targets[chosen], self.split, share)
+        indices = None if self.indices is None else self.indices[chosen]
+        return Batch(inputs, self.targets[chosen], self.split, share, indices)
 
 
 class Source(Protocol):
@@ -107,7 +110,7 @@ class ArraySource:
             x = self.inputs.index_select(0, chosen)
             if self.augment is not None:
                 x = self.augment(x, _generator(self.seed, self.split, k, j + 1), share)
-            yield Batch(x, self.targets.index_select(0, chosen), self.split, share)
+            yield Batch(x, self.targets.index_select(0, chosen), self.split, share, chosen)
 
 
 @dataclass
@@ -124,7 +127,8 @@ class LoaderSource:
         return batch_count(self.loader, self.division)
 
     def fingerprint(self) -> str:
-        kind = type(self.loader.dataset).__name__
+        dataset = self.loader.dataset
+        kind = type(dataset.dataset if isinstance(dataset, _Indexed) else dataset).__name__
         return f"{kind} in {len(self)} batches of {self.loader.batch_size}"
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
@@ -155,6 +159,12 @@ class LoaderSource:
         return batch.take(self.division.share(len(batch.targets)))
 
     def _batch(self, item: Any) -> Batch:
+        if isinstance(self.loader.dataset, _Indexed):
+            item, indices = item
+            return self._unpacked(item)._replace(indices=self._placed(indices))
+        return self._unpacked(item)
+
+    def _unpacked(self, item: Any) -> Batch:
         if isinstance(item, Mapping) and "labels" in item:
             item = {name: part for name, part in item.items() if name != "labels"}, item["labels"]
         if not (isinstance(item, (tuple, list)) and len(item) >= 2):
@@ -171,6 +181,25 @@ class LoaderSource:
 
     def _placed(self, part: Any) -> Tensor:
         return torch.as_tensor(part).to(self.device, non_blocking=True)
+
+
+class _Indexed(Dataset[Any]):
+    """A user's map-style dataset, each item with its position."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> tuple[Any, int]:
+        return self.dataset[index], index
+
+    def __getitems__(self, indices: list[int]) -> list[tuple[Any, int]]:
+        """Several items at once, where the dataset can."""
+        fetch = getattr(self.dataset, "__getitems__", None)
+        items = fetch(indices) if fetch else [self.dataset[index] for index in indices]
+        return list(zip(items, indices, strict=True))
 
 
 def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
@@ -241,7 +270,7 @@ def as_source(
         return ArraySource(x, y, split, batch_size, seed, augment, division)
     if augment is not None:
         raise InvalidInput("`augment` works on images in memory; augment inside your Dataset.")
-    loader = DataLoader(data, batch_size=batch_size, shuffle=True)
+    loader = DataLoader(_Indexed(data), batch_size=batch_size, shuffle=True)
     return LoaderSource(loader, split, seed, device, division)
 
 
@@ -276,6 +305,19 @@ def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
             chosen = torch.as_tensor(data.indices, dtype=torch.int64)
             return whole[0][chosen], whole[1][chosen]
     return None
+
+
+def labels_of(data: Data) -> Tensor:
+    """The label of every example [N], on the CPU, read without loading inputs where possible."""
+    arrays = None if isinstance(data, DataLoader) else as_arrays(data)
+    if arrays is not None:
+        return arrays[1].cpu()
+    labels = getattr(data, "labels", None)
+    if isinstance(labels, Tensor):
+        return labels.cpu()
+    if isinstance(data, DataLoader):
+        return torch.cat([torch.as_tensor(item[1]).reshape(-1).cpu() for item in data])
+    return torch.tensor([int(data[k][1]) for k in range(len(cast(Sized, data)))])
 
 
 class _RandomState:

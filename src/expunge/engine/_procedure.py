@@ -12,6 +12,7 @@ from expunge._options import (
     MomentDtype,
     Option,
     Precision,
+    Schedule,
     is_implied,
     option,
     options_of,
@@ -62,6 +63,10 @@ class Procedure:
     batchnorm: BatchNormPolicy = field(
         default="published",
         metadata=option(BatchNormPolicy, "Which batches move running statistics."),
+    )
+    schedule: Schedule = field(
+        default="constant",
+        metadata=option(Schedule, "How the learning rate changes over the run.", later=True),
     )
     strict: bool = field(
         default=False, metadata=option(bool, "Weights outside the mask do not move at all.")
@@ -114,7 +119,14 @@ class Procedure:
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Procedure:
         """The procedure among the arguments of a call; None stands for the default."""
         given = {item.name: arguments[item.name] for item in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        preferred = _preferred_options(given.get("method", cls.method))
+        weights: dict[str, float] = {
+            name: preferred.pop(name) for name in ("alpha", "beta") if name in preferred
+        }
+        if weights:
+            preferred["aggregate"] = _make_linear("linear", weights)
+        return cls(**(preferred | given))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> Procedure:
@@ -125,6 +137,10 @@ class Procedure:
         """
         given = {name: value for name, value in values.items() if value is not None}
         _check_options(given)
+        preferred = _preferred_options(given.get("method", cls.method))
+        if given.keys() & {"aggregate", "alpha", "beta"}:
+            preferred = {k: v for k, v in preferred.items() if k not in ("alpha", "beta")}
+        given = preferred | given
         addon_options, weights = (
             {each.name: given.pop(each.name) for each in PART_OPTIONS[part] if each.name in given}
             for part in ("addon", "aggregate")
@@ -198,6 +214,12 @@ def _check_options(values: Mapping[str, Any]) -> None:
     for name, registry in registries:
         if isinstance(values.get(name), str):
             registry.name(values[name])
+
+
+def _preferred_options(method: Method | str) -> dict[str, Any]:
+    """The options that suit a method better than the general defaults."""
+    kind: Any = METHODS[method] if isinstance(method, str) else method
+    return dict(getattr(kind, "preferred", {}))
 
 
 def _make_addon(name: str, chosen: dict[str, Any]) -> Addon:

@@ -160,6 +160,8 @@ class Run:
         try:
             self._call("on_start")
             while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
+                if self.step % self.steps_per_epoch == 0:
+                    self.method.begin_epoch(self.problem, self.epoch + 1, self.epochs)
                 if not self._take_step():
                     continue
                 ended = self.step % self.steps_per_epoch == 0

@@ -31,6 +31,7 @@ from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressBar
 from expunge.engine._recipe import Recipe
 from expunge.engine._run import Run
+from expunge.engine._split_reader import RunSplits
 from expunge.methods import Problem
 from expunge.methods._problem import Loss
 from expunge.update import Update
@@ -79,7 +80,9 @@ class RunBuilder:
                 f"(got {self.checkpoint_every})"
             )
 
-    def execute(self, model: nn.Module, forget: Data | None, retain: Data) -> Result:
+    def execute(
+        self, model: nn.Module, forget: Data | None, retain: Data, unseen: Data | None = None
+    ) -> Result:
         """Run on a copy of ``model``."""
         _check_whole(model)
         home, device = device_of(model), pick_device(self.device, model)
@@ -88,7 +91,11 @@ class RunBuilder:
         retained = self._source(retain, "retain", device)
         forgotten = None if forget is None else self._source(forget, "forget", device)
         copied = fast_layout(copied, retained)
-        run = self._run(model, copied, forgotten, retained, device)
+        splits = None
+        if forget is not None:
+            mirrors = self.augment is not None and self.augment.flip
+            splits = RunSplits(forget, retain, unseen, mirrors, self.group, self.seed)
+        run = self._run(model, copied, forgotten, retained, device, splits)
         self._check_agreement(run)
         seed = self.seed if self.group.is_first else seed_of(self.seed, "process", self.group.rank)
         with _seeded(seed, device), synchronised(copied, self.group):
@@ -134,6 +141,7 @@ class RunBuilder:
         forget: Source | None,
         retain: Source,
         device: torch.device,
+        splits: RunSplits | None,
     ) -> Run:
         problem = Problem(
             copied,
@@ -144,6 +152,7 @@ class RunBuilder:
             pairs=None if forget is None else functools.partial(_one_pass, forget, retain),
             group=self.group,
             precision=self.procedure.precision,
+            splits=splits,
         )
         if not problem.parameters:
             raise InvalidInput("The model has no parameter that requires a gradient.")
@@ -167,6 +176,9 @@ class RunBuilder:
             run.scheduler = self.scheduler(optimizer)
         elif self.recipe is not None:
             run.scheduler = self.recipe.scheduler(optimizer, run.steps_per_epoch)
+            run.scheduler_every = "step"
+        elif self.procedure.schedule == "linear":
+            run.scheduler = _falling(optimizer, run.epochs * run.steps_per_epoch)
             run.scheduler_every = "step"
         return run
 
@@ -204,6 +216,11 @@ class RunBuilder:
             "model": model_digest(model),
             **({"processes": self.group.size} if self.group else {}),
         }
+
+
+def _falling(optimizer: torch.optim.Optimizer, steps: int) -> LRScheduler:
+    """A rate that falls linearly to 0 over ``steps``."""
+    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: max(1.0 - k / steps, 0.0))
 
 
 def _plain(value: Any) -> Any:

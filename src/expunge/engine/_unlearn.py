@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from expunge._options import BatchNormPolicy, MomentDtype, Precision
+from expunge._options import BatchNormPolicy, MomentDtype, Precision, Schedule
 from expunge.data._augment import Augment
 from expunge.data._batches import Data
 from expunge.distributed import Group, as_group
@@ -29,17 +29,19 @@ def unlearn(
     *,
     forget: Data,
     retain: Data,
+    unseen: Data | None = None,
     method: Method | str = "random-label",
     addon: Addon | str = "focus",
-    aggregate: Aggregate | str | Any = "linear",
-    epochs: int = 10,
-    batch_size: int = 256,
+    aggregate: Aggregate | str | Any | None = None,
+    epochs: int | None = None,
+    batch_size: int | None = None,
     lr: float | None = None,
+    schedule: Schedule | None = None,
     optimizer: OptimizerFactory | None = None,
     scheduler: SchedulerFactory | None = None,
     loss: Loss = F.cross_entropy,
     augment: Augment | None = None,
-    batchnorm: BatchNormPolicy = "published",
+    batchnorm: BatchNormPolicy | None = None,
     strict: bool = False,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -61,16 +63,21 @@ def unlearn(
     Args:
         model: any module that maps a batch of inputs to logits; it is left untouched.
         forget, retain: map-style datasets of (input, target), or DataLoaders.
+        unseen: data that the model never saw, such as a validation set: looked at, never trained
+            on. Only methods that compare with unseen data need it (``match-unseen``).
         method: a name (``"random-label"``, ``"SRL"``, …) or an instance.
-        addon, aggregate: see :class:`expunge.Update`.
-        lr: learning rate (default: 1e-4; 0.1 for ``retrain``).
+        addon, aggregate: see :class:`expunge.Update` (default: linear, α = 0.05).
+        epochs, batch_size, lr: 10, 256 and 1e-4 by default; 0.1 for ``retrain``. These, the
+            aggregation, ``schedule`` and ``batchnorm`` have other defaults where the method
+            prefers them: see ``Method.preferred``.
+        schedule: ``constant``, or ``linear`` for a rate that falls to 0 over the run.
         optimizer: a class of ``torch.optim``, called with the parameters and ``lr``, or a function
             of the parameters (default: Adam).
         scheduler: a function of the optimizer; stepped once per epoch.
         loss: maps (logits, targets) to the mean over the batch.
         augment: applied to whole batches of images held in memory.
-        batchnorm: what may move running statistics: ``published`` (every batch), ``retain-only``,
-            ``frozen``.
+        batchnorm: what may move running statistics: ``published`` (every batch; the default),
+            ``retain-only``, ``frozen``.
         strict: a parameter outside the mask does not move at all; see :class:`expunge.Update`.
         device: ``auto`` takes an accelerator if there is one.
         checkpoint: a file to keep the state of the run in, every ``checkpoint_every`` steps and at
@@ -106,7 +113,11 @@ def unlearn(
     check_disjoint(forget, retain)
     recipe = None
     if isinstance(procedure.method, Retrain) and optimizer is None:
-        recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=0.1 if lr is None else lr)
+        recipe = Recipe(
+            epochs=procedure.epochs,
+            batch_size=procedure.batch_size,
+            lr=0.1 if lr is None else lr,
+        )
 
     # What surrounds it: processes, data, files, the user's code.
     processes = as_group(group)
@@ -127,7 +138,7 @@ def unlearn(
         title=procedure.label,
         group=processes,
     )
-    return builder.execute(model, forget, retain)
+    return builder.execute(model, forget, retain, unseen)
 
 
 def _update(procedure: Procedure, seed: int, group: Group) -> Update:

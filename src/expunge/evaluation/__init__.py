@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from expunge.engine._predict import Predictions as Predictions
+    from expunge.engine._predict import predict as predict
     from expunge.evaluation._contact_sheet import contact_sheet as contact_sheet
     from expunge.evaluation._exposure import Exposed as Exposed
     from expunge.evaluation._exposure import Exposure as Exposure
@@ -14,8 +16,6 @@ if TYPE_CHECKING:
     from expunge.evaluation._metrics import Metric as Metric
     from expunge.evaluation._over_forgetting import Finding as Finding
     from expunge.evaluation._over_forgetting import over_forgetting as over_forgetting
-    from expunge.evaluation._predict import Predictions as Predictions
-    from expunge.evaluation._predict import predict as predict
     from expunge.evaluation._scores import Scores as Scores
     from expunge.evaluation._scores import evaluate as evaluate
     from expunge.evaluation._scores import score as score

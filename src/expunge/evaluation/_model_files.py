@@ -156,6 +156,7 @@ def unlearn_artifact(
         initial.model,
         forget=division.forget,
         retain=division.retain,
+        unseen=division.splits.val,
         augment=default_augment(division.splits),
         checkpoint=_checkpoint_of(out),
         callbacks=[EpochScores(scorer)] if evaluate_at == "every-epoch" else [],

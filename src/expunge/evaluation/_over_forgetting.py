@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from expunge.evaluation._predict import Predictions
+from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views, check_same_labels
 from expunge.evaluation.attacks._features import entropy
 from expunge.evaluation.attacks._report import AttackReport

@@ -11,7 +11,7 @@ from expunge.data import Division
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._shared_inference import shared_inference
 from expunge.engine import Callback, Run
-from expunge.evaluation._predict import Predictions, predict
+from expunge.engine._predict import Predictions, predict
 from expunge.evaluation._scores import Scores, score
 from expunge.evaluation._views import view
 

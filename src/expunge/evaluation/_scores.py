@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.data._batches import Data
-from expunge.evaluation._predict import Predictions
+from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views, check_same_labels, view, view_once
 from expunge.evaluation.attacks._paper_attacks import member_shares
 

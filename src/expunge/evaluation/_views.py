@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 from expunge._errors import InvalidInput
 from expunge.data._batches import Data, as_arrays
 from expunge.engine._checkpoint import model_digest
-from expunge.evaluation._predict import Predictions, check_predictions, predict
+from expunge.engine._predict import Predictions, check_predictions, predict
 
 SPLITS = ("forget", "retain", "test", "val")
 

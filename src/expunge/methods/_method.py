@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -26,6 +27,18 @@ class Method:
 
     objective_over: ClassVar[Split] = "forget"
     """Which batch U is a mean over, so that uneven shares of several processes count rightly."""
+
+    needs_unseen: ClassVar[bool] = False
+    """Whether a run needs data that the model never saw: ``unlearn(..., unseen=val)``."""
+
+    preferred: ClassVar[Mapping[str, Any]] = {}
+    """Options of a run that suit this method better than the general defaults."""
+
+    def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
+        """Do what an epoch needs before its first step; epochs count from 1.
+
+        Tensors that later steps need go into ``problem.memory``, which a checkpoint keeps.
+        """
 
     def prepare(self, problem: Problem) -> None:
         """Change the model before the first step, where the method does so."""

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,26 @@ from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
 from expunge.methods._precision import Precision, cast_to, widened
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+SplitName = Literal["forget", "retain", "unseen"]
+
+
+class SplitReader(Protocol):
+    """The data of a run as a method sees them: whole splits, passed through a model in eval mode."""
+
+    mirrors: bool
+    """Whether a mirror image keeps its label."""
+
+    def labels(self, split: SplitName) -> Tensor:
+        """The labels of a split, [N]."""
+
+    def predict(
+        self,
+        model: nn.Module,
+        split: SplitName,
+        sample: int | None,
+        change: Callable[[Tensor], Tensor] | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Logits [N, K] and labels [N]; see :meth:`Problem.predict`."""
 
 
 class Problem:
@@ -28,6 +48,7 @@ class Problem:
     ``loss`` maps (logits, targets) to the mean over the batch. ``generator`` is the method's own
     random stream; it is saved with a run. ``ranks`` says whether the add-on reads the gradient of
     the loss on forget data. In a ``group`` of processes, batches are this one's share of them.
+    ``memory`` holds tensors that a method keeps between steps; a checkpoint has them, too.
     """
 
     def __init__(
@@ -41,6 +62,7 @@ class Problem:
         pairs: Callable[[], Iterator[tuple[Batch, Batch]]] | None = None,
         group: Group = SINGLE,
         precision: Precision = "fp32",
+        splits: SplitReader | None = None,
     ) -> None:
         self.model = model
         self.loss = loss
@@ -49,7 +71,9 @@ class Problem:
         self.ranks = ranks
         self.group = group
         self.precision = precision
+        self.memory: dict[str, Tensor] = {}
         self._pairs = pairs
+        self._splits = splits
         self._first = copy.deepcopy(model)
 
     @cached_property
@@ -93,6 +117,29 @@ class Problem:
             raise InvalidInput("This method needs data to prepare itself; run it by `unlearn`.")
         return self._pairs()
 
+    @property
+    def splits(self) -> SplitReader:
+        """The whole data of the run."""
+        if self._splits is None:
+            raise InvalidInput("This method needs whole data sets; run it by `unlearn`.")
+        return self._splits
+
+    def predict(
+        self,
+        split: SplitName,
+        sample: int | None = None,
+        *,
+        initial: bool = False,
+        change: Callable[[Tensor], Tensor] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """Logits [N, K] and labels [N] of a split in eval mode, on the CPU.
+
+        ``sample`` takes at most so many examples, always the same ones, of the classes to forget.
+        ``initial`` asks the model as it was given; ``change`` is applied to the inputs.
+        """
+        model = self.initial if initial else self.model
+        return self.splits.predict(model, split, sample, change)
+
     def gradient(self, batch: Batch) -> list[Tensor]:
         """The gradient of the mean loss on the batch of all processes; zeros where it has none."""
         loss = self.loss_on(batch) * share_weight(batch.share, self.group.size)
@@ -110,12 +157,14 @@ class Problem:
         return numbers.to(like.device, non_blocking=True)
 
     def state_dict(self) -> dict[str, Any]:
-        """The random stream; everything else is given again by the caller."""
-        return {"generator": self.generator.get_state()}
+        """The random stream and the memory; everything else is given again by the caller."""
+        memory = {"memory": dict(self.memory)} if self.memory else {}
+        return {"generator": self.generator.get_state(), **memory}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue the random stream."""
+        """Continue the random stream, with the memory there was."""
         self.generator.set_state(state["generator"])
+        self.memory = dict(state.get("memory", {}))
 
 
 def apply(model: nn.Module, inputs: Any) -> Tensor:

@@ -15,6 +15,7 @@ METHODS.declare("gradient-ascent", "expunge.methods._gradient_ascent:GradientAsc
 METHODS.declare("neg-grad-plus", "expunge.methods._neg_grad_plus:NegGradPlus", alias="NGPlus")
 METHODS.declare("random-label", "expunge.methods._random_label:RandomLabel", alias="SRL")
 METHODS.declare("l1-sparse", "expunge.methods._l1_sparse:L1Sparse")
+METHODS.declare("match-unseen", "expunge.methods._match_unseen:MatchUnseen", alias="MATCH")
 METHODS.declare("scrub", "expunge.methods._scrub:Scrub", alias="SCRUB")
 METHODS.declare(
     "mask-small-gradients", "expunge.methods._mask_small_gradients:MaskSmallGradients", alias="MSG"

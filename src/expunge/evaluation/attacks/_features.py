@@ -31,7 +31,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._registry import Registry
-from expunge.evaluation._predict import Predictions
+from expunge.engine._predict import Predictions
 from expunge.evaluation.svm._landmarks import Array
 
 Feature = Callable[[Predictions], Array]

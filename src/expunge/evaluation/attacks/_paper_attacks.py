@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from expunge.evaluation._predict import Predictions
+from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import FEATURES, PAPER_FIVE
 from expunge.evaluation.svm._landmarks import Array

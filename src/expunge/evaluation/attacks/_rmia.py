@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from expunge._errors import InvalidInput
-from expunge.evaluation._predict import Predictions
+from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._population import unseen

@@ -26,8 +26,8 @@ from expunge.data import Augment, ImageSet
 from expunge.engine import Procedure, Recipe, unlearn
 from expunge.engine._artifact import ModelCard
 from expunge.engine._model_from_config import restore_from_config, train_from_config
+from expunge.engine._predict import predict
 from expunge.engine._progress import StepReporter
-from expunge.evaluation._predict import predict
 from expunge.evaluation.attacks._lira import ShadowScores, scaled_confidence
 from expunge.store import Stage, Store
 
@@ -186,10 +186,12 @@ def unlearn_shadow(context: dispatch.Context) -> None:
     retain, targets = _read_data(Path(context.options["data"]))
     seen, kept = draw_members(len(targets), len(retain), parent.config)
     procedure: Procedure = rebuild(context.config["procedure"])
+    left_out = np.setdiff1d(np.arange(len(retain)), kept)
     result = unlearn(
         restore_from_config(parent.config["model"], parent.path(WEIGHTS)),
         forget=targets.subset(np.flatnonzero(seen)),
         retain=retain.subset(kept),
+        unseen=retain.subset(left_out) if len(left_out) else None,
         augment=rebuild(parent.config["augment"]),
         seed=int(parent.config["index"]),
         device=context.options["device"],

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from expunge._errors import InvalidInput
+from expunge.engine._predict import check_predictions
 from expunge.evaluation import Estimate, Predictions
-from expunge.evaluation._predict import check_predictions
 from expunge.evaluation._scores import accuracy
 from expunge.evaluation.attacks._features import confidence, entropy, loss
 from expunge.evaluation.attacks._roc import UNDEFINED

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
-from expunge.data._batches import Data, as_arrays
+from expunge.data._batches import Data, labels_of
 from expunge.engine import Callback, History, Procedure, unlearn
 from expunge.engine._device import pick_device
 from expunge.evaluation import predict
@@ -157,16 +157,3 @@ def _stop_reason(controller: Controller) -> str:
     if controller.best_weights is None:
         return f"{why} No epoch was better than the initial model, which is kept."
     return f"{why} Epoch {state.best_epoch}{fraction} came closest above the utility floor."
-
-
-def labels_of(data: Data) -> Tensor:
-    """The label of every example."""
-    arrays = None if isinstance(data, torch.utils.data.DataLoader) else as_arrays(data)
-    if arrays is not None:
-        return arrays[1].cpu()
-    labels = getattr(data, "labels", None)
-    if isinstance(labels, Tensor):
-        return labels.cpu()
-    if isinstance(data, torch.utils.data.DataLoader):
-        return torch.cat([torch.as_tensor(item[1]).reshape(-1).cpu() for item in data])
-    return torch.tensor([int(data[k][1]) for k in range(len(data))])  # type: ignore[arg-type]

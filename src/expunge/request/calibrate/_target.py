@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge.engine._predict import check_predictions
 from expunge.evaluation import Estimate, Predictions
-from expunge.evaluation._predict import check_predictions
 from expunge.evaluation.attacks._features import confidence, entropy
 from expunge.evaluation.attacks._roc import UNDEFINED
 from expunge.evaluation.svm._landmarks import Array

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from rich.console import RenderableType
 
-from expunge.evaluation._predict import Predictions
+from expunge.engine._predict import Predictions
 from expunge.evaluation.attacks._features import confidence, entropy
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._ids import RequestedRecords

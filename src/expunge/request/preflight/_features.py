@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from expunge.evaluation._predict import Predictions, predict
+from expunge.engine._predict import Predictions, predict
 from expunge.request.subject._dataset import InMemoryData
 
 MAX_WIDTH = 1024

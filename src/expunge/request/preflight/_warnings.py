@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from expunge.evaluation._predict import Predictions
+from expunge.engine._predict import Predictions
 from expunge.evaluation.attacks._features import confidence
 from expunge.request._ids import RequestedRecords
 from expunge.request.preflight._cost import Cost

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -35,12 +35,18 @@ class Predictions(NamedTuple):
 
 
 @torch.inference_mode()
-def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictions:
+def predict(
+    model: nn.Module,
+    data: Data,
+    *,
+    batch_size: int = 250,
+    change: Callable[[Tensor], Tensor] | None = None,
+) -> Predictions:
     """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
 
     Images go through channels-last, unless the model cannot take them so
     (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
-    ``shared_inference``, processes take turns batch by batch.
+    ``shared_inference``, processes take turns batch by batch. ``change`` is applied to the inputs.
     """
     group = inference_group()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
@@ -49,8 +55,8 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
     run = ChannelsLastCalls(model)
     try:
         pieces = [
-            (run(x.to(device, non_blocking=True)).float().cpu(), y.cpu())
-            for x, y in _batches(data, batch_size, group)
+            (run(x if change is None else change(x)).float().cpu(), y.cpu())
+            for x, y in _on_device(_batches(data, batch_size, group), device)
         ]
     finally:
         for module, mode in training:
@@ -60,6 +66,13 @@ def predict(model: nn.Module, data: Data, *, batch_size: int = 250) -> Predictio
         raise InvalidInput("A split to evaluate should not be empty.")
     logits, labels = (torch.cat(part) for part in zip(*pieces, strict=True))
     return check_predictions(Predictions(logits.clone(), labels.clone()))
+
+
+def _on_device(
+    batches: Iterable[tuple[Tensor, Tensor]], device: torch.device
+) -> Iterator[tuple[Tensor, Tensor]]:
+    for x, y in batches:
+        yield x.to(device, non_blocking=True), y
 
 
 def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:

@@ -1,0 +1,68 @@
+"""Whole splits for methods that look at more than the batches of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Subset
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import Data, labels_of
+from expunge.distributed import SINGLE, Group
+from expunge.distributed._shared_inference import shared_inference
+from expunge.engine._predict import predict
+from expunge.methods._problem import SplitName
+
+
+@dataclass(eq=False)
+class RunSplits:
+    """The forget, retain and unseen data of a run; processes share the passes over them."""
+
+    forget: Data
+    retain: Data
+    unseen: Data | None = None
+    mirrors: bool = False
+    group: Group = SINGLE
+    seed: int = 0
+    _known_labels: dict[SplitName, Tensor] = field(default_factory=dict, init=False)
+
+    def labels(self, split: SplitName) -> Tensor:
+        """The labels of a split [N], read once."""
+        if split not in self._known_labels:
+            self._known_labels[split] = labels_of(self._data(split))
+        return self._known_labels[split]
+
+    def predict(
+        self,
+        model: nn.Module,
+        split: SplitName,
+        sample: int | None,
+        change: Callable[[Tensor], Tensor] | None,
+    ) -> tuple[Tensor, Tensor]:
+        """Logits [N, K] and labels [N] of a split, or of a sample of the classes to forget."""
+        data = self._data(split)
+        if sample is not None and not isinstance(data, DataLoader):
+            data = Subset(data, self._sample(split, sample))
+        with shared_inference(self.group):
+            predictions = predict(model, data, change=change)
+        return predictions.logits, predictions.labels
+
+    def _data(self, split: SplitName) -> Data:
+        data: Data | None = getattr(self, split)
+        if data is None:
+            raise InvalidInput(
+                "This method compares with data that the model never saw: give `unseen`, such as "
+                "a validation set."
+            )
+        return data
+
+    def _sample(self, split: SplitName, size: int) -> list[int]:
+        """Up to ``size`` examples of the classes to forget; of all classes where there are none."""
+        labels = self.labels(split)
+        wanted = torch.isin(labels, self.labels("forget")).nonzero()[:, 0]
+        wanted = wanted if len(wanted) else torch.arange(len(labels))
+        order = torch.randperm(len(wanted), generator=torch.Generator().manual_seed(self.seed))
+        return sorted(wanted[order[:size]].tolist())
