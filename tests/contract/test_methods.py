@@ -13,7 +13,7 @@ from expunge.methods import METHODS, Batch, Method, Problem
 from expunge.update import ADDONS, AGGREGATES, MOMENTS, SampleMoments
 from tests.tiny import TinyConv, bits, images, same
 
-FORGET, RETAIN = images(8, seed=1), images(12, seed=2)
+FORGET, RETAIN, UNSEEN = images(8, seed=1), images(12, seed=2), images(10, seed=3)
 PROBABLE = [name for name in ADDONS if "moments" in ADDONS[name].__dataclass_fields__]
 
 
@@ -42,6 +42,7 @@ def assert_unlearns(method: str, addon: expunge.Addon | str, aggregate: str = "l
         model,
         forget=FORGET,
         retain=RETAIN,
+        unseen=UNSEEN,
         method=method,
         addon=addon,
         aggregate=aggregate,
@@ -86,5 +87,5 @@ def test_a_method_from_outside_runs_with_every_addon(
 
 
 def test_the_table_is_complete() -> None:
-    assert len(METHODS) * len(ADDONS) * len(AGGREGATES) == 11 * 6 * 2
+    assert len(METHODS) * len(ADDONS) * len(AGGREGATES) == 12 * 6 * 2
     assert PROBABLE == ["prob", "bernoulli", "focus"]

@@ -24,7 +24,7 @@ SplitName = Literal["forget", "retain", "unseen"]
 
 
 class SplitReader(Protocol):
-    """The data of a run as a method sees them: whole splits, passed through a model in eval mode."""
+    """The data of a run as a method sees them: whole splits, passed through a model."""
 
     mirrors: bool
     """Whether a mirror image keeps its label."""

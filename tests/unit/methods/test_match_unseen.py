@@ -1,0 +1,209 @@
+"""MATCH against literal loops, and what it promises about the distribution of outputs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+import expunge
+from expunge import InvalidInput, MatchUnseen
+from expunge.methods._match_unseen import (
+    LARGEST_SHIFT,
+    accuracy_gap,
+    margins,
+    match_outputs,
+    ranks_within_class,
+)
+from tests.tiny import TinyConv, bits, images, same
+
+FORGET, RETAIN, UNSEEN = images(12, seed=1), images(24, seed=2), images(20, seed=3)
+OPTIONS = {"method": "match-unseen", "addon": "none", "epochs": 2, "batch_size": 4}
+
+
+def draw(seed: int, count: int, classes: int = 4) -> tuple[Tensor, Tensor]:
+    random = torch.Generator().manual_seed(seed)
+    logits = torch.randn(count, classes, generator=random, dtype=torch.float64)
+    return logits.softmax(1), torch.randint(classes, (count,), generator=random)
+
+
+def literal_targets(
+    unseen: Tensor, unseen_labels: Tensor, labels: Tensor, ranks: Tensor, order: Tensor
+) -> Tensor:
+    """The definition, one example and one class at a time."""
+    targets = torch.zeros(len(labels), unseen.shape[1], dtype=unseen.dtype)
+    for i, label in enumerate(labels.tolist()):
+        pool = [k for k, other in enumerate(unseen_labels.tolist()) if other == label]
+        pool = pool or list(range(len(unseen)))
+        pool.sort(key=lambda k: float(unseen[k, unseen_labels[k]]))
+        donor = pool[min(int(float(ranks[i]) * len(pool)), len(pool) - 1)]
+        donor_label = int(unseen_labels[donor])
+        others = [float(unseen[donor, c]) for c in range(unseen.shape[1]) if c != donor_label]
+        targets[i, label] = unseen[donor, donor_label]
+        for c, p in zip(order[i].tolist(), sorted(others, reverse=True), strict=True):
+            targets[i, c] = p
+    return targets
+
+
+@given(st.integers(0, 1000))
+def test_targets_are_those_of_the_definition(seed: int) -> None:
+    unseen, unseen_labels = draw(seed, 15)
+    initial, labels = draw(seed + 1, 9)
+    order = initial.scatter(1, labels[:, None], -1.0).argsort(dim=1, descending=True)[:, :-1]
+    ranks = torch.rand(9, generator=torch.Generator().manual_seed(seed))
+    made = match_outputs(unseen, unseen_labels, labels, ranks, order)
+    assert torch.allclose(made, literal_targets(unseen, unseen_labels, labels, ranks, order))
+    assert torch.allclose(made.sum(1), torch.ones(9, dtype=made.dtype))
+
+
+def test_evenly_spread_ranks_give_forget_data_the_distribution_of_unseen_data() -> None:
+    unseen, _ = draw(0, 40)
+    unseen_labels = torch.zeros(40, dtype=torch.int64)
+    labels = torch.zeros(40, dtype=torch.int64)
+    order = torch.tensor([[1, 2, 3]]).repeat(40, 1)
+    made = match_outputs(unseen, unseen_labels, labels, (torch.arange(40) + 0.5) / 40, order)
+    assert torch.allclose(made[:, 0].sort().values, unseen[:, 0].sort().values)
+    entropy = -(made * made.log()).sum(1)
+    expected = -(unseen * unseen.log()).sum(1)
+    assert torch.allclose(entropy.sort().values, expected.sort().values)
+    assert (made.argmax(1) == 0).sum() == (unseen.argmax(1) == 0).sum()
+
+
+def test_a_class_of_which_nothing_is_retained_gets_no_probability() -> None:
+    unseen, unseen_labels = draw(0, 15)
+    _, labels = draw(1, 9)
+    order = torch.stack([torch.tensor([c for c in range(4) if c != y]) for y in labels.tolist()])
+    lost = torch.tensor([2])
+    made = match_outputs(unseen, unseen_labels, labels, torch.full((9,), 0.5), order, lost)
+    assert made[:, 2].eq(0).all()
+    assert torch.allclose(made.sum(1), torch.ones(9, dtype=made.dtype))
+
+
+@given(st.integers(0, 1000))
+def test_ranks_count_the_training_examples_below(seed: int) -> None:
+    random = torch.Generator().manual_seed(seed)
+    values = torch.randint(5, (8,), generator=random).double()
+    reference = torch.randint(5, (20,), generator=random).double()
+    labels = torch.randint(2, (8,), generator=random)
+    reference_labels = torch.randint(2, (20,), generator=random)
+    ranks = ranks_within_class(values, labels, reference, reference_labels)
+    for i in range(8):
+        pool = [float(v) for v, y in zip(values, labels, strict=True) if y == labels[i]]
+        pool += [
+            float(v) for v, y in zip(reference, reference_labels, strict=True) if y == labels[i]
+        ]
+        below = sum(v < values[i] for v in pool) + 0.5 * sum(v == values[i] for v in pool)
+        assert ranks[i] == pytest.approx(below / len(pool))
+
+
+def test_margins_are_those_to_the_runner_up() -> None:
+    made = margins(torch.tensor([[-1.0, -2.0, -5.0], [-1.0, -2.0, -5.0]]), torch.tensor([0, 2]))
+    assert made.tolist() == [1.0, -4.0]
+
+
+def test_the_gap_is_measured_on_the_class_mix_of_the_forget_set() -> None:
+    """Unseen: class 0 always right, class 1 never; forget has three of class 0, one of class 1."""
+    unseen = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+    logits, labels = torch.tensor([[1.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1])
+    none = torch.tensor([], dtype=torch.int64)
+    assert accuracy_gap(logits, labels, unseen, torch.tensor([0, 1]), none) == 0.0
+    lost = torch.tensor([0])
+    assert accuracy_gap(logits, labels, unseen, torch.tensor([0, 1]), lost) == 0.75
+
+
+def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    class Killed(expunge.Callback):
+        def on_step(self, run: object) -> None:
+            if run.step == 4:  # type: ignore[attr-defined]
+                raise KeyboardInterrupt
+
+    data = {"forget": FORGET, "retain": RETAIN, "unseen": UNSEEN, "progress": False}
+    whole = expunge.unlearn(TinyConv(), **data, **OPTIONS)
+    file = tmp_path / "run.checkpoint"
+    resumable = {"checkpoint": file, "checkpoint_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        expunge.unlearn(TinyConv(), callbacks=[Killed()], **resumable, **data, **OPTIONS)
+    assert file.exists()
+    again = expunge.unlearn(TinyConv(), **resumable, **data, **OPTIONS)
+    assert same(bits(whole.model), bits(again.model))
+
+
+class Listed(Dataset[tuple[Tensor, Tensor]]):
+    """A dataset that hands out one item at a time."""
+
+    def __init__(self, data: TensorDataset) -> None:
+        self.data = data
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.data[index]
+
+
+def test_a_dataset_read_item_by_item_is_matched_as_one_in_memory() -> None:
+    """The same targets; batches differ in their order only, so take a single one."""
+    options = {**OPTIONS, "batch_size": 64}
+    made = [
+        expunge.unlearn(
+            TinyConv(), forget=forget, retain=RETAIN, unseen=UNSEEN, progress=False, **options
+        )
+        for forget in (FORGET, Listed(FORGET))
+    ]
+    first, second = (bits(result.model) for result in made)
+    for name, value in first.items():
+        assert torch.allclose(value, second[name], atol=1e-6), name
+
+
+def test_loaders_do_not_tell_which_examples_a_batch_holds() -> None:
+    with pytest.raises(InvalidInput, match="not as a DataLoader"):
+        expunge.unlearn(
+            TinyConv(),
+            forget=DataLoader(FORGET, batch_size=4),
+            retain=RETAIN,
+            unseen=UNSEEN,
+            **OPTIONS,
+        )
+
+
+def test_without_unseen_data_the_remedy_is_named() -> None:
+    with pytest.raises(InvalidInput, match="give `unseen`"):
+        expunge.unlearn(TinyConv(), forget=FORGET, retain=RETAIN, **OPTIONS)
+
+
+@pytest.mark.parametrize("option", [{"views": "blur"}, {"sample": 0}, {"gain": 2.0}])
+def test_bad_options_are_refused(option: dict[str, object]) -> None:
+    with pytest.raises(InvalidInput, match=next(iter(option))):
+        MatchUnseen(**option)  # type: ignore[arg-type]
+
+
+def test_a_gap_that_does_not_close_moves_the_ranks_down_and_no_further_than_the_limit() -> None:
+    """A rate of almost nothing: the gap stays, and the correction must not wind up."""
+    shifts = []
+
+    class Watch(expunge.Callback):
+        def on_epoch(self, run: object) -> None:
+            shifts.append(float(run.problem.memory["shift"]))  # type: ignore[attr-defined]
+
+    model = TinyConv().eval()
+    with torch.no_grad():
+        right, wrong = (model(part.tensors[0]).argmax(1) for part in (FORGET, UNSEEN))
+    known = TensorDataset(FORGET.tensors[0], right)
+    unknown = TensorDataset(UNSEEN.tensors[0], (wrong + 1) % 3)
+    expunge.unlearn(
+        model,
+        forget=known,
+        retain=RETAIN,
+        unseen=unknown,
+        callbacks=[Watch()],
+        lr=1e-12,
+        **{**OPTIONS, "epochs": 12, "method": MatchUnseen(gain=1.0)},
+    )
+    assert shifts[0] == 0.0
+    assert shifts[-1] == pytest.approx(LARGEST_SHIFT)
+    assert shifts == sorted(shifts)
