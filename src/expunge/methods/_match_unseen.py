@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 import torch
 from torch import Tensor
@@ -18,6 +18,8 @@ from expunge.update._gradients import Term
 
 QUIET_EPOCHS = 3
 """Epochs before the first correction: the gap usually closes by itself at first."""
+REFRESHES = 20
+"""Targets are refreshed before about so many epochs, however many a run has."""
 LARGEST_SHIFT = 0.3
 """Ranks move down by no more than this, so that a gap that cannot be closed does not wind up."""
 
@@ -35,18 +37,19 @@ class MatchUnseen(Method):
     unseen data. Where nothing of a class is retained, tᵢ has no probability for that class.
 
     Ranks are among the training examples of the class, by the margin of the initial model's
-    log-probabilities, averaged over small shifts (and mirror images, where the augmentation has
-    them): a memorised example loses its margin there. They do not change during a run; the outputs
-    on unseen data are refreshed before every epoch. Once accuracy on forget data no longer
-    approaches that on unseen data fast enough to get there in time, ranks move down by ``gain``
-    times the gap per epoch.
+    log-probabilities, averaged over small shifts (and mirror images, where these keep their
+    label): a memorised example loses its margin there. They do not change during a run; the
+    outputs on unseen data are refreshed before every epoch, or about 20 times if there are more.
+    Once accuracy on forget data no longer approaches that on unseen data fast enough to get there
+    in time, ranks move down by ``gain`` times the gap per refresh.
 
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
 
     Args:
-        views: what margins are averaged over: ``auto`` takes shifted images where the inputs are
-            images, and the inputs themselves elsewhere; ``shifts``; ``plain``.
+        views: what margins are averaged over: ``shifts`` of images by a pixel or two, the
+            ``mirrored`` ones too, or the ``plain`` inputs. ``auto`` is ``mirrored`` where the
+            augmentation of the run mirrors, else ``shifts``. Inputs that are no images are plain.
         sample: at most so many unseen and so many retained examples are passed through the model.
         gain: of the correction, per epoch; 0 turns it off.
     """
@@ -67,10 +70,9 @@ class MatchUnseen(Method):
     }
 
     def __post_init__(self) -> None:
-        if self.views not in ("auto", "shifts", "plain"):
-            raise InvalidInput(
-                f"`views` should be 'auto', 'shifts' or 'plain'. (got {self.views!r})"
-            )
+        if self.views not in get_args(ViewKind):
+            known = ", ".join(get_args(ViewKind))
+            raise InvalidInput(f"`views` should be one of {known}. (got {self.views!r})")
         if self.sample < 1:
             raise InvalidInput(f"`sample` should be at least 1. (got {self.sample})")
         if not 0.0 <= self.gain <= 1.0:
@@ -92,6 +94,8 @@ class MatchUnseen(Method):
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Refresh the targets from the current model's outputs on unseen data."""
+        if (epoch - 1) % max(1, epochs // REFRESHES):
+            return
         # Which examples are hard, and what the other classes look like there: once per run.
         if "ranks" not in problem.memory:
             self._rank(problem)

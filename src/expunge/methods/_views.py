@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from expunge.methods._problem import Problem, SplitName
 
-ViewKind = Literal["auto", "shifts", "plain"]
+ViewKind = Literal["auto", "shifts", "mirrored", "plain"]
 SHIFTS = ((1, 2), (-2, -1))
 """Pixels down and to the right, for images of 28 x 28 and more; smaller ones move by one."""
 LARGE = 28
@@ -29,8 +29,9 @@ def averaged_log_probabilities(
     """
     changes: list[Callable[[Tensor], Tensor] | None] = [None]
     if views != "plain":
-        mirrored = (False, True) if problem.splits.mirrors else (False,)
-        changes = [partial(_moved, shift=s, mirror=m) for m in mirrored for s in SHIFTS]
+        mirrors = views == "mirrored" or (views == "auto" and problem.splits.mirrors)
+        sides = (False, True) if mirrors else (False,)
+        changes = [partial(_moved, shift=s, mirror=m) for m in sides for s in SHIFTS]
     total: Tensor | None = None
     for change in changes:
         logits, labels = problem.predict(split, sample, initial=True, change=change)

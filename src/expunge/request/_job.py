@@ -76,6 +76,19 @@ class Job(pydantic.BaseModel):
     seed: Seed = 0
     device: str = "auto"
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _prefer(cls, values: Any) -> Any:
+        """Fill in the options that the method prefers and nobody chose."""
+        name = values.get("method") if isinstance(values, dict) else None
+        if not isinstance(name, str) or name not in METHODS:
+            return values
+        preferred = dict(METHODS[name].preferred)
+        preferred.pop("beta", None)
+        if "epochs" in preferred:
+            preferred["max_epochs"] = preferred.pop("epochs")
+        return preferred | values
+
     @pydantic.field_validator("include_duplicates", mode="before")
     @classmethod
     def _from_bool(cls, value: object) -> object:

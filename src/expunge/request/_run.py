@@ -17,6 +17,7 @@ from expunge._files import write_text
 from expunge.data import Augment
 from expunge.distributed import as_group
 from expunge.evaluation import predict
+from expunge.methods import MatchUnseen
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import Ledger, digest_config, exclusive_access
@@ -262,12 +263,16 @@ class _RequestInProgress:
     def _unlearn(self, forget: InMemoryData, retain: InMemoryData) -> CalibrationResult:
         """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
         job, subject = self.job, self.subject
+        procedure = job.procedure
+        if isinstance(procedure.method, MatchUnseen) and subject.flip:
+            # Whether a mirror image keeps its label is known of the data, augmented or not.
+            procedure = replace(procedure, method=replace(procedure.method, views="mirrored"))
         return calibrate(
             subject.model,
             forget=forget,
             retain=retain,
             val=subject.val,
-            procedure=job.procedure,
+            procedure=procedure,
             floor=job.floor,
             level=job.level,
             seed=job.seed,

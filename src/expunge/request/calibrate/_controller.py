@@ -90,7 +90,7 @@ class Controller(Callback):
 
     def on_epoch(self, run: Run) -> None:
         comparison = self.compare_model(run.model)
-        lr, alpha = run.lr, _alpha(run)
+        lr, alpha = run.lr, alpha_of(run)
         action = self._decide(run, comparison)
         row: dict[str, Any] = dict(run.history.epochs[-1])
         if comparison is not None:
@@ -233,7 +233,7 @@ class Controller(Callback):
             self.state.lr_push = run.lr * factor
             run.set_lr(self.state.lr_push)
             return True
-        alpha = _alpha(run)
+        alpha = alpha_of(run)
         if math.isnan(alpha) or alpha >= self.rules.alpha_cap:
             return False
         stronger = min(alpha * factor, self.rules.alpha_cap)
@@ -341,6 +341,7 @@ def _remaining_distance(comparison: Comparison) -> float:
     return max(comparison.distance - 1.0, 0.0)
 
 
-def _alpha(run: Run) -> float:
+def alpha_of(run: Run) -> float:
+    """α of the linear aggregation; NaN for another."""
     aggregate = run.update.aggregate
     return aggregate.alpha if isinstance(aggregate, Linear) else math.nan

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,11 +18,15 @@ from expunge.data._batches import Data, labels_of
 from expunge.engine import Callback, History, Procedure, unlearn
 from expunge.engine._device import pick_device
 from expunge.evaluation import predict
+from expunge.request.calibrate._best_epoch import BestEpoch
 from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._controller import Controller
 from expunge.request.calibrate._rules import Rules, cap_batch_size
 from expunge.request.calibrate._target import Target, estimate_target
 from expunge.request.evidence._sections import Status, Stop
+
+MIN_STEPS = 160
+"""A method with targets of its own takes at least so many steps, however few records there are."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,11 @@ def calibrate(
     Args:
         model: maps a batch of inputs to logits; it is left untouched.
         forget, retain, val: datasets; val should be unseen, and is evaluated, never trained on.
-        procedure: how to unlearn, for 30 epochs at most by default. The controller changes ``lr``
-            and the weights of the linear aggregation; another aggregation is left as it is. The
-            batch size is an upper limit; see
-            :func:`~expunge.request.calibrate._rules.cap_batch_size`.
+        procedure: how to unlearn, for 30 epochs at most by default. The batch size is an upper
+            limit; see :func:`~expunge.request.calibrate._rules.cap_batch_size`. A method that aims
+            at unseen data by itself (``match-unseen``) runs as it is, for at least ``MIN_STEPS``
+            steps. For others a controller changes ``lr`` and the weights of the linear
+            aggregation; another aggregation is left as it is.
         floor: points of accuracy on val that may be lost.
         level: of the target's interval and of the comparison with val.
         rules: all numbers of the :class:`Rules`, instead of ``floor``.
@@ -94,18 +100,26 @@ def calibrate(
         return compare(*predictions, target, level=level, seed=seed)
 
     batch_size = cap_batch_size(procedure.batch_size, len(forget_labels))
-    controller = Controller(compare_model, before, target, rules, procedure.epochs)
+    procedure = replace(procedure, batch_size=batch_size)
+    controller: Controller | BestEpoch
+    if _has_own_targets(procedure):
+        steps = math.ceil(len(forget_labels) / batch_size)
+        procedure = replace(procedure, epochs=max(procedure.epochs, math.ceil(MIN_STEPS / steps)))
+        controller = BestEpoch(compare_model, before, target, rules.floor, procedure.epochs)
+    else:
+        controller = Controller(compare_model, before, target, rules, procedure.epochs)
     result = unlearn(
         model,
         forget=forget,
         retain=retain,
+        unseen=val,
         augment=augment,
         seed=seed,
         device=device,
         checkpoint=checkpoint,
         callbacks=[controller, *callbacks],
         progress=progress,
-        **replace(procedure, batch_size=batch_size).arguments(),
+        **procedure.arguments(),
     )
 
     # The best model above the utility floor, compared once more as it will be used.
@@ -137,6 +151,11 @@ def calibrate(
     )
 
 
+def _has_own_targets(procedure: Procedure) -> bool:
+    """Whether the method aims at unseen data by itself, so that there is nothing to steer."""
+    return bool(getattr(procedure.method, "needs_unseen", False))
+
+
 def _no_memory_shown(forget_size: int) -> str:
     return (
         f"With {forget_size} forgotten examples the initial model's memory of them does not show: "
@@ -145,7 +164,7 @@ def _no_memory_shown(forget_size: int) -> str:
     )
 
 
-def _stop_reason(controller: Controller) -> str:
+def _stop_reason(controller: Controller | BestEpoch) -> str:
     state = controller.state
     fraction = f" ({100 * state.best_share:.0f} % of the way)"
     fraction = fraction if state.best_share < 1.0 else ""
