@@ -12,13 +12,37 @@ import expunge
 from expunge import InvalidInput
 from expunge.engine import Procedure
 from expunge.engine._procedure import PLAIN_OPTIONS
+from expunge.methods import METHODS
+
+PREFERABLE = {"aggregate", "epochs", "batch_size", "lr", "schedule", "batchnorm"}
+"""Options that a method may prefer otherwise: None in the signature of ``unlearn``."""
 
 
 def test_unlearn_takes_every_option_with_its_default() -> None:
     parameters = inspect.signature(expunge.unlearn).parameters
     for item in fields(Procedure):
-        default = parameters[item.name].default
-        assert default == item.default or (item.name == "lr" and default is None), item.name
+        expected = None if item.name in PREFERABLE else item.default
+        assert parameters[item.name].default == expected, item.name
+    nothing = dict.fromkeys(item.name for item in fields(Procedure))
+    assert Procedure.from_arguments(nothing) == Procedure()
+
+
+def test_a_method_prefers_its_own_options_unless_others_are_chosen() -> None:
+    nothing = dict.fromkeys(item.name for item in fields(Procedure))
+    preferred = Procedure.from_arguments(nothing | {"method": "match-unseen"})
+    assert preferred.aggregate == expunge.Linear(0.5, 0.5)
+    assert (preferred.batchnorm, preferred.schedule) == ("frozen", "linear")
+    assert preferred == Procedure.from_plain({"method": "match-unseen"})
+    chosen = Procedure.from_plain({"method": "match-unseen", "lr": 0.1, "alpha": 0.2})
+    assert chosen.lr == 0.1
+    assert chosen.aggregate == expunge.Linear(alpha=0.2)
+    assert chosen.schedule == "linear"
+
+
+@pytest.mark.parametrize("method", list(METHODS))
+def test_what_a_method_prefers_are_options(method: str) -> None:
+    known = PREFERABLE | {"alpha", "beta"}
+    assert set(METHODS[method].preferred) <= known
 
 
 def test_a_procedure_goes_through_its_arguments_unchanged() -> None:

@@ -206,7 +206,7 @@ def test_random_label_refuses_what_it_cannot_draw() -> None:
     with pytest.raises(InvalidInput, match="got 20 classes and 3 outputs"):
         RandomLabel(num_classes=20).objective(Problem(Counting()), FORGET, RETAIN)
     soft = Batch(FORGET.inputs, torch.full((5, 3), 1 / 3), "forget")
-    with pytest.raises(InvalidInput, match="one class number an example"):
+    with pytest.raises(InvalidInput, match="one class number per example"):
         RandomLabel().objective(Problem(Counting()), soft, RETAIN)
     single = Batch(FORGET.inputs, torch.zeros(5, dtype=torch.int64), "forget")
     with pytest.raises(InvalidInput, match="got 1 classes and 1 outputs"):
