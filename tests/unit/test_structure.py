@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "expunge"
+SOURCE, UNIT = ROOT / "src" / "expunge", ROOT / "tests" / "unit"
+OF_THE_TREE = {"test_structure", "test_public", "test_docs", "test_examples"}
 
 
 LAZY_IMPORT = r"^expunge(?:\.\w+)*\._\w+:\w+$"
@@ -75,3 +76,15 @@ def test_no_module_shares_its_name_with_an_attribute_of_its_package() -> None:
             if isinstance(node, ast.ImportFrom) and node.module != package:
                 bound |= {alias.asname or alias.name for alias in node.names}
         assert {name for name in bound if f"{package}.{name}" in MODULES} == set()
+
+
+def test_unit_tests_mirror_the_source() -> None:
+    tests = {path.relative_to(UNIT).with_suffix("") for path in UNIT.rglob("test_*.py")}
+    unmirrored = [
+        str(test)
+        for test in sorted(tests - {Path(name) for name in OF_THE_TREE})
+        for name in [test.name.removeprefix("test_")]
+        if not (SOURCE / test.parent / f"_{name}.py").exists()
+        if not (SOURCE / test.parent / name / "__init__.py").exists()
+    ]
+    assert unmirrored == []
