@@ -75,33 +75,33 @@ class Count(Callback):
 
 def various() -> dict[str, Any]:
     rank = dist.get_rank()
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     count = Count()
     unlearn("plain", "auto", callbacks=[StopInOne(), count])
-    found["stopped after"] = count.steps
+    results["stopped after"] = count.steps
 
     with pytest.raises(expunge.Diverged) as error:
         unlearn("plain", "auto", forget=points_with_a_hole())
-    found["diverged"] = str(error.value)
+    results["diverged"] = str(error.value)
     weights = error.value.result.model.state_dict().values()
-    found["last good"] = all(bool(w.isfinite().all()) for w in weights)
+    results["last good"] = all(bool(w.isfinite().all()) for w in weights)
 
     with pytest.raises(InvalidInput) as given:
         unlearn("plain", "auto", retain=points(40 + rank, seed=2))
-    found["disagree"] = str(given.value)
+    results["disagree"] = str(given.value)
 
     torch.manual_seed(rank)  # weights of its own in each process: the first one's count
     model = nn.Linear(4, 3)
     result = expunge.unlearn(model, forget=points(8, seed=1), retain=points(9, seed=2), epochs=1)
-    found["sent"] = result.model.weight.tolist()
+    results["sent"] = result.model.weight.tolist()
 
     alone = unlearn("plain", None, epochs=1)  # one process may work for itself
-    found["alone"] = len(alone.history.epochs)
+    results["alone"] = len(alone.history.epochs)
 
     with shared_inference(as_group("auto")):
         sets = (points(23), DataLoader(points(23), 4), Subset(Pairs(), range(23)))
-        found["predicted"] = [predict(Plain(), s, batch_size=5).logits.tolist() for s in sets]
-    return found
+        results["predicted"] = [predict(Plain(), s, batch_size=5).logits.tolist() for s in sets]
+    return results
 
 
 def points_with_a_hole() -> TensorDataset:

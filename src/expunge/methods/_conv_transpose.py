@@ -23,7 +23,7 @@ class ConvTranspose(FineTune):
         if not square:
             raise InvalidInput(
                 "`conv-transpose` needs a model with square convolution kernels larger than 1x1 "
-                "that may move. (found none)"
+                "that may move. (got none)"
             )
         for weight in square:
             weight.copy_(weight.transpose(2, 3).clone())

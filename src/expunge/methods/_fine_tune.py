@@ -1,4 +1,4 @@
-"""FT: go on training on what is retained (Warnecke et al., 2021)."""
+"""FT: continue training on the retained data (Warnecke et al., 2021)."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from expunge.update._gradients import Term
 class FineTune(Method):
     """U = L on retain, no constraint.
 
-    An epoch takes as many retain batches as the forget set has, so that epochs of all methods cost
-    alike.
+    An epoch takes as many retain batches as the forget set has, so that an epoch costs the
+    same for all methods.
     """
 
     objective_over: ClassVar[Split] = "retain"

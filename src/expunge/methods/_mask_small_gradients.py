@@ -1,4 +1,4 @@
-"""MSG: re-noise the weights that neither loss cares about, then fine-tune."""
+"""MSG: re-noise the weights with small gradients of both losses, then fine-tune."""
 
 from __future__ import annotations
 

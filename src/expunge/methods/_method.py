@@ -16,17 +16,17 @@ from expunge.update._gradients import Term
 
 @dataclass(frozen=True)
 class Method:
-    """Base of the methods: subclass it, define ``objective``, register the class, done.
+    """Base of the methods. To add one, subclass it, define ``objective`` and register the class.
 
     Losses are means over their batch, to be minimised. ``forget`` and ``retain`` are the two
     batches of the step; ``forget`` is None where a run has nothing to forget (plain training).
     """
 
     epoch_over: ClassVar[Split] = "forget"
-    """Which split one epoch goes through once."""
+    """The split that one epoch is a pass over."""
 
     objective_over: ClassVar[Split] = "forget"
-    """Which batch U is a mean over, so that uneven shares of several processes count rightly."""
+    """The batch that U is a mean over, which weights uneven shares of several processes."""
 
     needs_unseen: ClassVar[bool] = False
     """Whether a run needs data that the model never saw: ``unlearn(..., unseen=val)``."""
@@ -41,7 +41,7 @@ class Method:
         """
 
     def prepare(self, problem: Problem) -> None:
-        """Change the model before the first step, where the method does so."""
+        """Change the model before the first step, if the method does."""
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor | Term:
         """U on this step's batches."""
@@ -52,10 +52,9 @@ class Method:
         raise TypeError(f"{type(self).__name__} has no constraint.")
 
     def size(self, name: str, batch: Batch) -> float:
-        """How many things the ``objective``, ``constraint`` or ``saliency`` is a mean over.
+        """The number of items that ``objective``, ``constraint`` or ``saliency`` is a mean over.
 
-        Labelled tokens, or examples, unless a method says otherwise: micro-batches count in
-        proportion to it.
+        By default labelled tokens, or examples. Micro-batches are weighted in proportion to it.
         """
         return count_of(batch.targets)
 

@@ -1,4 +1,4 @@
-"""The constrained problem as a method sees it: a model, two kinds of batches, a loss."""
+"""The constrained problem of a method: a model, two kinds of batches, a loss."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class Problem:
     def draw(self, high: int, like: Tensor, share: BatchShare | None = None) -> Tensor:
         """Integers uniform in 0..high-1, shaped and placed like ``like``.
 
-        With the ``share`` of a batch, at most once a micro-batch, the numbers are those that a
+        With the ``share`` of a batch, at most once per micro-batch, the numbers are those that a
         single process would draw for these examples.
         """
         numbers = draw_share(self.group, self.generator, high, like.shape, share)
@@ -175,7 +175,7 @@ def apply(model: nn.Module, inputs: Any) -> Tensor:
 
 
 def _check_labels(logits: Tensor, targets: Tensor) -> None:
-    """Labels outside the classes; looked for on the CPU, where looking costs no waiting."""
+    """Refuse labels outside the classes; only on the CPU, where the check waits for no device."""
     if targets.dtype != torch.int64 or targets.device.type != "cpu" or targets.dim() != 1:
         return
     classes = logits.shape[-1]

@@ -39,7 +39,7 @@ class RandomLabel(Method):
         classes = outputs if self.num_classes is None else self.num_classes
         if not 2 <= classes <= outputs:
             raise InvalidInput(
-                "`random-label` draws among 2 classes or more that the model has outputs for. "
+                "`random-label` draws from at least 2 classes that the model has outputs for. "
                 f"(got {classes} classes and {outputs} outputs)"
             )
         if targets.is_floating_point() or targets.dim() != 1:

@@ -1,4 +1,4 @@
-"""The ideal: a model trained from scratch on what is retained."""
+"""The ideal: a model trained from scratch on the retained data."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def reset_parameters(model: nn.Module) -> None:
     covered: set[nn.Parameter] = {*frozen}
     for module in reversed(list(model.modules())):  # children first, their parents may refine
         reset = getattr(module, "reset_parameters", None)
-        own = set(module.parameters(recurse=False))
-        if callable(reset) and not (own and own <= frozen.keys()):
+        parameters = set(module.parameters(recurse=False))
+        if callable(reset) and not (parameters and parameters <= frozen.keys()):
             reset()
-            covered |= own
+            covered |= parameters
     with torch.no_grad():
         for p, value in frozen.items():
             p.copy_(value)

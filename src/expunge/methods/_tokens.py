@@ -43,7 +43,7 @@ def labelled(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def count_of(targets: Tensor) -> int:
-    """What a mean over a batch is over: labelled tokens of labels [B, T], else examples.
+    """The number of items that a mean over a batch averages: labelled tokens, or examples.
 
     >>> count_of(torch.tensor([[1, 2, 3], [4, 5, -100]])), count_of(torch.tensor([0, 1]))
     (3, 2)
@@ -54,7 +54,7 @@ def count_of(targets: Tensor) -> int:
 
 
 def check_token_loss(loss: object) -> None:
-    """Refuse a loss of the user's own where the method brings its own."""
+    """Refuse a user's loss where the method defines its own."""
     if loss not in (F.cross_entropy, next_token_loss):
         raise InvalidInput(
             "This method's losses are token likelihoods: leave `loss` out, or take "
@@ -78,7 +78,7 @@ def shifted(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _check_tokens(wanted: Tensor, vocabulary: int) -> None:
-    """Labels outside the vocabulary, or none at all; looked for on the CPU only, as elsewhere."""
+    """Refuse labels outside the vocabulary, or none; only on the CPU, to wait for no device."""
     if wanted.device.type != "cpu":
         return
     labels = wanted[wanted != IGNORED]

@@ -20,7 +20,7 @@ from expunge.update._registry import MOMENTS
 
 
 class Signals(NamedTuple):
-    """What is known about a block of parameters: tensors of one shape (or a scalar threshold)."""
+    """The inputs of a weight for a block of parameters: tensors of one shape, or scalars."""
 
     objective: Tensor
     """ĝ_U, the batch gradient of the objective to minimise."""

@@ -55,7 +55,7 @@ def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
 def check_not_gathered(params: Sequence[Tensor]) -> None:
     """Refuse the whole parameters that FSDP puts into a module from forward to backward.
 
-    They are told by having no memory left after a backward pass.
+    They are recognised by having no memory left after a backward pass.
     """
     if "torch.distributed.fsdp" not in sys.modules:
         return

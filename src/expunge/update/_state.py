@@ -30,8 +30,8 @@ class State:
         self, seed: int, *, moment_dtype: MomentDtype = "fp32", offload: bool = False
     ) -> None:
         if moment_dtype not in get_args(MomentDtype):
-            known = ", ".join(get_args(MomentDtype))
-            raise InvalidInput(f"`moment_dtype` should be one of {known}. (got {moment_dtype!r})")
+            names = ", ".join(get_args(MomentDtype))
+            raise InvalidInput(f"`moment_dtype` should be one of {names}. (got {moment_dtype!r})")
         self.seed = seed
         self.offload = offload
         self.narrow = moment_dtype == "bf16"

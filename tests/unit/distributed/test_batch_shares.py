@@ -23,13 +23,13 @@ class Asked(Dataset[Any]):
 
     def __init__(self, count: int) -> None:
         self.x = torch.arange(float(count)).view(-1, 1)
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        self.asked.append(index)
+        self.requested.append(index)
         return self.x[index], 0
 
 
@@ -120,7 +120,7 @@ def test_a_loader_is_cut_before_it_loads() -> None:
                 0, 0
             )
         )
-    assert sorted(data[0].asked + data[1].asked) == list(range(20))
+    assert sorted(data[0].requested + data[1].requested) == list(range(20))
 
 
 class Counted(IterableDataset[Any]):

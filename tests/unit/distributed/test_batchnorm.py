@@ -31,7 +31,7 @@ def pass_through(name: str, group: Group) -> dict[str, Any]:
     layer = kind(shape[1], **options)
     for p in layer.parameters():
         p.data.copy_(torch.randn(p.shape, generator=generator))
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     with synchronised(layer, group):
         for k in range(2):
             whole = 3 + 2 * torch.randn(shape, generator=generator)
@@ -40,14 +40,14 @@ def pass_through(name: str, group: Group) -> dict[str, Any]:
             y = layer(x)
             (y * head.tensor_split(group.size)[group.rank]).sum().backward()
             assert x.grad is not None
-            found[f"output {k}"], found[f"gradient {k}"] = y.tolist(), x.grad.tolist()
-        found["eval"] = layer.eval()(whole).tolist()
+            results[f"output {k}"], results[f"gradient {k}"] = y.tolist(), x.grad.tolist()
+        results["eval"] = layer.eval()(whole).tolist()
     for key, p in layer.named_parameters():
         assert p.grad is not None
-        found[key] = group.sum(p.grad.clone()).tolist()
-    found |= {key: b.tolist() for key, b in layer.named_buffers()}
+        results[key] = group.sum(p.grad.clone()).tolist()
+    results |= {key: b.tolist() for key, b in layer.named_buffers()}
     assert type(layer) is kind
-    return found
+    return results
 
 
 def in_group(name: str) -> dict[str, Any]:
@@ -59,10 +59,10 @@ def test_equals_batchnorm_on_the_whole_batch(pair: Team, name: str) -> None:
     alone = pass_through(name, Group())
     first, second = pair(in_group, name)
     for key, value in alone.items():
-        found = first[key]
+        results = first[key]
         if key.startswith(("output", "gradient")):
-            found = first[key] + second[key]
-        torch.testing.assert_close(torch.tensor(found), torch.tensor(value), rtol=1e-4, atol=1e-5)
+            results = first[key] + second[key]
+        torch.testing.assert_close(torch.tensor(results), torch.tensor(value), rtol=1e-4, atol=1e-5)
 
 
 class Own(nn.BatchNorm1d):
@@ -73,17 +73,17 @@ class Own(nn.BatchNorm1d):
 def classes() -> dict[str, bool]:
     model = nn.Sequential(TinyConv(), Own(3))
     kinds, names = [type(m) for m in model.modules()], list(model.state_dict())
-    found = {}
+    results = {}
     with synchronised(model, as_group("auto")):
         pairs = list(zip(copy.deepcopy(model).modules(), kinds, strict=True))
-        found["another class"] = type(model[0].bn1) is not nn.BatchNorm2d
-        found["but a kind of its own, copies too"] = all(isinstance(m, kind) for m, kind in pairs)
-        found["own forward kept"] = type(model[1]) is Own
-    found["put back"] = [type(m) for m in model.modules()] == kinds
-    found["names"] = list(model.state_dict()) == names
-    return found
+        results["another class"] = type(model[0].bn1) is not nn.BatchNorm2d
+        results["but a kind of its own, copies too"] = all(isinstance(m, kind) for m, kind in pairs)
+        results["own forward kept"] = type(model[1]) is Own
+    results["put back"] = [type(m) for m in model.modules()] == kinds
+    results["names"] = list(model.state_dict()) == names
+    return results
 
 
 def test_a_layer_keeps_its_kind_and_its_names(pair: Team) -> None:
-    for found in pair(classes):
-        assert all(found.values()), found
+    for results in pair(classes):
+        assert all(results.values()), results

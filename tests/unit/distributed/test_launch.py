@@ -91,19 +91,19 @@ def test_a_job_that_lost_a_process_says_so_and_resumes(
         time.sleep(0.01)
     assert job.poll() is None, job.communicate()
     os.kill(process_of(job.pid, rank=1), signal.SIGKILL)
-    _, said = job.communicate(timeout=300)
+    _, errors = job.communicate(timeout=300)
     assert job.returncode == 1
-    assert "Another process of this job has ended" in said or "was told to stop" in said
-    assert "to resume from" in said
+    assert "Another process of this job has ended" in errors or "was told to stop" in errors
+    assert "to resume from" in errors
     assert not out.exists()
 
     arrays, notes = tensors.load(checkpoint)
     epochs = len(tensors.unpack(arrays, notes["tree"])["history"]["epochs"]) + 2
     assert epochs > 2, "nothing was kept"
     job = torchrun("unlearn", initial, *OPTIONS, "--epochs", epochs, "-o", out)
-    shown, said = job.communicate(timeout=300)
-    assert job.returncode == 0, said
-    assert shown.count("UA") == said.count("Wrote") == 1, "only one process speaks"
+    shown, errors = job.communicate(timeout=300)
+    assert job.returncode == 0, errors
+    assert shown.count("UA") == errors.count("Wrote") == 1, "only one process speaks"
     assert [p.name for p in tmp_path.iterdir()] == [out.name]
     pair(undisturbed, str(initial), str(tmp_path / "whole.safetensors"), epochs)
     whole, resumed = (load_artifact(tmp_path / name) for name in ("whole.safetensors", out.name))
@@ -127,8 +127,8 @@ def test_other_commands_are_refused_under_a_launcher(
     with pytest.raises(SystemExit) as ending:
         main()
     assert ending.value.code == 2
-    said = " ".join(capsys.readouterr().err.split())
-    assert "Wrong usage (process 1): Under torchrun, only `unlearn` divides its work" in said
+    errors = " ".join(capsys.readouterr().err.split())
+    assert "Wrong usage (process 1): Under torchrun, only `unlearn` divides its work" in errors
 
 
 @pytest.mark.usefixtures("launched")

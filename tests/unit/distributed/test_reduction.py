@@ -47,7 +47,7 @@ def focus_both_ways() -> dict[str, list[float]]:
     rank = dist.get_rank()
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(2, 16, 4, generator=generator).tensor_split(2, dim=1)[rank]
-    found = {}
+    steps = {}
     for name, group in (("before", "auto"), ("after", None)):
         model = Plain()
         update = Update("focus", Linear(0.5, 0.5), group=group)
@@ -56,19 +56,19 @@ def focus_both_ways() -> dict[str, list[float]]:
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         if group is None:
             gradients = as_group("auto").average(gradients)
-        found[name] = torch.cat([g.flatten() for g in gradients]).tolist()
-    return found
+        steps[name] = torch.cat([g.flatten() for g in gradients]).tolist()
+    return steps
 
 
 def test_focus_is_that_of_the_global_batch_only_if_reduced_before(pair: Team) -> None:
-    found, same = pair(focus_both_ways)
-    assert found == same
+    steps, same = pair(focus_both_ways)
+    assert steps == same
     model = Plain()
     x = torch.randn(2, 16, 4, generator=torch.Generator().manual_seed(0))
     losses = [model(part).square().mean() for part in x]
     Update("focus", Linear(0.5, 0.5)).backward(-losses[0], losses[1], model.parameters())
     alone = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
-    before, after = (torch.tensor(found[name]) for name in ("before", "after"))
+    before, after = (torch.tensor(steps[name]) for name in ("before", "after"))
     torch.testing.assert_close(before, alone, rtol=1e-5, atol=1e-7)
     assert (after - alone).norm() > 0.05 * alone.norm()
 

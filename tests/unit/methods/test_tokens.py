@@ -201,7 +201,7 @@ def test_scrub_averages_over_the_labelled_tokens() -> None:
 
 
 @pytest.mark.parametrize(
-    ("logits", "labels", "said"),
+    ("logits", "labels", "message"),
     [
         (torch.zeros(2, 3, 5), torch.zeros(2, 4).long(), r"\(got \[2, 3, 5\] with \[2, 4\]\)"),
         (torch.zeros(2, 3, 5), torch.full((2, 3), -100), "should have a token to predict"),
@@ -209,8 +209,8 @@ def test_scrub_averages_over_the_labelled_tokens() -> None:
         (torch.zeros(1, 2, 5), torch.tensor([[0, -1]]), r"\(got -1\)"),
     ],
 )
-def test_labels_that_cannot_be_are_named(logits: Tensor, labels: Tensor, said: str) -> None:
-    with pytest.raises(InvalidInput, match=said):
+def test_labels_that_cannot_be_are_named(logits: Tensor, labels: Tensor, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
         next_token_loss(logits, labels)
 
 

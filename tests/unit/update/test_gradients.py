@@ -28,10 +28,10 @@ def test_micro_batches_average_to_the_full_batch(wrap):
     x, y = batch(0)
     loss = F.cross_entropy(model(x), y)
     whole = gradients(loss, params)
-    found = loss_gradient(wrap(micro_losses(model, 4)), params)
-    torch.testing.assert_close(found.gradients, whole)
-    torch.testing.assert_close(found.loss, loss.detach())
-    assert found.parts == 4
+    result = loss_gradient(wrap(micro_losses(model, 4)), params)
+    torch.testing.assert_close(result.gradients, whole)
+    torch.testing.assert_close(result.loss, loss.detach())
+    assert result.parts == 4
 
 
 @pytest.mark.parametrize("parts", [2, 3, 6])
@@ -45,28 +45,28 @@ def test_spread_is_the_literal_formula(parts):
         return [F.cross_entropy(model(a), b) for a, b in pieces]
 
     each = [gradients(loss, params) for loss in terms()]
-    found = loss_gradient(terms(), params, squares=True)
+    result = loss_gradient(terms(), params, squares=True)
     for k in range(len(params)):
         want = sample_variance([g[k].flatten().tolist() for g in each])
-        got = found.squares[k].flatten() / (parts * (parts - 1))
+        got = result.squares[k].flatten() / (parts * (parts - 1))
         assert got.tolist() == pytest.approx(want, rel=1e-9, abs=1e-18)
 
 
 def test_a_part_without_gradient_counts_as_zero():
     a, b = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.tensor(3.0))
-    found = loss_gradient([a * 1.0, b * 4.0, a * 5.0], [a, b], squares=True)
-    assert [float(g) for g in found.gradients] == pytest.approx([2.0, 4 / 3])
+    result = loss_gradient([a * 1.0, b * 4.0, a * 5.0], [a, b], squares=True)
+    assert [float(g) for g in result.gradients] == pytest.approx([2.0, 4 / 3])
     want = [sample_variance([[1.0], [0.0], [5.0]])[0], sample_variance([[0.0], [4.0], [0.0]])[0]]
-    assert [float(s) / 6 for s in found.squares] == pytest.approx(want)
+    assert [float(s) / 6 for s in result.squares] == pytest.approx(want)
 
 
 def test_half_precision_micro_batches_are_averaged_in_float32():
     p = nn.Parameter(torch.ones((), dtype=torch.bfloat16))
-    found = loss_gradient([p * 256.0] + [p * 1.0 for _ in range(255)], [p], squares=True)
-    assert found.gradients[0].dtype == torch.bfloat16
-    assert float(found.gradients[0]) == pytest.approx((256 + 255) / 256, rel=5e-3)
+    result = loss_gradient([p * 256.0] + [p * 1.0 for _ in range(255)], [p], squares=True)
+    assert result.gradients[0].dtype == torch.bfloat16
+    assert float(result.gradients[0]) == pytest.approx((256 + 255) / 256, rel=5e-3)
     want = sample_variance([[256.0]] + [[1.0]] * 255)[0] * 256 * 255
-    assert float(found.squares[0]) == pytest.approx(want, rel=1e-5)
+    assert float(result.squares[0]) == pytest.approx(want, rel=1e-5)
 
 
 def test_gradients_are_left_where_backward_needs_them():
@@ -103,9 +103,9 @@ def test_saliency_shares_the_forward_graph():
     logits = model(x)
     saliency, loss = F.cross_entropy(logits, y), F.cross_entropy(logits, (y + 1) % 3)
     want, other = gradients_twice(saliency, loss, params)
-    found = loss_gradient(Term(loss, saliency), params, salient=True)
-    torch.testing.assert_close(found.salience, want)
-    torch.testing.assert_close(found.gradients, other)
+    result = loss_gradient(Term(loss, saliency), params, salient=True)
+    torch.testing.assert_close(result.salience, want)
+    torch.testing.assert_close(result.gradients, other)
 
 
 def gradients_twice(first, second, params):

@@ -16,12 +16,12 @@ ALIKE = {"rtol": 0, "atol": 0, "equal_nan": True}
 def apart(tensors: list[list[torch.Tensor]]) -> list[torch.Tensor]:
     """Run one process after the other, in step: each round waits for the counts of all."""
     processes = len(tensors)
-    known: list[torch.Tensor] = []
+    totals: list[torch.Tensor] = []
     while True:  # replay: with n rounds known, all processes get to round n + 1
         waiting: list[torch.Tensor] = []
         results = []
         for own in tensors:
-            rounds = iter(known)
+            rounds = iter(totals)
 
             def total(counts: torch.Tensor, rounds=rounds, waiting=waiting) -> None:
                 done = next(rounds, None)
@@ -38,7 +38,7 @@ def apart(tensors: list[list[torch.Tensor]]) -> list[torch.Tensor]:
             for other in results[1:]:
                 torch.testing.assert_close(other, results[0], **ALIKE)
             return results[0]
-        known.append(torch.stack(waiting).sum(dim=0))
+        totals.append(torch.stack(waiting).sum(dim=0))
 
 
 @pytest.mark.parametrize("dtype", KINDS)
@@ -53,8 +53,8 @@ def test_it_is_torch_median_of_the_whole(dtype, size):
     with_inf[: (size + 1) // 2] = float("inf")
     wholes = [x, ties, tiny, with_nan, with_inf, torch.zeros(size, dtype=dtype)]
     cut = size // 3
-    found = apart([[w[:cut] for w in wholes], [w[cut:] for w in wholes]])
-    for median, whole in zip(found, wholes, strict=True):
+    medians = apart([[w[:cut] for w in wholes], [w[cut:] for w in wholes]])
+    for median, whole in zip(medians, wholes, strict=True):
         torch.testing.assert_close(median, whole.abs().median(), **ALIKE)
 
 
@@ -67,9 +67,9 @@ def test_of_any_numbers_cut_anywhere(values, cut):
 
 def test_types_may_be_mixed():
     one, other = torch.randn(9), torch.randn(8, dtype=torch.float64)
-    found = apart([[one[:4], other], [one[4:], other[:0]]])
-    assert torch.equal(found[0], one.abs().median())
-    assert torch.equal(found[1], other.abs().median())
+    medians = apart([[one[:4], other], [one[4:], other[:0]]])
+    assert torch.equal(medians[0], one.abs().median())
+    assert torch.equal(medians[1], other.abs().median())
 
 
 def test_what_is_empty_everywhere_has_no_say():

@@ -175,14 +175,21 @@ def test_without_a_constraint_the_gradient_is_passed_on(addon, strict):
     update.backward(losses(model)[0], params=params)
     for p, g in zip(params, want, strict=True):
         assert torch.equal(p.grad, g)
-    found = update.diagnostics
+    diagnostics = update.diagnostics
     whole = torch.cat([g.flatten() for g in want]).double()
-    assert found.norm == pytest.approx(float(whole.norm()), rel=1e-6)
-    assert found.bound == pytest.approx(len(whole) ** 0.5 * float(whole.abs().max()), rel=1e-6)
-    assert (found.moved, found.feasible) == (1.0, True)
+    assert diagnostics.norm == pytest.approx(float(whole.norm()), rel=1e-6)
+    assert diagnostics.bound == pytest.approx(
+        len(whole) ** 0.5 * float(whole.abs().max()), rel=1e-6
+    )
+    assert (diagnostics.moved, diagnostics.feasible) == (1.0, True)
     assert all(
         value != value
-        for value in (found.constraint_alignment, found.cosine, found.agreement, found.undecided)
+        for value in (
+            diagnostics.constraint_alignment,
+            diagnostics.cosine,
+            diagnostics.agreement,
+            diagnostics.undecided,
+        )
     )
 
 
