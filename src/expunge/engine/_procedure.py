@@ -119,7 +119,17 @@ class Procedure:
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Procedure:
         """The procedure among the arguments of a call; None stands for the default."""
         given = {item.name: arguments[item.name] for item in fields(cls)}
-        given = {name: value for name, value in given.items() if value is not None}
+        return cls._with_preferences({k: value for k, value in given.items() if value is not None})
+
+    @classmethod
+    def _with_preferences(cls, given: dict[str, Any]) -> Procedure:
+        """The procedure of the ``given`` options and, for others, what the method prefers."""
+        from expunge.update._aggregate import as_aggregate
+
+        # What can be told without torch comes first, as in ``__post_init__``.
+        _check_options(given)
+        if "aggregate" in given:
+            given["aggregate"] = as_aggregate(given["aggregate"])
         preferred = _preferred_options(given.get("method", cls.method))
         weights: dict[str, float] = {
             name: preferred.pop(name) for name in ("alpha", "beta") if name in preferred
@@ -137,10 +147,6 @@ class Procedure:
         """
         given = {name: value for name, value in values.items() if value is not None}
         _check_options(given)
-        preferred = _preferred_options(given.get("method", cls.method))
-        if given.keys() & {"aggregate", "alpha", "beta"}:
-            preferred = {k: v for k, v in preferred.items() if k not in ("alpha", "beta")}
-        given = preferred | given
         addon_options, weights = (
             {each.name: given.pop(each.name) for each in PART_OPTIONS[part] if each.name in given}
             for part in ("addon", "aggregate")
@@ -149,7 +155,7 @@ class Procedure:
             given["addon"] = _make_addon(given.get("addon", cls.addon), addon_options)
         if weights:
             given["aggregate"] = _make_linear(given.get("aggregate", cls.aggregate), weights)
-        return cls(**given)
+        return cls._with_preferences(given)
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments for :func:`expunge.unlearn`."""
