@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from expunge.cli._main import app
+from expunge.cli._main import build_app
 from expunge.data import load
 
 pytestmark = pytest.mark.slow
 
 
 def expunge(*words: str | Path) -> None:
-    result = CliRunner().invoke(app, [str(word) for word in words])
+    result = CliRunner().invoke(build_app(), [str(word) for word in words])
     assert result.exit_code == 0, result.output
 
 

@@ -10,16 +10,12 @@ from pathlib import Path
 import pytest
 
 from expunge.cli._list import KINDS
-from expunge.cli._main import app, bench_app
+from expunge.cli._main import BENCH_COMMANDS, COMMANDS
 
 HEAVY = {"torch", "numpy", "sklearn", "scipy", "matplotlib", "ray", "transformers", "torchjd"}
 """What no command may import before its work starts."""
 
-COMMANDS = [
-    *([command.name] for command in app.registered_commands),
-    ["bench"],
-    *(["bench", command.name] for command in bench_app.registered_commands),
-]
+ALL = [[], *([name] for name in COMMANDS), ["bench"], *(["bench", name] for name in BENCH_COMMANDS)]
 LISTS = [["list"], *(["list", kind] for kind in KINDS)]
 # FILE exists and FOLDER is empty; OUT does not exist.
 UNLEARN = ["unlearn", "FILE", "-f", "random:0.1", "-o", "OUT"]
@@ -126,7 +122,7 @@ def endings(commands: list[list[str]], folder: Path) -> list[tuple[list[str], li
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_loads_nothing_heavy(option: str, tmp_path: Path) -> None:
-    commands = [[option], ["--version"], *([*command, option] for command in COMMANDS)]
+    commands = [["--version"], *([*command, option] for command in ALL)]
     assert endings(commands, tmp_path) == [(command, ["0"]) for command in commands]
 
 

@@ -1,8 +1,10 @@
-"""The app, and what happens when something goes wrong."""
+"""The table of commands, and what happens when one of them fails."""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -10,45 +12,91 @@ from rich.console import Console
 
 from expunge import __version__
 from expunge._errors import ExpungeError, InvalidInput
-from expunge.cli._audit import audit_command
-from expunge.cli._bench import plan_command, run_command, status_command
-from expunge.cli._bench_read import (
-    claims_command,
-    figure_command,
-    records_command,
-    show_command,
-    table_command,
-)
-from expunge.cli._demo import demo_command
-from expunge.cli._forget import forget_command, ledger_command, verify_command
-from expunge.cli._list import list_command
-from expunge.cli._train import retrain_command, train_command
-from expunge.cli._unlearn import unlearn_command
+from expunge._lazy import load_object, read_docstring
 from expunge.distributed._launch import launched_rank, launched_size
 
-app = typer.Typer(
-    name="expunge",
-    help="Take the influence of chosen training data out of a trained model, and show how well it "
-    "worked.",
-    epilog="Start with:  expunge demo",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-bench_app = typer.Typer(
-    name="bench",
-    help="Run a whole protocol of experiments, resumable, and read what came of it.\n\n"
-    "A protocol is a small TOML file; demo, cpu and paper come with the package. Every trained "
-    "model and every run is a stage in a store, computed once, whatever asks for it.",
-    epilog="Start with:  expunge bench run demo",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+COMMANDS = {
+    "demo": "expunge.cli._demo:demo_command",
+    "train": "expunge.cli._train:train_command",
+    "retrain": "expunge.cli._train:retrain_command",
+    "unlearn": "expunge.cli._unlearn:unlearn_command",
+    "audit": "expunge.cli._audit:audit_command",
+    "forget": "expunge.cli._forget:forget_command",
+    "verify": "expunge.cli._forget:verify_command",
+    "ledger": "expunge.cli._forget:ledger_command",
+    "list": "expunge.cli._list:list_command",
+}
+BENCH_COMMANDS = {
+    "plan": "expunge.cli._bench:plan_command",
+    "run": "expunge.cli._bench:run_command",
+    "status": "expunge.cli._bench:status_command",
+    "table": "expunge.cli._bench_read:table_command",
+    "figure": "expunge.cli._bench_read:figure_command",
+    "claims": "expunge.cli._bench_read:claims_command",
+    "records": "expunge.cli._bench_read:records_command",
+    "show": "expunge.cli._bench_read:show_command",
+}
+"""Of ``expunge bench``."""
 
 INTERRUPTED = 130
+COMPLETION = "_EXPUNGE_COMPLETE"
+"""Set by the shell that asks for completions."""
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+def build_app(words: Sequence[str] | None = None) -> typer.Typer:
+    """The command line; given its ``words``, only as much of it as they need.
+
+    A command is built alone. Where no command is named, help and mistakes need no more of the
+    commands than their summaries. Building all of them would take longer than either.
+    """
+    first, second, *_ = [*(words or ()), "", ""]
+    app = typer.Typer(
+        name="expunge",
+        help="Take the influence of chosen training data out of a trained model, and show how well "
+        "it worked.",
+        epilog="Start with:  expunge demo",
+        no_args_is_help=True,
+        add_completion=not first or first.startswith("-"),
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings=HELP,
+    )
+    app.callback()(_root)
+    bench = typer.Typer(
+        name="bench",
+        help="Run a whole protocol of experiments, and read its results.\n\n"
+        "A protocol is a small TOML file; demo, cpu and paper come with the package. Every trained "
+        "model and every run is a stage in a store and is computed only once.",
+        epilog="Start with:  expunge bench run demo",
+        no_args_is_help=True,
+        context_settings=HELP,
+    )
+    if first != "bench":
+        _register(app, COMMANDS, None if words is None else first)
+    if first not in COMMANDS:
+        _register(bench, BENCH_COMMANDS, None if words is None else second)
+        app.add_typer(bench)
+    return app
+
+
+def _register(app: typer.Typer, commands: Mapping[str, str], word: str | None) -> None:
+    """Add the command that ``word`` names; if none, the summaries of all; if None, all."""
+    if word is not None and word in commands:
+        app.command(word)(load_object(commands[word]))
+        return
+    for name, path in commands.items():
+        app.command(name)(load_object(path) if word is None else _summary(path))
+
+
+def _summary(path: str) -> Callable[[], None]:
+    """A command with the help of the one at ``path``, which is not imported."""
+
+    def command() -> None:
+        raise AssertionError(f"{path} should have been built")
+
+    command.__doc__ = read_docstring(path)
+    return command
 
 
 def _version(wanted: bool) -> None:
@@ -57,7 +105,6 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     context: typer.Context,
     version: Annotated[
@@ -71,31 +118,11 @@ def _root(
         )
 
 
-app.command("demo")(demo_command)
-app.command("train")(train_command)
-app.command("retrain")(retrain_command)
-app.command("unlearn")(unlearn_command)
-app.command("audit")(audit_command)
-app.command("forget")(forget_command)
-app.command("verify")(verify_command)
-app.command("ledger")(ledger_command)
-app.command("list")(list_command)
-bench_app.command("plan")(plan_command)
-bench_app.command("run")(run_command)
-bench_app.command("status")(status_command)
-bench_app.command("table")(table_command)
-bench_app.command("figure")(figure_command)
-bench_app.command("claims")(claims_command)
-bench_app.command("records")(records_command)
-bench_app.command("show")(show_command)
-app.add_typer(bench_app)
-
-
 def main() -> None:
     """Entry point: 0 done, 1 failed, 2 wrong usage; a user's mistake shows no traceback."""
     error_console = Console(stderr=True)
     try:
-        app()
+        build_app(None if COMPLETION in os.environ else sys.argv[1:])()
     except InvalidInput as error:
         error_console.print(f"[bold red]Wrong usage{_who()}:[/] {_safe(error)}", highlight=False)
         sys.exit(2)

@@ -16,7 +16,7 @@ from expunge.audit._audit import Audit, AuditInput, match_classes, run_audit
 from expunge.audit._budget import Workload, choose_attack
 from expunge.audit._figures import roc
 from expunge.audit._report import as_json, markdown, write_audit
-from expunge.cli._main import app
+from expunge.cli._main import build_app
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
 from expunge.evaluation import MemberScores, make_report
@@ -159,16 +159,16 @@ def test_audit_from_the_shell(tmp_path: Path) -> None:
         ["retrain", paths["i"], "-f", "random:0.3", "-o", paths["d"]],
         ["unlearn", paths["i"], "-f", "random:0.3", "--epochs", "1", "-o", paths["u"]],
     ):  # fmt: skip
-        assert run.invoke(app, words).exit_code == 0, words
+        assert run.invoke(build_app(), words).exit_code == 0, words
     words = ["audit", paths["u"], "--initial", paths["i"], "--ideal", paths["d"], "--shadows", "4",
              "--workers", "1", "--store", str(tmp_path / "store"),
              "-o", str(tmp_path / "audit")]  # fmt: skip
-    result = run.invoke(app, words)
+    result = run.invoke(build_app(), words)
     assert result.exit_code == 0, result.output
     said = json.loads((tmp_path / "audit" / "report.json").read_text())
     assert said["ulira"]["online"]["shadows"] == 4
-    assert run.invoke(app, words).exit_code != 0  # the report exists
-    refused = run.invoke(app, ["audit", paths["i"], "-o", str(tmp_path / "b")])
+    assert run.invoke(build_app(), words).exit_code != 0  # the report exists
+    refused = run.invoke(build_app(), ["audit", paths["i"], "-o", str(tmp_path / "b")])
     assert isinstance(refused.exception, InvalidInput)
 
 
@@ -180,11 +180,11 @@ def test_a_budget_picks_a_rung_and_says_so(tmp_path: Path) -> None:
          "-o", initial],
         ["unlearn", initial, "-f", "class:3", "--epochs", "1", "-o", done],
     ):  # fmt: skip
-        assert run.invoke(app, words).exit_code == 0, words
-    result = run.invoke(app, ["audit", done, "--budget", "0", "-o", str(tmp_path / "a")])
+        assert run.invoke(build_app(), words).exit_code == 0, words
+    result = run.invoke(build_app(), ["audit", done, "--budget", "0", "-o", str(tmp_path / "a")])
     assert result.exit_code == 0, result.output
     assert "0 min allow the population attacks alone" in result.output.replace("\n", " ")
     both = run.invoke(
-        app, ["audit", done, "--budget", "1", "--shadows", "4", "-o", str(tmp_path / "b")]
+        build_app(), ["audit", done, "--budget", "1", "--shadows", "4", "-o", str(tmp_path / "b")]
     )
     assert isinstance(both.exception, InvalidInput)
