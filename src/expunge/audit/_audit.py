@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -26,6 +25,7 @@ from expunge.evaluation import (
     score,
     view,
 )
+from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._train_test_overlap import check_overlap
 from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira
 from expunge.evaluation.attacks._shadow_models import ShadowPlan, run_references, run_shadows
@@ -204,15 +204,10 @@ def _ulira(
 
 def match_classes(pool: ImageSet, like: ImageSet, seed: int) -> ImageSet:
     """As many images of ``pool`` as ``like`` has of each class, or all there are."""
-    random = np.random.default_rng(seed)
-    chosen: list[int] = []
-    labels = pool.labels.numpy()
-    for label, wanted in zip(*np.unique(like.labels.numpy(), return_counts=True), strict=True):
-        members = random.permutation(np.flatnonzero(labels == label))
-        chosen += members[:wanted].tolist()
+    chosen = match_class_mix(pool.labels, like.labels, seed)
     if not chosen:
         raise InvalidInput("The test set has no example of the forget set's classes.")
-    return pool.subset(sorted(chosen))
+    return pool.subset(chosen)
 
 
 def _references(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,9 +17,17 @@ from expunge.cli._procedure_options import takes_procedure_options
 
 if TYPE_CHECKING:
     from expunge.request.evidence import Evidence, Interval
+    from expunge.request.evidence._sections import Status
 
-NOT_ACHIEVED = 1
-"""Exit code of a request whose records were not forgotten."""
+EXIT_CODES: dict[Status, int] = {"achieved": 0, "not achieved": 1, "cannot be told": 3}
+"""Exit code of a request by its verdict."""
+FAILED = 2
+"""Exit code of a request that ended without a verdict."""
+COLOURS: dict[Status, str] = {
+    "achieved": "green",
+    "not achieved": "red",
+    "cannot be told": "yellow",
+}
 ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
@@ -95,9 +104,10 @@ def forget_command(
     First checks everything: whether the model fits the data, whether duplicates of the records
     remain, and whether retraining would be cheaper. Then unlearns until the records look like
     unseen data, while the model stays useful, and writes weights, evidence and a report to --out.
-    Exits with 0 if the records were forgotten and 1 if not; in that case the weights are those from
-    before. If it is killed, the same command resumes. The next request with the same --out starts
-    from the latest weights.
+    Exits with 0 if that was achieved and 1 if not; in that case the weights are those from before.
+    Exits with 3 if it cannot be told, as a model that forgot nothing would have passed the same
+    tests, and with 2 after an error. If it is killed, the same command resumes. The next request
+    with the same --out starts from the latest weights.
 
     Example:  expunge forget --weights model.safetensors --data digits --ids request.csv -o requests
     """
@@ -127,23 +137,27 @@ def forget_command(
         "include_duplicates": include_duplicates,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    if job is not None:
-        base = load_job(job).model_dump(exclude_unset=True)
-    else:
-        base = {}
-        needed = ("out", "weights", "ids")
-        if missing := [name for name in needed if name not in given]:
-            raise InvalidInput(
-                f"Missing --{missing[0]}. Give --out, --weights and --ids (and --model and --data "
-                "for weights that expunge did not write), or a --job file: `expunge forget --init "
-                "job.toml` writes one."
-            )
-    settings = base | given
-    check_weights_file(Path(settings["weights"]))
-    for name in ("ids", "records"):
-        if name in settings:
-            require_file(settings[name])
-    _carry_out(make_job(**settings), dry_run=dry_run, force=force, discard=discard)
+    try:
+        if job is not None:
+            base = load_job(job).model_dump(exclude_unset=True)
+        else:
+            base = {}
+            needed = ("out", "weights", "ids")
+            if missing := [name for name in needed if name not in given]:
+                raise InvalidInput(
+                    f"Missing --{missing[0]}. Give --out, --weights and --ids (and --model and "
+                    "--data for weights that expunge did not write), or a --job file: `expunge "
+                    "forget --init job.toml` writes one."
+                )
+        settings = base | given
+        check_weights_file(Path(settings["weights"]))
+        for name in ("ids", "records"):
+            if name in settings:
+                require_file(settings[name])
+        _carry_out(make_job(**settings), dry_run=dry_run, force=force, discard=discard)
+    except ExpungeError as error:
+        error.exit_code = FAILED  # 1 would say that the request was carried out in vain
+        raise
 
 
 def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
@@ -162,10 +176,14 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
         errors.print("Nothing was changed (--dry-run).", highlight=False)
         return
     verdict = outcome.evidence.verdict
-    colour = "green" if outcome.achieved else "red"
+    colour = COLOURS[verdict.status]
     console.print(f"\n[bold {colour}]{verdict.status.upper()}[/] {escape(verdict.headline)}")
     for reason in verdict.reasons:
         console.print(f"  {escape(reason)}", highlight=False)
+    if verdict.next_steps:
+        console.print("[bold]What to try next[/]")
+    for step in verdict.next_steps:
+        console.print(f"  {escape(step)}", highlight=False)
     console.print(_accuracy_table(outcome.evidence))
     seconds = outcome.evidence.seconds
     took = f" ({seconds.total:.0f} s)" if seconds else ""
@@ -173,8 +191,8 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
         f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more{took}.",
         highlight=False,
     )
-    if not outcome.achieved:
-        raise typer.Exit(NOT_ACHIEVED)
+    if code := EXIT_CODES[verdict.status]:
+        raise typer.Exit(code)
 
 
 def _accuracy_table(evidence: Evidence) -> Table:
@@ -205,6 +223,8 @@ def verify_command(
 ) -> None:
     """Verify evidence: every hash, the chain of requests, and the headline numbers.
 
+    Repeats the verdict of each request: that hashes hold does not say that records were forgotten.
+
     Example:  expunge verify requests
     """
     from expunge.request._ledger import Ledger
@@ -217,7 +237,11 @@ def verify_command(
     verifications = verify(folder, subject)
     console = Console()
     for verification in verifications:
-        console.print(f"[bold]Request {verification.number}[/]")
+        hashes = "everything checked holds" if verification.ok else "[red]NOT everything holds[/]"
+        console.print(
+            f"[bold]Request {verification.number}[/]: {_verdict(verification.status)}; {hashes}",
+            highlight=False,
+        )
         for line in verification.lines:
             colour = "red" if line.startswith("DOES NOT") else "green"
             console.print(f"  [{colour}]{escape(line)}[/]", highlight=False)
@@ -225,7 +249,17 @@ def verify_command(
         console.print(escape(note), style="yellow", highlight=False)
     if problems := [problem for checked in verifications for problem in checked.problems]:
         raise ExpungeError(f"{len(problems)} checks failed. The first problem: {problems[0]}")
-    console.print("Everything checked holds.", style="bold green")
+    counts = Counter(verification.status for verification in verifications)
+    verdicts = ", ".join(f"{count} {status}" for status, count in counts.items())
+    console.print(
+        f"[bold green]Everything checked holds.[/] Verdicts: {verdicts}.", highlight=False
+    )
+
+
+def _verdict(status: Status | None) -> str:
+    if status is None:
+        return "verdict not readable"
+    return f"[{COLOURS[status]}]{status.upper()}[/]"
 
 
 def ledger_command(
@@ -254,7 +288,8 @@ def ledger_command(
             request.when,
             str(request.ids),
             str(request.records),
-            evidence.verdict.status,
+            f"[{COLOURS[evidence.status]}]{evidence.status}[/]"
+            + (f", attempt {request.attempt}" if request.attempt > 1 else ""),
             *changes,
             str(evidence.stopped.epoch),
         )

@@ -119,16 +119,19 @@ def _root(
 
 
 def main() -> None:
-    """Entry point: 0 done, 1 failed, 2 wrong usage; a user's mistake shows no traceback."""
+    """Entry point: 0 done, 1 failed, 2 wrong usage; a user's mistake shows no traceback.
+
+    ``forget`` has codes of its own: 1 and 3 are verdicts, every error is 2.
+    """
     error_console = Console(stderr=True)
     try:
         build_app(None if COMPLETION in os.environ else sys.argv[1:])()
     except InvalidInput as error:
         error_console.print(f"[bold red]Wrong usage{_who()}:[/] {_safe(error)}", highlight=False)
-        sys.exit(2)
+        sys.exit(error.exit_code)
     except ExpungeError as error:
         error_console.print(f"[bold red]Failed{_who()}:[/] {_safe(error)}", highlight=False)
-        sys.exit(1)
+        sys.exit(error.exit_code)
     except SystemExit as ending:
         if ending.code == INTERRUPTED:  # typer has turned the KeyboardInterrupt into this
             error_console.print("Interrupted. Run the same command again to resume.")

@@ -62,6 +62,19 @@ STEP_CHARTS = (
 )
 
 
+LOOKS = {
+    "achieved": ("good", "✓", "Forgetting achieved"),
+    "not achieved": ("bad", "✕", "Forgetting not achieved"),
+    "cannot be told": ("open", "?", "Whether it was forgotten cannot be told"),
+}
+"""Style, mark and title of each verdict."""
+RECORDS = {
+    "achieved": "Records forgotten",
+    "not achieved": "Records requested",
+    "cannot be told": "Records unlearned",
+}
+
+
 def render_request(evidence: Evidence) -> str:
     """The page of one request as HTML; parts that the evidence does not have are left out."""
     data = evidence.as_json()
@@ -70,6 +83,7 @@ def render_request(evidence: Evidence) -> str:
         data,
         SCRIPTS,
         evidence=data,
+        look=dict(zip(("style", "mark", "title"), LOOKS[evidence.status], strict=True)),
         sections=[(id, name) for id, name in SECTIONS if _has(evidence, id)],
         tiles=_tiles(evidence),
         places=[_place(metric) for metric in evidence.metrics],
@@ -120,9 +134,7 @@ def _place(metric: MetricRow) -> str:
     value, target = metric.after.value, metric.target
     if target is None or any(map(math.isnan, (value, target.low, target.high))):
         return ""
-    if value in target:
-        return "inside the target"
-    return "below the target" if value < target.low else "above the target"
+    return f"{target.locate(value)} the target"
 
 
 def _tiles(evidence: Evidence) -> list[dict[str, str]]:
@@ -130,7 +142,7 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     request, cost = evidence.request, evidence.cost
     tiles = [
         {
-            "label": "Records forgotten" if evidence.achieved else "Records requested",
+            "label": RECORDS[evidence.status],
             "text": number(request.records),
             "note": f"{share(request.share)} of the training data",
         }

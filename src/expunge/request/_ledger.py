@@ -53,8 +53,13 @@ class LedgerEntry:
 
     @property
     def achieved(self) -> bool:
-        """Whether the records were forgotten."""
+        """Whether the records were shown to be forgotten."""
         return self.evidence.achieved
+
+    @property
+    def unlearned(self) -> bool:
+        """Whether its weights are those of the unlearned model."""
+        return self.evidence.unlearned
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -161,7 +166,8 @@ class Ledger:
     def still_to_forget(self, requested: Sequence[int]) -> tuple[list[int], set[int]]:
         """The records to forget now, and those of earlier requests, which are out of retain.
 
-        Records that an earlier request did not achieve to forget can be requested again.
+        Records of an earlier request that was not achieved, or of which that cannot be told, can
+        be requested again.
         """
         done = {i for entry in self.entries if entry.achieved for i in entry.indices}
         to_forget = [i for i in requested if i not in done]

@@ -16,8 +16,10 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import write_text
 from expunge.data import Augment
 from expunge.distributed import as_group
+from expunge.engine._checkpoint import model_digest
 from expunge.evaluation import predict
 from expunge.methods import MatchUnseen
+from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import Ledger, digest_config, exclusive_access
@@ -26,7 +28,7 @@ from expunge.request.evidence._build import RequestInputs, build_evidence
 from expunge.request.evidence._bundle import BundleContents, write_bundle
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import Attempt, Seconds, Stop
+from expunge.request.evidence._sections import Attempt, Seconds, Status, Stop
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._dataset import InMemoryData
@@ -44,8 +46,13 @@ class Outcome:
 
     @property
     def achieved(self) -> bool:
-        """Whether the records were forgotten."""
-        return self.evidence is not None and self.evidence.achieved
+        """Whether the records were shown to be forgotten."""
+        return self.status == "achieved"
+
+    @property
+    def status(self) -> Status | None:
+        """The verdict: achieved, not achieved, or cannot be told; None after the preflight."""
+        return None if self.evidence is None else self.evidence.status
 
 
 def forget(
@@ -76,7 +83,8 @@ def forget(
         settings: all other fields of :class:`Job`, such as ``lr`` or ``floor``.
 
     Returns:
-        The outcome: ``achieved``, ``model``, ``evidence`` (:class:`Evidence`) and ``folder``.
+        The outcome: ``status``, ``achieved``, ``model``, ``evidence`` (:class:`Evidence`) and
+        ``folder``.
     """
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
@@ -196,7 +204,11 @@ class _RequestInProgress:
 
         # Unlearn, from a checkpoint if this request was killed before.
         config = self._config(len(to_forget))
-        self._claim_work_folder(config, discard=discard)
+        run = self._claim_work_folder(config, discard=discard)
+        weights = model_digest(self.subject.model)
+        attempts = earlier_attempts(self.ledger, self.requested.digest, weights, run)
+        records = digest_records(self.requested.digest, weights)
+        write_attempt(records, run, self.job.seed, "not finished")
         train = self.subject.train
         gone = earlier | set(to_forget)
         retain = train.subset([i for i in range(len(train)) if i not in gone])
@@ -206,7 +218,7 @@ class _RequestInProgress:
 
         # Audit on test data, which took no part in any decision so far.
         inputs = RequestInputs(
-            self.job, self.subject, self.requested, self.ledger, config, self.in_memory
+            self.job, self.subject, self.requested, self.ledger, config, self.in_memory, attempts
         )
         with self.stopwatch.time("audit"):
             calibrated, evidence, attempt = self._audit(
@@ -222,6 +234,7 @@ class _RequestInProgress:
         evidence = evidence.model_copy(update={"seconds": seconds})
         evidence = write_bundle(folder, evidence, contents)
         shutil.rmtree(self.work, ignore_errors=True)
+        write_attempt(records, run, self.job.seed, evidence.status)
         return Outcome(findings, evidence, folder, calibrated.model)
 
     def _add_duplicates(
@@ -247,8 +260,11 @@ class _RequestInProgress:
             "forgotten": forgotten,
         }
 
-    def _claim_work_folder(self, config: Mapping[str, Any], *, discard: bool) -> None:
-        """Mark the work folder with this request's digest, or check that it is this request's."""
+    def _claim_work_folder(self, config: Mapping[str, Any], *, discard: bool) -> str:
+        """Mark the work folder with this request's digest, or check that it is this request's.
+
+        Returns the digest.
+        """
         mark = self.work / "request.sha256"
         digest = digest_config(config, self.requested.digest, self.subject.weights_digest)
         if discard:
@@ -259,6 +275,7 @@ class _RequestInProgress:
                 "it, or drop what it has done with --discard."
             )
         write_text(mark, digest)
+        return digest
 
     def _unlearn(self, forget: InMemoryData, retain: InMemoryData) -> CalibrationResult:
         """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
@@ -293,6 +310,7 @@ class _RequestInProgress:
     ) -> tuple[CalibrationResult, Evidence, nn.Module | None]:
         """Build the evidence; a run that did not achieve its aim is undone.
 
+        Where that cannot be told, the model is kept: it did the work, and broke nothing.
         The last of the three is the model of such a run: to look at, not to use.
         """
         subject = self.subject
@@ -302,14 +320,21 @@ class _RequestInProgress:
             for model in (subject.model, calibrated.model)
         )
         evidence = build_evidence(inputs, findings, to_forget, calibrated, before, after)
-        if evidence.achieved or not calibrated.stopped.epoch:
+        if evidence.unlearned or not calibrated.stopped.epoch:
             return calibrated, evidence, None
         attempt = Attempt(
-            stopped=evidence.stopped, metrics=evidence.metrics, attacks=evidence.attacks
+            stopped=evidence.stopped,
+            metrics=evidence.metrics,
+            attacks=evidence.attacks,
+            floors=evidence.floors,
         )
+        # What spoke against the model, and what to try next, is known from the attempt alone.
+        kept = {name: getattr(evidence.verdict, name) for name in ("objections", "next_steps")}
         undone = _undo(calibrated, subject.model, evidence)
         evidence = build_evidence(inputs, findings, to_forget, undone, before, before)
-        return undone, evidence.model_copy(update={"attempt": attempt}), calibrated.model
+        verdict = evidence.verdict.model_copy(update=kept)
+        update = {"attempt": attempt, "verdict": verdict}
+        return undone, evidence.model_copy(update=update), calibrated.model
 
 
 def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -> CalibrationResult:
@@ -317,10 +342,10 @@ def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -
     stopped = calibrated.stopped
     reason = f"{stopped.reason} That is not enough, so the model was left as it was."
     if stopped.status == "achieved":
-        objections = evidence.verdict.reasons[1:]
+        objections = evidence.verdict.objections
         reason = (
-            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit on test data, "
-            f"which the run had not seen, so the model was left as it was. {' '.join(objections)}"
+            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit, so the model "
+            f"was left as it was. {' '.join(objections)}"
         )
         if any(objection.startswith(AUDIT_PREFIX) for objection in objections):
             reason += " With more validation data, the run could see what the audit saw."

@@ -24,6 +24,7 @@ from expunge.request._ledger import (
     digest_config,
     digest_of,
 )
+from expunge.request.evidence._sections import Status
 from expunge.request.subject._load import Subject, load_subject, make_subject
 
 TOLERANCE = 0.5
@@ -32,9 +33,14 @@ TOLERANCE = 0.5
 
 @dataclass
 class Verification:
-    """What was checked of one request, and what does not hold."""
+    """What was checked of one request, and what does not hold.
+
+    ``status`` is the request's verdict as its evidence states it; None if it cannot be read. That
+    hashes hold says nothing about it.
+    """
 
     number: int
+    status: Status | None = None
     lines: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -132,6 +138,7 @@ def _verify_files(entry: LedgerEntry) -> Verification:
             same = digest_of(path) == digest
             verification.add(same, f"hash of {name}", f"{name} was changed after it was written.")
     _verify_inner_hashes(entry, verification)
+    verification.status = evidence.status
     return verification
 
 

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
 
 from expunge.request._job_file import load_job
+from expunge.request.evidence._sections import Status
 from tests.unit.cli.conftest import Expunge
+from tests.unit.report import fake
 
 QUICK = ("--lr", "3e-3", "--batch-size", "8", "--max-epochs", "2", "--floor", "50")
 
@@ -35,7 +40,7 @@ def test_missing_options_and_unknown_ids_are_refused(
     assert unknown.code == 2
     assert "99999" in unknown.err
     absent = expunge("forget", "--weights", trained, "--ids", tmp_path / "no", "-o", tmp_path / "o")
-    assert absent.code == 1
+    assert absent.code == 2, "1 is a verdict"
 
 
 def test_a_request_is_looked_at_carried_out_verified_and_listed(
@@ -49,7 +54,7 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert not (out / "0001").exists()
     done = expunge("forget", *arguments, *QUICK, "--force")
     status = json.loads((out / "0001" / "evidence.json").read_text())["verdict"]["status"]
-    assert done.code == (0 if status == "achieved" else 1)
+    assert done.code == {"achieved": 0, "not achieved": 1, "cannot be told": 3}[status]
     assert status.upper() in done.out
     assert "forgotten data" in done.out
     assert done.out.index("What is to be forgotten") < done.out.index(status.upper())
@@ -57,6 +62,8 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert verified.code == 0
     assert "UA is" in verified.out
     assert "Everything checked holds." in verified.out
+    assert f"Request 1: {status.upper()}; everything checked holds" in verified.out
+    assert f"Verdicts: 1 {status}." in verified.out
     listed = expunge("ledger", out)
     assert listed.code == 0
     assert status in listed.out
@@ -64,6 +71,28 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     broken = expunge("verify", out, "--quick")
     assert broken.code == 1
     assert "examples.csv was changed" in broken.err
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [("achieved", 0), ("not achieved", 1), ("cannot be told", 3)]
+)
+def test_every_verdict_has_its_exit_code(
+    expunge: Expunge,
+    trained: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    status: Status,
+    code: int,
+) -> None:
+    evidence = fake.evidence(42, status=status)
+    outcome = SimpleNamespace(evidence=evidence, folder=tmp_path)
+    monkeypatch.setattr("expunge.request._run.carry_out", lambda *_, **__: outcome)
+    done = expunge(
+        "forget", "--weights", trained, "--ids", ids_file(tmp_path, 1), "-o", tmp_path / "out"
+    )
+    assert done.code == code
+    assert status.upper() in done.out
+    assert ("What to try next" in done.out) == (status != "achieved")
 
 
 def test_there_is_nothing_to_verify_in_an_empty_folder(expunge: Expunge, tmp_path: Path) -> None:

@@ -8,7 +8,9 @@ from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import (
     ClassRow,
     CostComparison,
+    EarlierAttempt,
     EarlierRequest,
+    FloorCheck,
     ForgottenCopy,
     Hashes,
     Interval,
@@ -19,6 +21,7 @@ from expunge.request.evidence._sections import (
     Scores,
     Seconds,
     SplitScores,
+    Status,
     Stop,
     TargetInterval,
 )
@@ -35,16 +38,16 @@ HOSTILE = (
 )
 
 
-def evidence(records: int = 42, seed: int = 0, *, achieved: bool = True) -> Evidence:
-    """A request that went well, or one that did not."""
+def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -> Evidence:
+    """A request that went well, or one that did not, or of which that cannot be told."""
     dice = random.Random(seed)
     target = rows.interval(87.1, 4.2)
     before, after = (rows.scores(dice, records, side) for side in ("before", "after"))
     return Evidence(
-        schema_version=1,
+        schema_version=2,
         format=1,
         kind="request",
-        verdict=_verdict(records, achieved),
+        verdict=_verdict(records, status),
         request=RequestSummary(
             number=3,
             ids=max(1, records // 14),
@@ -57,6 +60,7 @@ def evidence(records: int = 42, seed: int = 0, *, achieved: bool = True) -> Evid
             source="request.csv",
             when="2026-03-14T09:26:53+00:00",
             previous="ab" * 32,
+            attempt=2,
         ),
         hashes=Hashes(
             weights_before="00" * 32,
@@ -92,13 +96,13 @@ def evidence(records: int = 42, seed: int = 0, *, achieved: bool = True) -> Evid
             n_forget=records,
             notes=["Class frog has only 6 held-out records.", "No correction for less data."],
         ),
-        metrics=rows.metrics(target, achieved),
+        metrics=rows.metrics(target, status != "not achieved"),
         epochs=rows.epochs(dice, target),
         stopped=Stop(
             epoch=7,
             reason="accuracy on the forgotten data is inside the target's interval and no "
             "attack tells it from unseen data.",
-            status="achieved" if achieved else "not achieved",
+            status="not achieved" if status == "not achieved" else "achieved",
         ),
         steps=rows.steps(dice, 7, 12),
         attacks=rows.attacks(dice),
@@ -120,6 +124,26 @@ def evidence(records: int = 42, seed: int = 0, *, achieved: bool = True) -> Evid
             ratio=7.508,
             note="Retraining was not run: 100 epochs at the measured speed are assumed.",
         ),
+        floors=[
+            FloorCheck(
+                name=name,
+                split=split,
+                records=100,
+                before=95.0,
+                after=95.0 - lost,
+                lost=lost,
+                low=lost - 2.0,
+                allowed=2.5,
+                broken=lost > 4.5,
+            )
+            for split in ("val", "test")
+            for name, lost in (("", 1.0), (rows.CLASSES[0], 1.5), (rows.CLASSES[1], 9.0))
+        ],
+        attempts=[
+            EarlierAttempt(
+                when="2026-03-13T09:26:53+00:00", seed=7, status="not achieved", request=None
+            )
+        ],
         earlier=[
             EarlierRequest(
                 number=1,
@@ -177,7 +201,7 @@ def hostile() -> Evidence:
 
 def bare() -> Evidence:
     """The least that a request which failed at once might leave."""
-    whole = evidence(1, achieved=False)
+    whole = evidence(1, status="not achieved")
     undefined = float("nan")
     return Evidence(
         verdict=whole.verdict,
@@ -207,8 +231,18 @@ def bare() -> Evidence:
     )
 
 
-def _verdict(records: int, achieved: bool) -> RequestVerdict:
-    if not achieved:
+def _verdict(records: int, status: Status) -> RequestVerdict:
+    if status == "cannot be told":
+        return RequestVerdict(
+            status=status,
+            headline=f"The {records} records were unlearned and nothing else broke, but whether "
+            "they are forgotten cannot be told.",
+            reasons=["A model that forgot nothing would have passed in 38 of 40 resamplings."],
+            shown=[],
+            not_shown=["That the records were forgotten."],
+            next_steps=["Use the unlearned model of the bundle."],
+        )
+    if status == "not achieved":
         return RequestVerdict(
             status="not achieved",
             headline=f"The {records} records were not forgotten to the standard asked for; the "
@@ -216,6 +250,7 @@ def _verdict(records: int, achieved: bool) -> RequestVerdict:
             reasons=["Held-out accuracy fell through the floor at every learning rate tried."],
             shown=[],
             not_shown=["That the records can be forgotten with these settings."],
+            next_steps=["Try another method: `--method neg-grad-plus`."],
         )
     return RequestVerdict(
         status="achieved",

@@ -12,7 +12,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from expunge.report import render_request, write_page
-from expunge.request.evidence._sections import Attempt, Stop
+from expunge.request.evidence._sections import Attempt, Status, Stop
 from tests.unit.report import fake
 from tests.unit.report.browser import PATIENCE, Browser
 
@@ -56,6 +56,38 @@ def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
         assert f"{attack.after.auc.value:.3f}" in text
     hashes = page.texts("#record .hashes code")
     assert hashes[:5] == list(EVIDENCE.hashes.model_dump().values())
+
+
+@pytest.mark.parametrize(
+    ("status", "style", "title"),
+    [
+        ("achieved", "good", "Forgetting achieved"),
+        ("not achieved", "bad", "Forgetting not achieved"),
+        ("cannot be told", "open", "Whether it was forgotten cannot be told"),
+    ],
+)
+def test_every_verdict_has_its_title_and_colour(
+    browser: Browser, tmp_path: Path, status: Status, style: str, title: str
+) -> None:
+    evidence = fake.evidence(42, status=status)
+    write_page(tmp_path / "page.html", render_request(evidence))
+    browser.open(tmp_path / "page.html")
+    assert title in browser.one("#verdict h1").text
+    assert f"verdict {style}" in browser.run("return document.getElementById('verdict').className")
+    colours = browser.run(
+        """const of = (name) => getComputedStyle(document.querySelector(name));
+        return [of("#verdict").borderLeftColor, of("#verdict .mark").backgroundColor]"""
+    )
+    assert colours[0] == colours[1]
+    assert "attempt 2" in browser.one("#verdict").text
+    assert browser.texts("#verdict .next-steps li") == evidence.verdict.next_steps
+    assert browser.problems() == []
+
+
+def test_classes_that_broke_are_named(page: Browser) -> None:
+    rows = page.texts("#class-table tbody tr")
+    assert sum("broken" in row for row in rows) == 1
+    assert sum("held" in row for row in rows) == 1
 
 
 def test_another_measure_draws_another_curve(page: Browser) -> None:
@@ -288,7 +320,7 @@ def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path
 
 
 def test_duplicates_and_a_discarded_attempt_are_shown(browser: Browser, tmp_path: Path) -> None:
-    evidence = fake.evidence(42, achieved=False)
+    evidence = fake.evidence(42, status="not achieved")
     attempt = Attempt(
         stopped=Stop(epoch=7, reason="Epoch 7 came nearest.", status="not achieved"),
         metrics=EVIDENCE.metrics[:2],

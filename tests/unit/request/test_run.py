@@ -69,7 +69,7 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
     assert hashes["weights_before"] == digest_of(weights)
     assert hashes["weights_after"] == digest_of(folder / "weights.safetensors")
     assert evidence["request"]["records"] == len(IDS) == len(evidence["examples"])
-    assert evidence["verdict"]["status"] in ("achieved", "not achieved")
+    assert evidence["verdict"]["status"] in ("achieved", "not achieved", "cannot be told")
     assert "certified" not in json.dumps(evidence["verdict"])
     assert evidence["target"]["low"] <= evidence["target"]["value"] <= evidence["target"]["high"]
     assert len(evidence["attacks"]) == 6

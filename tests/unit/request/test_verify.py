@@ -10,6 +10,7 @@ import pytest
 
 from expunge._errors import DataError
 from expunge._files import write_text
+from expunge.request._ledger import Ledger
 from expunge.request._verify import subject_of_requests, verify
 from expunge.request.subject._load import Subject
 
@@ -30,6 +31,13 @@ def subject(two_requests: Path) -> Subject:
 
 def test_untouched_evidence_holds(two_requests: Path, subject: Subject) -> None:
     assert all(verification.ok for verification in verify(two_requests, subject))
+
+
+def test_the_verdict_is_repeated_beside_what_holds(folder: Path) -> None:
+    statuses = [entry.evidence.status for entry in Ledger.read(folder).entries]
+    assert [verification.status for verification in verify(folder)] == statuses
+    (folder / "0002" / "evidence.sha256").unlink()
+    assert verify(folder)[1].status is None
 
 
 def test_every_change_is_noticed(folder: Path, subject: Subject) -> None:

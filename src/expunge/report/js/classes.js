@@ -4,6 +4,11 @@ if (byId("class-table")) {
   const MAX_CLASSES = 30;
   const change = (row) => (isNumber(row.before) && isNumber(row.after) ? row.after - row.before : null);
   const classes = data.classes;
+  const floors = {};
+  for (const check of data.floors ?? []) (floors[check.name] ??= {})[check.split] = check;
+  const lost = (row, split) => floors[row.name]?.[split]?.lost ?? null;
+  const allowance = (row) => floors[row.name]?.val?.allowed ?? floors[row.name]?.test?.allowed ?? null;
+  const broken = (row) => Object.values(floors[row.name] ?? {}).some((check) => check.broken);
   const drawn = classes.filter((row) => isNumber(row.before) || isNumber(row.after));
   if (drawn.length > MAX_CLASSES) {
     drawn.sort((a, b) => Math.abs(change(b) ?? 0) - Math.abs(change(a) ?? 0)).splice(MAX_CLASSES);
@@ -100,6 +105,27 @@ if (byId("class-table")) {
         value: change,
         show: (row) => (change(row) > 0.049 ? "+" : "") + number(change(row), "points"),
       },
+      ...(data.floors?.length
+        ? [
+            {
+              name: "Lost on test, points",
+              num: true,
+              value: (row) => lost(row, "test"),
+              show: (row) => number(lost(row, "test"), "points"),
+            },
+            {
+              name: "Allowed, points",
+              num: true,
+              value: allowance,
+              show: (row) => number(allowance(row), "points"),
+            },
+            {
+              name: "Floor",
+              value: (row) => (broken(row) ? "broken" : floors[row.name] ? "held" : "exempt"),
+              show: (row) => (broken(row) ? "broken" : floors[row.name] ? "held" : "exempt"),
+            },
+          ]
+        : []),
     ],
   }).show(classes);
   byId("class-pager").hidden = true;

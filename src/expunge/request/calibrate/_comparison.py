@@ -43,8 +43,8 @@ class Comparison:
         confidence_ks, entropy_ks: two-sample distances; above ``limit`` the two sets differ.
         attacks: AUC of each population attack; an interval that excludes 0.5 distinguishes the two
             sets. All intervals and both distances hold jointly at ``level``.
-        distance: distance from the target in units of what chance explains; a model with at most 1
-            is indistinguishable from one that never saw the records.
+        distance: distance from the target in units of what chance explains; a model below 1 is
+            indistinguishable from one that never saw the records.
         over_forgotten: UA is below the target's interval, or not above it while the model is less
             confident on the forget set than on val (the Streisand effect).
         reasons: what distinguishes the two sets, in sentences.
@@ -108,7 +108,8 @@ def compare(
 
     ``val_name`` is what the reasons call val: the final audit passes test data in its place.
 
-    Indistinguishable means both: UA is inside the target's interval, and no statistic (accuracy,
+    Indistinguishable means both: UA is inside the target's interval, not on its edge (except at 0
+    and 100 %, and where the interval is a single point), and no statistic (accuracy,
     the AUC of each attack, the distances of the confidence and entropy distributions) is further
     from chance than permuting forget and val examples within their classes explains, jointly at
     ``level``. A model that saw neither set passes the second condition with probability ``level``,
@@ -185,7 +186,16 @@ def _test_statistics(
 
 
 def _inside(ua: float, expected: Estimate) -> bool:
-    return expected.low - ROUNDING <= ua <= expected.high + ROUNDING
+    """Whether ``ua`` is inside the interval; its ends are not, unless nothing lies beyond them.
+
+    Nothing lies beyond 0 and 100 %, and an interval that is a single point has only its ends.
+    """
+    _, low, high = expected
+    if high - low <= ROUNDING:
+        return abs(ua - low) <= ROUNDING
+    above = ua > low + ROUNDING or (low <= ROUNDING and ua >= low - ROUNDING)
+    below = ua < high - ROUNDING or (high >= 100.0 - ROUNDING and ua <= high + ROUNDING)
+    return above and below
 
 
 def _interval(statistic: PermutedStatistic) -> Estimate:
@@ -210,7 +220,8 @@ def _reasons(
     _, low, high = target.accuracy
     reasons = []
     if not _inside(ua, target.accuracy):
-        side = "above" if ua > high else "below"
+        beyond = ua > high + ROUNDING or ua < low - ROUNDING
+        side = ("above" if ua > high else "below") if beyond else "on the edge of"
         reasons.append(
             f"Accuracy on the forget set is {ua:.1f} %, {side} the {low:.1f} to {high:.1f} % of a "
             "model that never saw it."

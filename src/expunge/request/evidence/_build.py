@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from expunge.evaluation import predict
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._ids import RequestedRecords
@@ -13,8 +15,10 @@ from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._ledger import Ledger, digest_config
 from expunge.request.calibrate._comparison import Comparison, compare
+from expunge.request.calibrate._power import NEEDED, Power, estimate_power
 from expunge.request.calibrate._run import CalibrationResult
 from expunge.request.calibrate._target import estimate_target
+from expunge.request.evidence._floors import check_floors
 from expunge.request.evidence._measurements import (
     SplitPredictions,
     collect_scores,
@@ -24,9 +28,11 @@ from expunge.request.evidence._measurements import (
     measure_metrics,
     over_forgetting_warnings,
 )
+from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
 from expunge.request.evidence._sections import (
     CostComparison,
+    EarlierAttempt,
     EarlierRequest,
     EarlierStatus,
     EpochRow,
@@ -34,11 +40,12 @@ from expunge.request.evidence._sections import (
     Hashes,
     HeldOutComparison,
     Interval,
+    PowerCheck,
     PreflightFindings,
     RequestSummary,
     TargetInterval,
 )
-from expunge.request.evidence._verdict import LIMITS, judge_request
+from expunge.request.evidence._verdict import LIMITS, find_objections, judge_request
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
 from expunge.store._environment import environment, now
@@ -64,6 +71,8 @@ class RequestInputs:
     ledger: Ledger
     config: Mapping[str, Any]
     in_memory: bool = False
+    attempts: Sequence[EarlierAttempt] = ()
+    """Earlier attempts to forget the same ids from the same model."""
 
     @property
     def number(self) -> int:
@@ -98,8 +107,16 @@ def build_evidence(
         seed=job.seed,
         val_name="test",
     )
+    floors = check_floors(subject.classes, before, after, floor=job.floor, level=job.level)
 
-    # Judge.
+    # Judge. Only where everything passed does it matter whether anything could have failed.
+    objections = find_objections(stopped, earlier, held_out, floors)
+    power = None
+    if stopped.status == "achieved" and not objections:
+        unseen = {"val": before.val, "test": before.test}
+        power = estimate_power(
+            before.forget, unseen, calibration.target, level=job.level, seed=job.seed
+        )
     warnings = list(calibration.warnings)
     if stopped.status == "achieved":
         warnings += over_forgetting_warnings(after, job.seed)
@@ -109,9 +126,27 @@ def build_evidence(
         metrics=metrics,
         attacks=attacks,
         examples=examples,
-        earlier=earlier,
-        held_out=held_out,
+        objections=objections,
+        power=power,
         warnings=warnings,
+        attempts=inputs.attempts,
+        seed=job.seed,
+    )
+    next_steps = suggest_next_steps(
+        verdict.status,
+        job,
+        arrived=stopped.status == "achieved",
+        audit_failed=stopped.status == "achieved" and not held_out.indistinguishable,
+        epochs=len(calibration.epochs),
+        unseen_of_classes={
+            name: int(torch.isin(getattr(before, name).labels, before.forget.labels).sum())
+            for name in ("val", "test")
+        },
+        floors=floors,
+        earlier=earlier,
+        cost=preflight.as_dict()["cost"],
+        number=inputs.number,
+        has_card=subject.card is not None,
     )
 
     # Put it on record.
@@ -119,7 +154,7 @@ def build_evidence(
         schema_version=SCHEMA_VERSION,
         format=1,
         kind="request",
-        verdict=verdict,
+        verdict=verdict.model_copy(update={"next_steps": next_steps}),
         request=_summary(inputs, preflight, chosen),
         hashes=Hashes(
             weights_before=subject.weights_digest,
@@ -138,11 +173,14 @@ def build_evidence(
         steps=_step_columns(calibration.history.steps),
         attacks=attacks,
         held_out=_held_out(held_out),
+        power=None if power is None else _power_check(power),
+        floors=floors,
         scores=collect_scores(before, after),
         classes=measure_classes(subject.classes, after.forget.labels, before.val, after.val),
         examples=examples,
         cost=_cost(preflight, calibration),
         earlier=earlier,
+        attempts=list(inputs.attempts),
         limits=list(LIMITS),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
     )
@@ -152,6 +190,8 @@ def measure_earlier_requests(
     inputs: RequestInputs, calibration: CalibrationResult, chosen: Sequence[int]
 ) -> list[EarlierRequest]:
     """The records of earlier requests under the new model: they must stay forgotten."""
+    if not inputs.ledger.entries:
+        return []
     job, train = inputs.job, inputs.subject.train
     forgotten = {*chosen}.union(*inputs.ledger.forgotten.values())
     retained = train.labels[[i for i in range(len(train)) if i not in forgotten]]
@@ -162,9 +202,10 @@ def measure_earlier_requests(
         target = estimate_target(val, predictions.labels, retained, level=job.level)
         comparison = compare(predictions, val, target, level=job.level, seed=job.seed)
         status: EarlierStatus = "was not achieved"
-        if entry.achieved:
-            exposed = comparison.ua > target.accuracy.high
-            status = "exposed again" if exposed else "still forgotten"
+        if entry.unlearned:
+            status = "still forgotten" if entry.achieved else "could not be told"
+            if comparison.ua > target.accuracy.high:
+                status = "exposed again"
         rows.append(
             EarlierRequest(
                 number=entry.number,
@@ -205,6 +246,7 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
         source=str(job.ids) if job.ids else "given in Python",
         when=now(),
         previous=None if last is None else last.digest,
+        attempt=len(inputs.attempts) + 1,
     )
 
 
@@ -222,6 +264,17 @@ def _copies(preflight: Preflight, job: Job, chosen: Sequence[int]) -> list[Forgo
         for copy in duplicates.to_include(job.include_duplicates)
         if copy.index in forgotten
     ]
+
+
+def _power_check(power: Power) -> PowerCheck:
+    return PowerCheck(
+        power=power.value,
+        needed=NEEDED,
+        draws=power.draws,
+        told_apart=power.told_apart,
+        distance=float(f"{power.distance:.6g}"),
+        sufficient=power.sufficient,
+    )
 
 
 def _held_out(comparison: Comparison) -> HeldOutComparison:

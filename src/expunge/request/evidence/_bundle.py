@@ -127,7 +127,7 @@ def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
     """The card of the initial weights, if they had one, so that other commands can read these."""
     if contents.card is None:
         return {}
-    if not evidence.achieved:
+    if not evidence.unlearned:
         return contents.card.model_dump(mode="json")
     changes = {"stage": "unlearned", "scenario": None, "scenario_seed": None, "forgotten": None}
     return contents.card.model_copy(update=changes).model_dump(mode="json")

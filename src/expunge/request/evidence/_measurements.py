@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from expunge.evaluation import PAPER_FIVE, Predictions, Views, run_attack
+from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._exposure import exposure_of
 from expunge.evaluation._over_forgetting import over_forgetting
 from expunge.evaluation.attacks._lira import scaled_confidence
@@ -40,6 +41,8 @@ ATTACK_LABELS = {
     "loss": "guesses from the loss",
 }
 ATTACK_BUDGET = "population attack: looks at this model's outputs only, no other model is trained"
+MATCHED = "against test data of the same class mix"
+UNMATCHED = "against all test data, which have no example of the forgotten classes"
 MAX_SCORES = 10_000
 """Scores kept per split, for the histograms."""
 MAX_IMAGES = 24
@@ -56,11 +59,22 @@ class SplitPredictions:
     retain: Predictions
     test: Predictions
 
+    def views(self, seed: int) -> Views:
+        """What attacks see: they learn from val, and try to tell forgotten data from test data.
+
+        Test data took no part in any decision of the run. They have the class mix of the forgotten
+        data, as far as there are enough, so that the class does not give membership away.
+        """
+        forget, test = self.forget, self.test
+        if self.has_test_of_classes:
+            forget = forget.take(torch.isin(forget.labels, test.labels).nonzero()[:, 0])
+            test = test.take(match_class_mix(test.labels, forget.labels, seed, largest=True))
+        return Views(forget=forget, test=test, retain=self.retain, val=self.val)
+
     @property
-    def views(self) -> Views:
-        """What attacks see: they learn from val, and try to tell forgotten data from test data,
-        which took no part in any decision of the run."""
-        return Views(forget=self.forget, test=self.test, retain=self.retain, val=self.val)
+    def has_test_of_classes(self) -> bool:
+        """Whether test has any example of the forgotten classes."""
+        return bool(torch.isin(self.test.labels, self.forget.labels).any())
 
 
 def measure_metrics(
@@ -116,34 +130,39 @@ def measure_metrics(
 def measure_attacks(
     before: SplitPredictions, after: SplitPredictions, level: float, seed: int
 ) -> list[AttackRow]:
-    """Every population attack on both models, forgotten data against test data.
+    """Every population attack on both models, forgotten data against test data of their classes.
 
     The intervals hold jointly at ``level`` (Bonferroni): among six attacks, one should not be
     believed for what is expected once in twenty times.
     """
     level = 1.0 - (1.0 - level) / len(POPULATION_ATTACKS)
+    budget = f"{ATTACK_BUDGET}; {MATCHED if before.has_test_of_classes else UNMATCHED}"
+    views = before.views(seed), after.views(seed)
 
-    def result(name: str, predictions: SplitPredictions) -> AttackResult:
-        report = run_attack(name, predictions.views, level=level, seed=seed)
+    def result(name: str, views: Views) -> AttackResult:
+        report = run_attack(name, views, level=level, seed=seed)
         return AttackResult(
             auc=Interval.of(report.auc), verdict=report.verdict, reason=report.reason
         )
 
-    return [
-        AttackRow(
-            name=name,
-            label=ATTACK_LABELS.get(name.removeprefix("svc-"), name),
-            before=result(name, before),
-            after=result(name, after),
-            budget=ATTACK_BUDGET,
+    rows = []
+    for name in POPULATION_ATTACKS:
+        first = result(name, views[0])
+        rows.append(
+            AttackRow(
+                name=name,
+                label=ATTACK_LABELS.get(name.removeprefix("svc-"), name),
+                before=first,
+                after=first if after is before else result(name, views[1]),
+                budget=budget,
+            )
         )
-        for name in POPULATION_ATTACKS
-    ]
+    return rows
 
 
 def over_forgetting_warnings(after: SplitPredictions, seed: int) -> list[str]:
     """Signs of over-forgetting, in sentences."""
-    return [str(finding) for finding in over_forgetting(after.views, seed=seed)]
+    return [str(finding) for finding in over_forgetting(after.views(seed), seed=seed)]
 
 
 def collect_scores(before: SplitPredictions, after: SplitPredictions) -> Scores:

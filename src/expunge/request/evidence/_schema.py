@@ -21,29 +21,34 @@ from expunge.request.evidence._sections import (
     Attempt,
     ClassRow,
     CostComparison,
+    EarlierAttempt,
     EarlierRequest,
     EpochRow,
     ExampleRow,
+    FloorCheck,
     Hashes,
     HeldOutComparison,
     MetricRow,
+    PowerCheck,
     PreflightFindings,
     RequestSummary,
     RequestVerdict,
     Scores,
     Seconds,
     Section,
+    Status,
     Stop,
     TargetInterval,
 )
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
+"""1 (also files without a version): two statuses. 2: three, with power, floors and attempts."""
 
 
 class Evidence(Section):
     """Everything that a deletion request shows: the content of ``evidence.json``."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1, 2] = 1
     format: Literal[1] = 1
     kind: Literal["request"] = "request"
     verdict: RequestVerdict
@@ -62,6 +67,10 @@ class Evidence(Section):
     )
     attacks: list[AttackRow] = Field(default=[], description="One row per attack.")
     held_out: HeldOutComparison | None = None
+    power: PowerCheck | None = Field(default=None, description="Only if every test passed.")
+    floors: list[FloorCheck] = Field(
+        default=[], description="Accuracy lost on val and test: all classes, then each."
+    )
     scores: Scores | None = None
     classes: list[ClassRow] = Field(default=[], description="One row per class.")
     examples: list[ExampleRow] = Field(default=[], description="One row per forgotten record.")
@@ -70,15 +79,28 @@ class Evidence(Section):
     limits: list[str] = Field(default=[], description="What the evidence cannot show.")
     commands: list[str] = Field(default=[], description="What repeats and what checks the request.")
     attempt: Attempt | None = None
+    attempts: list[EarlierAttempt] = Field(
+        default=[], description="Earlier attempts to forget the same ids, as far as known."
+    )
     seconds: Seconds | None = None
     files: dict[str, str] = Field(
         default={}, description="SHA-256 of the other files of the bundle."
     )
 
     @property
+    def status(self) -> Status:
+        """The verdict in a word or three."""
+        return self.verdict.status
+
+    @property
     def achieved(self) -> bool:
-        """Whether the records were forgotten."""
-        return self.verdict.status == "achieved"
+        """Whether the records were shown to be forgotten."""
+        return self.status == "achieved"
+
+    @property
+    def unlearned(self) -> bool:
+        """Whether the bundle holds the unlearned model, not the one as it was."""
+        return self.status != "not achieved"
 
     @property
     def in_memory(self) -> bool:

@@ -11,9 +11,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-Status = Literal["achieved", "not achieved"]
+Status = Literal["achieved", "not achieved", "cannot be told"]
 AttackVerdict = Literal["detected", "not detected", "over-forgotten", "inconclusive"]
-EarlierStatus = Literal["still forgotten", "exposed again", "was not achieved"]
+EarlierStatus = Literal["still forgotten", "exposed again", "was not achieved", "could not be told"]
+AttemptStatus = Literal["achieved", "not achieved", "cannot be told", "not finished"]
 ExampleFlag = Literal["", "still exposed", "over-forgotten"]
 Direction = Literal["target", "higher", "lower", "zero"]
 
@@ -58,15 +59,31 @@ class Interval(Section):
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
+    def locate(self, value: float) -> Literal["inside", "on the edge of", "above", "below"]:
+        """Where a percentage lies; at 0 and 100 % and in a single point there is no edge."""
+        if value not in self:
+            return "above" if value > self.high else "below"
+        edges = {self.low, self.high} - {0.0, 100.0}
+        return "on the edge of" if value in edges and self.low < self.high else "inside"
+
 
 class RequestVerdict(Section):
-    """The verdict, why, and what was and was not shown, in sentences."""
+    """The verdict, why, what was and was not shown, and what to try next, in sentences.
+
+    - *achieved*: forgotten records are treated like unseen ones, nothing else broke, and the tests
+      would have noticed a model that forgot nothing;
+    - *not achieved*: a test failed; the bundle holds the model as it was;
+    - *cannot be told*: every test passed, but a model that forgot nothing would probably have
+      passed too; the bundle holds the unlearned model.
+    """
 
     status: Status
     headline: str
     reasons: list[str]
+    objections: list[str] = Field(default=[], description="Failed tests; they are reasons too.")
     shown: list[str]
     not_shown: list[str]
+    next_steps: list[str] = Field(default=[], description="What to try if it was not achieved.")
 
 
 class ForgottenCopy(NamedTuple):
@@ -89,6 +106,7 @@ class RequestSummary(Section):
     source: str = Field(description="The file of ids.")
     when: str = Field(description="ISO 8601, UTC.")
     previous: str | None = Field(description="SHA-256 of the previous request's evidence.json.")
+    attempt: int = Field(default=1, description="1 plus the earlier attempts that are known.")
 
 
 class Hashes(Section):
@@ -229,6 +247,39 @@ class HeldOutComparison(ComparisonValues):
     reasons: list[str] = []
 
 
+class PowerCheck(Section):
+    """Whether the tests would have noticed a model that forgot nothing.
+
+    Forget sets of the same size are drawn from the given model's predictions; ``power`` is the
+    fraction of draws that the comparison with val or with test tells from unseen data.
+    """
+
+    power: Number
+    needed: float = Field(description="A pass with less power is no achievement.")
+    draws: int = Field(description="0 if the distance alone leaves no doubt.")
+    told_apart: int = Field(description="Draws told from unseen data.")
+    distance: Number = Field(description="Of the given model's forget set from unseen data.")
+    sufficient: bool
+
+
+class FloorCheck(Section):
+    """The accuracy lost on one split, of one class or of all, against what may be lost; points.
+
+    ``low`` is the lower end of the one-sided interval of ``lost``; above ``allowed``, the class is
+    broken. What a retrained model is expected to lose for having less data is allowed too.
+    """
+
+    name: str = Field(description="The class; empty for all classes together.")
+    split: Literal["val", "test"]
+    records: int
+    before: Number = Field(description="Accuracy before, %.")
+    after: Number = Field(description="Accuracy after, %.")
+    lost: Number
+    low: Number
+    allowed: Number
+    broken: bool
+
+
 class SplitScores(Section):
     """A score for each record of each split."""
 
@@ -300,6 +351,16 @@ class Attempt(Section):
     stopped: Stop
     metrics: list[MetricRow]
     attacks: list[AttackRow] = []
+    floors: list[FloorCheck] = []
+
+
+class EarlierAttempt(Section):
+    """An earlier attempt to forget the same ids from the same model, here or in another folder."""
+
+    when: str = Field(description="ISO 8601, UTC.")
+    seed: int
+    status: AttemptStatus
+    request: int | None = Field(description="Its number in this folder; null if it was elsewhere.")
 
 
 class Seconds(Section):

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from expunge.request.calibrate._comparison import Comparison
+from expunge.request.calibrate._power import Power
 from expunge.request.evidence._sections import (
     AttackRow,
+    EarlierAttempt,
     EarlierRequest,
     ExampleRow,
+    FloorCheck,
     Interval,
     MetricRow,
     RequestVerdict,
@@ -18,6 +21,9 @@ from expunge.request.evidence._sections import (
 
 AUDIT_PREFIX = "Against test data: "
 """How the audit's reasons begin."""
+EXPOSED_AGAIN = "exposed again"
+TOLD_APART = ("detected", "over-forgotten")
+"""Verdicts of attacks that tell forgotten from unseen data, for whatever reason."""
 LIMITS = (
     "Nothing here proves that no trace is left: approximate unlearning is judged by what can be "
     "measured.",
@@ -30,6 +36,26 @@ LIMITS = (
 )
 
 
+def find_objections(
+    stopped: Stop,
+    earlier: Sequence[EarlierRequest],
+    held_out: Comparison,
+    floors: Sequence[FloorCheck],
+) -> list[str]:
+    """What speaks against a model that satisfied val, in sentences; any of it is decisive.
+
+    ``held_out`` is the comparison with test data, which took no part in the run; ``floors`` is what
+    was lost elsewhere. Without a run that achieved its aim the model is the initial one, and
+    nothing is new about it.
+    """
+    objections = [_exposed_again(request) for request in earlier if request.status == EXPOSED_AGAIN]
+    if stopped.status == "achieved":
+        if not held_out.indistinguishable:
+            objections += [f"{AUDIT_PREFIX}{reason}" for reason in held_out.reasons]
+        objections += [_broken(check) for check in floors if check.broken]
+    return objections
+
+
 def judge_request(
     *,
     stopped: Stop,
@@ -37,46 +63,48 @@ def judge_request(
     metrics: Sequence[MetricRow],
     attacks: Sequence[AttackRow],
     examples: Sequence[ExampleRow],
-    earlier: Sequence[EarlierRequest],
-    held_out: Comparison,
-    warnings: Sequence[str],
+    objections: Sequence[str],
+    power: Power | None,
+    warnings: Sequence[str] = (),
+    attempts: Sequence[EarlierAttempt] = (),
+    seed: int = 0,
 ) -> RequestVerdict:
     """Status, headline, reasons, and what was and was not shown.
 
-    ``held_out`` is the comparison with test data, which took no part in the run: a model that
-    satisfied val has to pass it too. The attacks are reported but decide nothing by themselves, as
-    some of six detect something by chance.
+    A run that achieved its aim on val without ``objections`` has passed every test. That is an
+    achievement if the tests had the ``power`` to notice a model that forgot nothing; it cannot be
+    told otherwise. The attacks are reported but decide nothing by themselves, as some of six detect
+    something by chance.
     """
-    # Without a run that achieved its aim the model is the initial one, and nothing is new about it.
-    run_achieved = stopped.status == "achieved"
-    exposed_again = [request for request in earlier if request.status == "exposed again"]
-    failed_audit = run_achieved and not held_out.indistinguishable
-    status = "not achieved" if exposed_again or failed_audit else stopped.status
+    passed = stopped.status == "achieved" and not objections
+    status: Status = "not achieved"
+    if passed and power is not None:
+        status = "achieved" if power.sufficient else "cannot be told"
 
     # Why: the run's reason first, then what speaks against it.
-    detected = [attack for attack in attacks if attack.after.verdict == "detected"]
-    reasons = [stopped.reason, *map(_exposed_again, exposed_again)]
-    if failed_audit:
-        reasons += [f"{AUDIT_PREFIX}{reason}" for reason in held_out.reasons]
-    if detected and run_achieved:
-        names = ", ".join(attack.name for attack in detected)
-        verb = "tells" if len(detected) == 1 else "tell"
-        reasons.append(
-            f"{len(detected)} of {len(attacks)} attacks {verb} the records from unseen data: "
-            f"{names}. That decides nothing by itself: among six attacks, some detect something "
-            "by chance."
-        )
+    reasons = [stopped.reason, *objections]
+    if power is not None and not power.sufficient:
+        reasons.append(_no_power(power, records))
+    told_apart = [attack for attack in attacks if attack.after.verdict in TOLD_APART]
+    if told_apart and stopped.status == "achieved":
+        reasons.append(_detections(told_apart, len(attacks)))
+    if attempts:
+        reasons.append(_attempts(attempts, seed))
     reasons += warnings
 
     ua = next(metric for metric in metrics if metric.name == "ua")
     ta = next(metric for metric in metrics if metric.name == "ta")
     assert ua.target is not None
+    not_shown = list(LIMITS)
+    if status == "cannot be told":
+        not_shown.insert(0, "That the records were forgotten: these tests cannot show it here.")
     return RequestVerdict(
         status=status,
-        headline=_headline(status, records, ua, ua.target, ta, len(detected), len(attacks)),
+        headline=_headline(status, records, ua, ua.target, ta, len(told_apart), len(attacks)),
         reasons=reasons,
-        shown=_shown(ua, ua.target, ta, attacks, examples),
-        not_shown=list(LIMITS),
+        objections=list(objections),
+        shown=_shown(ua, ua.target, ta, attacks, examples, power),
+        not_shown=not_shown,
     )
 
 
@@ -88,28 +116,80 @@ def _exposed_again(request: EarlierRequest) -> str:
     )
 
 
+def _broken(check: FloorCheck) -> str:
+    group = f"class {check.name}" if check.name else "all classes together"
+    return (
+        f"Something else broke: accuracy on the {check.records} {check.split} records of {group} "
+        f"fell from {check.before:.1f} to {check.after:.1f} %, by {check.lost:.1f} points; chance "
+        f"left aside by at least {check.low:.1f}, where {check.allowed:.1f} are allowed."
+    )
+
+
+def _no_power(power: Power, records: int) -> str:
+    return (
+        f"A model that forgot nothing would have passed the same tests in "
+        f"{power.draws - power.told_apart} of {power.draws} resamplings of its predictions: the "
+        f"given model's memory of {'this record' if records == 1 else f'these {records} records'} "
+        "hardly shows, so that passing says little."
+    )
+
+
+def _detections(told_apart: Sequence[AttackRow], attacks: int) -> str:
+    names = ", ".join(
+        attack.name + (" (over-forgotten)" if attack.after.verdict == "over-forgotten" else "")
+        for attack in told_apart
+    )
+    verb = "tells" if len(told_apart) == 1 else "tell"
+    return (
+        f"{len(told_apart)} of {attacks} attacks {verb} the records from unseen data: {names}. "
+        "That decides nothing by itself: among six attacks, some detect something by chance."
+    )
+
+
+def _attempts(attempts: Sequence[EarlierAttempt], seed: int) -> str:
+    earlier = "; ".join(
+        f"{attempt.status} (seed {attempt.seed}, {attempt.when[:10]}, "
+        + (f"request {attempt.request})" if attempt.request else "in another folder)")
+        for attempt in attempts
+    )
+    return (
+        f"This is attempt {len(attempts) + 1} (seed {seed}) to forget these records from this "
+        f"model. Before: {earlier}. The best of several attempts looks better than it is."
+    )
+
+
 def _headline(
     status: Status,
     records: int,
     ua: MetricRow,
     target: Interval,
     ta: MetricRow,
-    detected: int,
+    told_apart: int,
     attacks: int,
 ) -> str:
     counted = f"{records} record{'s' if records != 1 else ''}"
-    if status == "achieved":
-        lost = ta.before.value - ta.after.value
-        change = f"{lost:.1f} points lower" if lost > 0.05 else "no lower than before"
+    if status == "not achieved":
         return (
-            f"The model treats the {counted} like data it never saw: it is right on "
-            f"{ua.after.value:.1f} % of them, {target.value:.1f} % would be expected; "
-            f"{detected or 'none'} of {attacks} attacks tell{'s' if detected < 2 else ''} them "
-            f"from unseen data; test accuracy is {change}."
+            f"The {counted} were not forgotten to the required standard; the bundle holds the "
+            "model as it was before the request."
+        )
+    lost = ta.before.value - ta.after.value
+    change = f"{lost:.1f} points lower" if lost > 0.05 else "no lower than before"
+    if status == "cannot be told":
+        return (
+            f"The {counted} {'was' if records == 1 else 'were'} unlearned and nothing else broke "
+            f"(test accuracy is {change}), but whether "
+            f"{'it is' if records == 1 else 'they are'} forgotten cannot be told: a model that "
+            f"forgot nothing would probably have passed the same tests. Accuracy on "
+            f"{'it' if records == 1 else 'them'} was {ua.before.value:.1f} %, is "
+            f"{ua.after.value:.1f} %, and {target.low:.1f} to {target.high:.1f} % would be "
+            "expected; this many records do not allow more."
         )
     return (
-        f"The {counted} were not forgotten to the required standard; the bundle holds the model "
-        "as it was before the request."
+        f"The model treats the {counted} like data it never saw: it is right on "
+        f"{ua.after.value:.1f} % of them, {target.value:.1f} % would be expected; "
+        f"{told_apart or 'none'} of {attacks} attacks tell{'s' if told_apart < 2 else ''} them "
+        f"from unseen data; test accuracy is {change}."
     )
 
 
@@ -119,18 +199,26 @@ def _shown(
     ta: MetricRow,
     attacks: Sequence[AttackRow],
     examples: Sequence[ExampleRow],
+    power: Power | None,
 ) -> list[str]:
     exposed = sum(example.flag == "still exposed" for example in examples)
-    inside = "inside" if ua.after.value in target else "outside"
     verdicts = [attack.after.verdict for attack in attacks]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
-    return [
+    shown = [
         f"Accuracy on the forgotten records went from {ua.before.value:.1f} % to "
-        f"{ua.after.value:.1f} %, {inside} the interval expected of a model that never saw them "
-        f"({target.low:.1f} to {target.high:.1f} %).",
+        f"{ua.after.value:.1f} %, {target.locate(ua.after.value)} the interval expected of a model "
+        f"that never saw them ({target.low:.1f} to {target.high:.1f} %).",
         f"Test accuracy went from {ta.before.value:.1f} % to {ta.after.value:.1f} % "
         f"[{ta.after.low:.1f}, {ta.after.high:.1f}].",
         f"Of {len(attacks)} membership attacks: {counts}.",
         f"{exposed} of {len(examples)} forgotten records stand out from unseen data one by one; "
         f"about {0.01 * len(examples):.0f} would by chance.",
     ]
+    if power is not None and power.sufficient:
+        how = (
+            f"in {power.told_apart} of {power.draws} resamplings"
+            if power.draws
+            else f"it was {power.distance:.1f} times as far from unseen data as chance explains"
+        )
+        shown.append(f"The tests would have noticed a model that forgot nothing: {how}.")
+    return shown

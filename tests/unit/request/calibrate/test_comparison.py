@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from expunge._errors import InvalidInput
-from expunge.evaluation import Predictions
+from expunge.evaluation import Estimate, Predictions
 from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._target import estimate_target
 
@@ -70,6 +72,38 @@ def test_without_val_of_the_class_only_the_accuracy_is_compared() -> None:
     comparison = compare(forget, val, estimate_target(val, forget.labels), shuffles=20)
     assert np.isnan(comparison.attacks["loss"].value)
     assert any("no example" in reason for reason in comparison.reasons)
+
+
+@pytest.mark.parametrize(
+    ("interval", "passes"),
+    [
+        ((90.0, 95.0), False),
+        ((75.0, 90.0), False),
+        ((89.0, 91.0), True),
+        ((90.0, 90.0), True),
+        ((0.0, 90.0), False),
+    ],
+)
+def test_accuracy_on_the_edge_of_the_interval_is_no_pass(
+    interval: tuple[float, float], passes: bool
+) -> None:
+    labels = torch.arange(40) % 2
+    answers = torch.where(torch.arange(40) % 10 == 3, 1 - labels, labels)
+    half = Predictions(torch.eye(2)[answers], labels)
+    estimated = estimate_target(half, half.labels)
+    target = replace(estimated, accuracy=Estimate(sum(interval) / 2, *interval))
+    comparison = compare(half, half, target, shuffles=20)
+    assert comparison.ua == pytest.approx(90.0)
+    assert comparison.indistinguishable == passes
+    assert any("on the edge of" in reason for reason in comparison.reasons) == (not passes)
+
+
+@pytest.mark.parametrize(("share", "interval"), [(1.0, (70.0, 100.0)), (0.0, (0.0, 20.0))])
+def test_nothing_lies_beyond_0_and_100_percent(share: float, interval: tuple[float, float]) -> None:
+    labels = torch.arange(40) % 2
+    same = Predictions(torch.eye(2)[labels if share else 1 - labels], labels)
+    target = replace(estimate_target(same, labels), accuracy=Estimate(interval[0], *interval))
+    assert compare(same, same, target, shuffles=20).indistinguishable
 
 
 def test_classes_should_be_the_same() -> None:

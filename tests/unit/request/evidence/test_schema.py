@@ -74,10 +74,28 @@ def test_an_interval_contains_its_bounds() -> None:
     assert 0.2 not in interval
 
 
+@pytest.mark.parametrize(
+    ("value", "place"),
+    [(20.0, "below"), (25.0, "on the edge of"), (30.0, "inside"), (100.0, "inside")],
+)
+def test_an_interval_says_where_a_percentage_lies(value: float, place: str) -> None:
+    assert Interval(value=50.0, low=25.0, high=100.0).locate(value) == place
+    assert Interval(value=25.0, low=25.0, high=25.0).locate(25.0) == "inside"
+
+
+def test_evidence_of_the_second_version_has_three_statuses() -> None:
+    values = old() | {"schema_version": 2}
+    values["verdict"]["status"] = "cannot be told"
+    evidence = Evidence.model_validate(values)
+    assert (evidence.schema_version, evidence.status) == (2, "cannot be told")
+    assert evidence.unlearned
+    assert not evidence.achieved
+
+
 def test_evidence_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "evidence.json"
-    path.write_text(json.dumps(old() | {"schema_version": 2}))
-    with pytest.raises(DataError, match=r"newer version of expunge.*got `schema_version` 2"):
+    path.write_text(json.dumps(old() | {"schema_version": 3}))
+    with pytest.raises(DataError, match=r"newer version of expunge.*got `schema_version` 3"):
         read_evidence(path)
 
 

@@ -1,0 +1,95 @@
+"""Power: whether the tests of a request would have noticed a model that forgot nothing.
+
+Few records, or records that the model never knew by heart, look like unseen data whether or not
+they were forgotten. To pass the tests then means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from expunge.evaluation import Predictions
+from expunge.request.calibrate._comparison import compare
+from expunge.request.calibrate._target import Target
+
+NEEDED = 0.8
+"""The power that makes a pass an achievement."""
+DRAWS = 40
+SHUFFLES = 100
+"""Shuffles per comparison: a draw is told apart or not, nothing finer is needed of it."""
+FAR = 3.0
+"""Beyond this distance of the given model, in units of what chance explains, power is 1."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """The fraction of ``draws`` that were told from unseen data.
+
+    ``distance`` is that of the given model's forget set, the largest over the splits. Beyond
+    :data:`FAR` nothing is drawn and the power is 1.
+    """
+
+    told_apart: int
+    draws: int
+    distance: float
+
+    @property
+    def value(self) -> float:
+        """In 0 to 1."""
+        return self.told_apart / self.draws if self.draws else 1.0
+
+    @property
+    def sufficient(self) -> bool:
+        """Whether passing the tests means something."""
+        return self.value >= NEEDED
+
+
+def estimate_power(
+    forget: Predictions,
+    unseen: Mapping[str, Predictions],
+    target: Target,
+    *,
+    level: float = 0.95,
+    draws: int = DRAWS,
+    shuffles: int = SHUFFLES,
+    seed: int = 0,
+) -> Power:
+    """How often a model that forgot nothing would fail the tests, at this number of records.
+
+    All predictions are those of the model *before* the request. Forget sets of the same size are
+    drawn from ``forget`` with replacement, and each is compared with every split in ``unseen``
+    (val and test) as the unlearned model is: it fails if either comparison tells it apart.
+    """
+    # Other classes take no part in the comparison.
+    splits = {name: _of_classes(split, forget) for name, split in unseen.items()}
+
+    def distance_of(drawn: Predictions, seed: int) -> tuple[float, bool]:
+        distances, told_apart = [], False
+        for name, split in splits.items():
+            comparison = compare(
+                drawn, split, target, level=level, shuffles=shuffles, seed=seed, val_name=name
+            )
+            distances.append(comparison.distance)
+            told_apart |= not comparison.indistinguishable
+        return max(distances), told_apart
+
+    distance, _ = distance_of(forget, seed)
+    if distance > FAR:
+        return Power(0, 0, distance)
+    random = np.random.default_rng(seed)
+    size = len(forget.labels)
+    told_apart = sum(
+        distance_of(forget.take(random.integers(size, size=size)), seed + draw)[1]
+        for draw in range(draws)
+    )
+    return Power(told_apart, draws, distance)
+
+
+def _of_classes(split: Predictions, forget: Predictions) -> Predictions:
+    """The examples of the forgotten classes; all of them if there are none."""
+    members = torch.isin(split.labels, forget.labels).nonzero()[:, 0]
+    return split.take(members) if len(members) else split

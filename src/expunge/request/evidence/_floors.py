@@ -1,0 +1,128 @@
+"""Floors: whether forgetting broke something else, class by class, on val and on test."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+from torch import Tensor
+
+from expunge.evaluation import Predictions
+from expunge.evaluation.svm._landmarks import Array
+from expunge.request.calibrate._target import EXPONENTS, PRIOR, ClassCounts, grown_error
+from expunge.request.evidence._measurements import SplitPredictions
+from expunge.request.evidence._sections import FloorCheck
+
+
+def check_floors(
+    classes: Sequence[str],
+    before: SplitPredictions,
+    after: SplitPredictions,
+    *,
+    floor: float,
+    level: float = 0.95,
+) -> list[FloorCheck]:
+    """All classes together and each class, on val and on test; the losses are in points.
+
+    Of n examples predicted by both models, b are right before and wrong after, and c the other way
+    round; the loss is (b − c)/n. It is too large if the lower end of its one-sided interval (see
+    :func:`least_loss`) exceeds ``floor`` plus what a retrained model is expected to lose: its error
+    grows as in the target, with the largest exponent. The interval of a class holds jointly for
+    all classes of the split (Bonferroni). Classes of which nothing is retained are exempt.
+    """
+    counts = ClassCounts.of(before.val, before.forget.labels, before.retain.labels)
+    expected = _expected_loss(counts)
+    checks: list[FloorCheck] = []
+    splits: tuple[tuple[Literal["val", "test"], Predictions, Predictions], ...] = (
+        ("val", before.val, after.val),
+        ("test", before.test, after.test),
+    )
+    for split, old, new in splits:
+        audited = [c for c in torch.unique(old.labels).tolist() if counts.kept[c] > 0.0]
+        everything = torch.isin(old.labels, torch.tensor(audited, dtype=old.labels.dtype))
+        members = [("", everything, level)]
+        joint = 1.0 - (1.0 - level) / max(len(audited), 1)
+        members += [(classes[c], old.labels == c, joint) for c in audited]
+        for name, chosen, confidence in members:
+            if not bool(chosen.any()):
+                continue
+            # Over several classes: the mean of what is expected of each example's class.
+            allowed = floor / 100.0 + float(expected[old.labels[chosen].numpy()].mean())
+            checks.append(_check(name, split, old, new, chosen, allowed, confidence))
+    return checks
+
+
+def _check(
+    name: str,
+    split: Literal["val", "test"],
+    old: Predictions,
+    new: Predictions,
+    chosen: Tensor,
+    allowed: float,
+    level: float,
+) -> FloorCheck:
+    right_before = (old.classes == old.labels)[chosen]
+    right_after = (new.classes == new.labels)[chosen]
+    size = len(right_before)
+    lost = int((right_before & ~right_after).sum())
+    gained = int((~right_before & right_after).sum())
+    low = least_loss(lost, gained, size, level)
+    return FloorCheck(
+        name=name,
+        split=split,
+        records=size,
+        before=round(100.0 * float(right_before.double().mean()), 6),
+        after=round(100.0 * float(right_after.double().mean()), 6),
+        lost=round(100.0 * (lost - gained) / size, 6),
+        low=round(100.0 * low, 6),
+        allowed=round(100.0 * allowed, 6),
+        broken=low > allowed + 1e-9,
+    )
+
+
+def least_loss(lost: int, gained: int, size: int, level: float = 0.95) -> float:
+    """The lower end of the one-sided interval of the loss (b − c)/n of paired predictions.
+
+    Tango's score interval (1998): unlike McNemar's test it has the right level against losses other
+    than zero, and for few examples. ``lost`` is b, ``gained`` c, ``size`` n.
+
+    >>> round(least_loss(17, 0, 100), 3), least_loss(0, 0, 5) <= 0.0
+    (0.119, True)
+    """
+    z = float(ndtri(level))
+    low, high = -1.0, (lost - gained) / size
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if _score(lost, gained, size, middle) > z:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _score(lost: int, gained: int, size: int, loss: float) -> float:
+    """Tango's statistic: (b − c − nΔ) / √(n (2q + Δ(1 − Δ))), q the share of c given the loss Δ."""
+    linear = -lost - gained + (2 * size - lost + gained) * loss
+    constant = -gained * loss * (1.0 - loss)
+    root = math.sqrt(max(linear * linear - 8.0 * size * constant, 0.0))
+    share = (root - linear) / (4.0 * size)
+    variance = size * (2.0 * share + loss * (1.0 - loss))
+    difference = lost - gained - size * loss
+    return (
+        difference / math.sqrt(variance)
+        if variance > 1e-12
+        else math.copysign(math.inf if abs(difference) > 1e-9 else 0.0, difference)
+    )
+
+
+def _expected_loss(counts: ClassCounts) -> Array:
+    """What a retrained model may lose in each class for having less data, in 0 to 1."""
+    # As for the target's interval: a class with few val examples borrows from the others.
+    centre = (counts.correct.sum() + 0.5) / (counts.val.sum() + 1.0)
+    errors = (counts.val - counts.correct + PRIOR * (1.0 - centre)) / (counts.val + PRIOR)
+    result: Array = np.maximum(grown_error(errors, counts, max(EXPONENTS)) - errors, 0.0)
+    return result

@@ -1,0 +1,121 @@
+"""What to try next where a request was not achieved, or where that cannot be told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from expunge._durations import format_duration
+from expunge.methods import METHODS
+from expunge.request._job import Job
+from expunge.request.evidence._sections import EarlierRequest, FloorCheck, Status
+
+ALTERNATIVES = ("match-unseen", "neg-grad-plus", "random-label", "scrub")
+"""Methods to try, in this order."""
+SHADOWS = 16
+"""Shadow models of the test per record."""
+AFFORDABLE = 24 * 3600.0
+"""Seconds that shadow models may take to be offered."""
+
+
+def suggest_next_steps(
+    status: Status,
+    job: Job,
+    *,
+    arrived: bool,
+    audit_failed: bool,
+    epochs: int,
+    unseen_of_classes: Mapping[str, int],
+    floors: Sequence[FloorCheck] = (),
+    earlier: Sequence[EarlierRequest] = (),
+    cost: Mapping[str, Any],
+    number: int,
+    has_card: bool,
+) -> list[str]:
+    """Concrete suggestions, in sentences.
+
+    Args:
+        arrived: whether the run satisfied val.
+        audit_failed: whether test data then told the records apart.
+        epochs: how many were run.
+        unseen_of_classes: records of the forgotten classes in ``val`` and in ``test``.
+        cost: the preflight's estimate.
+        has_card: whether the weights say how the model was trained.
+    """
+    if status == "achieved":
+        return []
+    if status == "cannot be told":
+        return _more_evidence(job, cost, number, has_card=has_card)
+    steps = []
+    if not arrived:
+        steps.append(f"Try another method: {_other_methods(job)}.")
+        if epochs >= job.max_epochs:
+            steps.append(f"Allow more epochs: `--max-epochs {2 * job.max_epochs}`.")
+        steps.append(
+            f"Allow a larger loss of accuracy: `--floor {max(2.0 * job.floor, 1.0):g}`, if the "
+            "model may become that much worse."
+        )
+    if audit_failed:
+        steps.append(
+            f"Give more validation data: the run was steered by {unseen_of_classes['val']} "
+            "validation records of the forgotten classes, the audit saw "
+            f"{unseen_of_classes['test']} test records."
+        )
+    if broken := [check for check in floors if check.broken]:
+        floor = max(check.low - check.allowed for check in broken) + job.floor
+        steps.append(f"Try a method that breaks less: {_other_methods(job)}.")
+        steps.append(
+            f"Allow a larger loss: `--floor {math.ceil(10 * floor) / 10:g}` would have been enough "
+            "for this model, if it may become that much worse."
+        )
+    if exposed := [request.number for request in earlier if request.status == "exposed again"]:
+        numbers = ", ".join(map(str, exposed))
+        steps.append(
+            f"Request these records together with those of request {numbers}, from the original "
+            "weights and in another `--out`."
+        )
+    return [*steps, _retraining(cost)]
+
+
+def _other_methods(job: Job) -> str:
+    known = set(METHODS)
+    names = [name for name in ALTERNATIVES if name in known and name != METHODS.name(job.method)]
+    return " or ".join(f"`--method {name}`" for name in names[:2])
+
+
+def _retraining(cost: Mapping[str, Any]) -> str:
+    seconds = cost.get("retraining_seconds")
+    if not isinstance(seconds, (int, float)):
+        return "Retrain without the records, which leaves no doubt; its cost is not known here."
+    return (
+        "Retrain without the records, which leaves no doubt: about "
+        f"{format_duration(float(seconds))} on this machine. {cost.get('note', '')}".strip()
+    )
+
+
+def _more_evidence(job: Job, cost: Mapping[str, Any], number: int, *, has_card: bool) -> list[str]:
+    steps = [
+        "Use the unlearned model of the bundle: it did the work, and no test speaks against it.",
+        "Carry out several requests as one: more records allow a verdict on all of them together.",
+    ]
+    seconds = cost.get("retraining_seconds")
+    if not has_card or not isinstance(seconds, (int, float)):
+        steps.append(
+            "A test of every single record needs shadow models (`expunge audit --shadows`), and "
+            "weights that say how the model was trained, as those of `expunge train` do."
+        )
+    elif SHADOWS * seconds > AFFORDABLE:
+        steps.append(
+            f"A test of every single record needs {SHADOWS} shadow models (`expunge audit "
+            f"--shadows`), about {format_duration(SHADOWS * seconds)} of training here."
+        )
+    else:
+        ids = f"{job.out}/{number:04d}/ids.json" if job.records is None else "FILE"
+        steps.append(
+            f"Test every single record with {SHADOWS} shadow models, about "
+            f"{format_duration(SHADOWS * seconds)} of training: `expunge unlearn {job.weights} "
+            f"--method {job.method} --forget ids:{ids} -o unlearned.safetensors`, then `expunge "
+            f"audit unlearned.safetensors --initial {job.weights} --shadows {SHADOWS} -o audit`."
+        )
+    return [*steps, _retraining(cost)]

@@ -1,0 +1,82 @@
+"""What is suggested where a request was not achieved, or where that cannot be told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from expunge.request._job import make_job
+from expunge.request.evidence._next_steps import suggest_next_steps
+from expunge.request.evidence._sections import FloorCheck, Status
+from tests.unit.report import fake
+
+JOB = make_job(weights=Path("w.safetensors"), out=Path("requests"), method="SRL")
+BROKEN = FloorCheck(
+    name="cat",
+    split="test",
+    records=250,
+    before=95.0,
+    after=78.0,
+    lost=17.0,
+    low=12.31,
+    allowed=2.8,
+    broken=True,
+)
+
+
+def steps(status: Status = "not achieved", **changes: Any) -> str:
+    values: dict[str, Any] = {
+        "arrived": True,
+        "audit_failed": False,
+        "epochs": 30,
+        "unseen_of_classes": {"val": 13, "test": 45},
+        "cost": {"retraining_seconds": 90.0, "note": "Retraining for 20 epochs."},
+        "number": 3,
+        "has_card": True,
+    }
+    return "\n".join(suggest_next_steps(status, JOB, **(values | changes)))
+
+
+def test_what_was_achieved_needs_no_next_step() -> None:
+    assert steps("achieved") == ""
+
+
+def test_a_run_that_did_not_arrive_tries_another_method_more_epochs_or_a_larger_floor() -> None:
+    text = steps(arrived=False)
+    assert "--method neg-grad-plus" in text
+    assert "--method random-label" not in text, "that is the one that failed"
+    assert "--max-epochs 60" in text
+    assert "--floor 4" in text
+    assert "--max-epochs" not in steps(arrived=False, epochs=7), "it stopped for another reason"
+
+
+def test_retraining_and_its_cost_are_always_named() -> None:
+    assert "Retrain without the records" in steps()
+    assert "about 90 s" in steps()
+    assert "Retraining for 20 epochs." in steps()
+    assert "its cost is not known" in steps(cost={"retraining_seconds": None})
+
+
+def test_an_audit_that_failed_asks_for_validation_data() -> None:
+    text = steps(audit_failed=True)
+    assert "13 validation records of the forgotten classes" in text
+    assert "45 test records" in text
+
+
+def test_a_broken_class_names_the_floor_that_would_allow_it() -> None:
+    assert "--floor 11.6" in steps(floors=[BROKEN])
+
+
+def test_records_that_came_back_are_requested_together() -> None:
+    assert "those of request 2" in steps(earlier=fake.evidence().earlier)
+
+
+def test_where_it_cannot_be_told_every_record_can_be_tested_if_that_is_affordable() -> None:
+    text = steps("cannot be told")
+    assert "expunge unlearn w.safetensors --method SRL --forget ids:requests/0003/ids.json" in text
+    assert "--shadows 16" in text
+    assert "24 min" in text
+    costly = steps("cannot be told", cost={"retraining_seconds": 1e6})
+    assert "expunge unlearn" not in costly
+    assert "of training here" in costly
+    assert "weights that say how" in steps("cannot be told", has_card=False)
