@@ -35,6 +35,7 @@ def timeless(evidence: dict[str, Any]) -> dict[str, Any]:
     kept = json.loads(json.dumps(evidence))
     for name in ("seconds", "environment", "cost", "files", "commands"):
         kept.pop(name)
+    kept["verdict"].pop("next_steps")  # they say what retraining would cost
     kept["request"].pop("when")
     kept["request"].pop("source")
     kept["preflight"].pop("cost")
