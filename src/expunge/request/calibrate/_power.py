@@ -6,14 +6,15 @@ they were forgotten. To pass the tests then means nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from expunge.evaluation import Predictions
-from expunge.request.calibrate._comparison import compare
+from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._target import Target
 
 NEEDED = 0.8
@@ -62,31 +63,32 @@ def estimate_power(
 
     All predictions are those of the model *before* the request. Forget sets of the same size are
     drawn from ``forget`` with replacement, and each is compared with every split in ``unseen``
-    (val and test) as the unlearned model is: it fails if either comparison tells it apart.
+    (val and test) as the unlearned model is: it fails if either comparison tells it apart. At most
+    ``draws`` are made, fewer if they decide whether the power suffices.
     """
     # Other classes take no part in the comparison.
     splits = {name: _of_classes(split, forget) for name, split in unseen.items()}
 
-    def distance_of(drawn: Predictions, seed: int) -> tuple[float, bool]:
-        distances, told_apart = [], False
+    def comparisons(drawn: Predictions, seed: int) -> Iterator[Comparison]:
         for name, split in splits.items():
-            comparison = compare(
+            yield compare(
                 drawn, split, target, level=level, shuffles=shuffles, seed=seed, val_name=name
             )
-            distances.append(comparison.distance)
-            told_apart |= not comparison.indistinguishable
-        return max(distances), told_apart
 
-    distance, _ = distance_of(forget, seed)
+    distance = max(comparison.distance for comparison in comparisons(forget, seed))
     if distance > FAR:
         return Power(0, 0, distance)
+
+    # Draw until the rest cannot change on which side of NEEDED the power lies.
     random = np.random.default_rng(seed)
     size = len(forget.labels)
-    told_apart = sum(
-        distance_of(forget.take(random.integers(size, size=size)), seed + draw)[1]
-        for draw in range(draws)
-    )
-    return Power(told_apart, draws, distance)
+    needed = math.ceil(NEEDED * draws)
+    told_apart = drawn = 0
+    while told_apart < needed and drawn - told_apart <= draws - needed:
+        sample = forget.take(random.integers(size, size=size))
+        told_apart += any(not c.indistinguishable for c in comparisons(sample, seed + drawn))
+        drawn += 1
+    return Power(told_apart, drawn, distance)
 
 
 def _of_classes(split: Predictions, forget: Predictions) -> Predictions:

@@ -256,7 +256,9 @@ class PowerCheck(Section):
 
     power: Number
     needed: float = Field(description="A pass with less power is no achievement.")
-    draws: int = Field(description="0 if the distance alone leaves no doubt.")
+    draws: int = Field(
+        description="No more than needed to decide; 0 if the distance alone leaves no doubt."
+    )
     told_apart: int = Field(description="Draws told from unseen data.")
     distance: Number = Field(description="Of the given model's forget set from unseen data.")
     sufficient: bool

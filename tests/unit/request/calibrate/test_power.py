@@ -23,7 +23,7 @@ def test_a_large_set_known_by_heart_is_told_apart_for_certain() -> None:
 
 def test_few_records_that_look_like_others_are_not_told_apart() -> None:
     power = power_of(12, accuracy=1.0, margin=2.1)
-    assert power.draws == 40
+    assert power.draws - power.told_apart == 9, "of 40, that is one too many"
     assert power.value < 0.5
     assert not power.sufficient
 
