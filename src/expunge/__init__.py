@@ -6,7 +6,6 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge import audit as audit
-    from expunge import bench as bench
     from expunge import data as data
     from expunge import dispatch as dispatch
     from expunge import distributed as distributed

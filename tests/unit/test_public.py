@@ -21,9 +21,27 @@ def test_every_public_name_is_in_the_reference() -> None:
     assert listed == public_names()
 
 
+def test_every_public_package_is_in_the_reference_with_its_names() -> None:
+    text = (ROOT / "docs" / "reference.md").read_text()
+    rows = re.findall(r"^\| `expunge\.(\w+)` \|.*\| ([^|]*) \|$", text, flags=re.MULTILINE)
+    listed = {package: re.findall(r"`(\w+)`", names) for package, names in rows}
+    assert listed == {
+        package: sorted(getattr(expunge, package).__all__, key=str.lower)
+        for package in set(expunge.__all__) - public_names()
+    }
+
+
 def test_every_public_name_has_a_docstring() -> None:
-    missing = [name for name in public_names() if not inspect.getdoc(getattr(expunge, name))]
-    assert missing == []
+    packages = set(expunge.__all__) - public_names() - {"integrations"}
+    for module in (expunge, *(getattr(expunge, package) for package in packages)):
+        offered = {name: getattr(module, name) for name in module.__all__}
+        missing = [
+            name
+            for name, value in offered.items()
+            if module is expunge or inspect.isclass(value) or inspect.isfunction(value)
+            if not inspect.getdoc(value)
+        ]
+        assert missing == [], f"in {module.__name__}"
 
 
 def test_every_name_of_the_readme_exists() -> None:

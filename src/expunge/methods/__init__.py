@@ -1,4 +1,4 @@
-"""Unlearning methods. A new one is a file of its own and a line in ``_registry.py``."""
+"""Unlearning methods, a file each; ``_registry.py`` has a line for each of them."""
 
 from typing import TYPE_CHECKING
 
