@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, get_args
 
@@ -16,12 +17,18 @@ from expunge.methods._problem import Problem
 from expunge.methods._views import ViewKind, averaged_log_probabilities
 from expunge.update._gradients import Term
 
-QUIET_EPOCHS = 3
-"""Epochs before the first correction: the gap usually closes by itself at first."""
+QUIET_REFRESHES = 3
+"""Refreshes before the first correction: much of the difference goes by itself at first."""
 REFRESHES = 20
 """Targets are refreshed before about so many epochs, however many a run has."""
-LARGEST_SHIFT = 0.3
-"""Ranks move down by no more than this, so that a gap that cannot be closed does not wind up."""
+BINS = 10
+"""Corrections are one number per tenth of the ranks."""
+LARGEST_CORRECTION = 4.0
+"""In log-odds: what cannot be closed does not wind up."""
+SMALLEST = 1e-7
+"""Probabilities are kept this far from 0 and 1 where their log-odds are taken."""
+FEW = 10
+"""Corrections from fewer examples than this per tenth are shrunk towards none."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +47,12 @@ class MatchUnseen(Method):
     log-probabilities, averaged over small shifts (and mirror images, where these keep their
     label): a memorised example loses its margin there. They do not change during a run; the
     outputs on unseen data are refreshed before every epoch, or about 20 times if there are more.
-    Once accuracy on forget data no longer approaches that on unseen data fast enough to get there
-    in time, ranks move down by ``gain`` times the gap per refresh.
+    Where the model has become worse on unseen data of a class, its first outputs there are used:
+    targets must not follow a model downhill.
+    A model follows its targets only so far. So whatever difference remains between the sorted
+    log-odds of the label on forget data and those that its ranks stand for is added to the
+    targets, ``gain`` times per refresh, for each tenth of the ranks: the loop is closed on the
+    distribution as a whole.
 
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
@@ -51,7 +62,7 @@ class MatchUnseen(Method):
             ``mirrored`` ones too, or the ``plain`` inputs. ``auto`` is ``mirrored`` where the
             augmentation of the run mirrors, else ``shifts``. Inputs that are no images are plain.
         sample: at most so many unseen and so many retained examples are passed through the model.
-        gain: of the correction, per epoch; 0 turns it off.
+        gain: of the correction, per refresh; 0 turns it off.
     """
 
     views: ViewKind = "auto"
@@ -99,22 +110,26 @@ class MatchUnseen(Method):
         # Which examples are hard, and what the other classes look like there: once per run.
         if "ranks" not in problem.memory:
             self._rank(problem)
-        # What the model does now with unseen data, and how far the forget set is from that.
-        unseen, unseen_labels = problem.predict("unseen", self.sample)
-        labels = problem.memory["labels"]
-        if self.gain:
-            shift = self._corrected_shift(problem, unseen, unseen_labels, epoch, epochs)
-        else:
-            shift = 0.0
+        # What the model does now with unseen data of these classes.
+        logits, unseen_labels = problem.predict("unseen", self.sample)
+        unseen = F.softmax(logits.double(), dim=1)
+        memory = problem.memory
+        if epoch == 1:
+            memory["unseen"] = unseen
+        unseen = without_broken_classes(unseen, memory["unseen"], unseen_labels)
+        if self.gain and epoch > 1:
+            self._correct(problem, unseen, unseen_labels)
+
         # One target per forget example.
-        problem.memory["targets"] = match_outputs(
-            F.log_softmax(unseen, dim=1).exp(),
+        memory["targets"] = match_outputs(
+            unseen,
             unseen_labels,
-            labels,
-            problem.memory["ranks"] - shift,
-            problem.memory["order"],
-            lost=problem.memory["lost"],
-        )
+            memory["labels"],
+            memory["ranks"],
+            memory["order"],
+            lost=memory["lost"],
+            correction=memory["correction"],
+        ).float()
 
     def _rank(self, problem: Problem) -> None:
         """Ranks and class orders of the forget examples under the initial model."""
@@ -132,23 +147,26 @@ class MatchUnseen(Method):
         )
         masked = forget.scatter(1, labels[:, None], -torch.inf)
         problem.memory["order"] = masked.argsort(dim=1, descending=True)[:, :-1]
-        problem.memory["gaps"] = torch.zeros(0)
-        problem.memory["shift"] = torch.zeros(())
+        problem.memory["correction"] = torch.zeros(BINS, dtype=torch.float64)
+        problem.memory["refreshes"] = torch.zeros((), dtype=torch.int64)
 
-    def _corrected_shift(
-        self, problem: Problem, unseen: Tensor, unseen_labels: Tensor, epoch: int, epochs: int
-    ) -> float:
-        """How far ranks are moved down in this epoch; kept in the memory of the run."""
+    def _correct(self, problem: Problem, unseen: Tensor, unseen_labels: Tensor) -> None:
+        """Add what is left between forget and unseen data to the correction of the targets."""
+        memory = problem.memory
+        memory["refreshes"] = memory["refreshes"] + 1
+        if int(memory["refreshes"]) < QUIET_REFRESHES:
+            return
         logits, labels = problem.predict("forget")
-        gap = accuracy_gap(logits, labels, unseen, unseen_labels, problem.memory["lost"])
-        gaps = torch.cat([problem.memory["gaps"], torch.tensor([gap])])
-        shift = float(problem.memory["shift"])
-        if epoch > QUIET_EPOCHS:
-            closing = float(gaps[-2] - gaps[-1]) * (epochs - epoch + 1)
-            if gap < 0.0 or closing < gap:
-                shift = min(max(shift + self.gain * gap, 0.0), LARGEST_SHIFT)
-        problem.memory["gaps"], problem.memory["shift"] = gaps, torch.tensor(shift)
-        return shift
+        difference = remaining_difference(
+            F.softmax(logits.double(), dim=1),
+            labels,
+            memory["ranks"],
+            unseen,
+            unseen_labels,
+            lost=memory["lost"],
+        )
+        correction = memory["correction"] + self.gain * difference
+        memory["correction"] = correction.clamp(-LARGEST_CORRECTION, LARGEST_CORRECTION)
 
 
 def margins(log_probabilities: Tensor, labels: Tensor) -> Tensor:
@@ -186,48 +204,97 @@ def match_outputs(
     ranks: Tensor,
     order: Tensor,
     lost: Tensor | None = None,
+    correction: Tensor | None = None,
 ) -> Tensor:
     """Targets [N, K]: for each label and rank, probabilities of unseen data, put in ``order``.
 
     ``unseen`` [M, K] are probabilities; ``order`` [N, K - 1] ranks the other classes, the most
     probable first. A class of which ``unseen`` has no example takes all of it. Classes in ``lost``
-    get no probability.
+    get no probability. ``correction`` [B] is added to the log-odds of the label, by rank.
     """
-    classes = unseen.shape[1]
+    targets = unseen.new_zeros(len(labels), unseen.shape[1])
+    donors = donors_by_rank(unseen, unseen_labels, labels, ranks)
+    donor_labels = unseen_labels[donors][:, None]
+    own = unseen[donors].gather(1, donor_labels)
+    others = unseen[donors].scatter(1, donor_labels, -1.0).sort(dim=1, descending=True).values
+    targets.scatter_(1, order, others[:, :-1]).scatter_(1, labels[:, None], own)
+    if correction is not None:
+        corrected = torch.sigmoid(log_odds(own) + correction[bins_of(ranks)][:, None])
+        targets *= (1.0 - corrected) / (1.0 - own).clamp(min=SMALLEST)
+        targets.scatter_(1, labels[:, None], corrected)
+        targets /= targets.sum(dim=1, keepdim=True)
+    if lost is not None and len(lost):
+        targets[:, lost] = 0.0
+        targets /= targets.sum(dim=1, keepdim=True)
+    return targets
+
+
+def donors_by_rank(unseen: Tensor, unseen_labels: Tensor, labels: Tensor, ranks: Tensor) -> Tensor:
+    """The unseen example [N] of each label at each rank, by the probability of its own label."""
     own = unseen.gather(1, unseen_labels[:, None])[:, 0]
-    targets = unseen.new_zeros(len(labels), classes)
+    donors = torch.empty(len(labels), dtype=torch.int64)
     for label in _distinct(labels):
         here = (labels == label).nonzero()[:, 0]
         pool = (unseen_labels == label).nonzero()[:, 0]
         pool = pool if len(pool) else torch.arange(len(unseen))
         pool = pool[own[pool].argsort()]
-        chosen = pool[(ranks[here].clamp(0.0, 1.0) * len(pool)).long().clamp(max=len(pool) - 1)]
-        donors = unseen_labels[chosen][:, None]
-        others = unseen[chosen].scatter(1, donors, -1.0).sort(dim=1, descending=True).values
-        rows = unseen.new_zeros(len(here), classes).scatter(1, order[here], others[:, :-1])
-        targets[here] = rows.scatter(1, labels[here][:, None], own[chosen][:, None])
-    if lost is not None and len(lost):
-        targets[:, lost] = 0.0
-        targets = targets / targets.sum(dim=1, keepdim=True)
-    return targets
+        places = (ranks[here].clamp(0.0, 1.0) * len(pool)).long().clamp(max=len(pool) - 1)
+        donors[here] = pool[places]
+    return donors
 
 
-def accuracy_gap(
-    logits: Tensor, labels: Tensor, unseen: Tensor, unseen_labels: Tensor, lost: Tensor
-) -> float:
-    """Accuracy on forget minus that on unseen data of the same class mix, as a share.
+def remaining_difference(
+    forget: Tensor,
+    labels: Tensor,
+    ranks: Tensor,
+    unseen: Tensor,
+    unseen_labels: Tensor,
+    lost: Tensor | None = None,
+) -> Tensor:
+    """Expected minus actual log-odds of the label on forget data, the mean per tenth of ranks [B].
 
-    Classes of which nothing is retained count as never right on the unseen side.
+    Within each class both are sorted before they are compared: distributions should agree, no
+    matter which example is where. Classes in ``lost`` have nothing to compare with.
     """
-    right = (logits.argmax(dim=1) == labels).double()
-    unseen_right = (unseen.argmax(dim=1) == unseen_labels).double()
-    expected = 0.0
+    donors = donors_by_rank(unseen, unseen_labels, labels, ranks)
+    expected = log_odds(unseen[donors].gather(1, unseen_labels[donors][:, None])[:, 0])
+    actual = log_odds(forget.gather(1, labels[:, None])[:, 0])
+    total, count = torch.zeros(BINS, dtype=torch.float64), torch.zeros(BINS, dtype=torch.float64)
+    for label in sorted(set(_distinct(labels)) - set([] if lost is None else _distinct(lost))):
+        here = labels == label
+        difference = expected[here].sort().values - actual[here].sort().values
+        bins = bins_of(ranks[here].sort().values)
+        total.index_add_(0, bins, difference.double())
+        count.index_add_(0, bins, torch.ones_like(difference, dtype=torch.float64))
+    return total / (count + FEW)
+
+
+def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor) -> Tensor:
+    """``now`` [M, K], but ``first`` for classes on which accuracy fell by more than chance.
+
+    Chance is two standard errors and a point of accuracy.
+    """
+    mended = now.clone()
     for label in _distinct(labels):
-        pool = unseen_right[unseen_labels == label]
-        rate = float(pool.mean() if len(pool) else unseen_right.mean())
-        rate = 0.0 if label in lost.tolist() else rate
-        expected += rate * float((labels == label).double().mean())
-    return float(right.mean()) - expected
+        here = labels == label
+        before, after = (
+            float((part[here].argmax(dim=1) == label).double().mean()) for part in (first, now)
+        )
+        error = math.sqrt(before * (1.0 - before) / int(here.sum()))
+        if after < before - 2.0 * error - 0.01:
+            mended[here] = first[here]
+    return mended
+
+
+def bins_of(ranks: Tensor) -> Tensor:
+    """Which tenth of the ranks each belongs to."""
+    return (ranks * BINS).long().clamp(0, BINS - 1)
+
+
+def log_odds(p: Tensor) -> Tensor:
+    """log p/(1-p), finite at 0 and 1."""
+    p = p.clamp(SMALLEST, 1.0 - SMALLEST)
+    return torch.log(p) - torch.log1p(-p)
 
 
 def _distinct(labels: Tensor) -> list[int]:

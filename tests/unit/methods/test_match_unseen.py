@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,13 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 import expunge
 from expunge import InvalidInput, MatchUnseen
 from expunge.methods._match_unseen import (
-    LARGEST_SHIFT,
-    accuracy_gap,
+    BINS,
+    LARGEST_CORRECTION,
     margins,
     match_outputs,
     ranks_within_class,
+    remaining_difference,
+    without_broken_classes,
 )
 from tests.tiny import TinyConv, bits, images, same
 
@@ -106,14 +109,47 @@ def test_margins_are_those_to_the_runner_up() -> None:
     assert made.tolist() == [1.0, -4.0]
 
 
-def test_the_gap_is_measured_on_the_class_mix_of_the_forget_set() -> None:
-    """Unseen: class 0 always right, class 1 never; forget has three of class 0, one of class 1."""
-    unseen = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
-    logits, labels = torch.tensor([[1.0, 0.0]] * 4), torch.tensor([0, 0, 0, 1])
-    none = torch.tensor([], dtype=torch.int64)
-    assert accuracy_gap(logits, labels, unseen, torch.tensor([0, 1]), none) == 0.0
+def test_no_difference_remains_where_forget_data_have_the_outputs_of_unseen_data() -> None:
+    unseen, labels = draw(0, 400)
+    own = unseen.gather(1, labels[:, None])[:, 0]
+    ranks = torch.empty(400)
+    for label in range(4):
+        here = (labels == label).nonzero()[:, 0]
+        ranks[here[own[here].argsort()]] = (torch.arange(len(here)) + 0.5) / len(here)
+    left = remaining_difference(unseen, labels, ranks, unseen, labels)
+    assert torch.allclose(left, torch.zeros(BINS, dtype=torch.float64))
+
+
+def test_the_remaining_difference_is_one_of_log_odds_by_rank() -> None:
+    """Ten unseen examples sure at odds of 1, a thousand forgotten ones at odds of 3."""
+    unseen, forget = torch.full((10, 2), 0.5), torch.tensor([[0.75, 0.25]]).repeat(1000, 1)
+    zeros = torch.zeros(1000, dtype=torch.int64)
+    ranks = (torch.arange(1000) + 0.5) / 1000
+    left = remaining_difference(forget, zeros, ranks, unseen, zeros[:10])
+    assert torch.allclose(left, torch.full((BINS,), -math.log(3.0) * 100 / 110).double())
     lost = torch.tensor([0])
-    assert accuracy_gap(logits, labels, unseen, torch.tensor([0, 1]), lost) == 0.75
+    none = remaining_difference(forget, zeros, ranks, unseen, zeros[:10], lost)
+    assert none.eq(0.0).all()
+
+
+def test_a_correction_moves_the_odds_of_the_label_and_keeps_the_rest_in_proportion() -> None:
+    unseen, labels = torch.tensor([[0.5, 0.3, 0.2]]).double(), torch.tensor([0])
+    order, ranks = torch.tensor([[2, 1]]), torch.tensor([0.95])
+    correction = torch.zeros(BINS, dtype=torch.float64)
+    correction[-1] = -math.log(3.0)
+    made = match_outputs(unseen, labels, labels, ranks, order, correction=correction)
+    assert made[0].tolist() == pytest.approx([0.25, 0.3, 0.45])
+
+
+def test_targets_do_not_follow_a_class_that_breaks() -> None:
+    first = torch.tensor([[0.9, 0.1]] * 50 + [[0.1, 0.9]] * 50)
+    labels = torch.tensor([0] * 50 + [1] * 50)
+    worse = first.clone()
+    worse[:50] = torch.tensor([0.2, 0.8])
+    worse[50:] = torch.tensor([0.3, 0.7])
+    kept = without_broken_classes(worse, first, labels)
+    assert torch.equal(kept[:50], first[:50])
+    assert torch.equal(kept[50:], worse[50:])
 
 
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
@@ -182,16 +218,17 @@ def test_bad_options_are_refused(option: dict[str, object]) -> None:
         MatchUnseen(**option)  # type: ignore[arg-type]
 
 
-def test_a_gap_that_does_not_close_moves_the_ranks_down_and_no_further_than_the_limit() -> None:
-    """A rate of almost nothing: the gap stays, and the correction must not wind up."""
-    shifts = []
+def test_a_difference_that_does_not_close_does_not_wind_up() -> None:
+    """A rate of almost nothing: the model stays sure of data that it should be wrong on."""
+    corrections = []
 
     class Watch(expunge.Callback):
         def on_epoch(self, run: object) -> None:
-            shifts.append(float(run.problem.memory["shift"]))  # type: ignore[attr-defined]
+            corrections.append(run.problem.memory["correction"].clone())  # type: ignore[attr-defined]
 
     model = TinyConv().eval()
     with torch.no_grad():
+        model.head.weight.mul_(1000.0)
         right, wrong = (model(part.tensors[0]).argmax(1) for part in (FORGET, UNSEEN))
     known = TensorDataset(FORGET.tensors[0], right)
     unknown = TensorDataset(UNSEEN.tensors[0], (wrong + 1) % 3)
@@ -204,6 +241,6 @@ def test_a_gap_that_does_not_close_moves_the_ranks_down_and_no_further_than_the_
         lr=1e-12,
         **{**OPTIONS, "epochs": 12, "method": MatchUnseen(gain=1.0)},
     )
-    assert shifts[0] == 0.0
-    assert shifts[-1] == pytest.approx(LARGEST_SHIFT)
-    assert shifts == sorted(shifts)
+    assert corrections[0].eq(0.0).all()
+    assert corrections[-1].abs().max() == pytest.approx(LARGEST_CORRECTION)
+    assert all(each.abs().max() <= LARGEST_CORRECTION for each in corrections)
