@@ -96,7 +96,7 @@ class MatchUnseen(Method):
                 "batch holds: give `forget` as a Dataset, not as a DataLoader."
             )
         logits = problem.logits(forget)
-        targets = problem.memory["targets"].to(logits.device)[forget.indices]
+        targets = problem.memory["targets"].to(logits)[forget.indices]
         divergence = F.kl_div(F.log_softmax(logits, dim=1), targets, reduction="batchmean")
         return Term(divergence, saliency=problem.loss(logits, forget.targets))
 

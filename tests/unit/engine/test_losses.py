@@ -35,6 +35,7 @@ def run(model: nn.Module | None = None, **changes) -> expunge.Result:
         model or mlp(),
         forget=doubled(17, 0),
         retain=doubled(33, 1),
+        unseen=doubled(21, 2),
         progress=False,
         **(options | changes),
     )

@@ -22,8 +22,9 @@ FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> Result:
-    chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 2, "batch_size": 4}
-    return expunge.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
+    chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "unseen": images(10, seed=3)}
+    chosen |= {"epochs": 2, "batch_size": 4, "lr": 1e-2}
+    return expunge.unlearn(model or TinyConv(), **chosen | options)
 
 
 class Seen(Method):
