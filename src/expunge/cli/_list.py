@@ -1,4 +1,4 @@
-"""``expunge list``: what there is, one line each."""
+"""``expunge list``: the registered parts, one line each."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ for _name, _registry in (
 
 def list_command(
     kind: Annotated[
-        str | None, typer.Argument(help=f"One of {', '.join(KINDS)}; all of them if left out.")
+        str | None, typer.Argument(help=f"One of {', '.join(KINDS)} (default: all).")
     ] = None,
 ) -> None:
-    """Show what there is: methods, add-ons, aggregations, moments, models, data sets, scenarios.
+    """List methods, add-ons, aggregations, moments, models, datasets, scenarios and metrics.
 
     Example:  expunge list addons
     """

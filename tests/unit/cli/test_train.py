@@ -1,0 +1,36 @@
+"""Mistakes in training; ``test_unlearn.py`` trains."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import TRAIN, Expunge
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("--epochs", "0"), "`epochs` should be at least 1"),
+        (("--width", "0"), "`width` should be positive"),
+        (("--model", "small-cmm"), "Did you mean 'small-cnn'?"),
+        (("--data", "folder"), "should come with a path"),
+        (("--limit", "0"), "Invalid value for '--limit'"),
+        (("--schedule", "cosine"), "'cosine' is not one of"),
+    ],
+)
+def test_training_mistakes(
+    arguments: tuple[str, str], text: str, expunge: Expunge, tmp_path: Path
+) -> None:
+    ending = expunge(*TRAIN, *arguments, "-o", tmp_path / "out")
+    assert ending.code == 2
+    assert text in ending.err
+    assert "Traceback" not in ending.err
+
+
+def test_a_place_that_cannot_be_written_fails(expunge: Expunge, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    ending = expunge(*TRAIN, "-o", tmp_path / "file" / "out")
+    assert ending.code == 1
+    assert "Cannot write in" in ending.err
