@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -13,6 +16,11 @@ from tests.team import Team
 
 hypothesis.settings.register_profile("steady", deadline=None)  # a busy machine is no failure
 hypothesis.settings.load_profile("steady")
+
+# Torch's cache of compiled code does not tell instruction sets apart.
+if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
+    folder = f"torchinductor-{getpass.getuser()}-{capability}"
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(Path(tempfile.gettempdir()) / folder))
 
 # Processes that tests start: two threads each make a busy machine many times slower.
 os.environ["OMP_NUM_THREADS"] = "1"

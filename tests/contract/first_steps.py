@@ -64,6 +64,35 @@ WORLDS: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], TensorData
 PARTS: dict[str, Addon] = {name: ADDONS[name]() for name in ADDONS} | {"prob 1/2": Prob(p=0.5)}
 
 
+class WholeSplits:
+    """The splits of a world, in their original order, for methods that look at all of them."""
+
+    mirrors = False
+
+    def __init__(self, world: str, factor: float) -> None:
+        make_data = WORLDS[world][1]
+        seeds = {"forget": 1, "retain": 2, "unseen": 3}
+        data = {split: make_data(EXAMPLES, seed).tensors for split, seed in seeds.items()}
+        self.tensors = {split: (x * factor, y) for split, (x, y) in data.items()}
+
+    def labels(self, split: str) -> Tensor:
+        return self.tensors[split][1]
+
+    @torch.no_grad()
+    def predict(
+        self,
+        model: nn.Module,
+        split: str,
+        sample: int | None,
+        change: Callable[[Tensor], Tensor] | None,
+    ) -> tuple[Tensor, Tensor]:
+        x, y = self.tensors[split]
+        training = model.training
+        logits = model.eval()(x if change is None else change(x))
+        model.train(training)
+        return logits[:sample], y[:sample]
+
+
 class OrderedProblem(Problem):
     """A problem whose random draws follow the examples when their order changes."""
 
@@ -77,18 +106,19 @@ def gradients(
     world: str, method: str, order: Tensor, factor: float
 ) -> tuple[Gradients, Gradients | None, Gradients | None]:
     """Of the objective, the constraint and the saliency, at the first step."""
-    make_model, make_data = WORLDS[world]
+    splits = WholeSplits(world, factor)
     forget, retain = (
-        Batch(x[order] * factor, y[order], split)
-        for split, (x, y) in (
-            ("forget", make_data(EXAMPLES, 1).tensors),
-            ("retain", make_data(EXAMPLES, 2).tensors),
-        )
+        Batch(x[order], y[order], split, indices=order)
+        for split, (x, y) in splits.tensors.items()
+        if split != "unseen"
     )
-    model, kind = make_model().train(), METHODS[method]()
-    problem = OrderedProblem(model, ranks=True, pairs=lambda: iter([(forget, retain)]))
+    model, kind = WORLDS[world][0]().train(), METHODS[method]()
+    problem = OrderedProblem(
+        model, ranks=True, pairs=lambda: iter([(forget, retain)]), splits=splits
+    )
     problem.order = order
     kind.prepare(problem)
+    kind.begin_epoch(problem, 1, 1)
     parameters = dict(model.named_parameters())
 
     def gradient(loss: Tensor | None) -> Gradients | None:

@@ -25,7 +25,8 @@ def largest_entry(gradients: Sequence[Tensor | None], like: Tensor) -> Tensor:
     largest = torch.zeros_like(like)
     for gradient in gradients:
         if gradient is not None and gradient.numel():
-            entry = torch.linalg.vector_norm(gradient, torch.inf)
+            lowest, highest = torch.aminmax(gradient)  # many times faster than a norm
+            entry = torch.maximum(highest, -lowest)
             largest = torch.maximum(largest, entry.to(like.device, like.dtype))
     return largest
 
@@ -56,10 +57,14 @@ def agree_in_sign(objective: Tensor, constraint: Tensor, balance: Tensor | None)
     """
     if balance is None:
         return same_sign(objective, constraint)
-    ratio = (objective / constraint).mul_(balance)
-    level = noise_level(ratio.dtype)
-    agree = (ratio > level) & (ratio < 1.0 / level)
-    return (agree | is_stationary(balance)).to(ratio.dtype)
+    level = noise_level(objective.dtype)
+    stationary = is_stationary(balance)
+    # Less τ times the other, a gradient that is rounding beside the other has its opposite sign.
+    scaled = objective * balance.masked_fill(stationary, 0.0)
+    agree = same_sign(
+        torch.sub(scaled, constraint, alpha=level), torch.sub(constraint, scaled, alpha=level)
+    )
+    return torch.maximum(agree, stationary.to(agree.dtype))
 
 
 def is_stationary(balance: Tensor) -> Tensor:
@@ -68,5 +73,5 @@ def is_stationary(balance: Tensor) -> Tensor:
 
 
 def same_sign(a: Tensor, b: Tensor) -> Tensor:
-    """1 where a·b > 0, else 0; by sign, since the product of two tiny numbers is zero."""
+    """1 where a·b > 0, else 0; by signs, since the product of two tiny numbers is zero."""
     return torch.sign(a).mul_(torch.sign(b)).clamp_(min=0.0)
