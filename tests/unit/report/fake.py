@@ -7,6 +7,7 @@ import random
 from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import (
     ClassRow,
+    ConfidenceScores,
     CostComparison,
     EarlierAttempt,
     EarlierRequest,
@@ -18,7 +19,6 @@ from expunge.request.evidence._sections import (
     PreflightFindings,
     RequestSummary,
     RequestVerdict,
-    Scores,
     Seconds,
     SplitScores,
     Status,
@@ -106,7 +106,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
         ),
         steps=rows.steps(dice, 7, 12),
         attacks=rows.attacks(dice),
-        scores=Scores(name="confidence in the true label", before=before, after=after),
+        scores=ConfidenceScores(name="confidence in the true label", before=before, after=after),
         classes=[
             ClassRow(
                 name=name,
@@ -223,7 +223,7 @@ def bare() -> Evidence:
         epochs=[],
         attacks=[],
         examples=[],
-        scores=Scores(name="confidence", before=SplitScores(), after=SplitScores()),
+        scores=ConfidenceScores(name="confidence", before=SplitScores(), after=SplitScores()),
         steps={},
         target=None,
         preflight=PreflightFindings(),

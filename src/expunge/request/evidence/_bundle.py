@@ -30,7 +30,7 @@ from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import ExampleRow, ExampleView, Scores
+from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -188,7 +188,7 @@ def epochs_figure(evidence: Evidence) -> Figure:
     return figure
 
 
-def scores_figure(scores: Scores) -> Figure:
+def scores_figure(scores: ConfidenceScores) -> Figure:
     """Histograms of the confidence in the true label, before and after."""
     figure = new_figure(7.2, 3.2)
     axes = figure.subplots(1, 2, sharey=True)

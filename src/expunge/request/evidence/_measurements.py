@@ -22,12 +22,12 @@ from expunge.request.evidence._sections import (
     AttackResult,
     AttackRow,
     ClassRow,
+    ConfidenceScores,
     ExampleFlag,
     ExampleRow,
     ExampleView,
     Interval,
     MetricRow,
-    Scores,
     SplitScores,
 )
 
@@ -165,7 +165,7 @@ def over_forgetting_warnings(after: SplitPredictions, seed: int) -> list[str]:
     return [str(finding) for finding in over_forgetting(after.views(seed), seed=seed)]
 
 
-def collect_scores(before: SplitPredictions, after: SplitPredictions) -> Scores:
+def collect_scores(before: SplitPredictions, after: SplitPredictions) -> ConfidenceScores:
     """Confidence in the true label of forgotten, unseen and retained data, for histograms."""
 
     def scores(predictions: SplitPredictions) -> SplitScores:
@@ -175,7 +175,9 @@ def collect_scores(before: SplitPredictions, after: SplitPredictions) -> Scores:
             retain=_confidences(predictions.retain),
         )
 
-    return Scores(name="confidence in the true label", before=scores(before), after=scores(after))
+    return ConfidenceScores(
+        name="confidence in the true label", before=scores(before), after=scores(after)
+    )
 
 
 def _confidences(predictions: Predictions) -> list[float]:

@@ -20,6 +20,7 @@ from expunge.request.evidence._sections import (
     AttackRow,
     Attempt,
     ClassRow,
+    ConfidenceScores,
     CostComparison,
     EarlierAttempt,
     EarlierRequest,
@@ -33,7 +34,6 @@ from expunge.request.evidence._sections import (
     PreflightFindings,
     RequestSummary,
     RequestVerdict,
-    Scores,
     Seconds,
     Section,
     Status,
@@ -71,7 +71,7 @@ class Evidence(Section):
     floors: list[FloorCheck] = Field(
         default=[], description="Accuracy lost on val and test: all classes, then each."
     )
-    scores: Scores | None = None
+    scores: ConfidenceScores | None = None
     classes: list[ClassRow] = Field(default=[], description="One row per class.")
     examples: list[ExampleRow] = Field(default=[], description="One row per forgotten record.")
     cost: CostComparison | None = None

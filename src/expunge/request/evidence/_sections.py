@@ -290,7 +290,7 @@ class SplitScores(Section):
     retain: list[float] = []
 
 
-class Scores(Section):
+class ConfidenceScores(Section):
     """The scores behind the histograms."""
 
     name: str
