@@ -91,7 +91,7 @@ def least_loss(lost: int, gained: int, size: int, level: float = 0.95) -> float:
     than zero, and for few examples. ``lost`` is b, ``gained`` c, ``size`` n.
 
     >>> round(least_loss(17, 0, 100), 3), least_loss(0, 0, 5) <= 0.0
-    (0.119, True)
+    (0.117, True)
     """
     z = float(ndtri(level))
     low, high = -1.0, (lost - gained) / size
