@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from expunge.evaluation import Scores as Scores
     from expunge.evaluation import evaluate as evaluate
     from expunge.methods import NPO as NPO
+    from expunge.methods import AdversarialExamples as AdversarialExamples
     from expunge.methods import Batch as Batch
     from expunge.methods import ConvTranspose as ConvTranspose
     from expunge.methods import FineTune as FineTune
@@ -48,8 +49,10 @@ if TYPE_CHECKING:
     from expunge.methods import NegGradPlus as NegGradPlus
     from expunge.methods import Problem as Problem
     from expunge.methods import RandomLabel as RandomLabel
+    from expunge.methods import ReferenceGuided as ReferenceGuided
     from expunge.methods import Retrain as Retrain
     from expunge.methods import Scrub as Scrub
+    from expunge.methods import TemperedTeacher as TemperedTeacher
     from expunge.methods import next_token_loss as next_token_loss
     from expunge.models import build_model as build_model
     from expunge.request import Outcome as Outcome

@@ -6,6 +6,7 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge.data._batches import Batch as Batch
+    from expunge.methods._adversarial_examples import AdversarialExamples as AdversarialExamples
     from expunge.methods._batchnorm import BatchNormPolicy as BatchNormPolicy
     from expunge.methods._conv_transpose import ConvTranspose as ConvTranspose
     from expunge.methods._fine_tune import FineTune as FineTune
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from expunge.methods._npo import NPO as NPO
     from expunge.methods._problem import Problem as Problem
     from expunge.methods._random_label import RandomLabel as RandomLabel
+    from expunge.methods._reference_guided import ReferenceGuided as ReferenceGuided
     from expunge.methods._registry import METHODS as METHODS
     from expunge.methods._retrain import Retrain as Retrain
     from expunge.methods._scrub import Scrub as Scrub
+    from expunge.methods._tempered_teacher import TemperedTeacher as TemperedTeacher
     from expunge.methods._tokens import next_token_loss as next_token_loss
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

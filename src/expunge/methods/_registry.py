@@ -16,6 +16,17 @@ METHODS.declare("neg-grad-plus", "expunge.methods._neg_grad_plus:NegGradPlus", a
 METHODS.declare("random-label", "expunge.methods._random_label:RandomLabel", alias="SRL")
 METHODS.declare("l1-sparse", "expunge.methods._l1_sparse:L1Sparse")
 METHODS.declare("match-unseen", "expunge.methods._match_unseen:MatchUnseen", alias="MATCH")
+METHODS.declare(
+    "reference-guided", "expunge.methods._reference_guided:ReferenceGuided", alias="ReGUn"
+)
+METHODS.declare(
+    "adversarial-examples",
+    "expunge.methods._adversarial_examples:AdversarialExamples",
+    alias="AMUN",
+)
+METHODS.declare(
+    "tempered-teacher", "expunge.methods._tempered_teacher:TemperedTeacher", alias="LoTUS"
+)
 METHODS.declare("scrub", "expunge.methods._scrub:Scrub", alias="SCRUB")
 METHODS.declare(
     "mask-small-gradients", "expunge.methods._mask_small_gradients:MaskSmallGradients", alias="MSG"
