@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import expunge
 from tests.tiny import CLASSES, TinyConv, images, points, without_seconds
 
-FORGET, RETAIN = 21, 40
+FORGET, RETAIN, UNSEEN = 21, 40, 30
 """With batches of 8: forget in 8, 8 and 5 examples, so that the last one is uneven."""
 
 
@@ -34,6 +34,7 @@ def unlearn(kind: str, group: Any, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {
         "forget": make(FORGET, seed=1),
         "retain": make(RETAIN, seed=2),
+        "unseen": make(UNSEEN, seed=3),
         "method": "random-label",
         "addon": "focus",
         "epochs": 1,

@@ -24,8 +24,16 @@ from expunge import (
 )
 from tests.team import Team
 from tests.team_runs import outcome
+from tests.tiny import points
 
 METHODS = ["SRL", "NGPlus", "SCRUB"]
+WHOLE_SPLITS: dict[str, dict[str, Any]] = {
+    "MATCH": {"method": "match-unseen"},
+    "ReGUn": {"method": "reference-guided"},
+    "AMUN": {"method": expunge.AdversarialExamples(radius=0.5, steps=10)},
+    "LoTUS": {"method": "tempered-teacher"},
+}
+"""Methods that look at whole splits, each with options that make it quick."""
 ADDONS: dict[str, Any] = {
     "none": "none",
     "focus": "focus",
@@ -93,6 +101,21 @@ def assert_alike(team: Team, kind: str, options: dict[str, Any]) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_two_processes_equal_one(pair: Team, method: str, addon: str, kind: str) -> None:
     assert_alike(pair, kind, {"method": method, "addon": ADDONS[addon]})
+
+
+@pytest.mark.parametrize("kind", ["plain", "batchnorm"])
+@pytest.mark.parametrize("name", WHOLE_SPLITS)
+def test_methods_that_look_at_whole_splits(pair: Team, name: str, kind: str) -> None:
+    """Two epochs, so that what is refreshed between them is, and uneven micro-batches."""
+    options = {"epochs": 2, "addon": "saliency", "micro_batches": 2, "batchnorm": "frozen"}
+    assert_alike(pair, kind, WHOLE_SPLITS[name] | options)
+
+
+@pytest.mark.parametrize("name", WHOLE_SPLITS)
+def test_processes_take_turns_at_a_large_split(pair: Team, name: str) -> None:
+    """Splits of more than the 250 examples predicted at a time; MATCH corrects from epoch 4 on."""
+    data = {"forget": points(300, seed=1), "unseen": points(510, seed=3)}
+    assert_alike(pair, "plain", WHOLE_SPLITS[name] | data | {"epochs": 4, "batch_size": 100})
 
 
 @pytest.mark.parametrize("kind", ["plain", "batchnorm"])
