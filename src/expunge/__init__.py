@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from expunge.engine import History as History
     from expunge.engine import Recipe as Recipe
     from expunge.engine import Result as Result
+    from expunge.engine import Rewind as Rewind
     from expunge.engine import train as train
     from expunge.engine import unlearn as unlearn
     from expunge.evaluation import Scores as Scores

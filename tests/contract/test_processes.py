@@ -54,6 +54,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "frozen": {"batchnorm": "frozen"},
     "batches of every size": {"batch_size": 13},
     "several epochs": {"epochs": 3},
+    "rewound": {"epochs": 3, "lr": 0.3, "callbacks": [expunge.Rewind()]},
 }
 SAMPLES: dict[str, dict[str, Any]] = {
     "two": {"addon": Focus(moments=SampleMoments(2))},

@@ -64,7 +64,8 @@ def unlearn(
         model: any module that maps a batch of inputs to logits; it is left untouched.
         forget, retain: map-style datasets of (input, target), or DataLoaders.
         unseen: data that the model never saw, such as a validation set: looked at, never trained
-            on. Only methods that compare with unseen data need it (``match-unseen``).
+            on. Only what compares with unseen data needs it: methods such as ``match-unseen``, and
+            the callback :class:`expunge.Rewind`.
         method: a name (``"random-label"``, ``"SRL"``, …) or an instance.
         addon, aggregate: see :class:`expunge.Update` (default: linear, α = 0.05).
         epochs, batch_size, lr: 10, 256 and 1e-4 by default; 0.1 for ``retrain``. These, the
