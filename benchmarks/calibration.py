@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from expunge.request.calibrate._rules import cap_batch_size
 from rich.console import Console
 from rich.table import Table
 from torch import nn
@@ -38,7 +39,6 @@ from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._roc import Sample, auc
 from expunge.models import build_model, channel_statistics
 from expunge.request.calibrate._comparison import compare
-from expunge.request.calibrate._rules import cap_batch_size
 from expunge.request.calibrate._run import calibrate
 from expunge.request.calibrate._target import estimate_target
 from expunge.store._environment import cores, environment, hardware

@@ -31,7 +31,15 @@ COLOURS: dict[Status, str] = {
 ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
-@takes_procedure_options("procedure", optional=True, without=("epochs", "aggregate", "beta"))
+DEFAULTS = {"method": "MATCH", "addon": "none"} | dict.fromkeys(
+    ("batch_size", "lr", "batchnorm", "schedule"), "what suits the method"
+)
+"""The defaults of a request, where they differ from those of ``expunge unlearn``."""
+
+
+@takes_procedure_options(
+    "procedure", optional=True, without=("epochs", "aggregate", "beta"), defaults=DEFAULTS
+)
 def forget_command(
     *,
     out: Annotated[
@@ -67,7 +75,7 @@ def forget_command(
     ] = None,
     procedure: dict[str, Any],
     max_epochs: Annotated[
-        int | None, typer.Option(help="Maximum number of epochs (default: 30).")
+        int | None, typer.Option(help="Maximum number of epochs (default: 20 for MATCH, else 30).")
     ] = None,
     floor: Annotated[
         float | None,
@@ -102,8 +110,9 @@ def forget_command(
     """Carry out a deletion request: from a list of ids to an unlearned model and its evidence.
 
     First checks everything: whether the model fits the data, whether duplicates of the records
-    remain, and whether retraining would be cheaper. Then unlearns until the records look like
-    unseen data, while the model stays useful, and writes weights, evidence and a report to --out.
+    remain, and whether retraining would be cheaper. Then gives the records the outputs that the
+    model gives to unseen data, keeps the best epoch, and writes weights, evidence and a report to
+    --out.
     Exits with 0 if that was achieved and 1 if not; in that case the weights are those from before.
     Exits with 3 if it cannot be told, as a model that forgot nothing would have passed the same
     tests, and with 2 after an error. If it is killed, the same command resumes. The next request

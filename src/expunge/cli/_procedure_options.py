@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -14,13 +15,18 @@ from expunge.engine._procedure import PLAIN_OPTIONS
 
 
 def takes_procedure_options(
-    parameter: str, *, optional: bool = False, without: Sequence[str] = ()
+    parameter: str,
+    *,
+    optional: bool = False,
+    without: Sequence[str] = (),
+    defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command one option for each of a procedure, in place of its ``parameter``.
 
     The command gets them in ``parameter``: a dict of the plain values, by name. ``optional``
     options default to None, for a command that takes the rest from a file. ``without`` names
-    options that the command does not offer, or declares itself.
+    options that the command does not offer, or declares itself. ``defaults`` are what the help of
+    optional ones says where the command has other defaults.
     """
     offered = [each for each in PLAIN_OPTIONS if each.name not in without]
 
@@ -29,7 +35,7 @@ def takes_procedure_options(
         parameters: list[inspect.Parameter] = []
         for given in inspect.signature(command).parameters.values():
             if given.name == parameter:
-                parameters += [_as_parameter(each, optional=optional) for each in offered]
+                parameters += [_as_parameter(each, optional, defaults) for each in offered]
             else:
                 parameters.append(
                     given.replace(annotation=hints[given.name], kind=given.KEYWORD_ONLY)
@@ -48,11 +54,11 @@ def takes_procedure_options(
     return decorate
 
 
-def _as_parameter(option: Option, *, optional: bool) -> inspect.Parameter:
+def _as_parameter(option: Option, optional: bool, defaults: Mapping[str, str]) -> inspect.Parameter:
     default = None if optional else option.default
     text = option.help
     if optional and option.default is not None and option.type is not bool:
-        text = f"{text.rstrip('.')} (default: {option.default})."
+        text = f"{text.rstrip('.')} (default: {defaults.get(option.name, option.default)})."
     name = f"--{option.name.replace('_', '-')}"
     flags = (name, option.flag) if option.flag else (name,)
     kind = option.type if default is not None else option.type | None

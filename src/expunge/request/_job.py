@@ -23,6 +23,7 @@ TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
 IncludeDuplicates = Literal["none", "exact", "near"]
 """Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
 
+DEFAULT_METHOD, DEFAULT_ADDON = "MATCH", "none"
 PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
     each for each in PLAIN_OPTIONS if each.name not in ("epochs", "aggregate", "beta")
 )
@@ -65,8 +66,8 @@ class Job(pydantic.BaseModel):
     id_column: str | None = None
     records: Path | None = None
     out: Path
-    method: str = "SRL"
-    addon: str = "FOCUS"
+    method: str = DEFAULT_METHOD
+    addon: str = DEFAULT_ADDON
     alpha: Positive = 0.05
     max_epochs: Count = 30
     floor: Annotated[float, pydantic.Field(ge=0, le=100, strict=True)] = 2.0
@@ -80,14 +81,10 @@ class Job(pydantic.BaseModel):
     @classmethod
     def _prefer(cls, values: Any) -> Any:
         """Fill in the options that the method prefers and nobody chose."""
-        name = values.get("method") if isinstance(values, dict) else None
+        name = values.get("method", DEFAULT_METHOD) if isinstance(values, dict) else None
         if not isinstance(name, str) or name not in METHODS:
             return values
-        preferred = dict(METHODS[name].preferred)
-        preferred.pop("beta", None)
-        if "epochs" in preferred:
-            preferred["max_epochs"] = preferred.pop("epochs")
-        return preferred | values
+        return preferred_settings(name) | values
 
     @pydantic.field_validator("include_duplicates", mode="before")
     @classmethod
@@ -135,6 +132,15 @@ class Job(pydantic.BaseModel):
         plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
         plain |= {"epochs": self.max_epochs, "beta": 1.0 - self.alpha}
         return Procedure.from_plain(plain)
+
+
+def preferred_settings(method: str) -> dict[str, Any]:
+    """The settings of a job that suit ``method`` better than the general defaults."""
+    preferred = dict(METHODS[method].preferred)
+    preferred.pop("beta", None)  # of a job it is 1 − α
+    if "epochs" in preferred:
+        preferred["max_epochs"] = preferred.pop("epochs")
+    return preferred
 
 
 def check_weights_file(path: Path) -> None:

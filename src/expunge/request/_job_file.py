@@ -15,7 +15,13 @@ import pydantic
 from expunge._errors import DataError, InvalidInput
 from expunge._toml_lines import line_of
 from expunge.data import DATASETS, absolute_spec
-from expunge.request._job import PROCEDURE_OPTIONS, Job, explain_violation
+from expunge.request._job import (
+    DEFAULT_METHOD,
+    PROCEDURE_OPTIONS,
+    Job,
+    explain_violation,
+    preferred_settings,
+)
 from expunge.request.subject._factory import is_factory
 
 IDS, JOB = "ids.json", "job.toml"
@@ -54,7 +60,7 @@ out = "forgotten"
 
 # --- how ---------------------------------------------------------------------------------
 {procedure}
-# max_epochs = 30
+# max_epochs = {max_epochs}
 # augment = false                # random crops of the images while unlearning
 # floor = 2.0                    # points of accuracy on val that may be lost
 # level = 0.95                   # confidence level of all intervals
@@ -69,14 +75,16 @@ out = "forgotten"
 def job_template() -> str:
     """A commented job file: put the paths in, and it runs."""
     lines = []
+    preferred = preferred_settings(DEFAULT_METHOD)
     for each in PROCEDURE_OPTIONS:
-        default = Job.model_fields[each.name].default
+        default = preferred.get(each.name, Job.model_fields[each.name].default)
         value = _to_toml(each.example if default is None else default)
         choices = f" One of {', '.join(each.choices)}." if each.choices else ""
         first, *rest = textwrap.wrap(each.help + choices, 66)
         lines.append(f"# {each.name} = {value}".ljust(32) + f" # {first}")
         lines += [" " * 33 + f"# {line}" for line in rest]
-    return TEMPLATE.replace("{procedure}", "\n".join(lines))
+    epochs = str(preferred["max_epochs"])
+    return TEMPLATE.replace("{procedure}", "\n".join(lines)).replace("{max_epochs}", epochs)
 
 
 def load_job(path: str | Path) -> Job:

@@ -23,7 +23,7 @@ def ids_file(folder: Path, *ids: int) -> Path:
 def test_a_job_file_to_fill_in_is_written_and_read(expunge: Expunge, tmp_path: Path) -> None:
     path = tmp_path / "job.toml"
     assert expunge("forget", "--init", path).code == 0
-    assert load_job(path).method == "SRL"
+    assert load_job(path).method == "MATCH"
     again = expunge("forget", "--init", path)
     assert again.code == 1
     assert "--force" in again.err

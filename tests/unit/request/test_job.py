@@ -13,9 +13,9 @@ def test_bad_values_in_python_are_named():
 
 
 def test_the_addon_gets_its_moments():
-    job = make_job(weights="w", out="o")
+    job = make_job(weights="w", out="o", addon="FOCUS")
     assert isinstance(job.procedure.addon.statistics, AdamMoments)
-    other = make_job(weights="w", out="o", moments="published")
+    other = make_job(weights="w", out="o", addon="FOCUS", moments="published")
     assert isinstance(other.procedure.addon.statistics, PublishedMoments)
     assert make_job(weights="w", out="o", addon="none").procedure.addon.statistics is None
 

@@ -1,75 +1,102 @@
-"""Watch a run whose method has targets of its own: compare as it goes, and keep the best epoch."""
+"""Watch a run: compare forget and val as it goes, and keep the best epoch."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from expunge._errors import Diverged, InvalidInput
 from expunge.engine import Callback, Run
 from expunge.request.calibrate._comparison import Comparison
-from expunge.request.calibrate._controller import (
-    CompareModel,
-    ControllerState,
-    Weights,
-    alpha_of,
-    copy_weights,
-)
 from expunge.request.calibrate._target import Target
+from expunge.update import Linear
 
 LOOKS = 20
 """A run is compared about so many times, however many epochs it takes."""
 
 
-class BestEpoch(Callback):
-    """Compares forget and val during a run, and keeps the best model above the utility floor.
+@dataclass(frozen=True)
+class Look:
+    """How a model treats forget and val, and what it broke on val, in sentences."""
 
-    Nothing is steered: the method aims at the outputs on unseen data by itself, and its rate falls
-    to 0. So the run goes to its end. The last epoch at which forget and val are indistinguishable
-    is taken; if there is none, the one with the smallest :attr:`Comparison.distance`.
+    comparison: Comparison
+    broken: tuple[str, ...] = ()
+
+
+LookAt = Callable[[Run], Look | None]
+"""Looks at the model of a run; None if its outputs are not finite."""
+
+
+@dataclass
+class BestEpochState:
+    """What is known of the run so far, as plain values; it is part of the run's checkpoint."""
+
+    best_epoch: int = 0
+    best_distance: float = math.inf
+    best_achieved: bool = False
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    ended: str = ""
+
+
+class BestEpoch(Callback):
+    """Compares forget and val during a run, and keeps the best model that broke nothing.
+
+    The last epoch at which forget and val are indistinguishable is taken; if there is none, the one
+    with the smallest :attr:`Comparison.distance`. Epoch 0, the initial model, is one of them.
+    Nothing is steered. A rate that falls to 0 is made to be run to its end; with any other one the
+    run ends where forget and val are indistinguishable (``stop_on_arrival``).
     """
 
     def __init__(
         self,
-        compare_model: CompareModel,
+        look_at: LookAt,
         before: Comparison,
         target: Target,
         floor: float,
-        max_epochs: int,
+        epochs: int,
+        *,
+        stop_on_arrival: bool,
     ) -> None:
-        self.compare_model = compare_model
-        self.before, self.target, self.floor = before, target, floor
-        self.max_epochs = max_epochs
-        self.state = ControllerState(best_distance=before.distance)
-        self.best_weights: Weights | None = None
+        self.look_at = look_at
+        self.target, self.floor, self.epochs = target, floor, epochs
+        self.stop_on_arrival = stop_on_arrival
+        self.state = BestEpochState(best_distance=before.distance)
+        self.best_weights: dict[str, Tensor] | None = None
 
     def on_start(self, run: Run) -> None:
         if self.state.ended:
             run.stop()
 
     def on_epoch(self, run: Run) -> None:
-        stride = max(1, self.max_epochs // LOOKS)
-        if run.epoch % stride and run.epoch < self.max_epochs:
+        stride = max(1, self.epochs // LOOKS)
+        if run.epoch % stride and run.epoch < self.epochs:
             return
-        comparison = self.compare_model(run.model)
-        if comparison is None:
-            self._end(run, "The model's outputs were not finite.")
+        look = self.look_at(run)
+        if look is None:
+            self._fail(run, "The model's outputs were not finite.")
             return
-        values = comparison.as_row()
-        run.record(**values)
-        if self.before.utility - comparison.utility <= self.floor + 1e-9:
-            self._keep_if_best(run, comparison)
+        run.record(**look.comparison.as_row())
+        if not look.broken:
+            self._keep_if_best(run, look.comparison)
+        if self.state.best_achieved and self.stop_on_arrival:
+            self.state.ended = "Forgotten and unseen data are indistinguishable."
+            run.stop()
         _, low, high = self.target.accuracy
-        ended = run.epoch == self.max_epochs
         self.state.rows.append(
             dict(run.history.epochs[-1])
-            | {"target_low": low, "target_high": high, "lr": run.lr, "alpha": alpha_of(run)}
-            | {"action": "stop" if ended else "go on"}
+            | {"target_low": low, "target_high": high, "lr": run.lr, "alpha": _alpha(run)}
             | {"best_epoch": self.state.best_epoch, "best_distance": self.state.best_distance}
+            | {"action": "; ".join(look.broken)}
         )
 
     def on_divergence(self, run: Run, error: Diverged) -> bool:
-        self._end(run, "The run diverged.")
+        self._fail(run, "The run diverged.")
         return True
 
     def _keep_if_best(self, run: Run, comparison: Comparison) -> None:
@@ -78,9 +105,9 @@ class BestEpoch(Callback):
         if comparison.indistinguishable or closer:
             state.best_epoch, state.best_distance = run.epoch, comparison.distance
             state.best_achieved = comparison.indistinguishable
-            self.best_weights = copy_weights(run.model)
+            self.best_weights = _copy_weights(run)
 
-    def _end(self, run: Run, why: str) -> None:
+    def _fail(self, run: Run, why: str) -> None:
         self.state.ended = why
         self.state.warnings.append(f"Epoch {run.epoch}: {why}")
         run.stop()
@@ -88,7 +115,7 @@ class BestEpoch(Callback):
     @property
     def _configuration(self) -> str:
         """What the choices in a checkpoint depend on."""
-        return f"floor={self.floor} level={self.target.level} epochs={self.max_epochs}"
+        return f"floor={self.floor} level={self.target.level} epochs={self.epochs}"
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -103,5 +130,16 @@ class BestEpoch(Callback):
                 "The checkpoint belongs to a run with other rules. Use another path, or delete it "
                 f"to start again. (it has {state['rules']}, this run {self._configuration})"
             )
-        self.state = ControllerState(**state["state"])
+        self.state = BestEpochState(**state["state"])
         self.best_weights = state["best"]
+
+
+def _alpha(run: Run) -> float:
+    """α of the linear aggregation; NaN for another one."""
+    aggregate = run.update.aggregate
+    return aggregate.alpha if isinstance(aggregate, Linear) else math.nan
+
+
+@torch.no_grad()
+def _copy_weights(run: Run) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in run.model.state_dict().items()}

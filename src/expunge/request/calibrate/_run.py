@@ -15,28 +15,27 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._batches import Data, labels_of
-from expunge.engine import Callback, History, Procedure, unlearn
+from expunge.engine import Callback, History, Procedure, Run, unlearn
 from expunge.engine._device import pick_device
 from expunge.evaluation import predict
-from expunge.request.calibrate._best_epoch import BestEpoch
+from expunge.request.calibrate._best_epoch import BestEpoch, Look
 from expunge.request.calibrate._comparison import Comparison, compare
-from expunge.request.calibrate._controller import Controller
-from expunge.request.calibrate._rules import Rules, cap_batch_size
-from expunge.request.calibrate._target import Target, estimate_target
-from expunge.request.evidence._sections import Status, Stop
+from expunge.request.calibrate._floors import check_floors
+from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
+from expunge.request.evidence._sections import Stop
 
 MIN_STEPS = 160
-"""A method with targets of its own takes at least so many steps, however few records there are."""
+"""A run whose rate falls to 0 takes at least so many steps, however few records there are."""
 
 
 @dataclass(frozen=True)
 class CalibrationResult:
     """The chosen model, and how the run arrived at it.
 
-    ``model`` is that of the best epoch above the utility floor; it has the initial weights if no
-    epoch was better. ``epochs`` has one row per epoch: the run's own values, those of the
-    comparison, ``target_low``, ``target_high``, ``lr``, ``alpha`` and ``action``. ``warnings``
-    report rollbacks and over-forgetting.
+    ``model`` is that of the best epoch that broke nothing else; it has the initial weights if no
+    epoch was better. ``epochs`` has one row per epoch that was looked at: the run's own values,
+    those of the comparison, ``target_low``, ``target_high``, ``lr``, ``alpha``, and as ``action``
+    what it broke. ``warnings`` report divergence.
     """
 
     model: nn.Module
@@ -58,7 +57,6 @@ def calibrate(
     procedure: Procedure | None = None,
     floor: float = 2.0,
     level: float = 0.95,
-    rules: Rules | None = None,
     seed: int = 0,
     device: str | torch.device = "auto",
     augment: Augment | None = None,
@@ -66,48 +64,54 @@ def calibrate(
     progress: bool = True,
     callbacks: Sequence[Callback] = (),
 ) -> CalibrationResult:
-    """Unlearn ``forget`` from a copy of ``model``, steered by val; no ideal model is needed.
+    """Unlearn ``forget`` from a copy of ``model``, watched on val; no ideal model is needed.
 
     Args:
         model: maps a batch of inputs to logits; it is left untouched.
         forget, retain, val: datasets; val should be unseen, and is evaluated, never trained on.
-        procedure: how to unlearn, for 30 epochs at most by default. The batch size is an upper
-            limit; see :func:`~expunge.request.calibrate._rules.cap_batch_size`. A method that aims
-            at unseen data by itself (``match-unseen``) runs as it is, for at least ``MIN_STEPS``
-            steps. For others a controller changes ``lr`` and the weights of the linear
-            aggregation; another aggregation is left as it is.
-        floor: points of accuracy on val that may be lost.
+        procedure: how to unlearn; ``match-unseen`` as it prefers by default. The batch size is an
+            upper limit, see :func:`cap_batch_size`. If the rate falls to 0 (``schedule``), the run
+            goes to its end, and takes at least :data:`MIN_STEPS` steps; with a constant one it
+            ends where forget and val are indistinguishable.
+        floor: points of accuracy on val that may be lost, over all classes and in each.
         level: of the target's interval and of the comparison with val.
-        rules: all numbers of the :class:`Rules`, instead of ``floor``.
         checkpoint, callbacks, device, augment: see :func:`expunge.unlearn`.
     """
-    procedure = procedure or Procedure(epochs=30)
-    rules = rules or Rules(floor=floor, depth=max(Rules.depth, floor))
+    procedure = procedure or Procedure.from_plain({"method": "match-unseen"})
+    if not floor >= 0.0:
+        raise InvalidInput(f"`floor` should not be negative. (got {floor})")
 
     # The target, and how far the initial model is from it.
     initial = copy.deepcopy(model).to(pick_device(device, model)).eval()
-    forget_labels = labels_of(forget)
-    val_predictions = predict(initial, val)
-    target = estimate_target(val_predictions, forget_labels, labels_of(retain), level=level)
-    before = compare(predict(initial, forget), val_predictions, target, level=level, seed=seed)
+    forget_labels, retain_labels = labels_of(forget), labels_of(retain)
+    val_before = predict(initial, val)
+    target = estimate_target(val_before, forget_labels, retain_labels, level=level)
+    before = compare(predict(initial, forget), val_before, target, level=level, seed=seed)
+    counts = ClassCounts.of(val_before, forget_labels, retain_labels)
+    names = [str(label) for label in range(val_before.logits.shape[1])]
 
-    # Unlearn, with a controller that compares forget and val after every epoch.
-    def compare_model(net: nn.Module) -> Comparison | None:
+    # Unlearn; forget and val are compared as the run goes.
+    def look_at(run: Run) -> Look | None:
         try:
-            predictions = predict(net, forget), predict(net, val)
+            forget_now, val_now = predict(run.model, forget), predict(run.model, val)
         except InvalidInput:  # not finite: the same data passed with the initial model
             return None
-        return compare(*predictions, target, level=level, seed=seed)
+        comparison = compare(forget_now, val_now, target, level=level, seed=seed)
+        checks = check_floors(names, counts, {"val": (val_before, val_now)}, floor=floor)
+        broken = [f"class {check.name or 'all'}" for check in checks if check.broken]
+        if before.utility - comparison.utility > floor + 1e-9:
+            broken = ["class all", *broken]
+        return Look(comparison, tuple(dict.fromkeys(broken)))
 
-    batch_size = cap_batch_size(procedure.batch_size, len(forget_labels))
-    procedure = replace(procedure, batch_size=batch_size)
-    controller: Controller | BestEpoch
-    if _has_own_targets(procedure):
-        steps = math.ceil(len(forget_labels) / batch_size)
-        procedure = replace(procedure, epochs=max(procedure.epochs, math.ceil(MIN_STEPS / steps)))
-        controller = BestEpoch(compare_model, before, target, rules.floor, procedure.epochs)
-    else:
-        controller = Controller(compare_model, before, target, rules, procedure.epochs)
+    procedure = fit_to_size(procedure, len(forget_labels))
+    watch = BestEpoch(
+        look_at,
+        before,
+        target,
+        floor,
+        procedure.epochs,
+        stop_on_arrival=procedure.schedule == "constant",
+    )
     result = unlearn(
         model,
         forget=forget,
@@ -117,20 +121,19 @@ def calibrate(
         seed=seed,
         device=device,
         checkpoint=checkpoint,
-        callbacks=[controller, *callbacks],
+        callbacks=[watch, *callbacks],
         progress=progress,
         **procedure.arguments(),
     )
 
-    # The best model above the utility floor, compared once more as it will be used.
-    state, best_weights = controller.state, controller.best_weights
+    # The best model that broke nothing, compared once more as it will be used.
+    state, best_weights = watch.state, watch.best_weights
     chosen, after = copy.deepcopy(model).eval(), before
     if best_weights is not None:
         chosen = result.model
         chosen.load_state_dict(best_weights)
         predictions = predict(chosen, forget), predict(chosen, val)
         after = compare(*predictions, target, level=level, seed=seed)
-    status: Status = "achieved" if state.best_achieved else "not achieved"
     warnings = tuple(state.warnings)
     if before.indistinguishable:
         warnings = (_no_memory_shown(len(forget_labels)), *warnings)
@@ -140,9 +143,8 @@ def calibrate(
         epochs=state.rows,
         stopped=Stop(
             epoch=state.best_epoch,
-            reason=_stop_reason(controller),
-            status=status,
-            share=state.best_share,
+            reason=_stop_reason(watch),
+            status="achieved" if state.best_achieved else "not achieved",
         ),
         target=target,
         before=before,
@@ -151,28 +153,38 @@ def calibrate(
     )
 
 
-def _has_own_targets(procedure: Procedure) -> bool:
-    """Whether the method aims at unseen data by itself, so that there is nothing to steer."""
-    return bool(getattr(procedure.method, "needs_unseen", False))
+def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:
+    """The procedure with a batch size, and a number of epochs, that suit the forget set."""
+    batch_size = cap_batch_size(procedure.batch_size, forget_size)
+    epochs = procedure.epochs
+    if procedure.schedule != "constant":
+        epochs = max(epochs, math.ceil(MIN_STEPS / math.ceil(forget_size / batch_size)))
+    return replace(procedure, batch_size=batch_size, epochs=epochs)
+
+
+def cap_batch_size(batch_size: int, forget_size: int) -> int:
+    """``batch_size``, but at most a quarter of the forget set and at least 16.
+
+    An epoch should take a few steps: a single one is too coarse to compare after.
+
+    >>> cap_batch_size(256, 4500), cap_batch_size(256, 200), cap_batch_size(256, 10)
+    (256, 50, 16)
+    """
+    return min(batch_size, max(16, forget_size // 4))
 
 
 def _no_memory_shown(forget_size: int) -> str:
     return (
         f"With {forget_size} forgotten examples the initial model's memory of them does not show: "
-        "they were indistinguishable from unseen data before. At least one epoch was run all the "
-        "same."
+        "they were indistinguishable from unseen data before. They were unlearned all the same."
     )
 
 
-def _stop_reason(controller: Controller | BestEpoch) -> str:
-    state = controller.state
-    fraction = f" ({100 * state.best_share:.0f} % of the way)"
-    fraction = fraction if state.best_share < 1.0 else ""
+def _stop_reason(watch: BestEpoch) -> str:
+    state = watch.state
     if state.best_achieved:
-        return (
-            f"Epoch {state.best_epoch}{fraction}: forgotten and unseen data are indistinguishable."
-        )
-    why = state.ended or f"The {controller.max_epochs} epochs were not enough."
-    if controller.best_weights is None:
+        return f"Epoch {state.best_epoch}: forgotten and unseen data are indistinguishable."
+    why = state.ended or f"The {watch.epochs} epochs were not enough."
+    if watch.best_weights is None:
         return f"{why} No epoch was better than the initial model, which is kept."
-    return f"{why} Epoch {state.best_epoch}{fraction} came closest above the utility floor."
+    return f"{why} Epoch {state.best_epoch} came closest without breaking anything else."

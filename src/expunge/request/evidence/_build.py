@@ -15,10 +15,10 @@ from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._ledger import Ledger, digest_config
 from expunge.request.calibrate._comparison import Comparison, compare
+from expunge.request.calibrate._floors import check_floors
 from expunge.request.calibrate._power import NEEDED, Power, estimate_power
 from expunge.request.calibrate._run import CalibrationResult
-from expunge.request.calibrate._target import estimate_target
-from expunge.request.evidence._floors import check_floors
+from expunge.request.calibrate._target import ClassCounts, estimate_target
 from expunge.request.evidence._measurements import (
     SplitPredictions,
     collect_scores,
@@ -107,7 +107,13 @@ def build_evidence(
         seed=job.seed,
         val_name="test",
     )
-    floors = check_floors(subject.classes, before, after, floor=job.floor, level=job.level)
+    floors = check_floors(
+        subject.classes,
+        ClassCounts.of(before.val, before.forget.labels, before.retain.labels),
+        {"val": (before.val, after.val), "test": (before.test, after.test)},
+        floor=job.floor,
+        level=job.level,
+    )
 
     # Judge. Only where everything passed does it matter whether anything could have failed.
     objections = find_objections(stopped, earlier, held_out, floors)

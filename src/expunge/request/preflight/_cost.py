@@ -13,7 +13,7 @@ from expunge._durations import format_duration
 from expunge.engine._step_times import StepTimes, measure_step_times
 from expunge.methods import Method
 from expunge.request._job import Job
-from expunge.request.calibrate._rules import cap_batch_size
+from expunge.request.calibrate._run import cap_batch_size
 from expunge.request.subject._dataset import inputs_of
 from expunge.request.subject._load import Subject
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -14,34 +14,32 @@ from torch import Tensor
 from expunge.evaluation import Predictions
 from expunge.evaluation.svm._landmarks import Array
 from expunge.request.calibrate._target import EXPONENTS, PRIOR, ClassCounts, grown_error
-from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._sections import FloorCheck
+
+HeldOutSplit = Literal["val", "test"]
 
 
 def check_floors(
     classes: Sequence[str],
-    before: SplitPredictions,
-    after: SplitPredictions,
+    counts: ClassCounts,
+    splits: Mapping[HeldOutSplit, tuple[Predictions, Predictions]],
     *,
     floor: float,
     level: float = 0.95,
 ) -> list[FloorCheck]:
-    """All classes together and each class, on val and on test; the losses are in points.
+    """All classes together and each class, on every split; the losses are in points.
 
-    Of n examples predicted by both models, b are right before and wrong after, and c the other way
-    round; the loss is (b − c)/n. It is too large if the lower end of its one-sided interval (see
-    :func:`least_loss`) exceeds ``floor`` plus what a retrained model is expected to lose: its error
-    grows as in the target, with the largest exponent. The interval of a class holds jointly for
-    all classes of the split (Bonferroni). Classes of which nothing is retained are exempt.
+    ``splits`` has the predictions of the model before and after; ``counts`` are those of the model
+    before. Of n examples predicted by both models, b are right before and wrong after, and c the
+    other way round; the loss is (b − c)/n. It is too large if the lower end of its one-sided
+    interval (see :func:`least_loss`) exceeds ``floor`` plus what a retrained model is expected to
+    lose: its error grows as in the target, with the largest exponent. The interval of a class holds
+    jointly for all classes of the split (Bonferroni). Classes of which nothing is retained are
+    exempt.
     """
-    counts = ClassCounts.of(before.val, before.forget.labels, before.retain.labels)
     expected = _expected_loss(counts)
     checks: list[FloorCheck] = []
-    splits: tuple[tuple[Literal["val", "test"], Predictions, Predictions], ...] = (
-        ("val", before.val, after.val),
-        ("test", before.test, after.test),
-    )
-    for split, old, new in splits:
+    for split, (old, new) in splits.items():
         audited = [c for c in torch.unique(old.labels).tolist() if counts.kept[c] > 0.0]
         everything = torch.isin(old.labels, torch.tensor(audited, dtype=old.labels.dtype))
         members = [("", everything, level)]
@@ -58,7 +56,7 @@ def check_floors(
 
 def _check(
     name: str,
-    split: Literal["val", "test"],
+    split: HeldOutSplit,
     old: Predictions,
     new: Predictions,
     chosen: Tensor,

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.request.evidence._floors import check_floors, least_loss
+from expunge.request.calibrate._floors import check_floors, least_loss
+from expunge.request.calibrate._target import ClassCounts
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._sections import FloorCheck
 from tests.unit.request.evidence.made_up import splits
@@ -18,7 +19,9 @@ BEFORE = splits(records=150, forget_accuracy=1.0, forget_margin=6.0)
 
 
 def checks_of(after: SplitPredictions, before: SplitPredictions = BEFORE) -> list[FloorCheck]:
-    return check_floors(NAMES, before, after, floor=2.0)
+    counts = ClassCounts.of(before.val, before.forget.labels, before.retain.labels)
+    pairs = {"val": (before.val, after.val), "test": (before.test, after.test)}
+    return check_floors(NAMES, counts, pairs, floor=2.0)
 
 
 def test_a_model_that_changed_nothing_broke_nothing() -> None:
