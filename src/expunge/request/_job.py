@@ -77,14 +77,15 @@ class Job(pydantic.BaseModel):
     seed: Seed = 0
     device: str = "auto"
 
-    @pydantic.model_validator(mode="before")
+    @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _prefer(cls, values: Any) -> Any:
+    def _prefer(cls, values: Any, validate: pydantic.ModelWrapValidatorHandler[Job]) -> Job:
         """Fill in the options that the method prefers and nobody chose."""
-        name = values.get("method", DEFAULT_METHOD) if isinstance(values, dict) else None
-        if not isinstance(name, str) or name not in METHODS:
-            return values
-        return preferred_settings(name) | values
+        job = validate(values)  # mistakes are found before the method, and with it torch, is loaded
+        if not isinstance(values, dict):
+            return job
+        missing = {k: v for k, v in preferred_settings(job.method).items() if k not in values}
+        return validate(missing | values) if missing else job
 
     @pydantic.field_validator("include_duplicates", mode="before")
     @classmethod
