@@ -91,6 +91,15 @@ class Stopwatch:
             self._since = None
 
     @contextmanager
+    def running(self) -> Iterator[None]:
+        """Count what happens inside."""
+        self.start()
+        try:
+            yield
+        finally:
+            self.stop()
+
+    @contextmanager
     def paused(self) -> Iterator[None]:
         """Do not count what happens inside."""
         self.stop()

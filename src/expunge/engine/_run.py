@@ -27,8 +27,9 @@ from expunge.engine._checkpoint import (
 from expunge.engine._divergence import DivergenceGuard
 from expunge.engine._history import History, Row, Stopwatch, mean_row, step_row
 from expunge.engine._losses import StepLosses
+from expunge.engine._prediction_memory import drop_predictions
 from expunge.engine._procedure import Procedure
-from expunge.engine._progress import ProgressBar
+from expunge.engine._progress import EpochLines, ProgressBar
 from expunge.engine._snapshots import (
     Snapshot,
     callback_states,
@@ -42,6 +43,9 @@ from expunge.engine._snapshots import (
 )
 from expunge.methods import Method, Problem
 from expunge.update import Aggregate, Update
+
+FEW_STEPS = 10
+"""The end of an epoch is worth a checkpoint if the last one is at least so many steps ago."""
 
 
 @dataclass
@@ -72,8 +76,10 @@ class Run:
         self._forget = None if self.forget is None else Stream(self.forget)
         self._retain = Stream(self.retain)
         self._watch = Stopwatch()
+        self._method_watch = Stopwatch()
         self._rows: list[Row] = []
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
+        self._saved = 0
         self._stopped = False
         self._skipped = 0
         self._guard: DivergenceGuard | None = None
@@ -98,6 +104,16 @@ class Run:
     def epoch(self) -> int:
         """Epochs completed."""
         return self.step // self.steps_per_epoch
+
+    @property
+    def seconds(self) -> tuple[float, float]:
+        """Wall and processor seconds of the run so far, without callbacks and checkpoints."""
+        return self._watch.seconds, self._watch.processor_seconds
+
+    @property
+    def method_seconds(self) -> tuple[float, float]:
+        """The part of ``seconds`` that the method took before epochs, since the last resume."""
+        return self._method_watch.seconds, self._method_watch.processor_seconds
 
     @property
     def losses(self) -> tuple[float, float | None]:
@@ -154,21 +170,25 @@ class Run:
         self.model.train()
         self._watch.start()
         if not resumed:
-            self.method.prepare(self.problem)
+            with self._method_watch.running():
+                self.method.prepare(self.problem)
             self.model.train()
         self._guard = DivergenceGuard(self.model, self.device)
         try:
             self._call("on_start")
             while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
                 if self.step % self.steps_per_epoch == 0:
-                    self.method.begin_epoch(self.problem, self.epoch + 1, self.epochs)
+                    with self._method_watch.running():
+                        self.method.begin_epoch(self.problem, self.epoch + 1, self.epochs)
                 if not self._take_step():
                     continue
                 ended = self.step % self.steps_per_epoch == 0
                 if ended:
                     self._end_epoch()
-                if self.step % self.checkpoint_every == 0 or ended:
+                if self.step % self.checkpoint_every == 0 or (ended and self._is_worth_saving()):
                     self._save()
+            if self._saved != self.step:
+                self._save()
             if self.group:
                 self.group.copy_from_first(list(self.model.buffers()))
                 check_same_bits(self.group, model_digest(self.model))
@@ -180,7 +200,8 @@ class Run:
 
     def _is_stopped(self) -> bool:
         """Whether a callback has stopped the run, in any process: all continue, or none does."""
-        listening = any(not isinstance(callback, ProgressBar) for callback in self.callbacks)
+        quiet = (ProgressBar, EpochLines)
+        listening = any(not isinstance(callback, quiet) for callback in self.callbacks)
         return self.group.any(self._stopped) if listening else self._stopped
 
     def _take_step(self) -> bool:
@@ -207,6 +228,7 @@ class Run:
             self._call("on_step")
             return True
         self.update.step(self.optimizer)
+        drop_predictions(self.model)
         if self.scheduler is not None and self.scheduler_every == "step":
             self.scheduler.step()
         self.step += 1
@@ -285,6 +307,10 @@ class Run:
         self.model.train(training)
         return answers
 
+    def _is_worth_saving(self) -> bool:
+        """Whether an epoch that ended should be kept: the first, then one after some steps."""
+        return not self._saved or self.step - self._saved >= FEW_STEPS
+
     def _save(self) -> None:
         if self.checkpoint is None:
             return
@@ -294,6 +320,7 @@ class Run:
             tree = self._tree(random if self.group else random[0])
             path, fingerprint = self.checkpoint, self.fingerprint
             self.group.run_in_first(lambda: save_checkpoint(path, fingerprint, tree))
+            self._saved = self.step
 
     def _tree(self, random: Any) -> dict[str, Any]:
         """Everything that the rest of the run depends on."""
@@ -331,7 +358,7 @@ class Run:
         tree = self.group.run_in_first(self._load)
         if tree is None:
             return False
-        self.step = tree["step"]
+        self.step = self._saved = tree["step"]
         if self._forget is not None:
             self._forget.seek(tree["forget"])
         self._retain.seek(tree["retain"])

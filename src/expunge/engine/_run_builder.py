@@ -28,7 +28,7 @@ from expunge.engine._history import History
 from expunge.engine._losses import parts_of
 from expunge.engine._memory_layout import fast_layout
 from expunge.engine._procedure import Procedure
-from expunge.engine._progress import ProgressBar
+from expunge.engine._progress import EpochLines, ProgressBar
 from expunge.engine._recipe import Recipe
 from expunge.engine._run import Run
 from expunge.engine._split_reader import RunSplits
@@ -165,7 +165,7 @@ class RunBuilder:
             forget,
             retain,
             device,
-            callbacks=[*self._bar(), *self.callbacks],
+            callbacks=[*self._bar(), *self.callbacks, *self._lines()],
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint),
             checkpoint_every=self.checkpoint_every,
             group=self.group,
@@ -184,6 +184,10 @@ class RunBuilder:
 
     def _bar(self) -> list[Callback]:
         return [ProgressBar(self.title)] if self.progress and self.group.is_first else []
+
+    def _lines(self) -> list[Callback]:
+        """Last of the callbacks: a line has what the others recorded of the epoch."""
+        return [EpochLines(self.title)] if self.progress and self.group.is_first else []
 
     def _optimizer(self, params: list[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
         if self.recipe is not None:

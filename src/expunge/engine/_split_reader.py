@@ -14,7 +14,13 @@ from expunge.data._batches import Data, labels_of
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._shared_inference import shared_inference
 from expunge.engine._predict import predict
+from expunge.engine._prediction_memory import predict_once
 from expunge.methods._problem import SplitName
+
+WHOLE = 3
+"""A sample is cut out of a whole split if that is at most so many times as large.
+
+Never out of retain, which nobody else passes through the model during a run."""
 
 
 @dataclass(eq=False)
@@ -42,10 +48,21 @@ class RunSplits:
         sample: int | None,
         change: Callable[[Tensor], Tensor] | None,
     ) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] and labels [N] of a split, or of a sample of the classes to forget."""
+        """Logits [N, K] and labels [N] of a split, or of a sample of the classes to forget.
+
+        A pass over the whole split serves all who ask before the next step, callbacks included.
+        Whether there was one before makes no difference to the result, bit by bit.
+        """
         data = self._data(split)
+        whole = change is None and not self.group
         if sample is not None and not isinstance(data, DataLoader):
-            data = Subset(data, self._sample(split, sample))
+            chosen = self._sample(split, sample)
+            few = split == "retain" or len(self.labels(split)) > WHOLE * len(chosen)
+            if whole and not few:
+                return predict_once(model, data).take(chosen)
+            data, whole = Subset(data, chosen), False
+        if whole:
+            return predict_once(model, data)
         with shared_inference(self.group):
             predictions = predict(model, data, change=change)
         return predictions.logits, predictions.labels

@@ -81,10 +81,11 @@ def unlearn(
             ``retain-only``, ``frozen``.
         strict: a parameter outside the mask does not move at all; see :class:`expunge.Update`.
         device: ``auto`` takes an accelerator if there is one.
-        checkpoint: a file to keep the state of the run in, every ``checkpoint_every`` steps and at
-            the end of each epoch; the same call resumes a killed run.
+        checkpoint: a file to keep the state of the run in, every ``checkpoint_every`` steps, at the
+            end of an epoch (the first, then once there were ten steps more) and at the end; the
+            same call resumes a killed run.
         callbacks: see :class:`expunge.Callback`.
-        progress: show a progress bar if standard error is a terminal.
+        progress: show a progress bar if standard error is a terminal, else a line per epoch.
         group: processes that share the work, all of which make this call: ``auto`` takes the
             default process group of ``torch.distributed`` where one is initialised, None works
             alone. ``batch_size`` is that of all processes together. See ``docs/distributed.md``.

@@ -326,6 +326,28 @@ def test_what_callbacks_record_survives_a_resume_as_plain_numbers(tmp_path: Path
     assert all(type(value) in (int, float) for row in history.epochs for value in row.values())
 
 
+def test_epochs_of_few_steps_share_a_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[int] = []
+    save = Run._save
+
+    def watched(run: Run) -> None:
+        saved.append(run.step)
+        save(run)
+
+    monkeypatch.setattr(Run, "_save", watched)
+    steps = ascent(checkpoint=tmp_path / "run", checkpoint_every=1000, epochs=1).history.epochs[0]
+    saved.clear()
+    per_epoch = int(steps["steps"])
+    assert per_epoch < 10
+    ascent(checkpoint=tmp_path / "more", checkpoint_every=1000, epochs=12)
+    later = -(-10 // per_epoch) * per_epoch  # the first end of an epoch that is ten steps later
+    assert saved[:2] == [per_epoch, per_epoch + later]
+    assert saved[-1] == 12 * per_epoch, "the end is always kept"
+    assert len(saved) == len(set(saved))
+
+
 def test_a_diverged_run_leaves_no_checkpoint_to_stumble_over(tmp_path: Path) -> None:
     options: dict[str, Any] = {
         "model": Counting(),

@@ -1,4 +1,4 @@
-"""The progress bar: silent, shown, ended."""
+"""Progress: a bar on a terminal, lines elsewhere, nothing if not wanted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch.utils.data import TensorDataset
 import expunge
 from expunge import Callback, InvalidInput
 from expunge.engine import Run
-from expunge.engine._progress import ProgressBar
+from expunge.engine._progress import EpochLines, ProgressBar
 from tests.tiny import Counting, bits, points, same
 
 FORGET, RETAIN = points(6), points(8, seed=1)
@@ -30,9 +30,49 @@ class Say(Callback):
         pass
 
 
-def test_progress_is_silent_where_nobody_watches(capfd: pytest.CaptureFixture[str]) -> None:
-    unlearn()
+def test_nothing_is_written_if_progress_is_not_wanted(capfd: pytest.CaptureFixture[str]) -> None:
+    unlearn(progress=False)
     assert capfd.readouterr() == ("", "")
+
+
+def test_there_is_a_line_per_epoch_where_there_is_no_terminal(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    watched = unlearn(epochs=2)
+    out, err = capfd.readouterr()
+    lines = err.splitlines()
+    assert out == ""
+    assert "\r" not in err
+    assert [line.split(":")[0] for line in lines] == [
+        "SRL-FOCUS  epoch 1/2",
+        "SRL-FOCUS  epoch 2/2",
+    ]
+    assert all(" U " in line and " C " in line for line in lines)
+    assert same(bits(watched.model), bits(unlearn(epochs=2, progress=False).model))
+
+
+class Compared(Callback):
+    def on_epoch(self, run: Run) -> None:
+        run.record(ua=91.04, va=85.5, distance=2.345)
+
+
+def test_a_line_has_what_was_compared_and_how_long_it_takes() -> None:
+    text = io.StringIO()
+    seconds = iter([100.0, 110.0, 120.0, 130.0, 140.0])
+    lines = EpochLines("MATCH", console=Console(file=text), clock=lambda: next(seconds))
+    unlearn(progress=False, epochs=4, callbacks=[Compared(), lines])
+    first, second, *_ = text.getvalue().splitlines()
+    assert first == (
+        "MATCH  epoch 1/4: UA 91.0 %, val accuracy 85.5 %, distance 2.35, 10 s, about 30 s left"
+    )
+    assert second.endswith("20 s, about 20 s left")
+
+
+def test_a_terminal_has_the_bar_and_no_lines() -> None:
+    text = io.StringIO()
+    lines = EpochLines("x", console=Console(file=text, force_terminal=True))
+    unlearn(progress=False, callbacks=[lines])
+    assert text.getvalue() == ""
 
 
 def test_progress_shows_method_epoch_and_losses_on_a_terminal() -> None:

@@ -16,8 +16,8 @@ from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._batches import Data, labels_of
 from expunge.engine import Callback, History, Procedure, Run, unlearn
-from expunge.engine._device import pick_device
-from expunge.evaluation import predict
+from expunge.engine._device import device_of, pick_device
+from expunge.engine._prediction_memory import predict_once
 from expunge.request.calibrate._best_epoch import BestEpoch, Look
 from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._floors import check_floors
@@ -82,18 +82,19 @@ def calibrate(
         raise InvalidInput(f"`floor` should not be negative. (got {floor})")
 
     # The target, and how far the initial model is from it.
-    initial = copy.deepcopy(model).to(pick_device(device, model)).eval()
+    home = pick_device(device, model)
+    initial = model if device_of(model) == home else copy.deepcopy(model).to(home)
     forget_labels, retain_labels = labels_of(forget), labels_of(retain)
-    val_before = predict(initial, val)
+    val_before = predict_once(initial, val)
     target = estimate_target(val_before, forget_labels, retain_labels, level=level)
-    before = compare(predict(initial, forget), val_before, target, level=level, seed=seed)
+    before = compare(predict_once(initial, forget), val_before, target, level=level, seed=seed)
     counts = ClassCounts.of(val_before, forget_labels, retain_labels)
     names = [str(label) for label in range(val_before.logits.shape[1])]
 
     # Unlearn; forget and val are compared as the run goes.
     def look_at(run: Run) -> Look | None:
         try:
-            forget_now, val_now = predict(run.model, forget), predict(run.model, val)
+            forget_now, val_now = predict_once(run.model, forget), predict_once(run.model, val)
         except InvalidInput:  # not finite: the same data passed with the initial model
             return None
         comparison = compare(forget_now, val_now, target, level=level, seed=seed)
@@ -132,7 +133,7 @@ def calibrate(
     if best_weights is not None:
         chosen = result.model
         chosen.load_state_dict(best_weights)
-        predictions = predict(chosen, forget), predict(chosen, val)
+        predictions = predict_once(chosen, forget), predict_once(chosen, val)
         after = compare(*predictions, target, level=level, seed=seed)
     warnings = tuple(state.warnings)
     if before.indistinguishable:
