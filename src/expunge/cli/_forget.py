@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from expunge._durations import format_duration
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_existing, require_file, write_text
 from expunge.cli._procedure_options import takes_procedure_options
@@ -77,6 +79,12 @@ def forget_command(
     max_epochs: Annotated[
         int | None, typer.Option(help="Maximum number of epochs (default: 20 for MATCH, else 30).")
     ] = None,
+    training_epochs: Annotated[
+        int | None,
+        typer.Option(
+            help="Epochs the model was trained for: what retraining would cost (default: its card)."
+        ),
+    ] = None,
     floor: Annotated[
         float | None,
         typer.Option(help="Points of validation accuracy that may be lost (default: 2)."),
@@ -120,6 +128,8 @@ def forget_command(
 
     Example:  expunge forget --weights model.safetensors --data digits --ids request.csv -o requests
     """
+    started = time.perf_counter()
+
     from expunge.request._job import check_weights_file, make_job
     from expunge.request._job_file import job_template, load_job
 
@@ -140,6 +150,7 @@ def forget_command(
         "id_column": id_column,
         **procedure,
         "max_epochs": max_epochs,
+        "training_epochs": training_epochs,
         "floor": floor,
         "seed": seed,
         "device": device,
@@ -163,14 +174,15 @@ def forget_command(
         for name in ("ids", "records"):
             if name in settings:
                 require_file(settings[name])
-        _carry_out(make_job(**settings), dry_run=dry_run, force=force, discard=discard)
+        _carry_out(make_job(**settings), started, dry_run=dry_run, force=force, discard=discard)
     except ExpungeError as error:
         error.exit_code = FAILED  # 1 would say that the request was carried out in vain
         raise
 
 
-def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
+def _carry_out(job: Any, started: float, *, dry_run: bool, force: bool, discard: bool) -> None:
     from expunge.request._run import carry_out
+    from expunge.request._stopwatch import Clocks
 
     console, errors = Console(), Console(stderr=True)
     outcome = carry_out(
@@ -180,6 +192,8 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
         discard=discard,
         on_message=lambda message: errors.print(escape(message), highlight=False),
         on_preflight=lambda findings: console.print(findings.terminal()),
+        # Processor time counts from the start of the process: libraries are loaded for the request.
+        started=Clocks(started, 0.0),
     )
     if outcome.evidence is None:
         errors.print("Nothing was changed (--dry-run).", highlight=False)
@@ -194,12 +208,16 @@ def _carry_out(job: Any, *, dry_run: bool, force: bool, discard: bool) -> None:
     for step in verdict.next_steps:
         console.print(f"  {escape(step)}", highlight=False)
     console.print(_accuracy_table(outcome.evidence))
-    seconds = outcome.evidence.seconds
-    took = f" ({seconds.total:.0f} s)" if seconds else ""
     errors.print(
-        f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more{took}.",
+        f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more.",
         highlight=False,
     )
+    seconds = outcome.seconds
+    if seconds is not None and seconds.processor is not None:
+        errors.print(
+            f"It {seconds.processor.in_words()}; {format_duration(seconds.total)} went by.",
+            highlight=False,
+        )
     if code := EXIT_CODES[verdict.status]:
         raise typer.Exit(code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ class StepTimes:
 
     training: float
     inference: float
+    training_processor: float = math.nan
+    """``training`` in processor time."""
 
 
 def measure_step_times(
@@ -41,17 +44,20 @@ def measure_step_times(
             net(x)
 
     net.train()
-    training = _median(step, repeat, device)
+    size = max(count, 1)
+    training, processor = _medians(step, repeat, device)
     net.eval()
-    return StepTimes(training / max(count, 1), _median(run, repeat, device) / max(count, 1))
+    return StepTimes(training / size, _medians(run, repeat, device)[0] / size, processor / size)
 
 
-def _median(action: Callable[[], None], repeat: int, device: torch.device) -> float:
+def _medians(action: Callable[[], None], repeat: int, device: torch.device) -> tuple[float, float]:
+    """Wall and processor seconds."""
     times = []
     for _ in range(repeat + 1):
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         action()
         if device.type != "cpu":
             torch.accelerator.synchronize()
-        times.append(time.perf_counter() - start)
-    return sorted(times[1:])[repeat // 2]
+        times.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    wall, processor = (sorted(clock)[repeat // 2] for clock in zip(*times[1:], strict=True))
+    return wall, processor

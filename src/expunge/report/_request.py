@@ -12,7 +12,7 @@ from expunge.report._page import render
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence
-    from expunge.request.evidence._sections import MetricRow, SplitScores
+    from expunge.request.evidence._sections import CostComparison, MetricRow, SplitScores
 
 SECTIONS = (
     ("verdict", "Verdict"),
@@ -151,14 +151,24 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     shown = [metrics[name] for name in ("ua", "ta", "va") if name in metrics][:2]
     tiles += [_metric_tile(metric) for metric in shown]
     if cost is not None:
-        tiles.append(
-            {
-                "label": "Time taken",
-                "text": format_duration(cost.unlearning_seconds),
-                "note": f"retraining: about {format_duration(cost.retraining_seconds)}",
-            }
-        )
+        tiles.append(_cost_tile(cost))
     return tiles
+
+
+def _cost_tile(cost: CostComparison) -> dict[str, str]:
+    """The whole request against retraining; in bundles of old, the unlearning alone."""
+    taken, note = cost.unlearning_seconds, ""
+    if cost.request_seconds is not None:
+        taken = cost.request_seconds
+    if cost.request_processor_seconds is not None:
+        note = f"{format_duration(cost.request_processor_seconds)} of processor time; "
+    if cost.retraining_seconds is None:
+        note += "retraining: unknown, --training-epochs tells"
+    else:
+        note += f"retraining: about {format_duration(cost.retraining_seconds)}"
+        if cost.retraining_epochs is not None:
+            note += f" for {cost.retraining_epochs} epochs"
+    return {"label": "Time taken", "text": format_duration(taken), "note": note}
 
 
 def _metric_tile(metric: MetricRow) -> dict[str, str]:

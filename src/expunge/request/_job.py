@@ -48,6 +48,8 @@ class Job(pydantic.BaseModel):
         ids: what to forget: indices, names, or values of ``id_column`` of ``records``.
         include_duplicates: which duplicates in the training data are also forgotten: ``none``, the
             ``exact`` ones, or the ``near`` ones too, some of which may be there by chance.
+        training_epochs: for how many epochs the model was trained, which says what retraining would
+            cost; None takes the number from the card of the weights, if they have one.
         floor: points of val accuracy that may be lost.
         level: confidence level of intervals.
     """
@@ -73,6 +75,7 @@ class Job(pydantic.BaseModel):
     floor: Annotated[float, pydantic.Field(ge=0, le=100, strict=True)] = 2.0
     level: Share = 0.95
     include_duplicates: IncludeDuplicates = "none"
+    training_epochs: Count | None = None
     augment: Switch = False
     seed: Seed = 0
     device: str = "auto"
@@ -125,6 +128,8 @@ class Job(pydantic.BaseModel):
         for each in PROCEDURE_OPTIONS:
             if each.name not in ALWAYS_WRITTEN and values.get(each.name) == each.default:
                 values.pop(each.name, None)
+        if values.get("training_epochs") is None:
+            values.pop("training_epochs", None)
         return values
 
     @property

@@ -62,6 +62,7 @@ out = "forgotten"
 {procedure}
 # max_epochs = {max_epochs}
 # augment = false                # random crops of the images while unlearning
+# training_epochs = 100          # of the model's training: what retraining would cost
 # floor = 2.0                    # points of accuracy on val that may be lost
 # level = 0.95                   # confidence level of all intervals
 # seed = 0

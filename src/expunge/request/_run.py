@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,13 @@ from expunge._files import write_text
 from expunge.data import Augment
 from expunge.distributed import as_group
 from expunge.engine._checkpoint import model_digest
-from expunge.evaluation import predict
+from expunge.engine._prediction_memory import keep_predictions, predict_once
 from expunge.methods import MatchUnseen
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import Ledger, digest_config, exclusive_access
+from expunge.request._stopwatch import Clocks, RequestStopwatch
 from expunge.request.calibrate._run import CalibrationResult, calibrate
 from expunge.request.evidence._build import RequestInputs, build_evidence
 from expunge.request.evidence._bundle import BundleContents, write_bundle
@@ -43,6 +42,8 @@ class Outcome:
     evidence: Evidence | None = None
     folder: Path | None = None
     model: nn.Module | None = None
+    seconds: Seconds | None = None
+    """As in the evidence, and with the time that writing the evidence and its page took."""
 
     @property
     def achieved(self) -> bool:
@@ -86,6 +87,7 @@ def forget(
         The outcome: ``status``, ``achieved``, ``model``, ``evidence`` (:class:`Evidence`) and
         ``folder``.
     """
+    started = Clocks.now()
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
     if in_memory == (weights is not None):
@@ -112,6 +114,7 @@ def forget(
         force=force,
         discard=discard,
         progress=progress,
+        started=started,
     )
 
 
@@ -126,13 +129,16 @@ def carry_out(
     on_message: Callable[[str], None] = lambda message: None,
     on_preflight: Callable[[Preflight], None] = lambda findings: None,
     progress: bool = True,
+    started: Clocks | None = None,
 ) -> Outcome:
     """Carry out ``job`` with exclusive access to its folder; if killed, the same call resumes it.
 
     ``subject`` and ``ids`` replace the model, the data and the file of ids that ``job`` names.
     ``on_message`` is called with what is being done, ``on_preflight`` with the findings of the
-    preflight, before anything is changed. See :func:`forget` for the other arguments.
+    preflight, before anything is changed. The request's time counts from ``started`` (default:
+    now). See :func:`forget` for the other arguments.
     """
+    stopwatch = RequestStopwatch(started or Clocks.now())
     group = as_group("auto")
     if group:
         raise InvalidInput(
@@ -140,7 +146,7 @@ def carry_out(
             f"start it without torchrun. (got {group.size} processes)"
         )
     with exclusive_access(job.out):
-        request = _RequestInProgress(job, subject, ids, on_message, progress)
+        request = _RequestInProgress(job, subject, ids, on_message, progress, stopwatch)
         return request.run(on_preflight, dry_run=dry_run, force=force, discard=discard)
 
 
@@ -158,13 +164,15 @@ class _RequestInProgress:
         ids: Sequence[str | int] | None,
         on_message: Callable[[str], None],
         progress: bool,
+        stopwatch: RequestStopwatch,
     ) -> None:
         self.job, self.on_message, self.progress = job, on_message, progress
         self.in_memory = subject is not None
         self.ledger = Ledger.read(job.out)
         self.subject = self.ledger.latest_state_of(subject or load_subject(job))
         self.requested = resolve_ids(job, self.subject, ids)
-        self.stopwatch = _StageStopwatch()
+        self.stopwatch = stopwatch
+        stopwatch.loaded()
         self.work = job.out / ".work"
 
     @property
@@ -213,6 +221,7 @@ class _RequestInProgress:
         gone = earlier | set(to_forget)
         retain = train.subset([i for i in range(len(train)) if i not in gone])
         forget = train.subset(to_forget)
+        before = self._predictions_before(findings, forget, to_forget, gone)
         with self.stopwatch.time("unlearning"):
             calibrated = self._unlearn(forget, retain)
 
@@ -222,20 +231,38 @@ class _RequestInProgress:
         )
         with self.stopwatch.time("audit"):
             calibrated, evidence, attempt = self._audit(
-                inputs, findings, to_forget, calibrated, forget, retain
+                inputs, findings, to_forget, calibrated, forget, retain, before
             )
 
         # Write the bundle; only then is the checkpoint dispensable.
-        seconds = Seconds(**self.stopwatch.seconds())
         contents = BundleContents(
             calibrated.model, attempt, self.job, self.requested, tuple(to_forget), self.subject.card
         )
         folder = self.job.out / f"{self.number:04d}"
-        evidence = evidence.model_copy(update={"seconds": seconds})
-        evidence = write_bundle(folder, evidence, contents)
+        evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)
         shutil.rmtree(self.work, ignore_errors=True)
         write_attempt(records, run, self.job.seed, evidence.status)
-        return Outcome(findings, evidence, folder, calibrated.model)
+        return Outcome(findings, evidence, folder, calibrated.model, self.stopwatch.seconds())
+
+    def _predictions_before(
+        self,
+        findings: Preflight,
+        forget: InMemoryData,
+        to_forget: Sequence[int],
+        gone: Collection[int],
+    ) -> SplitPredictions:
+        """What the given model predicts, known from the preflight; the run need not ask again."""
+        model, train = self.subject.model, findings.predictions["train"]
+        retained = [i for i in range(len(self.subject.train)) if i not in gone]
+        before = SplitPredictions(
+            forget=train.take(to_forget),
+            val=findings.predictions["val"],
+            retain=train.take(retained),
+            test=findings.predictions["test"],
+        )
+        keep_predictions(model, forget, before.forget)
+        keep_predictions(model, self.subject.val, before.val)
+        return before
 
     def _add_duplicates(
         self, to_forget: list[int], findings: Preflight, earlier: set[int]
@@ -297,6 +324,7 @@ class _RequestInProgress:
             augment=Augment(padding=4, flip=subject.flip) if job.augment else None,
             checkpoint=self.work / "run.checkpoint",
             progress=self.progress,
+            callbacks=[self.stopwatch.steps],
         )
 
     def _audit(
@@ -307,6 +335,7 @@ class _RequestInProgress:
         calibrated: CalibrationResult,
         forget: InMemoryData,
         retain: InMemoryData,
+        before: SplitPredictions,
     ) -> tuple[CalibrationResult, Evidence, nn.Module | None]:
         """Build the evidence; a run that did not achieve its aim is undone.
 
@@ -314,11 +343,14 @@ class _RequestInProgress:
         The last of the three is the model of such a run: to look at, not to use.
         """
         subject = self.subject
-        splits = {"forget": forget, "val": subject.val, "retain": retain, "test": subject.test}
-        before, after = (
-            SplitPredictions(**{name: predict(model, data) for name, data in splits.items()})
-            for model in (subject.model, calibrated.model)
-        )
+        after = before
+        if calibrated.stopped.epoch:
+            after = SplitPredictions(
+                forget=predict_once(calibrated.model, forget),
+                val=predict_once(calibrated.model, subject.val),
+                retain=predict_once(calibrated.model, retain),
+                test=predict_once(calibrated.model, subject.test),
+            )
         evidence = build_evidence(inputs, findings, to_forget, calibrated, before, after)
         if evidence.unlearned or not calibrated.stopped.epoch:
             return calibrated, evidence, None
@@ -331,7 +363,8 @@ class _RequestInProgress:
         # What spoke against the model, and what to try next, is known from the attempt alone.
         kept = {name: getattr(evidence.verdict, name) for name in ("objections", "next_steps")}
         undone = _undo(calibrated, subject.model, evidence)
-        evidence = build_evidence(inputs, findings, to_forget, undone, before, before)
+        unchanged = [row.model_copy(update={"after": row.before}) for row in evidence.attacks]
+        evidence = build_evidence(inputs, findings, to_forget, undone, before, before, unchanged)
         verdict = evidence.verdict.model_copy(update=kept)
         update = {"attempt": attempt, "verdict": verdict}
         return undone, evidence.model_copy(update=update), calibrated.model
@@ -351,24 +384,3 @@ def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -
             reason += " With more validation data, the run could see what the audit saw."
     stopped = Stop(epoch=0, reason=reason, status="not achieved", share=1.0)
     return replace(calibrated, model=model, stopped=stopped)
-
-
-class _StageStopwatch:
-    """Wall time per stage of a request; time spent before a kill is not counted."""
-
-    def __init__(self) -> None:
-        self._started = time.perf_counter()
-        self._stages: dict[str, float] = {}
-
-    @contextmanager
-    def time(self, stage: str) -> Iterator[None]:
-        """Time the block that follows, as ``stage``."""
-        started = time.perf_counter()
-        try:
-            yield
-        finally:
-            self._stages[stage] = round(time.perf_counter() - started, 3)
-
-    def seconds(self) -> dict[str, float]:
-        """Seconds per stage, and in total."""
-        return self._stages | {"total": round(time.perf_counter() - self._started, 3)}

@@ -54,6 +54,14 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert not (out / "0001").exists()
     done = expunge("forget", *arguments, *QUICK, "--force")
     status = json.loads((out / "0001" / "evidence.json").read_text())["verdict"]["status"]
+    epochs = [line for line in done.err.splitlines() if "  epoch " in line]
+    last = epochs[-1].split(":")[0].split()[-1]
+    assert last == f"{len(epochs)}/{len(epochs)}", "there is no terminal: a line per epoch"
+    assert "UA" in epochs[-1]
+    assert "val accuracy" in epochs[-1]
+    assert " left" in epochs[-1]
+    assert "\r" not in done.err
+    assert "s gradient steps" in done.err
     assert done.code == {"achieved": 0, "not achieved": 1, "cannot be told": 3}[status]
     assert status.upper() in done.out
     assert "forgotten data" in done.out
@@ -85,7 +93,7 @@ def test_every_verdict_has_its_exit_code(
     code: int,
 ) -> None:
     evidence = fake.evidence(42, status=status)
-    outcome = SimpleNamespace(evidence=evidence, folder=tmp_path)
+    outcome = SimpleNamespace(evidence=evidence, folder=tmp_path, seconds=evidence.seconds)
     monkeypatch.setattr("expunge.request._run.carry_out", lambda *_, **__: outcome)
     done = expunge(
         "forget", "--weights", trained, "--ids", ids_file(tmp_path, 1), "-o", tmp_path / "out"
@@ -93,6 +101,9 @@ def test_every_verdict_has_its_exit_code(
     assert done.code == code
     assert status.upper() in done.out
     assert ("What to try next" in done.out) == (status != "achieved")
+    split = " ".join(done.err.split())
+    assert "It took 13 s of processor time: 8 s gradient steps, 2 s audit, 1 s loading" in split
+    assert "14 s went by" in split
 
 
 def test_there_is_nothing_to_verify_in_an_empty_folder(expunge: Expunge, tmp_path: Path) -> None:

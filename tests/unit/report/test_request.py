@@ -84,6 +84,27 @@ def test_every_verdict_has_its_title_and_colour(
     assert browser.problems() == []
 
 
+def test_the_cost_is_that_of_the_whole_request(page: Browser) -> None:
+    tile = page.texts(".tiles > div")[-1]
+    assert "14 s" in tile
+    assert "13 s of processor time; retraining: about 61 s for 40 epochs" in tile
+    text = page.one("#cost").text
+    assert "The whole request took 14 s, 13 s of processor time" in text
+    assert "4.3 times as long" in text
+    assert "Gradient steps 7.8 s" in text
+
+
+def test_an_unknown_cost_of_retraining_is_unknown(browser: Browser, tmp_path: Path) -> None:
+    assert EVIDENCE.cost is not None
+    unknown = {"retraining_seconds": None, "retraining_epochs": None, "ratio": None}
+    cost = EVIDENCE.cost.model_copy(update=unknown | {"retraining_processor_seconds": None})
+    write_page(tmp_path / "page.html", render_request(EVIDENCE.model_copy(update={"cost": cost})))
+    browser.open(tmp_path / "page.html")
+    assert browser.problems() == []
+    assert "retraining: unknown, --training-epochs tells" in browser.texts(".tiles > div")[-1]
+    assert "times as long" not in browser.one("#cost").text
+
+
 def test_classes_that_broke_are_named(page: Browser) -> None:
     rows = page.texts("#class-table tbody tr")
     assert sum("broken" in row for row in rows) == 1

@@ -72,4 +72,4 @@ def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def leave_out_figures(patch: pytest.MonkeyPatch) -> None:
     bundle = "expunge.request.evidence._bundle"
-    patch.setattr(f"{bundle}.save_figure", lambda figure, path: write_text(path, ""))
+    patch.setattr(f"{bundle}.save_figure", lambda figure, path, formats: write_text(path, ""))

@@ -31,7 +31,8 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
     free = [
         n
         for n in described
-        if n not in ("width", "moments", "p", "records", "id_column", "data_limit")
+        if n
+        not in ("width", "moments", "p", "records", "id_column", "data_limit", "training_epochs")
     ]
     job = load_job(write(tmp_path, "\n".join(described[name] for name in free)))
     given = {"weights", "out", "data", "ids", "model"}
@@ -41,9 +42,11 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
 
 def test_the_alternatives_in_the_template_are_valid(tmp_path):
     text = job_template().replace('# addon = "none"', 'addon = "FOCUS"')
-    for name in ("model", "records", "id_column", "moments", "data_limit", "[model_options]"):
+    alternatives = ("model", "records", "id_column", "moments", "data_limit", "training_epochs")
+    for name in (*alternatives, "[model_options]"):
         text = text.replace(f"# {name}", name)
     job = load_job(write(tmp_path, text.replace("[model_options] at", "# at")))
+    assert job.training_epochs == 100
     assert (job.id_column, job.moments, job.data_limit) == ("person", "published", 1000)
 
 

@@ -1,9 +1,11 @@
-// Seconds of unlearning beside seconds of retraining.
+// Seconds of the request beside seconds of retraining.
 
 if (byId("cost-chart")) {
   const bars = [
     ["Retraining (estimate)", data.cost.retraining_seconds, "before"],
-    ["Unlearning", data.cost.unlearning_seconds, "after"],
+    isNumber(data.cost.request_seconds)
+      ? ["The whole request", data.cost.request_seconds, "after"]
+      : ["Unlearning", data.cost.unlearning_seconds, "after"],
   ].filter(([, value]) => isNumber(value));
   draw(
     "cost-chart",

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from expunge.engine._prediction_memory import predict_once
 from expunge.evaluation import predict
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._ids import RequestedRecords
@@ -31,6 +32,7 @@ from expunge.request.evidence._measurements import (
 from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
 from expunge.request.evidence._sections import (
+    AttackRow,
     CostComparison,
     EarlierAttempt,
     EarlierRequest,
@@ -87,14 +89,18 @@ def build_evidence(
     calibration: CalibrationResult,
     before: SplitPredictions,
     after: SplitPredictions,
+    attacks: Sequence[AttackRow] | None = None,
 ) -> Evidence:
-    """Everything but the times and the hashes of files; ``chosen`` are the forgotten records."""
+    """Everything but the times and the hashes of files; ``chosen`` are the forgotten records.
+
+    ``attacks`` are those on both models, if they are known.
+    """
     job, subject, stopped = inputs.job, inputs.subject, calibration.stopped
 
     # Measure both models; the comparison with test data is new to the run.
     target = _target(calibration)
     metrics = measure_metrics(before, after, target, job.level)
-    attacks = measure_attacks(before, after, job.level, job.seed)
+    attacks = attacks or measure_attacks(before, after, job.level, job.seed)
     images = getattr(subject.train.subset(list(chosen)), "images", None)
     ids = _display_ids(inputs, chosen)
     examples = measure_examples(chosen, ids, subject.classes, before, after, images)
@@ -177,7 +183,7 @@ def build_evidence(
         epochs=[EpochRow.model_validate(_rounded(row)) for row in calibration.epochs],
         stopped=stopped,
         steps=_step_columns(calibration.history.steps),
-        attacks=attacks,
+        attacks=list(attacks),
         held_out=_held_out(held_out),
         power=None if power is None else _power_check(power),
         floors=floors,
@@ -201,7 +207,7 @@ def measure_earlier_requests(
     job, train = inputs.job, inputs.subject.train
     forgotten = {*chosen}.union(*inputs.ledger.forgotten.values())
     retained = train.labels[[i for i in range(len(train)) if i not in forgotten]]
-    val = predict(calibration.model, inputs.subject.val)
+    val = predict_once(calibration.model, inputs.subject.val)
     rows = []
     for entry in inputs.ledger.entries:
         predictions = predict(calibration.model, train.subset(list(entry.indices)))
@@ -304,11 +310,13 @@ def _significant(value: float) -> float | None:
 
 
 def _cost(preflight: Preflight, calibration: CalibrationResult) -> CostComparison:
+    """What retraining would cost; what the request itself took is not known yet."""
     cost = preflight.as_dict()["cost"]
-    unlearning, retraining = calibration.history.seconds, float(cost["retraining_seconds"])
     return CostComparison(
-        unlearning_seconds=round(unlearning, 2),
-        retraining_seconds=round(retraining, 2),
-        ratio=round(retraining / unlearning, 2) if unlearning > 0 else None,
-        note=str(cost.get("note", "")),
+        unlearning_seconds=round(calibration.history.seconds, 2),
+        retraining_seconds=cost["retraining_seconds"],
+        retraining_processor_seconds=cost["retraining_processor_seconds"],
+        retraining_epochs=cost["retraining_epochs"],
+        ratio=None,
+        note=str(cost["note"]),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,7 @@ from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView
+from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView, Seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -53,16 +53,22 @@ class BundleContents:
     card: Card | None
 
 
-def write_bundle(folder: Path, evidence: Evidence, contents: BundleContents) -> Evidence:
+def write_bundle(
+    folder: Path,
+    evidence: Evidence,
+    contents: BundleContents,
+    seconds: Callable[[], Seconds] | None = None,
+) -> Evidence:
     """Write everything under a hidden name, then rename it to ``folder``.
 
-    Returns the evidence as written, with the hashes of the weights and of all files.
+    ``seconds`` is asked for the times of the request when all but the evidence and its page is
+    written. Returns the evidence as written, with the hashes of the weights and of all files.
     """
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        evidence = _write_files(scratch, evidence, contents)
+        evidence = _write_files(scratch, evidence, contents, seconds)
         sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
         scratch.rename(folder)
         sync([folder.parent])
@@ -76,7 +82,12 @@ def write_bundle(folder: Path, evidence: Evidence, contents: BundleContents) -> 
     return evidence
 
 
-def _write_files(folder: Path, evidence: Evidence, contents: BundleContents) -> Evidence:
+def _write_files(
+    folder: Path,
+    evidence: Evidence,
+    contents: BundleContents,
+    seconds: Callable[[], Seconds] | None,
+) -> Evidence:
     from expunge.report import render_request
 
     # The models.
@@ -92,19 +103,17 @@ def _write_files(folder: Path, evidence: Evidence, contents: BundleContents) -> 
         write_text(folder / JOB, job_to_toml(contents.job))
     values = evidence.as_json()
     write_text(folder / "preflight.json", json.dumps(values["preflight"], indent=1))
-    save_figure(epochs_figure(evidence), folder / "figures" / "epochs.png")
+    save_figure(epochs_figure(evidence), folder / "figures" / "epochs.png", ["png"])
     if evidence.scores is not None:
-        save_figure(scores_figure(evidence.scores), folder / "figures" / "scores.png")
+        save_figure(scores_figure(evidence.scores), folder / "figures" / "scores.png", ["png"])
 
     # The evidence, with the hashes of all the above, and the page that shows it.
-    hashes = {"weights_after": digest_of(folder / WEIGHTS)}
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    evidence = evidence.model_copy(
-        update={
-            "hashes": evidence.hashes.model_copy(update=hashes),
-            "files": {path.relative_to(folder).as_posix(): digest_of(path) for path in files},
-        }
-    )
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = {path.relative_to(folder).as_posix(): digest_of(path) for path in paths}
+    hashes = evidence.hashes.model_copy(update={"weights_after": files[WEIGHTS]})
+    evidence = evidence.model_copy(update={"hashes": hashes, "files": files})
+    if seconds is not None:
+        evidence = _with_seconds(evidence, seconds())
     write_text(folder / EVIDENCE, json.dumps(evidence.as_json(), indent=1, allow_nan=False))
     write_text(folder / PAGE, render_request(evidence))
 
@@ -112,6 +121,11 @@ def _write_files(folder: Path, evidence: Evidence, contents: BundleContents) -> 
     lines = (f"{digest_of(folder / name)}  {name}\n" for name in (EVIDENCE, PAGE))
     write_text(folder / SEAL, "".join(lines))
     return evidence
+
+
+def _with_seconds(evidence: Evidence, seconds: Seconds) -> Evidence:
+    cost = None if evidence.cost is None else evidence.cost.with_request(seconds)
+    return evidence.model_copy(update={"seconds": seconds, "cost": cost})
 
 
 def _forgotten(contents: BundleContents) -> dict[str, Any]:

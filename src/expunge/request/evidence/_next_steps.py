@@ -87,7 +87,10 @@ def _other_methods(job: Job) -> str:
 def _retraining(cost: Mapping[str, Any]) -> str:
     seconds = cost.get("retraining_seconds")
     if not isinstance(seconds, (int, float)):
-        return "Retrain without the records, which leaves no doubt; its cost is not known here."
+        return (
+            "Retrain without the records, which leaves no doubt; its cost is not known here. "
+            "`--training-epochs` would tell."
+        )
     return (
         "Retrain without the records, which leaves no doubt: about "
         f"{format_duration(float(seconds))} on this machine. {cost.get('note', '')}".strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -34,6 +34,8 @@ class Preflight:
     cost: Cost
     warnings: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    predictions: Mapping[str, Predictions] = field(default_factory=dict, repr=False)
+    """Of the given model, on "train", "val" and "test"."""
 
     @property
     def fits(self) -> bool:
@@ -111,6 +113,7 @@ def preflight(
             *collect_warnings(subject, requested, predictions, fit, ids, duplicates, cost),
         ),
         notes=(*subject.notes, *duplicates.notes),
+        predictions=predictions,
     )
 
 

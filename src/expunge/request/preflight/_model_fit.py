@@ -63,7 +63,7 @@ def check_model_fit(
     chance = {split: _share_of_most_frequent(said.labels) for split, said in predictions.items()}
     explanations = (
         explain_by_label_order(predictions["train"], classes, level),
-        explain_by_input_scaling(model, train, level),
+        explain_by_input_scaling(model, train, level, predictions["train"]),
     )
     reasons = [reason for reason in explanations if reason]
     weak = [split for split in ("train", "val") if accuracy[split].low <= chance[split]]
@@ -113,16 +113,26 @@ def explain_by_label_order(
 
 
 def explain_by_input_scaling(
-    model: nn.Module, train: InMemoryData, level: float = 0.95
+    model: nn.Module,
+    train: InMemoryData,
+    level: float = 0.95,
+    predictions: Predictions | None = None,
 ) -> str | None:
     """An explanation if the model is right much more often when its inputs are prepared otherwise.
 
-    All corrections within two points of the best are named.
+    All corrections within two points of the best are named. ``predictions`` are those on all of
+    ``train``, if they are known.
     """
     indices = np.linspace(0, len(train) - 1, min(SAMPLE, len(train))).round().astype(np.int64)
-    sample = train.subset(np.unique(indices))
+    indices = np.unique(indices)
+    sample = train.subset(indices)
     inputs, count = inputs_of(sample), len(sample)
-    before = _count_correct(model, inputs, sample)
+    if predictions is None:
+        before = _count_correct(model, inputs, sample)
+    else:
+        before = _correct(predictions.take(indices))
+    if before is not None and not _clearly_better(before, count, count, level):
+        return None  # not even a correction that makes every prediction right would be mentioned
     correct = {
         name: _count_correct(model, correction(inputs), sample)
         for name, correction in input_corrections(inputs).items()
@@ -175,6 +185,10 @@ def _count_correct(model: nn.Module, inputs: Tensor, sample: InMemoryData) -> in
         predictions = predict(model, Examples(inputs, sample.labels, sample.classes))
     except (InvalidInput, RuntimeError):
         return None
+    return _correct(predictions)
+
+
+def _correct(predictions: Predictions) -> int:
     return int((predictions.classes == predictions.labels).sum())
 
 

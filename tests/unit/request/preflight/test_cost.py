@@ -8,7 +8,7 @@ from torch import nn
 
 from expunge.engine._step_times import StepTimes
 from expunge.request.preflight import _cost as cost
-from expunge.request.preflight._cost import OVERHEAD, advise, estimate_cost
+from expunge.request.preflight._cost import FIXED_SECONDS, OVERHEAD, advise, estimate_cost
 from expunge.request.subject._load import make_subject
 from tests.unit.request.worlds import Viewing, images, job_of, subject_of
 
@@ -16,19 +16,51 @@ from tests.unit.request.worlds import Viewing, images, job_of, subject_of
 @pytest.fixture
 def known(monkeypatch):
     """A machine on which an example takes a second to train on, and a tenth to run."""
-    monkeypatch.setattr(cost, "measure_step_times", lambda *_: StepTimes(1.0, 0.1))
+    monkeypatch.setattr(cost, "measure_step_times", lambda *_: StepTimes(1.0, 0.1, 2.0))
 
 
 def test_seconds_are_examples_times_pace(tmp_path, known):
     subject = subject_of(tmp_path)
-    job = job_of(tmp_path, max_epochs=5)
+    job = job_of(tmp_path, method="SRL", max_epochs=5, training_epochs=30)
     found = estimate_cost(subject, 40, 200, job)
     # three steps of 16: 40 to forget beside 48 to retain; then a look at 60 of val and at the 40
     assert found.epoch_seconds == pytest.approx(OVERHEAD * (88 + 0.1 * 100))
     assert found.unlearning_seconds == pytest.approx(5 * found.epoch_seconds)
-    assert found.retraining_seconds == pytest.approx(OVERHEAD * 100 * 200)
-    assert found.retraining_epochs == 100
+    # before and after: 240 of train, 60 of val and 60 of test
+    examples = len(subject.train) + len(subject.val) + len(subject.test)
+    around = OVERHEAD * 2 * 0.1 * examples + FIXED_SECONDS
+    assert found.request_seconds == pytest.approx(found.unlearning_seconds + around)
+    assert found.retraining_seconds == pytest.approx(OVERHEAD * 30 * 200)
+    assert found.retraining_processor_seconds == pytest.approx(OVERHEAD * 30 * 200 * 2)
+    assert found.retraining_epochs == 30
     assert found.advice == "unlearn"
+    assert "30 epochs, as stated" in found.note
+
+
+def test_a_method_with_its_own_targets_takes_more_epochs_of_few_steps(tmp_path, known):
+    found = estimate_cost(subject_of(tmp_path), 40, 200, job_of(tmp_path, method="MATCH"))
+    assert "all 54 epochs allowed" in found.note  # of three steps each: 160 at least
+
+
+def test_the_cost_of_retraining_is_unknown_unless_somebody_says_for_how_long(tmp_path, known):
+    found = estimate_cost(subject_of(tmp_path), 40, 200, job_of(tmp_path, max_epochs=5))
+    assert found.retraining_epochs is found.retraining_seconds is None
+    assert found.retraining_processor_seconds is None
+    assert "unknown" in found.note
+    assert "--training-epochs" in found.note
+    assert found.advice == "unlearn"
+    epochs = found.request_seconds / (OVERHEAD * 200)
+    assert f"as long as {epochs:.1f} epochs of it" in found.sentence
+    plain = found.as_dict()
+    assert json.loads(json.dumps(plain)) == plain
+    assert plain["retraining_seconds"] is None
+
+
+def test_a_large_share_is_better_retrained_whatever_that_costs():
+    advice, sentence = advise(0.4, 60.0, None, 10.0)
+    assert advice == "retrain"
+    assert sentence.startswith("Just retrain: 40% of the training data are to be forgotten")
+    assert advise(0.2, 60.0, None)[0] == "unlearn"
 
 
 def test_a_last_batch_that_is_short_is_still_paired_with_a_whole_one(tmp_path, known):
@@ -50,7 +82,7 @@ def test_a_method_without_a_constraint_takes_half(tmp_path, known):
     [
         (0.1, 10.0, "unlearn", "Unlearn: at most about 10 s against 100 s for retraining."),
         (0.31, 1.0, "retrain", "Just retrain: 31% of the training data"),
-        (0.1, 51.0, "retrain", "Just retrain: unlearning may take about 51 s against 100 s"),
+        (0.1, 51.0, "retrain", "Just retrain: the request may take about 51 s against 100 s"),
         (0.3, 50.0, "unlearn", "Unlearn"),
     ],
 )
@@ -62,11 +94,8 @@ def test_advice_is_to_retrain_where_that_is_the_better_deal(share, unlearning, a
 
 def test_the_assumptions_are_stated(tmp_path):
     found = estimate_cost(subject_of(tmp_path), 40, 200, job_of(tmp_path))
-    assert "100 epochs, assumed, as its training is not known" in found.note
     assert "timed on this machine" in found.note
     assert found.training_step > 0
-    plain = found.as_dict()
-    assert json.loads(json.dumps(plain)) == plain
 
 
 def test_a_model_that_needs_the_plain_layout_is_timed_too(tmp_path):

@@ -151,7 +151,7 @@ def test_token_numbers_have_no_scale():
 
 
 def test_remedies_leave_the_data_alone(net):
-    data = floats(240, 1)
+    data = relabelled(floats(240, 1), [1, 2, 3, 0])  # the net is wrong: remedies are tried
     before = data.fingerprint()
     explain_by_input_scaling(net, data)
     assert data.fingerprint() == before
@@ -159,6 +159,20 @@ def test_remedies_leave_the_data_alone(net):
     assert isinstance(pixels, ImageSet)
     inverted = input_corrections(pixels.images)["light and dark exchanged"](pixels.images)
     assert inverted.dtype == torch.uint8
+
+
+def test_no_remedy_is_tried_on_a_model_that_has_nothing_to_gain(net):
+    passed: list[int] = []
+    hook = net.register_forward_hook(lambda *_: passed.append(1))
+    data = floats(240, 1)
+    try:
+        assert explain_by_input_scaling(net, data, predictions=predict(net, data)) is None
+        assert len(passed) == 1, "the prediction, which was given"
+        wrong = relabelled(data, [1, 2, 3, 0])
+        explain_by_input_scaling(net, wrong, predictions=predict(net, wrong))
+        assert len(passed) > 3
+    finally:
+        hook.remove()
 
 
 def test_the_findings_are_plain(net):

@@ -1,0 +1,67 @@
+"""The time of a request by stage, on clocks that a test turns."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from expunge.engine import Run
+from expunge.request._stopwatch import Clocks, RequestStopwatch
+from expunge.request.evidence._sections import CostComparison
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """Two clocks that stand still until they are turned."""
+    clock = SimpleNamespace(wall=100.0, processor=7.0)
+    monkeypatch.setattr(Clocks, "now", lambda: Clocks(clock.wall, clock.processor))
+    return clock
+
+
+def turn(clock: SimpleNamespace, wall: float) -> None:
+    """So much wall time, all of it on two processors."""
+    clock.wall += wall
+    clock.processor += 2 * wall
+
+
+def test_the_stages_add_up_to_the_total(clock: SimpleNamespace) -> None:
+    watch = RequestStopwatch(Clocks.now())
+    turn(clock, 1.0)
+    watch.loaded()
+    for stage, wall in (("preflight", 2.0), ("unlearning", 30.0), ("audit", 4.0)):
+        with watch.time(stage):
+            turn(clock, wall)
+    # The run was resumed: 5 seconds of steps were done before.
+    run = SimpleNamespace(seconds=(5.0, 10.0), method_seconds=(0.0, 0.0))
+    watch.steps.on_start(cast("Run", run))
+    run.seconds, run.method_seconds = (28.0, 56.0), (3.0, 6.0)
+    watch.steps.on_end(cast("Run", run))
+    turn(clock, 6.0)
+
+    seconds = watch.seconds()
+    assert seconds.total == 43.0
+    assert seconds.unlearning == 30.0
+    assert (seconds.steps, seconds.method, seconds.checks) == (20.0, 3.0, 7.0)
+    assert (seconds.loading, seconds.preflight, seconds.audit, seconds.page) == (1, 2, 4, 6)
+    processor = seconds.processor
+    assert processor is not None
+    assert processor.total == 86.0
+    stages = {k: v for k, v in processor.model_dump().items() if k != "total"}
+    assert sum(stages.values()) == 86.0
+    assert processor.in_words().startswith(
+        "took 86 s of processor time: 40 s gradient steps, 14 s checks, 12 s page"
+    )
+
+
+def test_the_cost_compares_the_whole_request_with_retraining(clock: SimpleNamespace) -> None:
+    watch = RequestStopwatch(Clocks(90.0, 0.0))
+    cost = CostComparison(
+        unlearning_seconds=3.0, retraining_seconds=50.0, retraining_epochs=5, ratio=None, note=""
+    )
+    whole = cost.with_request(watch.seconds())
+    assert (whole.request_seconds, whole.request_processor_seconds, whole.ratio) == (10.0, 7.0, 5.0)
+    unknown = cost.model_copy(update={"retraining_seconds": None}).with_request(watch.seconds())
+    assert unknown.ratio is None
+    assert unknown.request_seconds == 10.0
