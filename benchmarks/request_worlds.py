@@ -84,7 +84,7 @@ class World:
             rest = [i for i in range(len(train)) if i not in before]
             count = round(float(size) * len(train))
             return sorted(np.random.default_rng(self.seed + 1).permutation(rest)[:count].tolist())
-        return list(parse_scenario(scenario).pick(train, self.seed).forget)
+        return sorted(int(i) for i in parse_scenario(scenario).pick(train, self.seed).forget)
 
     def left_out(self, scenario: str) -> list[int]:
         """What the model to compare with was not trained on: the forget set, or more."""

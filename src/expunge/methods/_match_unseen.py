@@ -17,23 +17,30 @@ from expunge.methods._problem import Problem
 from expunge.methods._views import ViewKind, averaged_log_probabilities
 from expunge.update._gradients import Term
 
-QUIET_REFRESHES = 3
-"""Refreshes before the first correction: much of the difference goes by itself at first."""
 REFRESHES = 20
 """Targets are refreshed before about so many epochs, however many a run has."""
 BINS = 10
 """Corrections are one number per tenth of the ranks."""
+SMOOTHING = 0.5
+"""The weight of the latest refresh in the difference that the correction is proportional to."""
+LASTING_GAIN, LASTING_FROM = 0.4, 0.4
+"""The lasting part of the correction: its gain per refresh, and the part of the run without it.
+
+Much of the difference goes by itself at first: added up from the start, it would overshoot.
+"""
 LARGEST_CORRECTION = 4.0
 """In log-odds: what cannot be closed does not wind up."""
 SMALLEST = 1e-7
-"""Probabilities are kept this far from 0 and 1 where their log-odds are taken."""
+"""Targets are kept this far from 0 and 1 where their log-odds are corrected."""
+SMALLEST_COMPARED = 1e-4
+"""Probabilities are kept this far from 0 and 1 where they are compared: tails weigh no more."""
 FEW = 10
 """Corrections from fewer examples than this per tenth are shrunk towards none."""
 
 
 @dataclass(frozen=True)
 class MatchUnseen(Method):
-    """U = KL(tᵢ ‖ p(xᵢ)) on forget, tᵢ an output on unseen data of xᵢ's class; C = L on retain.
+    """U = KL(tᵢ ‖ p(xᵢ)) + λ D(p_y ‖ t_y) on forget, tᵢ an output on unseen data; C = L on retain.
 
     Methods that raise the loss on forget data push the model away, no matter where to. This one
     pulls it towards what it does with data it never saw: tᵢ is the output that the current model
@@ -43,16 +50,21 @@ class MatchUnseen(Method):
     entropy, loss and correctness on forget data get the joint distribution that they have on
     unseen data. Where nothing of a class is retained, tᵢ has no probability for that class.
 
+    KL(t ‖ p) hardly sees whether a label that should get no probability gets 0.1 or 0.01, while a
+    model is often quite sure of a wrong class where it never saw the data. So the label counts from
+    the other side as well: D(p ‖ t) = p log(p/t) - p + t.
+
     Ranks are among the training examples of the class, by the margin of the initial model's
     log-probabilities, averaged over small shifts (and mirror images, where these keep their
     label): a memorised example loses its margin there. They do not change during a run; the
     outputs on unseen data are refreshed before every epoch, or about 20 times if there are more.
-    Where the model has become worse on unseen data of a class, its first outputs there are used:
-    targets must not follow a model downhill.
-    A model follows its targets only so far. So whatever difference remains between the sorted
-    log-odds of the label on forget data and those that its ranks stand for is added to the
-    targets, ``gain`` times per refresh, for each tenth of the ranks: the loop is closed on the
-    distribution as a whole.
+    Where accuracy on unseen data of a class collapses, the first outputs there are used: targets
+    must not follow a model downhill.
+
+    A model follows its targets only so far. So the difference that remains between the sorted
+    log-odds of the label on forget data and those that its ranks stand for is added to the targets
+    ``gain`` times, for each tenth of the ranks; later in the run, what still remains adds up. The
+    loop is closed on the distribution as a whole.
 
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
@@ -62,12 +74,14 @@ class MatchUnseen(Method):
             ``mirrored`` ones too, or the ``plain`` inputs. ``auto`` is ``mirrored`` where the
             augmentation of the run mirrors, else ``shifts``. Inputs that are no images are plain.
         sample: at most so many unseen and so many retained examples are passed through the model.
-        gain: of the correction, per refresh; 0 turns it off.
+        gain: of the correction; 0 turns it off.
+        label_weight: λ.
     """
 
     views: ViewKind = "auto"
     sample: int = 2000
-    gain: float = 0.3
+    gain: float = 3.0
+    label_weight: float = 0.5
 
     needs_unseen: ClassVar[bool] = True
     preferred: ClassVar[dict[str, Any]] = {
@@ -86,8 +100,9 @@ class MatchUnseen(Method):
             raise InvalidInput(f"`views` should be one of {known}. (got {self.views!r})")
         if self.sample < 1:
             raise InvalidInput(f"`sample` should be at least 1. (got {self.sample})")
-        if not 0.0 <= self.gain <= 1.0:
-            raise InvalidInput(f"`gain` should be in [0, 1]. (got {self.gain})")
+        for name in ("gain", "label_weight"):
+            if not 0.0 <= getattr(self, name) < math.inf:
+                raise InvalidInput(f"`{name}` should not be negative. (got {getattr(self, name)})")
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         if forget.indices is None:
@@ -97,7 +112,13 @@ class MatchUnseen(Method):
             )
         logits = problem.logits(forget)
         targets = problem.memory["targets"].to(logits)[forget.indices]
-        divergence = F.kl_div(F.log_softmax(logits, dim=1), targets, reduction="batchmean")
+        log_p = F.log_softmax(logits, dim=1)
+        divergence = F.kl_div(log_p, targets, reduction="batchmean")
+        if self.label_weight:
+            own = forget.targets[:, None]
+            divergence = divergence + self.label_weight * label_divergence(
+                log_p.gather(1, own)[:, 0], targets.gather(1, own)[:, 0]
+            )
         return Term(divergence, saliency=problem.loss(logits, forget.targets))
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
@@ -118,7 +139,7 @@ class MatchUnseen(Method):
             memory["unseen"] = unseen
         unseen = without_broken_classes(unseen, memory["unseen"], unseen_labels)
         if self.gain and epoch > 1:
-            self._correct(problem, unseen, unseen_labels)
+            self._correct(problem, unseen, unseen_labels, lasting=epoch > LASTING_FROM * epochs)
 
         # One target per forget example.
         memory["targets"] = match_outputs(
@@ -147,15 +168,14 @@ class MatchUnseen(Method):
         )
         masked = forget.scatter(1, labels[:, None], -torch.inf)
         problem.memory["order"] = masked.argsort(dim=1, descending=True)[:, :-1]
-        problem.memory["correction"] = torch.zeros(BINS, dtype=torch.float64)
-        problem.memory["refreshes"] = torch.zeros((), dtype=torch.int64)
+        for name in ("difference", "lasting", "correction"):
+            problem.memory[name] = torch.zeros(BINS, dtype=torch.float64)
 
-    def _correct(self, problem: Problem, unseen: Tensor, unseen_labels: Tensor) -> None:
-        """Add what is left between forget and unseen data to the correction of the targets."""
+    def _correct(
+        self, problem: Problem, unseen: Tensor, unseen_labels: Tensor, *, lasting: bool
+    ) -> None:
+        """Add what is left between forget and unseen data to the targets."""
         memory = problem.memory
-        memory["refreshes"] = memory["refreshes"] + 1
-        if int(memory["refreshes"]) < QUIET_REFRESHES:
-            return
         logits, labels = problem.predict("forget")
         difference = remaining_difference(
             F.softmax(logits.double(), dim=1),
@@ -165,8 +185,21 @@ class MatchUnseen(Method):
             unseen_labels,
             lost=memory["lost"],
         )
-        correction = memory["correction"] + self.gain * difference
-        memory["correction"] = correction.clamp(-LARGEST_CORRECTION, LARGEST_CORRECTION)
+        memory["difference"] = torch.lerp(memory["difference"], difference, SMOOTHING)
+        if lasting:
+            memory["lasting"] = _bounded(memory["lasting"] + LASTING_GAIN * difference)
+        memory["correction"] = _bounded(self.gain * memory["difference"] + memory["lasting"])
+
+
+def label_divergence(log_p: Tensor, target: Tensor) -> Tensor:
+    """p log(p/t) - p + t, the mean over the batch; 0 where p = t, from log p [N] and t [N].
+
+    >>> label_divergence(torch.tensor([0.5, 0.1]).log(), torch.tensor([0.5, 0.1]))
+    tensor(0.)
+    """
+    target = target.clamp(min=SMALLEST_COMPARED)
+    p = log_p.exp()
+    return (p * (log_p - target.log()) - p + target).mean()
 
 
 def margins(log_probabilities: Tensor, labels: Tensor) -> Tensor:
@@ -251,14 +284,15 @@ def remaining_difference(
     unseen_labels: Tensor,
     lost: Tensor | None = None,
 ) -> Tensor:
-    """Expected minus actual log-odds of the label on forget data, the mean per tenth of ranks [B].
+    """Expected minus actual odds of the label on forget data, the mean per tenth of ranks [B].
 
-    Within each class both are sorted before they are compared: distributions should agree, no
-    matter which example is where. Classes in ``lost`` have nothing to compare with.
+    Odds are those of :func:`label_odds`. Within each class both are sorted before they are
+    compared: distributions should agree, no matter which example is where. Classes in ``lost`` have
+    nothing to compare with.
     """
     donors = donors_by_rank(unseen, unseen_labels, labels, ranks)
-    expected = log_odds(unseen[donors].gather(1, unseen_labels[donors][:, None])[:, 0])
-    actual = log_odds(forget.gather(1, labels[:, None])[:, 0])
+    expected = label_odds(unseen[donors], unseen_labels[donors])
+    actual = label_odds(forget, labels)
     total, count = torch.zeros(BINS, dtype=torch.float64), torch.zeros(BINS, dtype=torch.float64)
     for label in sorted(set(_distinct(labels)) - set([] if lost is None else _distinct(lost))):
         here = labels == label
@@ -270,9 +304,9 @@ def remaining_difference(
 
 
 def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor) -> Tensor:
-    """``now`` [M, K], but ``first`` for classes on which accuracy fell by more than chance.
+    """``now`` [M, K], but ``first`` for classes on which accuracy fell by far more than chance.
 
-    Chance is two standard errors and a point of accuracy.
+    That is two standard errors and five points of accuracy.
     """
     mended = now.clone()
     for label in _distinct(labels):
@@ -281,7 +315,7 @@ def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor) -> Tensor
             float((part[here].argmax(dim=1) == label).double().mean()) for part in (first, now)
         )
         error = math.sqrt(before * (1.0 - before) / int(here.sum()))
-        if after < before - 2.0 * error - 0.01:
+        if after < before - 2.0 * error - 0.05:
             mended[here] = first[here]
     return mended
 
@@ -291,10 +325,26 @@ def bins_of(ranks: Tensor) -> Tensor:
     return (ranks * BINS).long().clamp(0, BINS - 1)
 
 
-def log_odds(p: Tensor) -> Tensor:
+def label_odds(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """The mean of two log-odds [N]: the label against all others, and against the runner-up.
+
+    The first decides confidence, the second correctness.
+    """
+    own = probabilities.gather(1, labels[:, None])[:, 0]
+    runner_up = probabilities.scatter(1, labels[:, None], 0.0).amax(dim=1)
+    least = SMALLEST_COMPARED
+    margin = own.clamp(min=least).log() - runner_up.clamp(min=least).log()
+    return 0.5 * (log_odds(own, least) + margin)
+
+
+def log_odds(p: Tensor, smallest: float = SMALLEST) -> Tensor:
     """log p/(1-p), finite at 0 and 1."""
-    p = p.clamp(SMALLEST, 1.0 - SMALLEST)
+    p = p.clamp(smallest, 1.0 - smallest)
     return torch.log(p) - torch.log1p(-p)
+
+
+def _bounded(correction: Tensor) -> Tensor:
+    return correction.clamp(-LARGEST_CORRECTION, LARGEST_CORRECTION)
 
 
 def _distinct(labels: Tensor) -> list[int]:

@@ -14,9 +14,12 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import expunge
 from expunge import InvalidInput, MatchUnseen
+from expunge.methods import Batch, Problem
 from expunge.methods._match_unseen import (
     BINS,
     LARGEST_CORRECTION,
+    label_divergence,
+    label_odds,
     margins,
     match_outputs,
     ranks_within_class,
@@ -132,6 +135,45 @@ def test_the_remaining_difference_is_one_of_log_odds_by_rank() -> None:
     assert none.eq(0.0).all()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_the_odds_of_a_label_are_the_mean_of_confidence_and_margin(seed: int) -> None:
+    probabilities, labels = draw(seed, 20)
+    made = label_odds(probabilities, labels)
+    for row, label, odds in zip(
+        probabilities.tolist(), labels.tolist(), made.tolist(), strict=True
+    ):
+        own, runner_up = row[label], max(p for k, p in enumerate(row) if k != label)
+        expected = 0.5 * (math.log(own / (1 - own)) + math.log(own / runner_up))
+        assert odds == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.5, 2.0])
+def test_the_objective_is_that_of_the_definition(weight: float) -> None:
+    problem = Problem(TinyConv())
+    targets = torch.softmax(torch.randn(8, 3, generator=torch.Generator().manual_seed(1)), dim=1)
+    problem.memory["targets"] = targets
+    indices = torch.tensor([5, 0, 3])
+    x, y = (part[indices] for part in FORGET.tensors)
+    batch = Batch(x, y, "forget", indices=indices)
+    found = MatchUnseen(label_weight=weight).objective(problem, batch, batch).loss
+    total = 0.0
+    for row, label, target in zip(
+        problem.logits(batch).softmax(1), y, targets[indices], strict=True
+    ):
+        total += sum(float(t * (t.log() - p.log())) for t, p in zip(target, row, strict=True))
+        p, t = float(row[label]), float(target[label])
+        total += weight * (p * math.log(p / t) - p + t)
+    assert float(found) == pytest.approx(total / 3, rel=1e-5)
+
+
+def test_a_label_without_probability_is_pulled_harder_than_by_the_divergence_alone() -> None:
+    """At p = 0.1 where 0.001 is asked for, KL(t ‖ p) pulls by 0.1; the label term adds more."""
+    p = torch.tensor([0.1], dtype=torch.float64, requires_grad=True)
+    label_divergence(p.log(), torch.tensor([0.001], dtype=torch.float64)).backward()
+    assert float(p.grad) == pytest.approx(math.log(100.0))
+    assert float(label_divergence(p.detach().log(), p.detach())) == pytest.approx(0.0)
+
+
 def test_a_correction_moves_the_odds_of_the_label_and_keeps_the_rest_in_proportion() -> None:
     unseen, labels = torch.tensor([[0.5, 0.3, 0.2]]).double(), torch.tensor([0])
     order, ranks = torch.tensor([[2, 1]]), torch.tensor([0.95])
@@ -212,7 +254,9 @@ def test_without_unseen_data_the_remedy_is_named() -> None:
         expunge.unlearn(TinyConv(), forget=FORGET, retain=RETAIN, **OPTIONS)
 
 
-@pytest.mark.parametrize("option", [{"views": "blur"}, {"sample": 0}, {"gain": 2.0}])
+@pytest.mark.parametrize(
+    "option", [{"views": "blur"}, {"sample": 0}, {"gain": -1.0}, {"label_weight": -0.5}]
+)
 def test_bad_options_are_refused(option: dict[str, object]) -> None:
     with pytest.raises(InvalidInput, match=next(iter(option))):
         MatchUnseen(**option)  # type: ignore[arg-type]
