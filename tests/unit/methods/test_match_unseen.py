@@ -155,7 +155,7 @@ def test_the_objective_is_that_of_the_definition(weight: float) -> None:
     indices = torch.tensor([5, 0, 3])
     x, y = (part[indices] for part in FORGET.tensors)
     batch = Batch(x, y, "forget", indices=indices)
-    found = MatchUnseen(label_weight=weight).objective(problem, batch, batch).loss
+    found = MatchUnseen(label_weight=weight).objective(problem, batch, batch).loss.detach()
     total = 0.0
     for row, label, target in zip(
         problem.logits(batch).softmax(1), y, targets[indices], strict=True
