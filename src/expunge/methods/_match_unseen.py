@@ -23,7 +23,7 @@ BINS = 10
 """Corrections are one number per tenth of the ranks."""
 SMOOTHING = 0.5
 """The weight of the latest refresh in the difference that the correction is proportional to."""
-LASTING_GAIN, LASTING_FROM = 0.4, 0.4
+LASTING_GAIN, LASTING_FROM = 0.6, 0.4
 """The lasting part of the correction: its gain per refresh, and the part of the run without it.
 
 Much of the difference goes by itself at first: added up from the start, it would overshoot.

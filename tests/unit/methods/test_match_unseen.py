@@ -157,9 +157,8 @@ def test_the_objective_is_that_of_the_definition(weight: float) -> None:
     batch = Batch(x, y, "forget", indices=indices)
     found = MatchUnseen(label_weight=weight).objective(problem, batch, batch).loss.detach()
     total = 0.0
-    for row, label, target in zip(
-        problem.logits(batch).softmax(1), y, targets[indices], strict=True
-    ):
+    outputs = problem.logits(batch).detach().softmax(1)
+    for row, label, target in zip(outputs, y, targets[indices], strict=True):
         total += sum(float(t * (t.log() - p.log())) for t, p in zip(target, row, strict=True))
         p, t = float(row[label]), float(target[label])
         total += weight * (p * math.log(p / t) - p + t)
