@@ -24,6 +24,10 @@ Count = Annotated[int, pydantic.Field(ge=1)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1)]
 
 
+BUDGET = ("epochs", "batch_size", "lr")
+"""Options that a protocol decides for every method, whatever the method prefers."""
+
+
 class _TomlTable(pydantic.BaseModel):
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
 
@@ -183,4 +187,6 @@ def _procedure(
         plain["alpha"] = plain["beta"] = None
     elif plain["beta"] is None:
         plain["beta"] = round(1.0 - variant["alpha"], 12)
+    # Rate, epochs and batches are the same for all; how a method uses them may be its own.
+    plain |= {k: v for k, v in METHODS[method].preferred.items() if k not in BUDGET}
     return Procedure.from_plain(plain)
