@@ -31,7 +31,7 @@ expunge forget $request --out requests --dry-run
 
 # Then carry it out. Exits with 1 if it was not achieved; the weights are then those from before.
 # Exits with 3 if that cannot be told: so few records look unseen whether or not they are forgotten.
-expunge forget $request --out requests --lr 1e-3 --batch-size 16 --floor 5 || true
+expunge forget $request --out requests --floor 5 || true
 
 # Anyone who has the folder and the data can verify it.
 expunge verify requests

@@ -67,8 +67,6 @@ def main(folder: Path) -> None:
         data=(train, val, test),
         ids=range(0, 60, 2),  # thirty records that have to go
         out=folder / "requests",
-        lr=1e-3,
-        batch_size=16,
         floor=5.0,
     )
     assert outcome.evidence is not None

@@ -26,8 +26,6 @@ def main(folder: Path) -> None:
             data="digits",
             ids=list(records),
             out=folder / "requests",
-            lr=1e-3,
-            batch_size=16,
             floor=5.0,
         )
         assert outcome.evidence is not None

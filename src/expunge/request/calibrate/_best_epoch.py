@@ -39,6 +39,8 @@ class BestEpochState:
     best_epoch: int = 0
     best_distance: float = math.inf
     best_achieved: bool = False
+    best_cost: float = math.inf
+    """Distance plus points of utility lost, of the best epoch that achieved the aim."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     ended: str = ""
@@ -47,8 +49,10 @@ class BestEpochState:
 class BestEpoch(Callback):
     """Compares forget and val during a run, and keeps the best model that broke nothing.
 
-    The last epoch at which forget and val are indistinguishable is taken; if there is none, the one
-    with the smallest :attr:`Comparison.distance`. Epoch 0, the initial model, is one of them.
+    Of the epochs at which forget and val are indistinguishable, the one with the smallest sum of
+    :attr:`Comparison.distance` and points of utility lost is taken: a point of accuracy weighs as
+    much as all that chance explains. If there is none, the one with the smallest distance. Epoch 0,
+    the initial model, is one of them.
     Nothing is steered. A rate that falls to 0 is made to be run to its end; with any other one the
     run ends where forget and val are indistinguishable (``stop_on_arrival``).
     """
@@ -64,6 +68,7 @@ class BestEpoch(Callback):
         stop_on_arrival: bool,
     ) -> None:
         self.look_at = look_at
+        self.before = before
         self.target, self.floor, self.epochs = target, floor, epochs
         self.stop_on_arrival = stop_on_arrival
         self.state = BestEpochState(best_distance=before.distance)
@@ -101,8 +106,13 @@ class BestEpoch(Callback):
 
     def _keep_if_best(self, run: Run, comparison: Comparison) -> None:
         state = self.state
-        closer = comparison.distance < state.best_distance and not state.best_achieved
-        if comparison.indistinguishable or closer:
+        cost = comparison.distance + max(self.before.utility - comparison.utility, 0.0)
+        if comparison.indistinguishable:
+            better = cost <= state.best_cost
+            state.best_cost = min(cost, state.best_cost)
+        else:
+            better = comparison.distance < state.best_distance and not state.best_achieved
+        if better:
             state.best_epoch, state.best_distance = run.epoch, comparison.distance
             state.best_achieved = comparison.indistinguishable
             self.best_weights = _copy_weights(run)
