@@ -24,8 +24,9 @@ from expunge.request.calibrate._floors import check_floors
 from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
 from expunge.request.evidence._sections import Stop
 
-MIN_STEPS = 160
-"""A run whose rate falls to 0 takes at least so many steps, however few records there are."""
+MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 160, 800, 8
+"""A run whose rate falls to 0 takes at least so many steps, however few records there are, and no
+more than so many, or epochs, however many."""
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ def calibrate(
         forget, retain, val: datasets; val should be unseen, and is evaluated, never trained on.
         procedure: how to unlearn; ``match-unseen`` as it prefers by default. The batch size is an
             upper limit, see :func:`cap_batch_size`. If the rate falls to 0 (``schedule``), the run
-            goes to its end, and takes at least :data:`MIN_STEPS` steps; with a constant one it
-            ends where forget and val are indistinguishable.
+            goes to its end, in :data:`MIN_STEPS` to :data:`MAX_STEPS` steps; with a constant one
+            it ends where forget and val are indistinguishable.
         floor: points of accuracy on val that may be lost, over all classes and in each.
         level: of the target's interval and of the comparison with val.
         checkpoint, callbacks, device, augment: see :func:`expunge.unlearn`.
@@ -159,7 +160,9 @@ def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:
     batch_size = cap_batch_size(procedure.batch_size, forget_size)
     epochs = procedure.epochs
     if procedure.schedule != "constant":
-        epochs = max(epochs, math.ceil(MIN_STEPS / math.ceil(forget_size / batch_size)))
+        steps = math.ceil(forget_size / batch_size)
+        epochs = min(epochs, max(MIN_EPOCHS, math.ceil(MAX_STEPS / steps)))
+        epochs = max(epochs, math.ceil(MIN_STEPS / steps))
     return replace(procedure, batch_size=batch_size, epochs=epochs)
 
 

@@ -158,11 +158,13 @@ def test_a_class_that_breaks_disqualifies_an_epoch() -> None:
     assert done.stopped.epoch not in [row["epoch"] for row in broken]
 
 
-def test_small_forget_sets_get_enough_steps() -> None:
+def test_small_forget_sets_get_enough_steps_and_large_ones_no_more() -> None:
     small = fit_to_size(MATCH, 12)
     assert small.batch_size == 16
     assert small.epochs == MIN_STEPS
-    assert fit_to_size(MATCH, 4500).epochs == MATCH.epochs
+    assert fit_to_size(MATCH, 1000).epochs == MATCH.epochs
+    assert fit_to_size(MATCH, 4500).epochs == 12, "large ones need fewer passes"
+    assert fit_to_size(MATCH, 100_000).epochs == 8
     assert fit_to_size(Procedure(epochs=3), 12).epochs == 3, "a constant rate can stop anywhere"
 
 
