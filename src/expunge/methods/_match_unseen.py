@@ -20,7 +20,7 @@ from expunge.update._gradients import Term
 REFRESHES = 20
 """Targets are refreshed before about so many epochs, however many a run has."""
 BINS = 10
-"""Corrections are one number per tenth of the ranks."""
+"""Corrections are one number per tenth of the ranks, and one per class."""
 SMOOTHING = 0.5
 """The weight of the latest refresh in the difference that the correction is proportional to."""
 LASTING_GAIN, LASTING_FROM = 0.6, 0.4
@@ -34,8 +34,8 @@ SMALLEST = 1e-7
 """Targets are kept this far from 0 and 1 where their log-odds are corrected."""
 SMALLEST_COMPARED = 1e-4
 """Probabilities are kept this far from 0 and 1 where they are compared: tails weigh no more."""
-FEW = 10
-"""Corrections from fewer examples than this per tenth are shrunk towards none."""
+FEW, FEW_OF_CLASS = 10, 30
+"""Corrections from fewer examples than this, per tenth and per class, are shrunk towards none."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +63,8 @@ class MatchUnseen(Method):
 
     A model follows its targets only so far. So the difference that remains between the sorted
     log-odds of the label on forget data and those that its ranks stand for is added to the targets
-    ``gain`` times, for each tenth of the ranks; later in the run, what still remains adds up. The
-    loop is closed on the distribution as a whole.
+    ``gain`` times, for each tenth of the ranks and each class; later in the run, what still remains
+    adds up. The loop is closed on the distributions as a whole.
 
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
@@ -87,7 +87,7 @@ class MatchUnseen(Method):
     preferred: ClassVar[dict[str, Any]] = {
         "alpha": 0.5,
         "beta": 0.5,
-        "lr": 4e-4,
+        "lr": 3e-4,
         "epochs": 20,
         "batch_size": 64,
         "batchnorm": "frozen",
@@ -169,7 +169,7 @@ class MatchUnseen(Method):
         masked = forget.scatter(1, labels[:, None], -torch.inf)
         problem.memory["order"] = masked.argsort(dim=1, descending=True)[:, :-1]
         for name in ("difference", "lasting", "correction"):
-            problem.memory[name] = torch.zeros(BINS, dtype=torch.float64)
+            problem.memory[name] = torch.zeros(BINS + forget.shape[1], dtype=torch.float64)
 
     def _correct(
         self, problem: Problem, unseen: Tensor, unseen_labels: Tensor, *, lasting: bool
@@ -243,7 +243,8 @@ def match_outputs(
 
     ``unseen`` [M, K] are probabilities; ``order`` [N, K - 1] ranks the other classes, the most
     probable first. A class of which ``unseen`` has no example takes all of it. Classes in ``lost``
-    get no probability. ``correction`` [B] is added to the log-odds of the label, by rank.
+    get no probability. ``correction`` [B + K] is added to the log-odds of the label: a number for
+    the tenth of the ranks, and one for the class.
     """
     targets = unseen.new_zeros(len(labels), unseen.shape[1])
     donors = donors_by_rank(unseen, unseen_labels, labels, ranks)
@@ -252,7 +253,8 @@ def match_outputs(
     others = unseen[donors].scatter(1, donor_labels, -1.0).sort(dim=1, descending=True).values
     targets.scatter_(1, order, others[:, :-1]).scatter_(1, labels[:, None], own)
     if correction is not None:
-        corrected = torch.sigmoid(log_odds(own) + correction[bins_of(ranks)][:, None])
+        added = correction[bins_of(ranks)] + correction[BINS + labels]
+        corrected = torch.sigmoid(log_odds(own) + added[:, None])
         targets *= (1.0 - corrected) / (1.0 - own).clamp(min=SMALLEST)
         targets.scatter_(1, labels[:, None], corrected)
         targets /= targets.sum(dim=1, keepdim=True)
@@ -284,23 +286,28 @@ def remaining_difference(
     unseen_labels: Tensor,
     lost: Tensor | None = None,
 ) -> Tensor:
-    """Expected minus actual odds of the label on forget data, the mean per tenth of ranks [B].
+    """Expected minus actual odds of the label on forget data [B + K].
 
-    Odds are those of :func:`label_odds`. Within each class both are sorted before they are
-    compared: distributions should agree, no matter which example is where. Classes in ``lost`` have
-    nothing to compare with.
+    The mean for each tenth of the ranks, then what each class differs from the mean over all. Odds
+    are those of :func:`label_odds`. Within each class both are sorted before they are compared:
+    distributions should agree, no matter which example is where. Classes in ``lost`` have nothing
+    to compare with. Means of few examples are shrunk towards 0.
     """
     donors = donors_by_rank(unseen, unseen_labels, labels, ranks)
     expected = label_odds(unseen[donors], unseen_labels[donors])
     actual = label_odds(forget, labels)
-    total, count = torch.zeros(BINS, dtype=torch.float64), torch.zeros(BINS, dtype=torch.float64)
+    total, count = (torch.zeros(BINS + forget.shape[1], dtype=torch.float64) for _ in range(2))
     for label in sorted(set(_distinct(labels)) - set([] if lost is None else _distinct(lost))):
         here = labels == label
-        difference = expected[here].sort().values - actual[here].sort().values
-        bins = bins_of(ranks[here].sort().values)
-        total.index_add_(0, bins, difference.double())
-        count.index_add_(0, bins, torch.ones_like(difference, dtype=torch.float64))
-    return total / (count + FEW)
+        difference = (expected[here].sort().values - actual[here].sort().values).double()
+        tenths = bins_of(ranks[here].sort().values)
+        for groups in (tenths, torch.full_like(tenths, BINS + label)):
+            total.index_add_(0, groups, difference)
+            count.index_add_(0, groups, torch.ones_like(difference))
+    by_tenth = total[:BINS] / (count[:BINS] + FEW)
+    mean = total[:BINS].sum() / count[:BINS].sum().clamp(min=1.0)
+    by_class = (total[BINS:] - count[BINS:] * mean) / (count[BINS:] + FEW_OF_CLASS)
+    return torch.cat([by_tenth, by_class])
 
 
 def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor) -> Tensor:

@@ -120,7 +120,7 @@ def test_no_difference_remains_where_forget_data_have_the_outputs_of_unseen_data
         here = (labels == label).nonzero()[:, 0]
         ranks[here[own[here].argsort()]] = (torch.arange(len(here)) + 0.5) / len(here)
     left = remaining_difference(unseen, labels, ranks, unseen, labels)
-    assert torch.allclose(left, torch.zeros(BINS, dtype=torch.float64))
+    assert torch.allclose(left, torch.zeros(BINS + 4, dtype=torch.float64))
 
 
 def test_the_remaining_difference_is_one_of_log_odds_by_rank() -> None:
@@ -129,10 +129,23 @@ def test_the_remaining_difference_is_one_of_log_odds_by_rank() -> None:
     zeros = torch.zeros(1000, dtype=torch.int64)
     ranks = (torch.arange(1000) + 0.5) / 1000
     left = remaining_difference(forget, zeros, ranks, unseen, zeros[:10])
-    assert torch.allclose(left, torch.full((BINS,), -math.log(3.0) * 100 / 110).double())
+    assert torch.allclose(left[:BINS], torch.full((BINS,), -math.log(3.0) * 100 / 110).double())
+    assert torch.allclose(left[BINS:], torch.zeros(2).double()), "a single class is all there is"
     lost = torch.tensor([0])
     none = remaining_difference(forget, zeros, ranks, unseen, zeros[:10], lost)
     assert none.eq(0.0).all()
+
+
+def test_classes_are_compared_with_the_mean_over_all() -> None:
+    """Class 0 is sure at odds of 3, class 1 at odds of 1/3, where odds of 1 are expected."""
+    unseen = torch.full((20, 2), 0.5)
+    forget = torch.tensor([[0.75, 0.25]]).repeat(600, 1)
+    labels = torch.arange(600) % 2
+    ranks = (torch.arange(600) // 2 + 0.5) / 300
+    left = remaining_difference(forget, labels, ranks, unseen, torch.arange(20) % 2)
+    assert torch.allclose(left[:BINS], torch.zeros(BINS).double(), atol=1e-6)
+    by_class = math.log(3.0) * 300 / 330
+    assert left[BINS:].tolist() == pytest.approx([-by_class, by_class])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -176,8 +189,8 @@ def test_a_label_without_probability_is_pulled_harder_than_by_the_divergence_alo
 def test_a_correction_moves_the_odds_of_the_label_and_keeps_the_rest_in_proportion() -> None:
     unseen, labels = torch.tensor([[0.5, 0.3, 0.2]]).double(), torch.tensor([0])
     order, ranks = torch.tensor([[2, 1]]), torch.tensor([0.95])
-    correction = torch.zeros(BINS, dtype=torch.float64)
-    correction[-1] = -math.log(3.0)
+    correction = torch.zeros(BINS + 3, dtype=torch.float64)
+    correction[BINS - 1], correction[BINS] = -math.log(6.0), math.log(2.0)
     made = match_outputs(unseen, labels, labels, ranks, order, correction=correction)
     assert made[0].tolist() == pytest.approx([0.25, 0.3, 0.45])
 
