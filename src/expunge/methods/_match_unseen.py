@@ -17,6 +17,8 @@ from expunge.methods._problem import Problem
 from expunge.methods._views import ViewKind, averaged_log_probabilities
 from expunge.update._gradients import Term
 
+RANKED = 3000
+"""Retained examples that forget examples are ranked among."""
 REFRESHES = 20
 """Targets are refreshed before about so many epochs, however many a run has."""
 BINS = 10
@@ -73,13 +75,14 @@ class MatchUnseen(Method):
         views: what margins are averaged over: ``shifts`` of images by a pixel or two, the
             ``mirrored`` ones too, or the ``plain`` inputs. ``auto`` is ``mirrored`` where the
             augmentation of the run mirrors, else ``shifts``. Inputs that are no images are plain.
-        sample: at most so many unseen and so many retained examples are passed through the model.
+        sample: at most so many unseen examples are passed through the model before an epoch. Fewer
+            give targets that are off by chance.
         gain: of the correction; 0 turns it off.
         label_weight: λ.
     """
 
     views: ViewKind = "auto"
-    sample: int = 2000
+    sample: int = 10_000
     gain: float = 3.0
     label_weight: float = 0.5
 
@@ -155,9 +158,7 @@ class MatchUnseen(Method):
     def _rank(self, problem: Problem) -> None:
         """Ranks and class orders of the forget examples under the initial model."""
         forget, labels = averaged_log_probabilities(problem, "forget", self.views)
-        retain, retain_labels = averaged_log_probabilities(
-            problem, "retain", self.views, self.sample
-        )
+        retain, retain_labels = averaged_log_probabilities(problem, "retain", self.views, RANKED)
         retained_classes = set(_distinct(problem.splits.labels("retain")))
         problem.memory["labels"] = labels
         problem.memory["lost"] = torch.tensor(
