@@ -23,6 +23,7 @@ import json
 import multiprocessing
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
@@ -181,6 +182,41 @@ def show(rows: list[Row], console: Console) -> None:
             )
 
 
+def markdown(rows: list[Row]) -> str:
+    """The same as a table for a document: a line per world and forget set, means over models."""
+    header = (
+        "| model | forget set | records | verdicts | accuracy on them: before, after, retrained |"
+    )
+    header += " rUA | test accuracy lost | worst class | AUC of loss, entropy: before, after |"
+    header += " RMIA: before, after | KL to retrained: before, after | cost |"
+    lines = [header, "| --- | --- |" + " ---: |" * (header.count("|") - 3)]
+    groups = sorted({(row["world"], row["scenario"]) for row in rows})
+    for world, scenario in groups:
+        chosen = [r for r in rows if (r["world"], r["scenario"]) == (world, scenario)]
+
+        def mean(part: str, name: str, chosen: list[Row] = chosen) -> float:
+            return float(sum(row[part][name] for row in chosen) / len(chosen))
+
+        counts = Counter(row["status"] for row in chosen)
+        verdicts = ", ".join(f"{count} {status}" for status, count in counts.most_common())
+        accuracies = ", ".join(f"{mean(part, 'ua'):.1f}" for part in ("before", "after", "ideal"))
+        aucs = ", ".join(
+            f"{mean(part, 'auc_loss'):.3f} {mean(part, 'auc_entropy'):.3f}"
+            for part in ("before", "after")
+        )
+        both = {
+            name: ", ".join(f"{mean(part, name):.{digits}f}" for part in ("before", "after"))
+            for name, digits in (("rmia", 3), ("kl", 2))
+        }
+        size = sum(row["records"] for row in chosen) / len(chosen)
+        cells = [world, scenario, f"{size:.0f}", verdicts, accuracies]
+        cells += [f"{mean('after', 'rua'):+.1f}", f"{mean('after', 'ta_lost'):.1f}"]
+        cells += [f"{mean('after', 'worst_class'):.1f}", aucs, both["rmia"], both["kl"]]
+        cells += [f"{100 * sum(row['cost'] for row in chosen) / len(chosen):.0f} %"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
 def _number(name: str, value: float) -> str:
     digits = 3 if name.startswith("auc") or name == "rmia" else 2 if name == "kl" else 1
     return f"{value:+.{digits}f}" if name == "rua" else f"{value:.{digits}f}"
@@ -234,6 +270,7 @@ def main() -> None:
                 )
     rows = [json.loads(p.read_text("utf-8")) for p in sorted((chosen.out / "rows").glob("*.json"))]
     show(rows, console)
+    write_text(chosen.out / "requests.md", markdown(rows))
     record = {"rows": rows, "environment": environment(), "hardware": hardware()}
     write_text(chosen.out / "requests.json", json.dumps(record, indent=1) + "\n")
 
