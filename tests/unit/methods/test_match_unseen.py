@@ -149,14 +149,14 @@ def test_classes_are_compared_with_the_mean_over_all() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_odds_of_a_label_are_the_mean_of_confidence_and_margin(seed: int) -> None:
+def test_the_odds_of_a_label_are_a_mean_of_margin_and_confidence(seed: int) -> None:
     probabilities, labels = draw(seed, 20)
     made = label_odds(probabilities, labels)
     for row, label, odds in zip(
         probabilities.tolist(), labels.tolist(), made.tolist(), strict=True
     ):
         own, runner_up = row[label], max(p for k, p in enumerate(row) if k != label)
-        expected = 0.5 * (math.log(own / (1 - own)) + math.log(own / runner_up))
+        expected = 0.25 * math.log(own / (1 - own)) + 0.75 * math.log(own / runner_up)
         assert odds == pytest.approx(expected)
 
 
