@@ -28,7 +28,8 @@ SMOOTHING = 0.5
 LASTING_GAIN, LASTING_FROM = 0.6, 0.4
 """The lasting part of the correction: its gain per refresh, and the part of the run without it.
 
-Much of the difference goes by itself at first: added up from the start, it would overshoot.
+The gain is that of a run with 20 refreshes; shorter ones have a larger one. Much of the difference
+goes by itself at first: added up from the start, it would overshoot.
 """
 LARGEST_CORRECTION = 4.0
 """In log-odds: what cannot be closed does not wind up."""
@@ -60,8 +61,8 @@ class MatchUnseen(Method):
     log-probabilities, averaged over small shifts (and mirror images, where these keep their
     label): a memorised example loses its margin there. They do not change during a run; the
     outputs on unseen data are refreshed before every epoch, or about 20 times if there are more.
-    Where accuracy on unseen data of a class collapses, the first outputs there are used: targets
-    must not follow a model downhill.
+    Where accuracy on unseen data of a class has fallen for good, the first outputs there are used:
+    targets must not follow a model downhill.
 
     A model follows its targets only so far. So the difference that remains between the sorted
     log-odds of the label on forget data and those that its ranks stand for is added to the targets
@@ -138,11 +139,15 @@ class MatchUnseen(Method):
         logits, unseen_labels = problem.predict("unseen", self.sample)
         unseen = F.softmax(logits.double(), dim=1)
         memory = problem.memory
+        accuracy = accuracy_per_class(unseen, unseen_labels)
         if epoch == 1:
-            memory["unseen"] = unseen
-        unseen = without_broken_classes(unseen, memory["unseen"], unseen_labels)
+            memory["unseen"], memory["accuracy"] = unseen, accuracy
+        memory["accuracy"] = torch.lerp(memory["accuracy"], accuracy, SMOOTHING)
+        unseen = without_broken_classes(unseen, memory["unseen"], unseen_labels, memory["accuracy"])
         if self.gain and epoch > 1:
-            self._correct(problem, unseen, unseen_labels, lasting=epoch > LASTING_FROM * epochs)
+            lasting = LASTING_GAIN * max(1.0, REFRESHES / epochs)
+            lasting = lasting if epoch > LASTING_FROM * epochs else 0.0
+            self._correct(problem, unseen, unseen_labels, lasting)
 
         # One target per forget example.
         memory["targets"] = match_outputs(
@@ -173,7 +178,7 @@ class MatchUnseen(Method):
             problem.memory[name] = torch.zeros(BINS + forget.shape[1], dtype=torch.float64)
 
     def _correct(
-        self, problem: Problem, unseen: Tensor, unseen_labels: Tensor, *, lasting: bool
+        self, problem: Problem, unseen: Tensor, unseen_labels: Tensor, lasting: float
     ) -> None:
         """Add what is left between forget and unseen data to the targets."""
         memory = problem.memory
@@ -187,8 +192,7 @@ class MatchUnseen(Method):
             lost=memory["lost"],
         )
         memory["difference"] = torch.lerp(memory["difference"], difference, SMOOTHING)
-        if lasting:
-            memory["lasting"] = _bounded(memory["lasting"] + LASTING_GAIN * difference)
+        memory["lasting"] = _bounded(memory["lasting"] + lasting * difference)
         memory["correction"] = _bounded(self.gain * memory["difference"] + memory["lasting"])
 
 
@@ -311,22 +315,29 @@ def remaining_difference(
     return torch.cat([by_tenth, by_class])
 
 
-def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor) -> Tensor:
-    """``now`` [M, K], but ``first`` for classes on which accuracy collapsed.
+def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor, recent: Tensor) -> Tensor:
+    """``now`` [M, K], but ``first`` for classes on which accuracy has fallen for good.
 
-    That is by a quarter and two standard errors. At high rates the accuracy of single classes goes
-    up and down from epoch to epoch, which is no reason yet.
+    ``recent`` [K] is the accuracy per class over the latest refreshes, in 0 to 1: at high rates it
+    goes up and down from one to the next. Fallen is by two standard errors and three points.
     """
     mended = now.clone()
+    before = accuracy_per_class(first, labels)
     for label in _distinct(labels):
         here = labels == label
-        before, after = (
-            float((part[here].argmax(dim=1) == label).double().mean()) for part in (first, now)
-        )
-        error = math.sqrt(before * (1.0 - before) / int(here.sum()))
-        if after < 0.75 * before - 2.0 * error:
+        share = float(before[label])
+        error = math.sqrt(share * (1.0 - share) / int(here.sum()))
+        if float(recent[label]) < share - 2.0 * error - 0.03:
             mended[here] = first[here]
     return mended
+
+
+def accuracy_per_class(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """The share of each class that is predicted correctly [K]; 0 for a class without examples."""
+    right = (probabilities.argmax(dim=1) == labels).double()
+    classes = probabilities.shape[1]
+    count = torch.bincount(labels, minlength=classes).clamp(min=1)
+    return torch.zeros(classes, dtype=torch.float64).index_add_(0, labels, right) / count
 
 
 def bins_of(ranks: Tensor) -> Tensor:

@@ -18,6 +18,7 @@ from expunge.methods import Batch, Problem
 from expunge.methods._match_unseen import (
     BINS,
     LARGEST_CORRECTION,
+    accuracy_per_class,
     label_divergence,
     label_odds,
     margins,
@@ -201,9 +202,13 @@ def test_targets_do_not_follow_a_class_that_breaks() -> None:
     worse = first.clone()
     worse[:50] = torch.tensor([0.2, 0.8])
     worse[50:] = torch.tensor([0.3, 0.7])
-    kept = without_broken_classes(worse, first, labels)
+    fallen = accuracy_per_class(worse, labels)
+    assert fallen.tolist() == [0.0, 1.0]
+    kept = without_broken_classes(worse, first, labels, fallen)
     assert torch.equal(kept[:50], first[:50])
     assert torch.equal(kept[50:], worse[50:])
+    recovering = torch.tensor([0.98, 1.0])
+    assert torch.equal(without_broken_classes(worse, first, labels, recovering), worse)
 
 
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
