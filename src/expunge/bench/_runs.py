@@ -159,8 +159,16 @@ class TaskRuns:
 
     @cached_property
     def main_arms(self) -> dict[Arm, list[Record]]:
-        """The runs of each arm at the main dials, without those of a sweep."""
-        return _grouped([r for r in self.unlearned if Dials.of(r) == self.main_dials], Arm.of)
+        """The runs of each arm at the main dials, without those of a sweep.
+
+        An arm that has only runs at one other setting, as its method has its own, is there with it.
+        """
+        at_main = _grouped([r for r in self.unlearned if Dials.of(r) == self.main_dials], Arm.of)
+        return {
+            arm: at_main.get(arm, runs)
+            for arm, runs in _grouped(self.unlearned, Arm.of).items()
+            if arm in at_main or len({Dials.of(run) for run in runs}) == 1
+        }
 
     @property
     def references(self) -> dict[str, tuple[Record, ...]]:
