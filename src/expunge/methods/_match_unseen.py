@@ -199,8 +199,9 @@ class MatchUnseen(Method):
 def label_divergence(log_p: Tensor, target: Tensor) -> Tensor:
     """p log(p/t) - p + t, the mean over the batch; 0 where p = t, from log p [N] and t [N].
 
-    >>> label_divergence(torch.tensor([0.5, 0.1]).log(), torch.tensor([0.5, 0.1]))
-    tensor(0.)
+    >>> p = torch.tensor([0.25, 0.5], dtype=torch.float64)
+    >>> round(float(label_divergence(p.log(), torch.tensor([0.5, 0.5]).double())), 4)
+    0.0384
     """
     target = target.clamp(min=SMALLEST_COMPARED)
     p = log_p.exp()
