@@ -12,7 +12,8 @@ from expunge.report._page import render
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence
-    from expunge.request.evidence._sections import CostComparison, MetricRow, SplitScores
+    from expunge.request.evidence._sections import MetricRow, SplitScores
+    from expunge.request.evidence._times_and_cost import CostComparison
 
 SECTIONS = (
     ("verdict", "Verdict"),

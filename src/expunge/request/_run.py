@@ -27,7 +27,8 @@ from expunge.request.evidence._build import RequestInputs, build_evidence
 from expunge.request.evidence._bundle import BundleContents, write_bundle
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import Attempt, Seconds, Status, Stop
+from expunge.request.evidence._sections import Attempt, Status, Stop
+from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._dataset import InMemoryData
@@ -382,5 +383,5 @@ def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -
         )
         if any(objection.startswith(AUDIT_PREFIX) for objection in objections):
             reason += " With more validation data, the run could see what the audit saw."
-    stopped = Stop(epoch=0, reason=reason, status="not achieved", share=1.0)
+    stopped = Stop(epoch=0, reason=reason, status="not achieved")
     return replace(calibrated, model=model, stopped=stopped)

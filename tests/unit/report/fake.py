@@ -8,7 +8,6 @@ from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import (
     ClassRow,
     ConfidenceScores,
-    CostComparison,
     EarlierAttempt,
     EarlierRequest,
     FloorCheck,
@@ -19,13 +18,12 @@ from expunge.request.evidence._sections import (
     PreflightFindings,
     RequestSummary,
     RequestVerdict,
-    Seconds,
     SplitScores,
-    StageSeconds,
     Status,
     Stop,
     TargetInterval,
 )
+from expunge.request.evidence._times_and_cost import CostComparison, Seconds, StageSeconds
 from tests.unit.report import fake_rows as rows
 
 HOSTILE = (

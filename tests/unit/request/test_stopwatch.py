@@ -9,7 +9,7 @@ import pytest
 
 from expunge.engine import Run
 from expunge.request._stopwatch import Clocks, RequestStopwatch
-from expunge.request.evidence._sections import CostComparison
+from expunge.request.evidence._times_and_cost import CostComparison
 
 
 @pytest.fixture

@@ -33,7 +33,6 @@ from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
 from expunge.request.evidence._sections import (
     AttackRow,
-    CostComparison,
     EarlierAttempt,
     EarlierRequest,
     EarlierStatus,
@@ -47,6 +46,7 @@ from expunge.request.evidence._sections import (
     RequestSummary,
     TargetInterval,
 )
+from expunge.request.evidence._times_and_cost import CostComparison
 from expunge.request.evidence._verdict import LIMITS, find_objections, judge_request
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject

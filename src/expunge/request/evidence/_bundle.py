@@ -30,7 +30,8 @@ from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView, Seconds
+from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView
+from expunge.request.evidence._times_and_cost import Seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,7 +21,6 @@ from expunge.request.evidence._sections import (
     Attempt,
     ClassRow,
     ConfidenceScores,
-    CostComparison,
     EarlierAttempt,
     EarlierRequest,
     EpochRow,
@@ -34,12 +33,12 @@ from expunge.request.evidence._sections import (
     PreflightFindings,
     RequestSummary,
     RequestVerdict,
-    Seconds,
     Section,
     Status,
     Stop,
     TargetInterval,
 )
+from expunge.request.evidence._times_and_cost import CostComparison, Seconds
 
 SCHEMA_VERSION: Final = 2
 """1 (also files without a version): two statuses. 2: three, with power, floors and attempts."""

@@ -193,7 +193,7 @@ class ComparisonValues(Section):
 
 
 class EpochRow(ComparisonValues, RunValues):
-    """An epoch: what the run recorded, the comparison, and what the controller decided."""
+    """An epoch: what the run recorded, the comparison, and what was decided."""
 
     target_low: Number = math.nan
     target_high: Number = math.nan
@@ -205,16 +205,11 @@ class EpochRow(ComparisonValues, RunValues):
 
 
 class Stop(Section):
-    """Which epoch's model was chosen (0: the initial model), why, and the run's verdict.
-
-    If ``share`` is below 1, the model lies that fraction of the way from the initial weights to
-    those of the epoch.
-    """
+    """Which epoch's model was chosen (0: the initial model), why, and the run's verdict."""
 
     epoch: int
     reason: str
     status: Status
-    share: float = 1.0
 
 
 class AttackResult(Section):
@@ -328,38 +323,6 @@ class ExampleRow(Section):
     image: str | None = Field(description="A PNG data URI, for the first few only.")
 
 
-class CostComparison(Section):
-    """What the request took and what retraining would take; null where that is not known."""
-
-    unlearning_seconds: float = Field(description="Wall time of the run, without its checks.")
-    request_seconds: float | None = Field(
-        default=None, description="Wall time of the whole request, up to the evidence."
-    )
-    request_processor_seconds: float | None = Field(
-        default=None, description="The same in processor time."
-    )
-    retraining_seconds: float | None
-    retraining_processor_seconds: float | None = None
-    retraining_epochs: int | None = Field(default=None, description="As stated, or by the card.")
-    ratio: float | None = Field(
-        description="Retraining over the request, wall time; in old bundles over unlearning alone."
-    )
-    note: str
-
-    def with_request(self, seconds: Seconds) -> CostComparison:
-        """The comparison with what the whole request took."""
-        retraining, total = self.retraining_seconds, seconds.total
-        return self.model_copy(
-            update={
-                "request_seconds": round(total, 2),
-                "request_processor_seconds": (
-                    None if seconds.processor is None else round(seconds.processor.total, 2)
-                ),
-                "ratio": round(retraining / total, 2) if retraining and total > 0 else None,
-            }
-        )
-
-
 class EarlierRequest(Section):
     """The records of an earlier request, under the new model."""
 
@@ -386,56 +349,3 @@ class EarlierAttempt(Section):
     seed: int
     status: AttemptStatus
     request: int | None = Field(description="Its number in this folder; null if it was elsewhere.")
-
-
-class StageSeconds(Section):
-    """Seconds of each stage of a request, and in all."""
-
-    loading: float = Field(description="Libraries, the model and the data.")
-    preflight: float
-    steps: float = Field(description="Gradient steps.")
-    method: float = Field(description="What the method does between epochs, such as new targets.")
-    checks: float = Field(description="Comparisons after epochs, and checkpoints.")
-    audit: float
-    page: float = Field(description="The files of the bundle, those made before the evidence.")
-    total: float
-
-    def in_words(self) -> str:
-        """The stages in a sentence, those that took longest first.
-
-        >>> StageSeconds(
-        ...     loading=2.0, preflight=4.0, steps=22.0, method=0.2, checks=6.0, audit=7.0, page=2.0,
-        ...     total=43.2,
-        ... ).in_words()
-        'took 43 s of processor time: 22 s gradient steps, 7 s audit, 6 s checks, 4 s preflight, \
-2 s loading, 2 s page, 0 s method'
-        """
-        stages = {
-            name: value
-            for name, value in self.model_dump().items()
-            if name in StageSeconds.model_fields and name != "total"
-        }
-        parts = (
-            f"{value:.0f} s {'gradient steps' if name == 'steps' else name}"
-            for name, value in sorted(stages.items(), key=lambda item: -item[1])
-        )
-        return f"took {self.total:.0f} s of processor time: {', '.join(parts)}"
-
-
-class Seconds(Section):
-    """Wall time of the request by stage (see ``StageSeconds``), and the same in processor time.
-
-    ``unlearning`` is the sum of steps, method and checks. Bundles of earlier versions know three
-    stages.
-    """
-
-    loading: float | None = None
-    preflight: float
-    unlearning: float
-    steps: float | None = None
-    method: float | None = None
-    checks: float | None = None
-    audit: float
-    page: float | None = None
-    total: float
-    processor: StageSeconds | None = None
