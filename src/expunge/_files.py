@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import errno
+import functools
+import glob
 import hashlib
 import os
+import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -16,24 +19,26 @@ _DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 
 
 @contextmanager
-def atomic(path: str | Path) -> Iterator[Path]:
+def atomic(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path``, and move it there if the block succeeds.
 
-    If the block fails, or the disk is full, ``path`` is unchanged and nothing is left behind.
+    If the block fails, or the disk is full, ``path`` is unchanged and nothing is left behind; what
+    a killed process left behind is removed by the next that writes the same file. A ``private``
+    file can be read by its owner alone (mode 600): it holds personal data, or a model that
+    remembers them.
     """
     path = Path(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
+        _remove_abandoned(path)
+        scratch, release = _create_scratch(path)
     except OSError as error:
         raise StorageError(f"Cannot write in {path.parent}: {error.strerror}.") from error
-    scratch = Path(name)
     try:
         yield scratch
         with scratch.open("rb") as file:
             os.fsync(file.fileno())
-        scratch.chmod(0o644)
+        scratch.chmod(0o600 if private else 0o644)
         scratch.replace(path)
         with suppress(OSError):  # the file is complete; some systems cannot sync directories
             sync([path.parent])
@@ -43,11 +48,53 @@ def atomic(path: str | Path) -> Iterator[Path]:
         ) from error
     finally:
         scratch.unlink(missing_ok=True)
+        release()
 
 
-def write_text(path: str | Path, text: str) -> None:
+def _create_scratch(path: Path) -> tuple[Path, Callable[[], None]]:
+    """A temporary file beside ``path``, locked until the returned function is called."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        if not _lock_scratch(handle, wait=True):
+            os.close(handle)
+            return Path(name), lambda: None
+        if Path(name).exists():
+            return Path(name), functools.partial(os.close, handle)
+        os.close(handle)  # another process took it for abandoned before it was locked
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary files of ``path`` whose writers are dead: nobody holds their locks."""
+    for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with suppress(OSError):
+            handle = os.open(scratch, os.O_RDWR)
+            try:
+                if _lock_scratch(handle, wait=False):
+                    scratch.unlink()
+            finally:
+                os.close(handle)
+
+
+if sys.platform == "win32":  # open files cannot be renamed there, so none is kept open
+
+    def _lock_scratch(handle: int, *, wait: bool) -> bool:
+        return False
+
+else:
+    import fcntl
+
+    def _lock_scratch(handle: int, *, wait: bool) -> bool:
+        """Lock a file; whether that was possible (not on file systems without locks)."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            return False
+        return True
+
+
+def write_text(path: str | Path, text: str, *, private: bool = False) -> None:
     """Write a text file atomically."""
-    with atomic(path) as scratch:
+    with atomic(path, private=private) as scratch:
         scratch.write_text(text, encoding="utf-8")
 
 

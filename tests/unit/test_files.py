@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
+from expunge import _tensors as tensors
 from expunge._errors import StorageError
 from expunge._files import atomic, file_digest, refuse_existing, write_text
 
@@ -18,6 +20,33 @@ def test_a_file_appears_whole(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "grüße"
     assert list(path.parent.iterdir()) == [path]
     assert path.stat().st_mode & 0o777 == 0o644
+
+
+def test_a_private_file_is_for_its_owner_alone_from_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    write_text(path, "public")
+    with atomic(path, private=True) as scratch:
+        assert scratch.stat().st_mode & 0o077 == 0
+        scratch.write_text("private")
+    assert path.stat().st_mode & 0o777 == 0o600
+    tensors.save(tmp_path / "weights", {}, {}, private=True)
+    assert (tmp_path / "weights").stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs file locks")
+def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_a_living_one_writes_is_not(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "[1].png"
+    abandoned, other = tmp_path / ".[1].png.abc.tmp", tmp_path / ".other.png.abc.tmp"
+    abandoned.write_text("half")
+    other.write_text("half")
+    with atomic(path) as scratch:
+        scratch.write_text("mine")
+        write_text(path, "of another process")
+        assert scratch.read_text() == "mine"
+    assert path.read_text() == "mine"
+    assert sorted(tmp_path.iterdir()) == sorted([path, other])
 
 
 @pytest.mark.parametrize(

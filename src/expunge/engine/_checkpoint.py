@@ -17,9 +17,10 @@ VERSION = 1
 
 
 def save_checkpoint(path: Path, fingerprint: dict[str, Any], tree: dict[str, Any]) -> None:
-    """Write ``tree`` with the fingerprint of the run it belongs to."""
+    """Write ``tree`` with the fingerprint of the run it belongs to, for its owner's eyes only."""
     arrays, plain = tensors.pack(tree)
-    tensors.save(path, arrays, {"version": VERSION, "fingerprint": fingerprint, "tree": plain})
+    notes = {"version": VERSION, "fingerprint": fingerprint, "tree": plain}
+    tensors.save(path, arrays, notes, private=True)
 
 
 def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
