@@ -104,6 +104,31 @@ def require_file(path: str | Path) -> None:
         raise DataError(f"There is no file {path}.")
 
 
+def read_text(path: str | Path, kind: str) -> str:
+    """The text of a regular file, without a byte-order mark; ``kind`` says what it should be.
+
+    A pipe or a device is refused, which might never end.
+    """
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_file():
+            raise DataError(
+                f"{path} should be a regular {kind} file. (got {kind_of(path)}) Save what it gives "
+                "into a file first."
+            )
+        return path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:  # not UTF-8, or a name with a null byte
+        raise DataError(f"{path} cannot be read as a {kind} file: {error}.") from error
+
+
+def kind_of(path: Path) -> str:
+    """What is at a path: a file, a folder, a link that leads nowhere, a pipe or a device."""
+    if path.is_symlink() and not path.exists():
+        return "a link that leads nowhere"
+    kinds = {"a file": path.is_file, "a folder": path.is_dir, "a pipe": path.is_fifo}
+    return next((name for name, holds in kinds.items() if holds()), "a device or socket")
+
+
 def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes."""
     with Path(path).open("rb") as file:

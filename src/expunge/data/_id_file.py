@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from expunge._errors import DataError
+from expunge._files import read_text
+from expunge.data._csv_file import as_table, read_rows
 
 COLUMNS = ("id", "ids", "index", "name")
 
@@ -20,36 +22,30 @@ def as_number(value: str | int) -> str | int:
     return int(value) if plain and str(int(value)) == value else value
 
 
-def read_ids(path: Path) -> tuple[Id, ...]:
+def read_ids(path: Path, columns: Sequence[str] = COLUMNS) -> tuple[Id, ...]:
     """The ids in ``path``, in order.
 
-    ``.json`` holds a list. ``.csv`` and ``.tsv`` have a header with one of the columns id, ids,
-    index or name; without a header, the first column is read. Any other file has one id per line;
-    ``#`` at the start of a line or after a blank begins a comment.
+    ``.json`` holds a list. ``.csv`` and ``.tsv`` have a header with one of the ``columns``, the
+    first of which that is there is read; without a header, the first column is read. Any other
+    file has one id per line; ``#`` at the start of a line or after a blank begins a comment.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(
-            f"The list of ids {path} cannot be read: {error}. It should be a UTF-8 text, CSV or "
-            "JSON file."
-        ) from error
     kind = path.suffix.lower()
     if kind == ".json":
-        ids = _from_json(path, text)
+        ids = _from_json(path)
     elif kind in (".csv", ".tsv"):
-        ids = _from_csv(path, text, "\t" if kind == ".tsv" else ",")
+        ids = _from_csv(path, columns)
     else:
-        ids = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in text.splitlines()]
+        lines = read_text(path, "UTF-8 text, CSV or JSON").split("\n")
+        ids = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines]
     ids_given = tuple(entry for entry in ids if entry != "")
     if not ids_given:
         raise DataError(f"The list of ids {path} is empty. It should name one image or more.")
     return ids_given
 
 
-def _from_json(path: Path, text: str) -> list[Id]:
+def _from_json(path: Path) -> list[Id]:
     try:
-        content = json.loads(text)
+        content = json.loads(read_text(path, "UTF-8 JSON"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is not valid JSON: {error}.") from error
     if not isinstance(content, list):
@@ -60,16 +56,19 @@ def _from_json(path: Path, text: str) -> list[Id]:
     return content
 
 
-def _from_csv(path: Path, text: str, delimiter: str) -> list[Id]:
-    try:
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(row)]
-    except csv.Error as error:
-        raise DataError(f"{path} is not valid CSV: {error}.") from error
-    header = [cell.strip().lower() for cell in rows[0]] if rows else []
-    column = next((header.index(name) for name in COLUMNS if name in header), None)
-    if column is None:
-        return [row[0].strip() for row in rows]
-    for number, row in enumerate(rows[1:], start=2):
-        if len(row) <= column or not row[column].strip():
-            raise DataError(f"{path}: row {number} should have a value for {header[column]!r}.")
-    return [row[column].strip() for row in rows[1:]]
+def _from_csv(path: Path, columns: Sequence[str]) -> list[Id]:
+    rows = read_rows(path)
+    header = {cell.lower() for cell in rows[0][1]} if rows else set()
+    name = next((name for name in columns if name.lower() in header), None)
+    if name is None:
+        column = 0
+    else:
+        table = as_table(path, rows)
+        position = table.position(name)
+        assert position is not None
+        column, rows = position, list(table.rows)
+    for number, row in rows:
+        if not row[column]:
+            what = f"the column {name!r}" if name else "the first column"
+            raise DataError(f"{path}, line {number}: there should be an id in {what}. (got none)")
+    return [row[column] for _, row in rows]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from expunge._errors import InvalidInput
 from expunge.data._id_file import COLUMNS, Id, as_number, read_ids
 from expunge.request._job import Job
-from expunge.request._records_table import indices_by_name, read_owners, read_table
+from expunge.request._records_table import indices_by_name, read_owners
 from expunge.request.subject._load import Subject
 
 MAX_LISTED = 20
@@ -80,15 +80,8 @@ def _read_ids(job: Job) -> tuple[Id, ...]:
     """The ids in the job's file; in a table, from the column that the job names, if it is there."""
     if job.ids is None:
         raise InvalidInput("`ids` should be given: a text, CSV or JSON file of what to forget.")
-    if job.ids.suffix.lower() in (".csv", ".tsv") and job.ids.is_file():
-        table = read_table(job.ids)
-        names = [job.id_column or "", *COLUMNS, "file", "filename"]
-        positions = (table.position(name) for name in names if name)
-        column = next((position for position in positions if position is not None), None)
-        if column is not None and table.columns[column].lower() not in COLUMNS:
-            cells = [row[column] if column < len(row) else "" for _, row in table.lines]
-            return tuple(cell for cell in cells if cell)
-    return read_ids(job.ids)
+    named = (job.id_column,) if job.id_column else ()
+    return read_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
 
 
 RecordsOfIds = tuple[dict[str, tuple[int, ...]], dict[str, int]]

@@ -12,7 +12,8 @@ from typing import Any
 
 import pydantic
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import InvalidInput
+from expunge._files import read_text
 from expunge._toml_lines import line_of
 from expunge.data import DATASETS, absolute_spec
 from expunge.request._job import (
@@ -92,10 +93,8 @@ def load_job(path: str | Path) -> Job:
     """Load the job in a TOML file. Relative paths in it are relative to the file."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path, "UTF-8 TOML")
         values = tomllib.loads(text)
-    except (OSError, UnicodeDecodeError) as error:
-        raise DataError(f"The job file {path} cannot be read: {error}.") from error
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
     try:

@@ -2,31 +2,16 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
+from expunge.data._csv_file import read_table
 from expunge.request.subject._load import Subject
 
 RECORD_COLUMNS = ("index", "name", "file", "filename")
 """Columns that identify the record of a line, in order of preference."""
-
-
-@dataclass(frozen=True)
-class CsvTable:
-    """A CSV or TSV file: its columns, and its lines with their numbers."""
-
-    path: Path
-    columns: tuple[str, ...]
-    lines: tuple[tuple[int, tuple[str, ...]], ...]
-
-    def position(self, name: str) -> int | None:
-        """The position of a column, ignoring case."""
-        lowered = [column.lower() for column in self.columns]
-        return lowered.index(name.lower()) if name.lower() in lowered else None
 
 
 @dataclass(frozen=True)
@@ -35,23 +20,6 @@ class RecordOwners:
 
     train: dict[str, tuple[int, ...]]
     held_out: dict[str, int]
-
-
-def read_table(path: Path) -> CsvTable:
-    """Read a CSV file with a header (or TSV, if its name ends in .tsv)."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
-        rows = [(reader.line_num, tuple(cell.strip() for cell in row)) for row in reader]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(
-            f"The table {path} cannot be read: {error}. It should be a UTF-8 CSV or TSV file."
-        ) from error
-    rows = [(number, row) for number, row in rows if any(row)]
-    if not rows:
-        raise DataError(f"The table {path} is empty. It should have a header and lines.")
-    return CsvTable(path, rows[0][1], tuple(rows[1:]))
 
 
 def read_owners(path: Path, id_column: str | None, subject: Subject) -> RecordOwners:
@@ -82,9 +50,8 @@ def read_owners(path: Path, id_column: str | None, subject: Subject) -> RecordOw
     train: dict[str, list[int]] = {}
     held_out: dict[str, int] = {}
     unknown: list[str] = []
-    for number, row in table.lines:
-        record = row[key_position] if key_position < len(row) else ""
-        owner = row[owner_position] if owner_position < len(row) else ""
+    for number, row in table.rows:
+        record, owner = row[key_position], row[owner_position]
         indices = locate(record)
         if not indices and record not in held_out_names:
             unknown.append(f"{record!r} on line {number}")

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from expunge._errors import DataError
@@ -16,6 +18,9 @@ from expunge.data._id_file import read_ids
         ("a.csv", 'name,why\n"x, y.png",asked\n', ("x, y.png",)),
         ("a.csv", "3,ann\n5,bob\n", ("3", "5")),
         ("a.csv", "index\n3\n\n5\n", ("3", "5")),
+        ("a.csv", 'id\n"3\n17"\n', ("3\n17",)),
+        ("a.csv", 'id\n"a ""b"""\n', ('a "b"',)),
+        ("a.txt", "a\x857\u20288.png\n", ("a\x857\u20288.png",)),
         ("a.tsv", "ids\tnote\n3\tok\n", ("3",)),
         ("a.json", '[3, "cat/1.png"]', (3, "cat/1.png")),
     ],
@@ -31,7 +36,14 @@ def test_every_kind_of_list_is_read(tmp_path, name, text, ids):
     [
         ("a.txt", "# nothing\n\n", "is empty"),
         ("a.csv", "id\n", "is empty"),
-        ("a.csv", "who,id\nann\n", "row 2 should have a value for 'id'"),
+        ("a.csv", "who,id\nann\n", r"line 2: every line should have 2 cells.*\(got 1\)"),
+        ("a.csv", "name\nx, y.png\n", r"line 2: every line should have 1 cells.*\(got 2\)"),
+        ("a.csv", "who,id\n\nann,\n", "line 3: there should be an id in the column 'id'"),
+        ("a.csv", "3,ann\n,bob\n", "line 2: there should be an id in the first column"),
+        ("a.csv", 'id\n"3\n17\n', "line 2: this is not valid CSV: unexpected end of data"),
+        ("a.csv", 'id\n3\n"4"5\n', "line 3: this is not valid CSV"),
+        ("a.csv", 'id\n3\n17"\n', r"line 3: quotes should be balanced\. \(got 1\)"),
+        ("a.tsv", "id\twhy\tID\n3\tx\t4\n", r"line 1: every column .*\(got 'id' 2 times\)"),
         ("a.json", "[]", "is empty"),
         ("a.json", "[1,", "not valid JSON"),
         ("a.json", '{"ids": [1]}', r"should hold a JSON list\. \(got dict\)"),
@@ -51,3 +63,16 @@ def test_a_file_that_is_no_text_is_refused(tmp_path):
     path.write_bytes(b"\xff\xfe\x00\x81")
     with pytest.raises(DataError, match="UTF-8"):
         read_ids(path)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.json"])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError, match=r"should be a regular .* file\. \(got a pipe\)"):
+        read_ids(tmp_path / name)
+
+
+def test_a_name_that_no_file_can_have_is_a_clear_error(tmp_path):
+    for name in ("a\0b", "x" * 300):
+        with pytest.raises(DataError, match="cannot be read"):
+            read_ids(tmp_path / name)

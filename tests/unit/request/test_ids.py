@@ -46,6 +46,17 @@ def test_indices_and_names_are_read_from_every_kind_of_file(tmp_path, named, nam
     assert found.repeated_ids == ()
 
 
+def test_a_stray_quote_makes_up_no_id(tmp_path, named):
+    with pytest.raises(DataError, match="line 2: this is not valid CSV"):
+        resolve_ids(job_of(tmp_path, ids=write(tmp_path, "ids.csv", 'id\n"3\n17\n')), named)
+
+
+def test_a_line_without_an_id_is_refused(tmp_path, named):
+    path = write(tmp_path, "ids.csv", "filename,why\n1/3.png,asked\n,asked too\n")
+    with pytest.raises(DataError, match="line 3: there should be an id in the column 'filename'"):
+        resolve_ids(job_of(tmp_path, ids=path), named)
+
+
 def test_ids_can_be_given_in_python(tmp_path, bare):
     assert resolve_ids(job_of(tmp_path), bare, [5, "2"]).indices == (2, 5)
 

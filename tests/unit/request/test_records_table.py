@@ -78,6 +78,9 @@ def test_ids_are_read_from_the_column_of_that_name(tmp_path, bare):
         ),
         ("index,person\n-1,ann\n", r"index in 0\.\.239.*'-1' on line 2"),
         ("index,person\n,ann\n", r"'' on line 2"),
+        ("index,person\n5\n", r"line 2: every line should have 2 cells.*\(got 1\)"),
+        ('index,person\n5,"ann\n6,bob\n', "line 2: this is not valid CSV"),
+        ("index,person,Person\n5,ann,bob\n", r"line 1: every column .*'person' 2 times"),
         ("", "is empty"),
     ],
 )

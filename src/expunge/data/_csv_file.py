@@ -1,0 +1,101 @@
+"""Read CSV files strictly: a line that can be misread is refused, with its number."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from expunge._errors import DataError
+from expunge._files import read_text
+
+Row = tuple[int, tuple[str, ...]]
+"""The number of the line that a row begins on, and its cells without surrounding blanks."""
+
+
+@dataclass(frozen=True)
+class CsvTable:
+    """A CSV or TSV file: its columns, and its rows with their line numbers."""
+
+    path: Path
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+    def position(self, name: str) -> int | None:
+        """The position of a column, ignoring case."""
+        lowered = [column.lower() for column in self.columns]
+        return lowered.index(name.lower()) if name.lower() in lowered else None
+
+
+def read_table(path: Path) -> CsvTable:
+    """Read a CSV file with a header (or TSV, if its name ends in .tsv)."""
+    rows = read_rows(path)
+    if not rows:
+        raise DataError(f"The table {path} is empty. It should have a header and lines.")
+    return as_table(path, rows)
+
+
+def as_table(path: Path, rows: list[Row]) -> CsvTable:
+    """The rows of a file as a table, the first of them as its header: every column named once."""
+    number, header = rows[0]
+    counts = Counter(column.lower() for column in header if column)
+    repeated = [column for column, count in counts.items() if count > 1]
+    if repeated:
+        raise DataError(
+            f"{path}, line {number}: every column should be named once. "
+            f"(got {repeated[0]!r} {counts[repeated[0]]} times) Remove or rename the others."
+        )
+    return CsvTable(path, header, tuple(rows[1:]))
+
+
+def read_rows(path: Path) -> list[Row]:
+    """All rows of a CSV or TSV file that are not blank, each with as many cells as the first.
+
+    Quotes must be balanced and enclose whole cells. A stray one would glue lines together, and
+    so make up an id that nobody listed.
+    """
+    text = read_text(path, "UTF-8 CSV or TSV")
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    rows: list[Row] = []
+    record = _Record(io.StringIO(text, newline=""))
+    reader = csv.reader(record, delimiter=delimiter, strict=True)
+    while True:
+        start = reader.line_num + 1
+        record.quotes = 0
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            raise DataError(f"{path}, line {start}: this is not valid CSV: {error}.") from error
+        if row is None:
+            break
+        if record.quotes % 2:
+            raise DataError(
+                f"{path}, line {start}: quotes should be balanced. (got {record.quotes}) Put the "
+                'whole cell into quotes, and write a quote in it as "".'
+            )
+        cells = tuple(cell.strip() for cell in row)
+        if any(cells):
+            rows.append((start, cells))
+    for number, cells in rows:
+        if len(cells) != len(rows[0][1]):
+            raise DataError(
+                f"{path}, line {number}: every line should have {len(rows[0][1])} cells, as the "
+                f"first has. (got {len(cells)}) Put a cell that contains the delimiter into quotes."
+            )
+    return rows
+
+
+class _Record(Iterator[str]):
+    """Lines for the reader, and how many quotes there were in those it took."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.quotes = 0
+        self._lines = iter(lines)
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.quotes += line.count('"')
+        return line
