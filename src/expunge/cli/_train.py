@@ -71,7 +71,7 @@ def train_command(
         device=device,
         force=force,
     )
-    report_written(out, artifact.card.seconds)
+    report_written(out, artifact.seconds)
 
 
 def retrain_command(
@@ -110,7 +110,7 @@ def retrain_command(
         device=device,
         force=force,
     )
-    report_written(out, artifact.card.seconds)
+    report_written(out, artifact.seconds)
 
 
 def report_written(out: Path, seconds: float) -> None:

@@ -84,7 +84,7 @@ def unlearn_command(
     if done.before is not None and done.after is not None:
         columns = {"initial": done.before, "unlearned": done.after, "ideal": done.ideal}
         Console().print(scores_table({k: s for k, s in columns.items() if s is not None}))
-    report_written(out, done.artifact.card.seconds)
+    report_written(out, done.artifact.seconds)
 
 
 def scores_table(columns: dict[str, Scores]) -> Table:

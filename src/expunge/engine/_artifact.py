@@ -55,21 +55,24 @@ class Card(_Card):
     procedure: dict[str, Any] | None = None
     epochs: list[dict[str, float]] = []
     seconds: float = 0.0
+    """In files of earlier versions. Times are not written any more: equal runs give equal files."""
     versions: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """A model and its card."""
+    """A model, its card, and the seconds of the steps of the run that has just made it."""
 
     model: nn.Module
     card: Card
+    seconds: float = 0.0
 
 
 def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
-    """Write weights and card to one safetensors file, atomically."""
-    stamped = card.model_copy(update={"versions": versions()})
-    tensors.save(path, model.state_dict(), stamped.model_dump(mode="json"))
+    """Write weights and card to one safetensors file, atomically; without times."""
+    epochs = [{k: v for k, v in row.items() if "seconds" not in k} for row in card.epochs]
+    stamped = card.model_copy(update={"versions": versions(), "epochs": epochs})
+    tensors.save(path, model.state_dict(), stamped.model_dump(mode="json", exclude={"seconds"}))
 
 
 def load_artifact(path: str | Path) -> Artifact:

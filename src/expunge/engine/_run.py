@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
-from expunge.data._batches import Source, Stream
+from expunge.data._batches import Batch, Source, Stream
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._group import check_same_bits
 from expunge.engine._callbacks import Callback
@@ -75,6 +75,7 @@ class Run:
         self.history = History()
         self._forget = None if self.forget is None else Stream(self.forget)
         self._retain = Stream(self.retain)
+        self._last_retain: Batch | None = None
         self._watch = Stopwatch()
         self._method_watch = Stopwatch()
         self._rows: list[Row] = []
@@ -187,6 +188,7 @@ class Run:
                     self._end_epoch()
                 if self.step % self.checkpoint_every == 0 or (ended and self._is_worth_saving()):
                     self._save()
+            self._check_last_step()
             if self._saved != self.step:
                 self._save()
             if self.group:
@@ -207,7 +209,7 @@ class Run:
     def _take_step(self) -> bool:
         """Take one step; False if it diverged and a callback handled that."""
         forget = None if self._forget is None else next(self._forget)
-        retain = next(self._retain)
+        retain = self._last_retain = next(self._retain)
         self.optimizer.zero_grad(set_to_none=True)
         constrained = self.method.constrained
         self.update.backward(
@@ -252,6 +254,20 @@ class Run:
         if not self.group.any(any(self._ask("on_divergence", error))):
             raise error
         self._guard = DivergenceGuard(self.model, self.device)
+
+    def _check_last_step(self) -> None:
+        """Look at what the last step led to, which no loss has been computed since."""
+        assert self._guard is not None
+        batch = self._last_retain or next(self._retain)
+        with self._watch.paused():
+            part = batch.parts(self.procedure.micro_batches)[0]
+            finite = bool(self.problem.final_logits(part).isfinite().all())
+            diverged = self.group.any(not (finite and self._guard.weights_are_finite()))
+        if diverged:
+            self._diverge(
+                f"Diverged at the last step ({self.step}): a weight or an output of the model is "
+                "not finite. The model holds the last good weights. Lower the learning rate."
+            )
 
     def _end_epoch(self) -> None:
         assert self._guard is not None

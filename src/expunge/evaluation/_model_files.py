@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -175,14 +175,13 @@ def unlearn_artifact(
             "procedure": _describe_if_plain(procedure),
         }
     )
-    artifact = _write(out, result, card, group)
 
-    # Score all three models.
+    # Score all three models, then write: a model that cannot be scored leaves no file.
     if evaluate_at == "never":
-        return Unlearned(artifact)
+        return Unlearned(_write(out, result, card, group))
     before, after = scorer.score(initial.model), scorer.score(result.model)
     best = None if ideal is None else scorer.score(ideal.model)
-    return Unlearned(artifact, before, after, best)
+    return Unlearned(_write(out, result, card, group), before, after, best)
 
 
 def _describe_if_plain(procedure: Procedure) -> dict[str, Any] | None:
@@ -195,14 +194,13 @@ def _describe_if_plain(procedure: Procedure) -> dict[str, Any] | None:
 
 
 def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Artifact:
-    card = card.model_copy(
-        update={"epochs": result.history.epochs, "seconds": result.history.seconds}
-    )
+    card = card.model_copy(update={"epochs": result.history.epochs})
+    seconds = result.history.seconds
     group.run_in_first(lambda: save_artifact(out, result.model, card))
     if not group.is_first:
-        return Artifact(result.model, card)
+        return Artifact(result.model, card, seconds)
     _checkpoint_of(out).unlink(missing_ok=True)
-    return load_artifact(out)
+    return replace(load_artifact(out), seconds=seconds)
 
 
 def _checkpoint_of(out: Path) -> Path:

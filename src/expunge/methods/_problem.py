@@ -100,6 +100,16 @@ class Problem:
         with self._cast(batch):
             return widened(apply(self.initial, batch.inputs))
 
+    @torch.no_grad()
+    def final_logits(self, batch: Batch) -> Tensor:
+        """The model's output on a batch as its user will see it: in eval mode."""
+        training = self.model.training
+        self.model.eval()
+        with self._cast(batch):
+            logits = widened(apply(self.model, batch.inputs))
+        self.model.train(training)
+        return logits
+
     def _cast(self, batch: Batch) -> AbstractContextManager[Any]:
         return cast_to(self.precision, batch.targets.device)
 

@@ -71,6 +71,31 @@ def test_scoring_can_be_left_out(expunge: Expunge, trained: Path, tmp_path: Path
     assert ending.out == ""
 
 
+@pytest.mark.parametrize("evaluate", ["end", "never"])
+def test_a_run_that_diverges_at_its_last_step_fails_and_leaves_no_file(
+    evaluate: str, expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.safetensors"
+    one_step = ("--forget", "random:0.2", "--epochs", "1", "--batch-size", "64")
+    ending = expunge(
+        "unlearn", trained, *one_step, "--lr", "1e30", "--evaluate", evaluate, "-o", out
+    )
+    assert ending.code == 1
+    assert "Diverged at the last step (1)" in ending.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_equal_runs_write_equal_files(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        assert expunge(*TRAIN, "-o", tmp_path / f"{name}.initial").code == 0
+        ending = expunge("unlearn", trained, *UNLEARN, "-o", tmp_path / name)
+        assert ending.code == 0
+        assert re.search(r"\(\d+\.\d s of steps\)", ending.err)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+    pair = [(tmp_path / f"{name}.initial").read_bytes() for name in ("one", "two")]
+    assert pair[0] == pair[1] == trained.read_bytes()
+
+
 @pytest.mark.parametrize("method", ["FT", "MSG", "l1-sparse"])
 def test_options_reach_the_run(
     method: str, expunge: Expunge, trained: Path, tmp_path: Path

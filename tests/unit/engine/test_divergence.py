@@ -51,6 +51,14 @@ def test_a_monstrous_rate_diverges_with_the_weights_from_before_the_leap(method:
     assert error.result.history.epochs == []
 
 
+def test_finite_weights_with_infinite_outputs_after_the_last_step_are_found() -> None:
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+    error, trail = diverge(model, batch_size=8, epochs=1, addon="none", lr=1e30)
+    assert "Diverged at the last step (1)" in str(error)
+    assert all(bool(tensor.isfinite().all()) for tensor in trail.states[-1].values())
+    assert same(bits(error.result.model), bits(model))
+
+
 def poisoned(data: TensorDataset, step: int) -> TensorDataset:
     """``data`` with a nan in an example that retain comes to at ``step``."""
     x, y = data.tensors
