@@ -1,9 +1,8 @@
-"""``expunge forget``, ``verify`` and ``ledger``: deletion requests."""
+"""``expunge forget``: deletion requests."""
 
 from __future__ import annotations
 
 import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -212,6 +211,13 @@ def _carry_out(job: Any, started: float, *, dry_run: bool, force: bool, discard:
         f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more.",
         highlight=False,
     )
+    errors.print(
+        f"Head of the ledger: {outcome.head}\nNote it elsewhere: `expunge verify {job.out} --head "
+        "HASH` then fails if this request or an earlier one was changed or removed.",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
     seconds = outcome.seconds
     if seconds is not None and seconds.processor is not None:
         errors.print(
@@ -228,106 +234,13 @@ def _accuracy_table(evidence: Evidence) -> Table:
     for name in ("before", "after", "target"):
         table.add_column(name, justify="right", no_wrap=True)
     for metric in evidence.metrics:
-        cells = [_interval(value, "") for value in (metric.before, metric.after, metric.target)]
+        cells = [show_interval(value, "") for value in (metric.before, metric.after, metric.target)]
         table.add_row(ROW_NAMES.get(metric.name, metric.label), *cells)
     return table
 
 
-def _interval(interval: Interval | None, unit: str = " %") -> str:
+def show_interval(interval: Interval | None, unit: str = " %") -> str:
+    """A value and its interval, safe to print."""
     if interval is None:
         return ""
     return escape(f"{interval.value:.1f} [{interval.low:.1f}, {interval.high:.1f}]{unit}")
-
-
-def verify_command(
-    folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Check only hashes; compute no numbers.")
-    ] = False,
-    data: Annotated[
-        str | None, typer.Option(help="Where the data are now, if they have moved.")
-    ] = None,
-) -> None:
-    """Verify evidence: every hash, the chain of requests, and the headline numbers.
-
-    Repeats the verdict of each request: that hashes hold does not say that records were forgotten.
-
-    Example:  expunge verify requests
-    """
-    from expunge.request._ledger import Ledger
-
-    Ledger.read_existing(folder)
-
-    from expunge.request._verify import subject_of_requests, verify
-
-    subject, note = (None, "") if quick else subject_of_requests(folder, data)
-    verifications = verify(folder, subject)
-    console = Console()
-    for verification in verifications:
-        hashes = "everything checked holds" if verification.ok else "[red]NOT everything holds[/]"
-        console.print(
-            f"[bold]Request {verification.number}[/]: {_verdict(verification.status)}; {hashes}",
-            highlight=False,
-        )
-        for line in verification.lines:
-            colour = "red" if line.startswith("DOES NOT") else "green"
-            console.print(f"  [{colour}]{escape(line)}[/]", highlight=False)
-    if note:
-        console.print(escape(note), style="yellow", highlight=False)
-    if problems := [problem for checked in verifications for problem in checked.problems]:
-        raise ExpungeError(f"{len(problems)} checks failed. The first problem: {problems[0]}")
-    counts = Counter(verification.status for verification in verifications)
-    verdicts = ", ".join(f"{count} {status}" for status, count in counts.items())
-    console.print(
-        f"[bold green]Everything checked holds.[/] Verdicts: {verdicts}.", highlight=False
-    )
-
-
-def _verdict(status: Status | None) -> str:
-    if status is None:
-        return "verdict not readable"
-    return f"[{COLOURS[status]}]{status.upper()}[/]"
-
-
-def ledger_command(
-    folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
-) -> None:
-    """Show the requests made of a model, in order, with their results.
-
-    Example:  expunge ledger requests
-    """
-    from expunge.request._ledger import Ledger
-
-    ledger = Ledger.read_existing(folder)
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
-    for name in names:
-        table.add_column(name, justify="left" if name in ("when", "verdict") else "right")
-    for entry in ledger.entries:
-        evidence = entry.evidence
-        changes = [
-            f"{metric.before.value:.1f} → {metric.after.value:.1f} %"
-            for metric in (evidence.metric("ua"), evidence.metric("ta"))
-        ]
-        request = evidence.request
-        table.add_row(
-            str(entry.number),
-            request.when,
-            str(request.ids),
-            str(request.records),
-            f"[{COLOURS[evidence.status]}]{evidence.status}[/]"
-            + (f", attempt {request.attempt}" if request.attempt > 1 else ""),
-            *changes,
-            str(evidence.stopped.epoch),
-        )
-    console = Console() if Console().is_terminal else Console(width=110)
-    console.print(table)
-    last = ledger.entries[-1].evidence
-    for row in last.earlier:
-        console.print(
-            f"  request {row.number}: {row.status}, accuracy {_interval(row.ua)}, "
-            f"expected {_interval(row.target)}",
-            highlight=False,
-        )
-    for problem in ledger.broken_seals():
-        console.print(f"[red]{escape(problem)}[/]", highlight=False)

@@ -22,8 +22,8 @@ COMMANDS = {
     "unlearn": "expunge.cli._unlearn:unlearn_command",
     "audit": "expunge.cli._audit:audit_command",
     "forget": "expunge.cli._forget:forget_command",
-    "verify": "expunge.cli._forget:verify_command",
-    "ledger": "expunge.cli._forget:ledger_command",
+    "verify": "expunge.cli._verify:verify_command",
+    "ledger": "expunge.cli._verify:ledger_command",
     "list": "expunge.cli._list:list_command",
 }
 BENCH_COMMANDS = {

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest
@@ -29,6 +29,13 @@ WEIGHTS, EXAMPLES, RECORDS = "weights.safetensors", "examples.csv", "forgotten.j
 _NUMBER = re.compile(r"\d{4,}")
 
 Value = TypeVar("Value")
+
+
+class BrokenSeal(NamedTuple):
+    """A request that is not the one that the chain of requests knows, and why."""
+
+    number: int
+    problem: str
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,11 @@ class LedgerEntry:
     def digest(self) -> str:
         """The hash of ``evidence.json``, which the next request keeps."""
         return digest_of(self.folder / EVIDENCE)
+
+    @property
+    def head(self) -> str:
+        """The hash of the seal, and so of every file of this request and of all before it."""
+        return digest_of(self.folder / SEAL)
 
     @property
     def achieved(self) -> bool:
@@ -125,16 +137,42 @@ class Ledger:
         """The records of every request so far, by its number."""
         return {entry.number: entry.indices for entry in self.entries}
 
-    def broken_seals(self) -> list[str]:
-        """Entries whose evidence was changed after the next request was sealed, described."""
-        problems = []
+    @property
+    def head(self) -> str:
+        """The hash of the latest request's seal, to be noted elsewhere; empty if there is none."""
+        try:
+            return "" if self.last is None else self.last.head
+        except DataError:
+            return "not readable"
+
+    def position_of(self, head: str) -> int | None:
+        """The number of the request whose seal, or ``evidence.json``, has the hash ``head``."""
+        return next((e.number for e in self.entries if head in (e.head, e.digest)), None)
+
+    def broken_seals(self) -> list[BrokenSeal]:
+        """Requests that are not where they were made, or were changed after the next was made.
+
+        Evidence that cannot be read is left out.
+        """
+        broken = [BrokenSeal(n, problem) for n, problem in map(_misplaced, self.entries) if problem]
         for before, after in zip(self.entries, self.entries[1:], strict=False):
-            if after.evidence.request.previous != before.digest:
-                problems.append(
-                    f"Request {before.number}: evidence.json is not the one that request "
-                    f"{after.number} was made after."
+            try:
+                request = after.evidence.request
+                changed = [EVIDENCE] if request.previous != before.digest else []
+                # Requests of earlier versions keep the hash of the evidence alone.
+                if request.previous_seal not in (None, before.head):
+                    changed.append(SEAL)
+            except DataError:
+                continue
+            broken += [
+                BrokenSeal(
+                    before.number,
+                    f"Request {before.number}: {name} is not the one that request {after.number} "
+                    "was made after.",
                 )
-        return problems
+                for name in changed
+            ]
+        return broken
 
     def latest_state_of(self, subject: Subject) -> Subject:
         """The subject with the weights that the latest request left behind.
@@ -178,6 +216,21 @@ class Ledger:
             )
         earlier = {i for indices in self.forgotten.values() for i in indices}
         return to_forget, earlier - set(to_forget)
+
+
+def _misplaced(entry: LedgerEntry) -> tuple[int, str]:
+    """The number of an entry, and how it stands in the wrong place; empty if it does not."""
+    try:
+        request = entry.evidence.request
+    except DataError:
+        return entry.number, ""
+    if request.number != entry.number:
+        return entry.number, (
+            f"Request {entry.number}: its evidence is that of request {request.number}."
+        )
+    if entry.number == 1 and (request.previous or request.previous_seal):
+        return entry.number, "Request 1: it was made after another one, which is gone."
+    return entry.number, ""
 
 
 def digest_of(path: Path) -> str:

@@ -20,7 +20,7 @@ from expunge.methods import MatchUnseen
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
-from expunge.request._ledger import Ledger, digest_config, exclusive_access
+from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of, exclusive_access
 from expunge.request._stopwatch import Clocks, RequestStopwatch
 from expunge.request.calibrate._run import CalibrationResult, calibrate
 from expunge.request.evidence._build import RequestInputs, build_evidence
@@ -50,6 +50,11 @@ class Outcome:
     def achieved(self) -> bool:
         """Whether the records were shown to be forgotten."""
         return self.status == "achieved"
+
+    @property
+    def head(self) -> str:
+        """The hash of the bundle's seal, to be noted elsewhere; empty after the preflight."""
+        return "" if self.folder is None else digest_of(self.folder / SEAL)
 
     @property
     def status(self) -> Status | None:

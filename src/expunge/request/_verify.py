@@ -24,6 +24,7 @@ from expunge.request._ledger import (
     digest_config,
     digest_of,
 )
+from expunge.request._seal import read_seal, seal_problems
 from expunge.request.evidence._sections import Status
 from expunge.request.subject._load import Subject, load_subject, make_subject
 
@@ -62,12 +63,14 @@ def verify(
     *,
     model: nn.Module | None = None,
     data: Any = None,
+    head: str | None = None,
 ) -> list[Verification]:
     """Check every request in ``root``: hashes, the chain of requests and, if possible, numbers.
 
     The numbers are computed again if there is a ``subject``, or a ``model`` of the same
     architecture (with any weights: those in the bundles are loaded) and its ``data``
-    (train, val, test) in memory.
+    (train, val, test) in memory. ``head`` is the hash that was noted after a request: whatever was
+    changed or removed before that moment is noticed.
     """
     ledger = Ledger.read_existing(Path(root))
     if model is not None:
@@ -75,9 +78,10 @@ def verify(
     # Each request by itself, then the chain of requests.
     verifications = [_verify_files(entry) for entry in ledger.entries]
     _verify_weights_chain(ledger, verifications)
-    for problem in ledger.broken_seals():
-        number = int(problem.split()[1].rstrip(":"))
+    for number, problem in ledger.broken_seals():
         verifications[number - 1].add(False, "the chain of requests", problem)
+    if head is not None:
+        _verify_head(ledger, verifications, head)
     # The headline numbers, from the weights in the bundles.
     if subject is not None:
         for entry, verification in zip(ledger.entries, verifications, strict=True):
@@ -120,19 +124,18 @@ def _subject_in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
 
 
 def _verify_files(entry: LedgerEntry) -> Verification:
-    """Check the hash of every file in a bundle, and the hashes inside its evidence."""
+    """Check that a bundle has its files and no others, and the hash of each."""
     verification = Verification(entry.number)
     try:
-        evidence = entry.evidence
-        lines = (entry.folder / SEAL).read_text(encoding="utf-8").splitlines()
-        pairs = (line.split(maxsplit=1) for line in lines)
-        sealed = {name: digest for digest, name in pairs}
-    except (DataError, OSError, ValueError) as error:
-        verification.add(False, f"{EVIDENCE} can be read", str(error))
+        evidence, sealed = entry.evidence, read_seal(entry.folder)
+    except DataError as error:
+        verification.add(False, f"{EVIDENCE} and {SEAL} can be read", str(error))
         return verification
+    problems = seal_problems(entry.folder, evidence, sealed)
+    verification.add(not problems, "all files of the bundle are listed", " ".join(problems))
     for name, digest in (evidence.files | sealed).items():
         path = entry.folder / name
-        if not path.is_file():
+        if path.is_symlink() or not path.is_file():
             verification.add(False, f"{name} is there", f"{name} is missing.")
         else:
             same = digest_of(path) == digest
@@ -155,6 +158,25 @@ def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None
         verification.add(False, "hash of the ids", str(error))
         return
     verification.add(same, "hash of the ids", "The ids are not those that were hashed.")
+
+
+def _verify_head(ledger: Ledger, verifications: list[Verification], head: str) -> None:
+    """Check that a request has the hash that was noted; what is wrong belongs to the last one."""
+    try:
+        position = ledger.position_of(head.strip().lower())
+    except DataError:
+        position = None  # already reported as unreadable
+    last = verifications[-1]
+    if position is None:
+        last.add(
+            False,
+            "the head that was noted",
+            f"No request has the hash {head}: requests were changed or removed since it was noted.",
+        )
+        return
+    later = len(ledger.entries) - position
+    since = f"; {later} request{'s' if later > 1 else ''} came after it" if later else ""
+    last.add(True, f"the head that was noted is that of request {position}{since}")
 
 
 def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> None:

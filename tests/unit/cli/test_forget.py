@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,6 +63,8 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert " left" in epochs[-1]
     assert "\r" not in done.err
     assert "s gradient steps" in done.err
+    head = hashlib.sha256((out / "0001" / "evidence.sha256").read_bytes()).hexdigest()
+    assert f"Head of the ledger: {head}" in done.err
     assert done.code == {"achieved": 0, "not achieved": 1, "cannot be told": 3}[status]
     assert status.upper() in done.out
     assert "forgotten data" in done.out
@@ -72,6 +75,13 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert "Everything checked holds." in verified.out
     assert f"Request 1: {status.upper()}; everything checked holds" in verified.out
     assert f"Verdicts: 1 {status}." in verified.out
+    assert f"Head of the ledger: {head}" in verified.out
+    noted = expunge("verify", out, "--quick", "--head", head)
+    assert noted.code == 0
+    assert "the head that was noted is that of request 1" in noted.out
+    other = expunge("verify", out, "--quick", "--head", "0" * 64)
+    assert other.code == 1
+    assert "No request has the hash" in other.err
     listed = expunge("ledger", out)
     assert listed.code == 0
     assert status in listed.out
@@ -93,7 +103,9 @@ def test_every_verdict_has_its_exit_code(
     code: int,
 ) -> None:
     evidence = fake.evidence(42, status=status)
-    outcome = SimpleNamespace(evidence=evidence, folder=tmp_path, seconds=evidence.seconds)
+    outcome = SimpleNamespace(
+        evidence=evidence, folder=tmp_path, seconds=evidence.seconds, head="5ea1" * 16
+    )
     monkeypatch.setattr("expunge.request._run.carry_out", lambda *_, **__: outcome)
     done = expunge(
         "forget", "--weights", trained, "--ids", ids_file(tmp_path, 1), "-o", tmp_path / "out"

@@ -43,7 +43,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
     target = rows.interval(87.1, 4.2)
     before, after = (rows.scores(dice, records, side) for side in ("before", "after"))
     return Evidence(
-        schema_version=2,
+        schema_version=3,
         format=1,
         kind="request",
         verdict=_verdict(records, status),

@@ -44,7 +44,12 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
     assert second.evidence.request.records == 10, "five of them were asked for before"
     assert [row.number for row in third.evidence.earlier] == [1, 2]
     assert third.evidence.request.previous == digest_of(second.folder / "evidence.json")
+    assert third.evidence.request.previous_seal == digest_of(second.folder / "evidence.sha256")
     ledger = Ledger.read(make_request.out)
+    assert ledger.head == third.outcome.head == digest_of(third.folder / "evidence.sha256")
+    assert ledger.position_of(second.outcome.head) == 2
+    assert ledger.position_of(digest_of(first.folder / "evidence.json")) == 1
+    assert ledger.position_of("0" * 64) is None
     assert {n: len(i) for n, i in ledger.forgotten.items()} == {1: 10, 2: 10, 3: 2}
     assert ledger.broken_seals() == []
     with pytest.raises(InvalidInput, match="nothing new to forget"):

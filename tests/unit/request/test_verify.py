@@ -57,6 +57,23 @@ def test_every_change_is_noticed(folder: Path, subject: Subject) -> None:
     assert "examples.csv is missing." in verify(folder)[0].problems
 
 
+def test_a_head_that_was_noted_says_what_came_after(folder: Path) -> None:
+    heads = [entry.head for entry in Ledger.read(folder).entries]
+    for head, words in ((heads[1], "request 2"), (heads[0], "request 1; 1 request came after it")):
+        verifications = verify(folder, head=head)
+        assert verifications[1].lines[-1] == f"holds: the head that was noted is that of {words}"
+    shutil.rmtree(folder / "0002")
+    assert all(verification.ok for verification in verify(folder)), "nothing here knows of it"
+    assert "No request has the hash" in verify(folder, head=heads[1])[0].problems[0]
+
+
+def test_damaged_evidence_is_reported_and_stops_nothing(folder: Path) -> None:
+    (folder / "0001" / "evidence.json").write_text("{")
+    first, second = verify(folder, head="0" * 64)
+    assert "is not the evidence of a request" in first.problems[0]
+    assert not second.ok
+
+
 def test_numbers_that_do_not_come_out_are_noticed(folder: Path, subject: Subject) -> None:
     path = folder / "0001" / "evidence.json"
     evidence = json.loads(path.read_text())

@@ -258,6 +258,7 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
         source=str(job.ids) if job.ids else "given in Python",
         when=now(),
         previous=None if last is None else last.digest,
+        previous_seal=None if last is None else last.head,
         attempt=len(inputs.attempts) + 1,
     )
 

@@ -28,7 +28,8 @@ from expunge.plotting import (
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
-from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
+from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, WEIGHTS, digest_of
+from expunge.request._seal import PAGE, write_seal
 from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView
 from expunge.request.evidence._times_and_cost import Seconds
@@ -36,7 +37,7 @@ from expunge.request.evidence._times_and_cost import Seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAGE, ATTEMPT = "report.html", "attempt.safetensors"
+ATTEMPT = "attempt.safetensors"
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,8 @@ def _write_files(
     write_text(folder / EVIDENCE, json.dumps(evidence.as_json(), indent=1, allow_nan=False))
     write_text(folder / PAGE, render_request(evidence))
 
-    # The seal over both.
-    lines = (f"{digest_of(folder / name)}  {name}\n" for name in (EVIDENCE, PAGE))
-    write_text(folder / SEAL, "".join(lines))
+    # The seal over everything.
+    write_seal(folder)
     return evidence
 
 

@@ -40,14 +40,15 @@ from expunge.request.evidence._sections import (
 )
 from expunge.request.evidence._times_and_cost import CostComparison, Seconds
 
-SCHEMA_VERSION: Final = 2
-"""1 (also files without a version): two statuses. 2: three, with power, floors and attempts."""
+SCHEMA_VERSION: Final = 3
+"""1 (also files without a version): two statuses. 2: three, with power, floors and attempts.
+3: a seal over every file of the bundle, which the next request keeps."""
 
 
 class Evidence(Section):
     """Everything that a deletion request shows: the content of ``evidence.json``."""
 
-    schema_version: Literal[1, 2] = 1
+    schema_version: Literal[1, 2, 3] = 1
     format: Literal[1] = 1
     kind: Literal["request"] = "request"
     verdict: RequestVerdict

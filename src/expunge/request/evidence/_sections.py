@@ -106,6 +106,9 @@ class RequestSummary(Section):
     source: str = Field(description="The file of ids.")
     when: str = Field(description="ISO 8601, UTC.")
     previous: str | None = Field(description="SHA-256 of the previous request's evidence.json.")
+    previous_seal: str | None = Field(
+        default=None, description="SHA-256 of the previous request's evidence.sha256."
+    )
     attempt: int = Field(default=1, description="1 plus the earlier attempts that are known.")
 
 

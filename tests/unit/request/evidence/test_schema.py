@@ -94,8 +94,8 @@ def test_evidence_of_the_second_version_has_three_statuses() -> None:
 
 def test_evidence_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "evidence.json"
-    path.write_text(json.dumps(old() | {"schema_version": 3}))
-    with pytest.raises(DataError, match=r"newer version of expunge.*got `schema_version` 3"):
+    path.write_text(json.dumps(old() | {"schema_version": 4}))
+    with pytest.raises(DataError, match=r"newer version of expunge.*got `schema_version` 4"):
         read_evidence(path)
 
 
