@@ -18,6 +18,7 @@ from expunge.data._batches import Data, labels_of
 from expunge.engine import Callback, History, Procedure, Run, unlearn
 from expunge.engine._device import device_of, pick_device
 from expunge.engine._prediction_memory import predict_once
+from expunge.evaluation import Predictions
 from expunge.request.calibrate._best_epoch import BestEpoch, Look
 from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._floors import check_floors
@@ -90,7 +91,6 @@ def calibrate(
     target = estimate_target(val_before, forget_labels, retain_labels, level=level)
     before = compare(predict_once(initial, forget), val_before, target, level=level, seed=seed)
     counts = ClassCounts.of(val_before, forget_labels, retain_labels)
-    names = [str(label) for label in range(val_before.logits.shape[1])]
 
     # Unlearn; forget and val are compared as the run goes.
     def look_at(run: Run) -> Look | None:
@@ -98,12 +98,9 @@ def calibrate(
             forget_now, val_now = predict_once(run.model, forget), predict_once(run.model, val)
         except InvalidInput:  # not finite: the same data passed with the initial model
             return None
-        comparison = compare(forget_now, val_now, target, level=level, seed=seed)
-        checks = check_floors(names, counts, {"val": (val_before, val_now)}, floor=floor)
-        broken = [f"class {check.name or 'all'}" for check in checks if check.broken]
-        if before.utility - comparison.utility > floor + 1e-9:
-            broken = ["class all", *broken]
-        return Look(comparison, tuple(dict.fromkeys(broken)))
+        return look_at_val(
+            forget_now, val_now, val_before, target, before, counts, floor, level, seed
+        )
 
     procedure = fit_to_size(procedure, len(forget_labels))
     watch = BestEpoch(
@@ -153,6 +150,30 @@ def calibrate(
         after=after,
         warnings=warnings,
     )
+
+
+def look_at_val(
+    forget: Predictions,
+    val: Predictions,
+    val_before: Predictions,
+    target: Target,
+    before: Comparison,
+    counts: ClassCounts,
+    floor: float,
+    level: float,
+    seed: int,
+) -> Look:
+    """Whether ``forget`` and ``val`` are indistinguishable under a model, and what it broke on val.
+
+    ``before`` and ``val_before`` are those of the initial model, ``counts`` its counts per class.
+    """
+    comparison = compare(forget, val, target, level=level, seed=seed)
+    names = [str(label) for label in range(val_before.logits.shape[1])]
+    checks = check_floors(names, counts, {"val": (val_before, val)}, floor=floor)
+    broken = [f"class {check.name or 'all'}" for check in checks if check.broken]
+    if before.utility - comparison.utility > floor + 1e-9:
+        broken = ["class all", *broken]
+    return Look(comparison, tuple(dict.fromkeys(broken)))
 
 
 def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:

@@ -8,25 +8,24 @@ from typing import Any
 
 import torch
 
-from expunge.engine._prediction_memory import predict_once
-from expunge.evaluation import predict
-from expunge.request._accuracy import accuracy_interval
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._ledger import Ledger, digest_config
-from expunge.request.calibrate._comparison import Comparison, compare
-from expunge.request.calibrate._floors import check_floors
-from expunge.request.calibrate._power import NEEDED, Power, estimate_power
 from expunge.request.calibrate._run import CalibrationResult
-from expunge.request.calibrate._target import ClassCounts, estimate_target
+from expunge.request.evidence._audit import (
+    audit_earlier_requests,
+    audit_models,
+    held_out_comparison,
+    power_check,
+    rounded,
+    significant,
+)
 from expunge.request.evidence._measurements import (
     SplitPredictions,
     collect_scores,
-    measure_attacks,
     measure_classes,
     measure_examples,
-    measure_metrics,
     over_forgetting_warnings,
 )
 from expunge.request.evidence._next_steps import suggest_next_steps
@@ -34,20 +33,14 @@ from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
 from expunge.request.evidence._sections import (
     AttackRow,
     EarlierAttempt,
-    EarlierRequest,
-    EarlierStatus,
     EpochRow,
     ForgottenCopy,
     Hashes,
-    HeldOutComparison,
-    Interval,
-    PowerCheck,
     PreflightFindings,
     RequestSummary,
-    TargetInterval,
 )
 from expunge.request.evidence._times_and_cost import CostComparison
-from expunge.request.evidence._verdict import LIMITS, find_objections, judge_request
+from expunge.request.evidence._verdict import LIMITS, judge_request
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
 from expunge.store._environment import environment, now
@@ -97,49 +90,34 @@ def build_evidence(
     """
     job, subject, stopped = inputs.job, inputs.subject, calibration.stopped
 
-    # Measure both models; the comparison with test data is new to the run.
-    target = _target(calibration)
-    metrics = measure_metrics(before, after, target, job.level)
-    attacks = attacks or measure_attacks(before, after, job.level, job.seed)
+    # Measure both models, and find what speaks against the new one.
+    earlier = audit_earlier_requests(inputs.ledger.entries, calibration.model, subject, chosen, job)
+    audit = audit_models(
+        before,
+        after,
+        calibration.target,
+        classes=subject.classes,
+        stopped=stopped,
+        earlier=earlier,
+        rules=job,
+        attacks=attacks,
+    )
     images = getattr(subject.train.subset(list(chosen)), "images", None)
     ids = _display_ids(inputs, chosen)
     examples = measure_examples(chosen, ids, subject.classes, before, after, images)
-    earlier = measure_earlier_requests(inputs, calibration, chosen)
-    held_out = compare(
-        after.forget,
-        after.test,
-        calibration.target,
-        level=job.level,
-        seed=job.seed,
-        val_name="test",
-    )
-    floors = check_floors(
-        subject.classes,
-        ClassCounts.of(before.val, before.forget.labels, before.retain.labels),
-        {"val": (before.val, after.val), "test": (before.test, after.test)},
-        floor=job.floor,
-        level=job.level,
-    )
 
-    # Judge. Only where everything passed does it matter whether anything could have failed.
-    objections = find_objections(stopped, earlier, held_out, floors)
-    power = None
-    if stopped.status == "achieved" and not objections:
-        unseen = {"val": before.val, "test": before.test}
-        power = estimate_power(
-            before.forget, unseen, calibration.target, level=job.level, seed=job.seed
-        )
+    # Judge.
     warnings = list(calibration.warnings)
     if stopped.status == "achieved":
         warnings += over_forgetting_warnings(after, job.seed)
     verdict = judge_request(
         stopped=stopped,
         records=len(chosen),
-        metrics=metrics,
-        attacks=attacks,
+        metrics=audit.metrics,
+        attacks=audit.attacks,
         examples=examples,
-        objections=objections,
-        power=power,
+        objections=audit.objections,
+        power=audit.power,
         warnings=warnings,
         attempts=inputs.attempts,
         seed=job.seed,
@@ -148,13 +126,13 @@ def build_evidence(
         verdict.status,
         job,
         arrived=stopped.status == "achieved",
-        audit_failed=stopped.status == "achieved" and not held_out.indistinguishable,
+        audit_failed=stopped.status == "achieved" and not audit.held_out.indistinguishable,
         epochs=len(calibration.epochs),
         unseen_of_classes={
             name: int(torch.isin(getattr(before, name).labels, before.forget.labels).sum())
             for name in ("val", "test")
         },
-        floors=floors,
+        floors=audit.floors,
         earlier=earlier,
         cost=preflight.as_dict()["cost"],
         number=inputs.number,
@@ -178,15 +156,15 @@ def build_evidence(
         environment=environment(),
         seeds={"run": job.seed, "data": job.data_seed},
         preflight=PreflightFindings.model_validate(preflight.as_dict()),
-        target=target,
-        metrics=metrics,
-        epochs=[EpochRow.model_validate(_rounded(row)) for row in calibration.epochs],
+        target=audit.target,
+        metrics=audit.metrics,
+        epochs=[EpochRow.model_validate(rounded(row)) for row in calibration.epochs],
         stopped=stopped,
         steps=_step_columns(calibration.history.steps),
-        attacks=list(attacks),
-        held_out=_held_out(held_out),
-        power=None if power is None else _power_check(power),
-        floors=floors,
+        attacks=audit.attacks,
+        held_out=held_out_comparison(audit.held_out),
+        power=None if audit.power is None else power_check(audit.power),
+        floors=audit.floors,
         scores=collect_scores(before, after),
         classes=measure_classes(subject.classes, after.forget.labels, before.val, after.val),
         examples=examples,
@@ -195,48 +173,6 @@ def build_evidence(
         attempts=list(inputs.attempts),
         limits=list(LIMITS),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
-    )
-
-
-def measure_earlier_requests(
-    inputs: RequestInputs, calibration: CalibrationResult, chosen: Sequence[int]
-) -> list[EarlierRequest]:
-    """The records of earlier requests under the new model: they must stay forgotten."""
-    if not inputs.ledger.entries:
-        return []
-    job, train = inputs.job, inputs.subject.train
-    forgotten = {*chosen}.union(*inputs.ledger.forgotten.values())
-    retained = train.labels[[i for i in range(len(train)) if i not in forgotten]]
-    val = predict_once(calibration.model, inputs.subject.val)
-    rows = []
-    for entry in inputs.ledger.entries:
-        predictions = predict(calibration.model, train.subset(list(entry.indices)))
-        target = estimate_target(val, predictions.labels, retained, level=job.level)
-        comparison = compare(predictions, val, target, level=job.level, seed=job.seed)
-        status: EarlierStatus = "was not achieved"
-        if entry.unlearned:
-            status = "still forgotten" if entry.achieved else "could not be told"
-            if comparison.ua > target.accuracy.high:
-                status = "exposed again"
-        rows.append(
-            EarlierRequest(
-                number=entry.number,
-                records=len(entry.indices),
-                ua=Interval.of(accuracy_interval(predictions, job.level)),
-                target=Interval.of(target.accuracy),
-                status=status,
-            )
-        )
-    return rows
-
-
-def _target(calibration: CalibrationResult) -> TargetInterval:
-    target = calibration.target
-    return TargetInterval(
-        **Interval.of(target.accuracy).model_dump(),
-        n_val=target.n_val,
-        n_forget=target.n_forget,
-        notes=list(target.notes),
     )
 
 
@@ -279,35 +215,9 @@ def _copies(preflight: Preflight, job: Job, chosen: Sequence[int]) -> list[Forgo
     ]
 
 
-def _power_check(power: Power) -> PowerCheck:
-    return PowerCheck(
-        power=power.value,
-        needed=NEEDED,
-        draws=power.draws,
-        told_apart=power.told_apart,
-        distance=float(f"{power.distance:.6g}"),
-        sufficient=power.sufficient,
-    )
-
-
-def _held_out(comparison: Comparison) -> HeldOutComparison:
-    values = _rounded(comparison.as_dict())
-    values["attacks"] = {name: _rounded(auc) for name, auc in values["attacks"].items()}
-    return HeldOutComparison.model_validate(values)
-
-
 def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
     present = [name for name in STEP_COLUMNS if steps and name in steps[0]]
-    return {name: [_significant(row[name]) for row in steps] for name in present}
-
-
-def _rounded(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: _significant(v) if isinstance(v, float) else v for k, v in row.items()}
-
-
-def _significant(value: float) -> float | None:
-    """Six significant digits; None for NaN and infinity, which JSON does not have."""
-    return float(f"{value:.6g}") if value == value and abs(value) != float("inf") else None
+    return {name: [significant(row[name]) for row in steps] for name in present}
 
 
 def _cost(preflight: Preflight, calibration: CalibrationResult) -> CostComparison:

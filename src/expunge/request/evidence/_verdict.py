@@ -56,6 +56,13 @@ def find_objections(
     return objections
 
 
+def decide_status(stopped: Stop, objections: Sequence[str], power: Power | None) -> Status:
+    """The verdict on a run that ``stopped`` as val allowed; see :func:`judge_request`."""
+    if stopped.status != "achieved" or objections or power is None:
+        return "not achieved"
+    return "achieved" if power.sufficient else "cannot be told"
+
+
 def judge_request(
     *,
     stopped: Stop,
@@ -76,10 +83,7 @@ def judge_request(
     told otherwise. The attacks are reported but decide nothing by themselves, as some of six detect
     something by chance.
     """
-    passed = stopped.status == "achieved" and not objections
-    status: Status = "not achieved"
-    if passed and power is not None:
-        status = "achieved" if power.sufficient else "cannot be told"
+    status = decide_status(stopped, objections, power)
 
     # Why: the run's reason first, then what speaks against it.
     reasons = [stopped.reason, *objections]
