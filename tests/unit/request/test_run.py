@@ -105,7 +105,7 @@ def test_no_model_is_passed_over_the_same_data_twice(
 
     for module in (
         "engine._prediction_memory",
-        "request.evidence._build",
+        "request.evidence._audit",
         "request.preflight._features",
     ):
         monkeypatch.setattr(f"expunge.{module}.predict", watched)
