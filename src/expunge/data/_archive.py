@@ -7,6 +7,9 @@ archive was tampered with, and all of it is refused.
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import lzma
 import re
 import stat
@@ -15,12 +18,16 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any, cast
 
 from expunge._errors import DataError
 
 MAX_MEMBER = 64 << 20
 MAX_TOTAL = 4 << 30
+ALWAYS_FINE = 256 << 20
+"""Bytes that may be unpacked from a file of any size."""
+MAX_RATIO = 100
+"""Beyond that, bytes unpacked per byte of the file; images and labels shrink by a tenth of it."""
 
 Read = Callable[[], bytes]
 Wanted = Callable[[PurePosixPath], bool]
@@ -51,22 +58,22 @@ def list_files(path: Path, wanted: Wanted) -> dict[str, Read]:
 
 
 def read_archive(path: Path, wanted: Wanted) -> dict[str, bytes]:
-    """The wanted members of a zip or a tar (plain, gz, bz2, xz), by name."""
+    """The wanted members of a zip or a tar (plain, gz, bz2, xz), by name.
+
+    All members count towards the limits: a tar is unpacked as it is skipped through.
+    """
     members = _zip_members if zipfile.is_zipfile(path) else _tar_members
     files: dict[str, bytes] = {}
     total = 0
     try:
         for name, size, stream in members(path):
             place = _safe(path, name)
+            total += size
+            check_unpacked_size(path, name, total, UNPACK)
             if not wanted(place):
                 continue
-            total += size
-            if size > MAX_MEMBER or total > MAX_TOTAL:
-                raise DataError(
-                    f"{path}: with {name}, the archive exceeds the limits "
-                    f"({MAX_MEMBER >> 20} MiB per file, {MAX_TOTAL >> 20} MiB in total). "
-                    "If you trust it, unpack it and pass the folder."
-                )
+            if size > MAX_MEMBER:
+                raise _too_large(path, name, UNPACK)
             with stream() as file:
                 data = file.read(size + 1)  # one more, to detect a wrong declared size
             if len(data) != size:
@@ -77,6 +84,23 @@ def read_archive(path: Path, wanted: Wanted) -> dict[str, bytes]:
             f"{path} cannot be read as a zip or tar archive: {error}. Get a fresh copy of it."
         ) from error
     return files
+
+
+UNPACK = "If you trust it, unpack it and pass the folder."
+
+
+def check_unpacked_size(path: Path, name: str, total: int, remedy: str) -> None:
+    """Refuse a bomb: a file that, up to its member ``name``, unpacks to ``total`` bytes."""
+    if total > MAX_TOTAL or total > max(ALWAYS_FINE, MAX_RATIO * path.stat().st_size):
+        raise _too_large(path, name, remedy)
+
+
+def _too_large(path: Path, name: str, remedy: str) -> DataError:
+    return DataError(
+        f"{path}: with {name}, the archive exceeds the limits ({MAX_MEMBER >> 20} MiB per file, "
+        f"{MAX_TOTAL >> 20} MiB in total, and beyond {ALWAYS_FINE >> 20} MiB {MAX_RATIO} times its "
+        f"own size). {remedy}"
+    )
 
 
 Member = tuple[str, int, Callable[[], IO[bytes]]]
@@ -92,7 +116,7 @@ def _zip_members(path: Path) -> Iterator[Member]:
 
 
 def _tar_members(path: Path) -> Iterator[Member]:
-    with tarfile.open(path) as archive:
+    with _tar_stream(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
         for member in archive:
             if member.isdir():
                 continue
@@ -100,6 +124,49 @@ def _tar_members(path: Path) -> Iterator[Member]:
             if file is None:
                 raise _tampered(path, member.name, "a link or a device")
             yield member.name, member.size, lambda file=file: file  # type: ignore[misc]
+
+
+def _tar_stream(path: Path) -> IO[bytes]:
+    """The bytes of a tar, decompressed as they are read, within the limits."""
+    with path.open("rb") as file:
+        start = file.read(6)
+    openers: dict[bytes, Callable[[Path], Any]] = {
+        b"\x1f\x8b": gzip.open,
+        b"BZh": bz2.open,
+        b"\xfd7zXZ\0": lzma.open,
+    }
+    open_tar = next((openers[magic] for magic in openers if start.startswith(magic)), None)
+    opened = path.open("rb") if open_tar is None else open_tar(path)
+    return cast(IO[bytes], _Limited(path, opened))
+
+
+class _Limited(io.BufferedIOBase):
+    """A stream that stops at the limits, whatever the headers in it say about sizes."""
+
+    def __init__(self, path: Path, stream: IO[bytes]) -> None:
+        self._path, self._stream = path, stream
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = MAX_TOTAL if size is None or size < 0 else size
+        if wanted > MAX_MEMBER + 1:  # a header of extended attributes is held in memory
+            raise _too_large(self._path, "one of its headers", UNPACK)
+        self._check(self._stream.tell())
+        return self._stream.read(wanted)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        assert whence == 0
+        self._check(offset)
+        return self._stream.seek(offset)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+    def _check(self, position: int) -> None:
+        check_unpacked_size(self._path, f"byte {position}", position, UNPACK)
 
 
 def _safe(path: Path, name: str) -> PurePosixPath:

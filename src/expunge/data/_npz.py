@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from expunge._errors import DataError
+from expunge.data._archive import check_unpacked_size
 from expunge.data._images import ImageSet, image_set_from
 from expunge.data._splits import split_stratified
 
@@ -62,6 +63,7 @@ def _read(path: Path, only_with: str | None = None) -> Arrays:
         raise DataError(f"There is no file {path}. Check the path.")
     try:
         with path.open("rb") as file:
+            _check_sizes(path)
             content = np.load(file, allow_pickle=False)
             if only_with and only_with not in content.files:
                 return {}
@@ -79,6 +81,21 @@ def _read(path: Path, only_with: str | None = None) -> Arrays:
             f"(missing: {', '.join(missing)}; found: {', '.join(sorted(arrays)) or 'none'})"
         )
     return arrays
+
+
+def _check_sizes(path: Path) -> None:
+    """Refuse a bomb by the sizes that its members declare, which zipfile reads no further than."""
+    total = 0
+    with zipfile.ZipFile(path) as archive:
+        for info in archive.infolist():
+            total += info.file_size
+            check_unpacked_size(
+                path,
+                info.filename,
+                total,
+                "If you trust it, save it again with numpy.savez, "
+                "which does not compress, or in several files.",
+            )
 
 
 def _classes(path: Path, arrays: Arrays) -> list[str]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from expunge._errors import DataError
+from expunge.data import _archive as archive
 from expunge.data._npz import load_npz, load_npz_val
 
 RNG = np.random.default_rng(0)
@@ -111,3 +112,14 @@ def test_damaged_files_are_named(tmp_path):
         load_npz(path)
     with pytest.raises(DataError, match="There is no file"):
         load_npz(tmp_path / "nowhere.npz")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.zeros((2000, 8, 8), np.uint8), y=np.arange(2000) % 2)
+    assert len(load_npz(path)[0]) == 1600
+    monkeypatch.setattr(archive, "ALWAYS_FINE", 1 << 10)
+    monkeypatch.setattr(archive, "MAX_RATIO", 10)
+    monkeypatch.setattr(np, "load", None)
+    with pytest.raises(DataError, match=r"with x.npy, the archive exceeds .* numpy.savez, which"):
+        load_npz(path)
