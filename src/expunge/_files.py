@@ -22,12 +22,14 @@ _DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 def atomic(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path``, and move it there if the block succeeds.
 
+    Only a regular file is ever replaced: no link, folder, pipe or device.
     If the block fails, or the disk is full, ``path`` is unchanged and nothing is left behind; what
     a killed process left behind is removed by the next that writes the same file. A ``private``
     file can be read by its owner alone (mode 600): it holds personal data, or a model that
     remembers them.
     """
     path = Path(path)
+    _check_replaceable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
@@ -99,9 +101,19 @@ def write_text(path: str | Path, text: str, *, private: bool = False) -> None:
 
 
 def require_file(path: str | Path) -> None:
-    """Raise unless ``path`` is a file."""
-    if not Path(path).is_file():
+    """Raise unless ``path`` is a regular file, or a link to one."""
+    path = Path(path)
+    if not is_there(path):
         raise DataError(f"There is no file {path}.")
+    if not path.is_file():
+        raise DataError(f"{path} should be a regular file. (got {kind_of(path.resolve())})")
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is anything at ``path``; never at a name that no file can have."""
+    with suppress(OSError, ValueError):  # too long, or with a null byte
+        return path.exists()
+    return False
 
 
 def read_text(path: str | Path, kind: str) -> str:
@@ -113,8 +125,8 @@ def read_text(path: str | Path, kind: str) -> str:
     try:
         if path.exists() and not path.is_file():
             raise DataError(
-                f"{path} should be a regular {kind} file. (got {kind_of(path)}) Save what it gives "
-                "into a file first."
+                f"{path} should be a regular {kind} file. (got {kind_of(path.resolve())}) Save "
+                "what it gives into a file first."
             )
         return path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:  # not UTF-8, or a name with a null byte
@@ -122,11 +134,11 @@ def read_text(path: str | Path, kind: str) -> str:
 
 
 def kind_of(path: Path) -> str:
-    """What is at a path: a file, a folder, a link that leads nowhere, a pipe or a device."""
-    if path.is_symlink() and not path.exists():
-        return "a link that leads nowhere"
+    """What is at a path that does not follow links: a file, a link, a folder, a pipe, a device."""
+    if path.is_symlink():
+        return f"a link to {path.readlink()}"
     kinds = {"a file": path.is_file, "a folder": path.is_dir, "a pipe": path.is_fifo}
-    return next((name for name, holds in kinds.items() if holds()), "a device or socket")
+    return next((name for name, holds in kinds.items() if holds()), "a device or a socket")
 
 
 def file_digest(path: str | Path) -> str:
@@ -136,9 +148,26 @@ def file_digest(path: str | Path) -> str:
 
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:
-    """Raise if ``path`` exists and may not be overwritten."""
-    if Path(path).exists() and not force:
+    """Raise if ``path`` exists and may not be overwritten: what is no regular file never may."""
+    path = Path(path)
+    _check_replaceable(path)
+    if path.exists() and not force:
         raise StorageError(f"{path} exists. Choose another path, or overwrite it with --force.")
+
+
+def _check_replaceable(path: Path) -> None:
+    """Raise unless there is nothing at ``path``, or a regular file.
+
+    A link is refused even if it leads to one: to replace the link and to replace what it leads to
+    are both wrong for somebody.
+    """
+    with storage_errors(f"write {path}"):
+        there = path.is_symlink() or path.exists()
+        if there and (path.is_symlink() or not path.is_file()):
+            raise StorageError(
+                f"Only regular files are overwritten. ({path} is {kind_of(path)}) Choose another "
+                "path, or remove it yourself."
+            )
 
 
 def sync(paths: Iterable[Path]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import socket
 import sys
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_a_place_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> No
     with pytest.raises(StorageError, match="Cannot write in"):
         write_text(tmp_path / "file" / "below", "x")
     (tmp_path / "folder").mkdir()
-    with pytest.raises(StorageError, match=r"Could not write .*folder: Is a directory"):
+    with pytest.raises(StorageError, match=r"Only regular files .*folder is a folder\)"):
         write_text(tmp_path / "folder", "x")
     assert sorted(os.listdir(tmp_path)) == ["file", "folder"]  # noqa: PTH208
 
@@ -96,6 +97,47 @@ def test_existing_files_are_refused_unless_forced(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match=r"exists. Choose another path, or .* --force"):
         refuse_existing(path, force=False)
     refuse_existing(path, force=True)
+
+
+def make_target(path: Path, kind: str) -> None:
+    """Put something that is no regular file at ``path``."""
+    if kind == "a folder":
+        path.mkdir()
+    elif kind == "a pipe":
+        os.mkfifo(path)
+    elif kind == "a socket":
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(str(path))
+    else:
+        if kind == "a link to a file":
+            path.with_name("target").write_text("old")
+        path.symlink_to("target")
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "kind", ["a folder", "a pipe", "a socket", "a link to a file", "a link to nothing"]
+)
+def test_only_regular_files_are_replaced_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, force: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)  # the path of a socket is short
+    path = Path("file")
+    make_target(path, kind)
+    before = path.lstat()
+    with pytest.raises(StorageError, match=r"Only regular files are overwritten\. \(file is a "):
+        refuse_existing(path, force=force)
+    with pytest.raises(StorageError, match="Only regular files are overwritten"):
+        write_text(path, "new")
+    assert path.lstat() == before
+    assert not Path("target").exists() or Path("target").read_text() == "old"
+
+
+def test_a_name_that_is_too_long_is_a_storage_error(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="File name too long"):
+        refuse_existing(tmp_path / ("x" * 300), force=True)
+    with pytest.raises(StorageError, match="File name too long"):
+        write_text(tmp_path / ("x" * 250), "")
 
 
 def test_the_digest_is_that_of_the_file(tmp_path):

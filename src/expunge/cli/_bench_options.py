@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from expunge._errors import InvalidInput
+from expunge._files import is_there
 from expunge.bench.protocols import BUILT_IN, protocol_text
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def planned_runs(
     """A protocol, its runs, and the options of their stages."""
     protocol_text(protocol)
     root = None if data is None else str(data.expanduser().resolve())
-    if root is not None and not Path(root).exists():
+    if root is not None and not is_there(Path(root)):
         raise InvalidInput(f"There is no folder {data}.")
 
     from expunge.bench._protocol_file import load_protocol

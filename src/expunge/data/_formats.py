@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import DataError, InvalidInput
+from expunge._files import is_there
 from expunge._lazy import deferred
 from expunge._registry import Registry
 
@@ -125,7 +126,7 @@ def find_data(spec: str, root: str | Path | None = None) -> tuple[Format, Path |
             f"The dataset {kind.name!r} should come with a path, like {kind.name}:/data/mine."
         )
     path = Path(place).expanduser() if place else None
-    if path is not None and not path.exists():
+    if path is not None and not is_there(path):
         raise DataError(f"There is no file or folder {path}. Check the path.")
     return kind, path
 
@@ -133,4 +134,4 @@ def find_data(spec: str, root: str | Path | None = None) -> tuple[Format, Path |
 def _is_path(name: str, spec: str) -> bool:
     """Whether ``spec`` is a path by itself: one that exists, or looks like one that should."""
     looks = "/" in name or name.lower().endswith(".npz")
-    return looks or Path(spec).expanduser().exists()
+    return looks or is_there(Path(spec).expanduser())

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from expunge._errors import InvalidInput
+from expunge._files import is_there
 from expunge._registry import Registry
 from expunge.data._id_file import Id, as_number, read_ids
 
@@ -196,7 +197,7 @@ def absolute_spec(spec: str) -> str:
     from expunge.data._formats import DATASETS
 
     kind, colon, path = spec.partition(":")
-    if kind not in DATASETS and kind not in SCENARIOS and Path(spec).expanduser().exists():
+    if kind not in DATASETS and kind not in SCENARIOS and is_there(Path(spec).expanduser()):
         return str(Path(spec).expanduser().resolve())
     if colon and kind.lower() not in ("random", "class") and path:
         return f"{kind}:{Path(path).expanduser().resolve()}"

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from expunge._errors import DataError, InvalidInput
+from expunge._files import is_there
 from expunge._options import Option, takes_options
 from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
 from expunge.methods import METHODS
@@ -151,7 +152,7 @@ def preferred_settings(method: str) -> dict[str, Any]:
 
 def check_weights_file(path: Path) -> None:
     """Raise unless ``path`` is a file of a kind that weights are read from."""
-    if not path.is_file():
+    if not (is_there(path) and path.is_file()):
         raise DataError(f"There is no weights file {path}. Check the path.")
     if path.suffix.lower() not in (".safetensors", *TORCH_SUFFIXES):
         raise InvalidInput(

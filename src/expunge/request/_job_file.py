@@ -13,7 +13,7 @@ from typing import Any
 import pydantic
 
 from expunge._errors import InvalidInput
-from expunge._files import read_text
+from expunge._files import is_there, read_text
 from expunge._toml_lines import line_of
 from expunge.data import DATASETS, absolute_spec
 from expunge.request._job import (
@@ -115,7 +115,7 @@ def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
         kind, colon, inner = data.partition(":")
         if kind in DATASETS:
             resolved["data"] = f"{kind}:{base / Path(inner).expanduser()}" if inner else data
-        elif not colon and ("/" in data or data.endswith(".npz") or (base / data).exists()):
+        elif not colon and ("/" in data or data.endswith(".npz") or is_there(base / data)):
             resolved["data"] = str(base / Path(data).expanduser())
     return resolved
 

@@ -6,6 +6,7 @@ from importlib import resources
 from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
+from expunge._files import is_there
 
 BUILT_IN = ("demo", "cpu", "paper")
 """The protocols that come with the package."""
@@ -22,7 +23,7 @@ def read_protocol(source: str | Path) -> tuple[str, str]:
         name = f"{source}.toml"
         return (resources.files(__name__) / name).read_text(encoding="utf-8"), name
     path = Path(source)
-    if not path.is_file():
+    if not (is_there(path) and path.is_file()):
         raise InvalidInput(
             f"There is no protocol {str(source)!r}: give {', '.join(BUILT_IN)} or a TOML file."
         )
