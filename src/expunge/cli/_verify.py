@@ -17,6 +17,8 @@ from expunge.cli._forget import COLOURS, show_interval
 if TYPE_CHECKING:
     from expunge.request.evidence._sections import Status
 
+LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red", "not checked": "yellow"}
+
 
 def verify_command(
     folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
@@ -57,7 +59,7 @@ def verify_command(
             highlight=False,
         )
         for line in verification.lines:
-            colour = "red" if line.startswith("DOES NOT") else "green"
+            colour = LINE_COLOURS[line.split(":")[0]]
             console.print(f"  [{colour}]{escape(line)}[/]", highlight=False)
     if note:
         console.print(escape(note), style="yellow", highlight=False)
