@@ -22,7 +22,7 @@ from expunge.store import Store
 
 OVERVIEW_FIGURES = ("focus-methods", "addons-srl")
 DIGEST = ".records.sha256"
-"""The file that says which records a folder was written from."""
+"""The file that says which records a folder was written from, and what was written."""
 
 
 @dataclass(frozen=True)
@@ -77,16 +77,19 @@ def _publish_overview(records: Sequence[Record], folder: Path) -> Publication:
 def _if_changed(
     records: Sequence[Record], folder: Path, write: Callable[[], Publication]
 ) -> Publication:
-    """What ``write`` writes, unless the folder was written from the same records."""
+    """What ``write`` writes, unless the folder was written from the same records and is whole."""
     if not records:
         return Publication(())
     lines = "".join(record.dump() + "\n" for record in records)
     digest = hashlib.sha256(lines.encode()).hexdigest()
     mark = folder / DIGEST
-    if mark.is_file() and mark.read_text(encoding="utf-8").strip() == digest:
-        return Publication(())
+    if mark.is_file():
+        latest, *names = mark.read_text(encoding="utf-8").splitlines()
+        if latest == digest and names and all((folder / name).is_file() for name in names):
+            return Publication(())
     written = write()
-    write_text(mark, digest + "\n")
+    names = [path.relative_to(folder).as_posix() for path in written.paths]
+    write_text(mark, "\n".join([digest, *names]) + "\n")
     return written
 
 

@@ -11,8 +11,8 @@ from expunge.methods import METHODS
 from expunge.request._job import Job
 from expunge.request.evidence._sections import EarlierRequest, FloorCheck, Status
 
-ALTERNATIVES = ("match-unseen", "neg-grad-plus", "random-label", "scrub")
-"""Methods to try, in this order."""
+MOST_SUCCESSFUL = "match-unseen"
+"""The method that achieved the most requests where they could be judged by retrained models."""
 SHADOWS = 16
 """Shadow models of the test per record."""
 AFFORDABLE = 24 * 3600.0
@@ -49,7 +49,7 @@ def suggest_next_steps(
         return _more_evidence(job, cost, number, has_card=has_card)
     steps = []
     if not arrived:
-        steps.append(f"Try another method: {_other_methods(job)}.")
+        steps += _other_method(job)
         if epochs >= job.max_epochs:
             steps.append(f"Allow more epochs: `--max-epochs {2 * job.max_epochs}`.")
         steps.append(
@@ -64,7 +64,7 @@ def suggest_next_steps(
         )
     if broken := [check for check in floors if check.broken]:
         floor = max(check.low - check.allowed for check in broken) + job.floor
-        steps.append(f"Try a method that breaks less: {_other_methods(job)}.")
+        steps += _other_method(job)
         steps.append(
             f"Allow a larger loss: `--floor {math.ceil(10 * floor) / 10:g}` would have been enough "
             "for this model, if it may become that much worse."
@@ -75,13 +75,13 @@ def suggest_next_steps(
             f"Request these records together with those of request {numbers}, from the original "
             "weights and in another `--out`."
         )
-    return [*steps, _retraining(cost)]
+    return [*dict.fromkeys(steps), _retraining(cost)]
 
 
-def _other_methods(job: Job) -> str:
-    known = set(METHODS)
-    names = [name for name in ALTERNATIVES if name in known and name != METHODS.name(job.method)]
-    return " or ".join(f"`--method {name}`" for name in names[:2])
+def _other_method(job: Job) -> list[str]:
+    if METHODS.name(job.method) == MOST_SUCCESSFUL:
+        return []
+    return [f"Try another method: `--method {MOST_SUCCESSFUL}`."]
 
 
 def _retraining(cost: Mapping[str, Any]) -> str:

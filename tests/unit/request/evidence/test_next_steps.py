@@ -34,7 +34,8 @@ def steps(status: Status = "not achieved", **changes: Any) -> str:
         "number": 3,
         "has_card": True,
     }
-    return "\n".join(suggest_next_steps(status, JOB, **(values | changes)))
+    job = changes.pop("job", JOB)
+    return "\n".join(suggest_next_steps(status, job, **(values | changes)))
 
 
 def test_what_was_achieved_needs_no_next_step() -> None:
@@ -43,8 +44,9 @@ def test_what_was_achieved_needs_no_next_step() -> None:
 
 def test_a_run_that_did_not_arrive_tries_another_method_more_epochs_or_a_larger_floor() -> None:
     text = steps(arrived=False)
-    assert "--method neg-grad-plus" in text
-    assert "--method random-label" not in text, "that is the one that failed"
+    assert "--method match-unseen" in text
+    best = make_job(weights=Path("w.safetensors"), out=Path("requests"), method="match-unseen")
+    assert "--method" not in steps(arrived=False, job=best), "none did better"
     assert "--max-epochs 60" in text
     assert "--floor 4" in text
     assert "--max-epochs" not in steps(arrived=False, epochs=7), "it stopped for another reason"
