@@ -149,7 +149,7 @@ def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor, recent: T
     """``now`` [M, K], but ``first`` for classes on which accuracy has fallen for good.
 
     ``recent`` [K] is the accuracy per class over the latest refreshes, in 0 to 1: at high rates it
-    goes up and down from one to the next. Fallen is by two standard errors and three points.
+    goes up and down from one to the next. Fallen is by two standard errors and six points.
     """
     mended = now.clone()
     before = accuracy_per_class(first, labels)
@@ -157,7 +157,7 @@ def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor, recent: T
         here = labels == label
         share = float(before[label])
         error = math.sqrt(share * (1.0 - share) / int(here.sum()))
-        if float(recent[label]) < share - 2.0 * error - 0.03:
+        if float(recent[label]) < share - 2.0 * error - 0.06:
             mended[here] = first[here]
     return mended
 
