@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +20,7 @@ from expunge._files import refuse_existing, require_file, write_text
 from expunge.cli._procedure_options import takes_procedure_options
 
 if TYPE_CHECKING:
+    from expunge.request._signing_keys import SigningKey
     from expunge.request.evidence import Evidence, Interval
     from expunge.request.evidence._sections import Status
 
@@ -110,6 +114,13 @@ def forget_command(
         bool,
         typer.Option("--discard", help="Drop another request that was left unfinished in --out."),
     ] = False,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY",
+            help="PEM file of a private key (P-256) that signs the evidence and the weights.",
+        ),
+    ] = None,
     init: Annotated[
         Path | None, typer.Option("--init", help="Write a commented job file to fill in, and stop.")
     ] = None,
@@ -173,22 +184,32 @@ def forget_command(
         for name in ("ids", "records"):
             if name in settings:
                 require_file(settings[name])
-        _carry_out(make_job(**settings), started, dry_run=dry_run, force=force, discard=discard)
+        key = None if sign is None else _load_key(sign)
+        options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
+        _carry_out(make_job(**settings), started, options)
     except ExpungeError as error:
         error.exit_code = FAILED  # 1 would say that the request was carried out in vain
         raise
 
 
-def _carry_out(job: Any, started: float, *, dry_run: bool, force: bool, discard: bool) -> None:
+def _load_key(path: Path) -> SigningKey:
+    """Read the key before anything is done; asks for its password where there is a terminal."""
+    from expunge.request._signing_keys import PASSWORD_VARIABLE, SigningKey, is_encrypted
+
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password is None and sys.stdin.isatty() and is_encrypted(path):
+        password = typer.prompt(f"Password of {path}", hide_input=True, err=True)
+    return SigningKey.load(path, password)
+
+
+def _carry_out(job: Any, started: float, options: Mapping[str, Any]) -> None:
     from expunge.request._run import carry_out
     from expunge.request._stopwatch import Clocks
 
     console, errors = Console(), Console(stderr=True)
     outcome = carry_out(
         job,
-        dry_run=dry_run,
-        force=force,
-        discard=discard,
+        **options,
         on_message=lambda message: errors.print(escape(message), highlight=False),
         on_preflight=lambda findings: console.print(findings.terminal()),
         # Processor time counts from the start of the process: libraries are loaded for the request.

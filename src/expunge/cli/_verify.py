@@ -17,7 +17,8 @@ from expunge.cli._forget import COLOURS, show_interval
 if TYPE_CHECKING:
     from expunge.request.evidence._sections import Status
 
-LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red", "not checked": "yellow"}
+LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
+"""Of what begins so; the rest could not be checked, or says nothing."""
 
 
 def verify_command(
@@ -27,6 +28,13 @@ def verify_command(
     ] = False,
     data: Annotated[
         str | None, typer.Option(help="Where the data are now, if they have moved.")
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PUB",
+            help="PEM file of the public key that requests were signed with: checks signatures.",
+        ),
     ] = None,
     head: Annotated[
         str | None,
@@ -50,7 +58,7 @@ def verify_command(
     from expunge.request._verify import subject_of_requests, verify
 
     subject, note = (None, "") if quick else subject_of_requests(folder, data)
-    verifications = verify(folder, subject, head=head)
+    verifications = verify(folder, subject, head=head, key=key)
     console = Console()
     for verification in verifications:
         hashes = "everything checked holds" if verification.ok else "[red]NOT everything holds[/]"
@@ -59,7 +67,7 @@ def verify_command(
             highlight=False,
         )
         for line in verification.lines:
-            colour = LINE_COLOURS[line.split(":")[0]]
+            colour = LINE_COLOURS.get(line.split(":")[0], "yellow")
             console.print(f"  [{colour}]{escape(line)}[/]", highlight=False)
     if note:
         console.print(escape(note), style="yellow", highlight=False)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from expunge.request._run import Outcome as Outcome
     from expunge.request._run import carry_out as carry_out
     from expunge.request._run import forget as forget
+    from expunge.request._signing_keys import SigningKey as SigningKey
     from expunge.request._verify import verify as verify
     from expunge.request.evidence._schema import Evidence as Evidence
 else:

@@ -21,6 +21,7 @@ from expunge.request._attempts import digest_records, earlier_attempts, write_at
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of, exclusive_access
+from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import Clocks, RequestStopwatch
 from expunge.request.calibrate._run import CalibrationResult, calibrate
 from expunge.request.evidence._build import RequestInputs, build_evidence
@@ -73,6 +74,8 @@ def forget(
     force: bool = False,
     discard: bool = False,
     progress: bool = True,
+    sign: str | Path | None = None,
+    password: str | None = None,
     **settings: Any,
 ) -> Outcome:
     """Carry out a deletion request from Python: what ``expunge forget`` does.
@@ -87,6 +90,8 @@ def forget(
         force: carry on although the model does not seem to fit the data.
         discard: drop what another, unfinished request left behind in ``out``.
         progress: show a progress bar.
+        sign: a PEM file of the private key that signs the bundle; needs ``expunge[sign]``.
+        password: of that key, if it is encrypted.
         settings: all other fields of :class:`Job`, such as ``lr`` or ``floor``.
 
     Returns:
@@ -120,6 +125,7 @@ def forget(
         force=force,
         discard=discard,
         progress=progress,
+        key=None if sign is None else SigningKey.load(sign, password),
         started=started,
     )
 
@@ -135,14 +141,15 @@ def carry_out(
     on_message: Callable[[str], None] = lambda message: None,
     on_preflight: Callable[[Preflight], None] = lambda findings: None,
     progress: bool = True,
+    key: SigningKey | None = None,
     started: Clocks | None = None,
 ) -> Outcome:
     """Carry out ``job`` with exclusive access to its folder; if killed, the same call resumes it.
 
     ``subject`` and ``ids`` replace the model, the data and the file of ids that ``job`` names.
     ``on_message`` is called with what is being done, ``on_preflight`` with the findings of the
-    preflight, before anything is changed. The request's time counts from ``started`` (default:
-    now). See :func:`forget` for the other arguments.
+    preflight, before anything is changed. ``key`` signs the bundle. The request's time counts from
+    ``started`` (default: now). See :func:`forget` for the other arguments.
     """
     stopwatch = RequestStopwatch(started or Clocks.now())
     group = as_group("auto")
@@ -152,7 +159,7 @@ def carry_out(
             f"start it without torchrun. (got {group.size} processes)"
         )
     with exclusive_access(job.out):
-        request = _RequestInProgress(job, subject, ids, on_message, progress, stopwatch)
+        request = _RequestInProgress(job, subject, ids, on_message, progress, stopwatch, key)
         return request.run(on_preflight, dry_run=dry_run, force=force, discard=discard)
 
 
@@ -171,9 +178,10 @@ class _RequestInProgress:
         on_message: Callable[[str], None],
         progress: bool,
         stopwatch: RequestStopwatch,
+        key: SigningKey | None,
     ) -> None:
         self.job, self.on_message, self.progress = job, on_message, progress
-        self.in_memory = subject is not None
+        self.in_memory, self.key = subject is not None, key
         self.ledger = Ledger.read(job.out)
         self.subject = self.ledger.latest_state_of(subject or load_subject(job))
         self.requested = resolve_ids(job, self.subject, ids)
@@ -242,7 +250,13 @@ class _RequestInProgress:
 
         # Write the bundle; only then is the checkpoint dispensable.
         contents = BundleContents(
-            calibrated.model, attempt, self.job, self.requested, tuple(to_forget), self.subject.card
+            calibrated.model,
+            attempt,
+            self.job,
+            self.requested,
+            tuple(to_forget),
+            self.subject.card,
+            self.key,
         )
         folder = self.job.out / f"{self.number:04d}"
         evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)

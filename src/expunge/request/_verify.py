@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,33 +22,10 @@ from expunge.request._ledger import (
 )
 from expunge.request._recompute import recompute
 from expunge.request._seal import read_seal, seal_problems
-from expunge.request.evidence._sections import Status
+from expunge.request._signing_keys import PublicKey
+from expunge.request._verification import Verification
+from expunge.request._verify_signatures import verify_signatures
 from expunge.request.subject._load import Subject, load_subject, make_subject
-
-
-@dataclass
-class Verification:
-    """What was checked of one request, and what does not hold.
-
-    ``status`` is the request's verdict as its evidence states it; None if it cannot be read. That
-    hashes hold says nothing about it.
-    """
-
-    number: int
-    status: Status | None = None
-    lines: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-    @property
-    def ok(self) -> bool:
-        """Whether everything holds."""
-        return not self.problems
-
-    def add(self, holds: bool, claim: str, problem: str = "") -> None:
-        """Add the result of checking ``claim``; ``problem`` describes it if it does not hold."""
-        self.lines.append(f"{'holds' if holds else 'DOES NOT HOLD'}: {claim}")
-        if not holds:
-            self.problems.append(problem or claim)
 
 
 def verify(
@@ -59,13 +35,16 @@ def verify(
     model: nn.Module | None = None,
     data: Any = None,
     head: str | None = None,
+    key: str | Path | None = None,
 ) -> list[Verification]:
     """Check every request in ``root``: hashes, the chain of requests and, if possible, numbers.
 
     The numbers are computed again if there is a ``subject``, or a ``model`` of the same
     architecture (with any weights: those in the bundles are loaded) and its ``data``
     (train, val, test) in memory. ``head`` is the hash that was noted after a request: whatever was
-    changed or removed before that moment is noticed.
+    changed or removed before that moment is noticed. ``key`` is the PEM file of the public key
+    that the requests were signed with; signatures by another one, and requests that no signature
+    covers, do not hold then.
     """
     ledger = Ledger.read_existing(Path(root))
     if model is not None:
@@ -75,6 +54,7 @@ def verify(
     _verify_weights_chain(ledger, verifications)
     for number, problem in ledger.broken_seals():
         verifications[number - 1].add(False, "the chain of requests", problem)
+    verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
     if head is not None:
         _verify_head(ledger, verifications, head)
     # The numbers and verdicts, from the weights in the bundles.
@@ -203,4 +183,5 @@ def _verify_numbers(
     result = recompute(entry, earlier, subject)
     for finding in result.findings:
         verification.add(not finding.problem, finding.claim, finding.problem)
-    verification.lines += [f"not checked: {what}" for what in result.left_out]
+    for what in result.left_out:
+        verification.note(f"not checked: {what}")

@@ -319,6 +319,14 @@ def test_paper_has_all_sections_open_and_light(page: Browser) -> None:
     page.run("localStorage.clear()")
 
 
+def test_the_page_says_whether_it_is_signed() -> None:
+    unsigned = "Unsigned: whoever can write here can rewrite it."
+    assert unsigned in render_request(EVIDENCE)
+    signed = render_request(EVIDENCE.model_copy(update={"signed_by": "5ea1" * 16}))
+    assert unsigned not in signed
+    assert f"Signed by the key with the fingerprint {'5ea1' * 16}" in signed
+
+
 def test_paper_has_every_record(page: Browser) -> None:
     page.media("print")
     page.until(IDS, len(EVIDENCE.examples))

@@ -28,8 +28,10 @@ from expunge.plotting import (
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
-from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, WEIGHTS, digest_of
+from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request._seal import PAGE, write_seal
+from expunge.request._signatures import sign_bundle, sign_head, sign_weights
+from expunge.request._signing_keys import SigningKey
 from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView
 from expunge.request.evidence._times_and_cost import Seconds
@@ -53,6 +55,8 @@ class BundleContents:
     requested: RequestedRecords
     chosen: tuple[int, ...]
     card: Card | None
+    key: SigningKey | None = None
+    """What signs the bundle, if it is to be signed."""
 
 
 def write_bundle(
@@ -72,6 +76,11 @@ def write_bundle(
         scratch.mkdir(parents=True)
         evidence = _write_files(scratch, evidence, contents, seconds)
         sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
+        if contents.key is not None:
+            # Before the folder appears: killed in between, the command resumes and signs again.
+            sign_head(
+                folder.parent, evidence.request.number, digest_of(scratch / SEAL), contents.key
+            )
         scratch.rename(folder)
         sync([folder.parent])
     except (OSError, StorageError) as error:
@@ -96,6 +105,9 @@ def _write_files(
     tensors.save(folder / WEIGHTS, contents.model.state_dict(), _card(contents, evidence))
     if contents.attempt is not None:
         tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {})
+    if contents.key is not None:
+        sign_weights(folder, contents.key)
+        evidence = evidence.model_copy(update={"signed_by": contents.key.key_id})
 
     # What was asked for and found, for reading and for repeating the request.
     write_examples(folder / EXAMPLES, evidence.examples)
@@ -119,8 +131,10 @@ def _write_files(
     write_text(folder / EVIDENCE, json.dumps(evidence.as_json(), indent=1, allow_nan=False))
     write_text(folder / PAGE, render_request(evidence))
 
-    # The seal over everything.
+    # The seal over everything, and the signature over that.
     write_seal(folder)
+    if contents.key is not None:
+        sign_bundle(folder, evidence, contents.key)
     return evidence
 
 

@@ -83,6 +83,9 @@ class Evidence(Section):
         default=[], description="Earlier attempts to forget the same ids, as far as known."
     )
     seconds: Seconds | None = None
+    signed_by: str | None = Field(
+        default=None, description="SHA-256 of the public key that the bundle is signed with."
+    )
     files: dict[str, str] = Field(
         default={}, description="SHA-256 of the other files of the bundle."
     )

@@ -1,0 +1,159 @@
+"""Signatures: who vouches for the files of a bundle, its weights, and the head of the ledger.
+
+A bundle is signed by an in-toto Statement about its files in a DSSE envelope, the weights besides
+by OpenSSF model signing, which other tools check too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from expunge._errors import DataError
+from expunge._files import write_text
+from expunge.request._ledger import SEAL, WEIGHTS, LedgerEntry, digest_of
+from expunge.request._seal import SIGNATURE, read_seal
+from expunge.request._signing_keys import PublicKey, SigningKey
+from expunge.request.evidence._schema import Evidence
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+
+WEIGHTS_SIGNATURE, HEAD = "weights.sig", "head.dsse.json"
+BUNDLE_PREDICATE = "urn:expunge:deletion-request:v1"
+HEAD_PREDICATE = "urn:expunge:ledger-head:v1"
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+
+def sign_weights(folder: Path, key: SigningKey) -> None:
+    """Sign the weights in ``folder`` as the OpenSSF specifies it for models."""
+    from model_signing import signing
+
+    # The password is typed as text, but handed to a function that takes bytes.
+    password = cast(Any, key.password)
+    config = signing.Config().use_elliptic_key_signer(private_key=key.path, password=password)
+    config.sign(folder / WEIGHTS, folder / WEIGHTS_SIGNATURE)
+
+
+def sign_bundle(folder: Path, evidence: Evidence, key: SigningKey) -> None:
+    """Sign all files of a sealed bundle, with what it is and what it follows."""
+    files = read_seal(folder) | {SEAL: digest_of(folder / SEAL)}
+    _write_envelope(folder / SIGNATURE, files, BUNDLE_PREDICATE, _predicate(evidence), key)
+
+
+def sign_head(root: Path, number: int, head: str, key: SigningKey) -> None:
+    """Sign how many requests there are, and the head of the last, so that none can be removed."""
+    name = f"{number:04d}/{SEAL}"
+    _write_envelope(root / HEAD, {name: head}, HEAD_PREDICATE, {"requests": number}, key)
+
+
+def bundle_problems(entry: LedgerEntry, key: PublicKey) -> list[str]:
+    """What is wrong with the signatures of a bundle, in sentences."""
+    evidence, files = entry.evidence, read_seal(entry.folder)
+    files[SEAL] = digest_of(entry.folder / SEAL)
+    try:
+        signed, predicate = _read_envelope(entry.folder / SIGNATURE, BUNDLE_PREDICATE, key)
+    except DataError as error:
+        return [str(error)]
+    problems = [
+        f"{name} is not the one that was signed."
+        for name in sorted(signed.keys() | files.keys())
+        if signed.get(name) != files.get(name)
+    ]
+    if predicate != _predicate(evidence) or predicate["request"] != entry.number:
+        problems.append(f"{SIGNATURE} is that of another request.")
+    return problems
+
+
+def weights_problem(folder: Path, key: PublicKey) -> str:
+    """What is wrong with the signature of the weights; empty if it holds."""
+    from model_signing import verifying
+
+    config = verifying.Config().use_elliptic_key_verifier(public_key=key.path)
+    try:
+        config.verify(folder / WEIGHTS, folder / WEIGHTS_SIGNATURE)
+    except Exception as error:  # whatever a damaged signature makes the library raise
+        return f"{WEIGHTS_SIGNATURE} is no signature of {WEIGHTS} by {key.path}: {error}"
+    return ""
+
+
+def read_head(root: Path, key: PublicKey) -> tuple[int, str]:
+    """How many requests there were when the head was signed, and the head."""
+    signed, predicate = _read_envelope(root / HEAD, HEAD_PREDICATE, key)
+    try:
+        number = int(predicate["requests"])
+        return number, signed[f"{number:04d}/{SEAL}"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise DataError(f"{root / HEAD} is no signed head: {error!r}.") from error
+
+
+def signer_of(folder: Path) -> str:
+    """The key that a bundle says it is signed by; empty if it is unsigned."""
+    try:
+        content = json.loads((folder / SIGNATURE).read_text(encoding="utf-8"))
+        return str(content["signatures"][0]["keyid"])
+    except FileNotFoundError:
+        return ""
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return "that cannot be read"
+
+
+def _predicate(evidence: Evidence) -> dict[str, Any]:
+    request = evidence.request
+    return {
+        "request": request.number,
+        "when": request.when,
+        "verdict": evidence.status,
+        "previous": request.previous_seal,
+    }
+
+
+def _write_envelope(
+    path: Path, files: Mapping[str, str], kind: str, predicate: Mapping[str, Any], key: SigningKey
+) -> None:
+    from google.protobuf import json_format
+    from in_toto_attestation.v1.resource_descriptor import ResourceDescriptor
+    from in_toto_attestation.v1.statement import Statement
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.signer import CryptoSigner
+
+    subjects = [
+        ResourceDescriptor(name=name, digest={"sha256": digest}).pb
+        for name, digest in sorted(files.items())
+    ]
+    statement = Statement(subjects, kind, dict(predicate))
+    statement.validate()
+    payload = json_format.MessageToJson(statement.pb).encode()
+    envelope = Envelope(payload, PAYLOAD_TYPE, {})
+    envelope.sign(CryptoSigner(key.private, _dsse_key(key.private.public_key(), key.key_id)))
+    write_text(path, json.dumps(envelope.to_dict(), indent=1) + "\n")
+
+
+def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str], dict[str, Any]]:
+    """The files and the predicate of a statement of this ``kind`` that ``key`` has signed."""
+    from securesystemslib.dsse import Envelope
+    from securesystemslib.exceptions import Error, VerificationError
+
+    try:
+        envelope = Envelope.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        envelope.verify([_dsse_key(key.public, key.key_id)], 1)
+        statement = json.loads(envelope.payload)
+        types = envelope.payload_type, statement["predicateType"]
+        if types != (PAYLOAD_TYPE, kind):
+            raise ValueError(f"it is about {types[1]}")
+        files = {each["name"]: each["digest"]["sha256"] for each in statement["subject"]}
+        return files, dict(statement["predicate"])
+    except FileNotFoundError as error:
+        raise DataError(f"{path.name} is missing.") from error
+    except VerificationError as error:
+        raise DataError(f"{path.name} was not signed by {key.path}.") from error
+    except (Error, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DataError(f"{path.name} is no signature: {error!r}.") from error
+
+
+def _dsse_key(key: EllipticCurvePublicKey, key_id: str) -> Any:
+    from securesystemslib.signer import SSlibKey
+
+    return SSlibKey.from_crypto(key, key_id)

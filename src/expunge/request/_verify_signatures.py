@@ -1,0 +1,98 @@
+"""Verify signatures: of each request, of its weights, and of the head of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from expunge._errors import DataError
+from expunge.request._ledger import SEAL, WEIGHTS, Ledger, LedgerEntry
+from expunge.request._seal import SIGNATURE
+from expunge.request._signatures import (
+    HEAD,
+    bundle_problems,
+    read_head,
+    signer_of,
+    weights_problem,
+)
+from expunge.request._signing_keys import PublicKey
+from expunge.request._verification import Verification
+
+UNSIGNED = "unsigned: whoever can write here can rewrite it"
+
+
+def verify_signatures(
+    ledger: Ledger, verifications: Sequence[Verification], key: PublicKey | None
+) -> None:
+    """Check all signatures with ``key``; without one, say which requests are signed.
+
+    A request without a signature is sealed by that of a later one, which covers the hash of what
+    came before. One after the last signature is covered by none.
+    """
+    signed = [
+        entry.number
+        for entry, verification in zip(ledger.entries, verifications, strict=True)
+        if _verify_request(entry, verification, key)
+    ]
+    if key is None:
+        return
+    last = max(signed, default=0)
+    for verification in verifications:
+        if verification.number in signed:
+            continue
+        if verification.number < last:
+            verification.note(f"{UNSIGNED}, but not past the signature of request {last}")
+        else:
+            problem = f"Request {verification.number} is unsigned: no signature covers it."
+            verification.add(False, "the signature", problem)
+    if signed:
+        _verify_signed_head(ledger, verifications[-1], key)
+
+
+def _verify_request(entry: LedgerEntry, verification: Verification, key: PublicKey | None) -> bool:
+    """Check one request; returns whether it has a signature, good or bad."""
+    signer = signer_of(entry.folder)
+    try:
+        claimed = entry.evidence.signed_by
+    except DataError:
+        claimed = None  # already reported as unreadable
+    if not signer:
+        if claimed:
+            problem = f"{SIGNATURE} is missing; the evidence was signed by key {claimed}."
+            verification.add(False, "the signature", problem)
+        elif key is None:
+            verification.note(UNSIGNED)
+        return bool(claimed)
+    if key is None:
+        verification.note(f"not checked: the signature by key {signer} (--key PUB)")
+        return True
+    try:
+        problems = bundle_problems(entry, key)
+    except DataError as error:
+        problems = [str(error)]
+    verification.add(not problems, f"signed by key {key.key_id}", " ".join(problems))
+    if (entry.folder / WEIGHTS).is_file():
+        problem = weights_problem(entry.folder, key)
+        verification.add(not problem, "the signature of the weights", problem)
+    else:
+        verification.note(f"not checked: the signature of the weights: {WEIGHTS} is gone")
+    return True
+
+
+def _verify_signed_head(ledger: Ledger, last: Verification, key: PublicKey) -> None:
+    """Check that the requests that the signed head knows are still there."""
+    claim = "all requests that were signed are here"
+    try:
+        number, head = read_head(ledger.root, key)
+    except DataError as error:
+        last.add(False, claim, f"Whether a request was removed cannot be told: {error}")
+        return
+    if number > len(ledger.entries):
+        last.add(
+            False,
+            claim,
+            f"{HEAD} knows of {number} requests, {len(ledger.entries)} are here. The others were "
+            "removed, or a command was killed before it finished: repeat it then.",
+        )
+        return
+    same = ledger.entries[number - 1].head == head
+    last.add(same, claim, f"{SEAL} of request {number} is not the one that {HEAD} knows.")
