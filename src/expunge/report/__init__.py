@@ -6,6 +6,7 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge.report._bench import render_bench as render_bench
+    from expunge.report._letter import render_letter as render_letter
     from expunge.report._page import write_page as write_page
     from expunge.report._request import render_request as render_request
 else:

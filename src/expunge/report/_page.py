@@ -58,7 +58,7 @@ def render(template: str, data: Any, scripts: Sequence[str], **values: Any) -> s
         "notice": NOTICE,
         **{name: to_json_types(value) for name, value in values.items()},
     }
-    return _environment().get_template(template).render(page)
+    return templates().get_template(template).render(page)
 
 
 def write_page(path: str | Path, html: str) -> None:
@@ -120,7 +120,8 @@ def _policy(scripts: Sequence[str]) -> str:
 
 
 @cache
-def _environment() -> Environment:
+def templates() -> Environment:
+    """The templates of this package, with the filters that they use."""
     environment = Environment(
         loader=PackageLoader("expunge.report"),
         autoescape=True,

@@ -12,11 +12,12 @@ from expunge.request._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._schema import Evidence
 
 PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
+LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
 OUTSIDE = frozenset({SEAL, SIGNATURE})
 """Files that the seal cannot list: itself, and the signature over it."""
 EVERYTHING_SEALED = 3
 """The ``schema_version`` from which on the seal lists every file, not only evidence and page."""
-REQUIRED = frozenset({EVIDENCE, PAGE, WEIGHTS, RECORDS})
+REQUIRED = frozenset({EVIDENCE, PAGE, WEIGHTS, RECORDS, *LETTERS, MODEL_CARD})
 REQUIRED_BEFORE = frozenset({EVIDENCE, PAGE})
 _LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\s][^\\]*)")
 

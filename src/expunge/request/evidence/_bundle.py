@@ -29,9 +29,10 @@ from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import IDS, JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
-from expunge.request._seal import PAGE, write_seal
+from expunge.request._seal import LETTERS, MODEL_CARD, PAGE, write_seal
 from expunge.request._signatures import sign_bundle, sign_head, sign_weights
 from expunge.request._signing_keys import SigningKey
+from expunge.request.evidence._model_card import model_card
 from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView
 from expunge.request.evidence._times_and_cost import Seconds
@@ -99,7 +100,7 @@ def _write_files(
     contents: BundleContents,
     seconds: Callable[[], Seconds] | None,
 ) -> Evidence:
-    from expunge.report import render_request
+    from expunge.report import render_letter, render_request
 
     # The models.
     tensors.save(folder / WEIGHTS, contents.model.state_dict(), _card(contents, evidence))
@@ -121,7 +122,7 @@ def _write_files(
     if evidence.scores is not None:
         save_figure(scores_figure(evidence.scores), folder / "figures" / "scores.png", ["png"])
 
-    # The evidence, with the hashes of all the above, and the page that shows it.
+    # The evidence, with the hashes of all the above, and what shows it: page, letter, model card.
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {path.relative_to(folder).as_posix(): digest_of(path) for path in paths}
     hashes = evidence.hashes.model_copy(update={"weights_after": files[WEIGHTS]})
@@ -130,6 +131,10 @@ def _write_files(
         evidence = _with_seconds(evidence, seconds())
     write_text(folder / EVIDENCE, json.dumps(evidence.as_json(), indent=1, allow_nan=False))
     write_text(folder / PAGE, render_request(evidence))
+    fingerprint = digest_of(folder / EVIDENCE)
+    for name in LETTERS:
+        write_text(folder / name, render_letter(evidence, fingerprint, name.rpartition(".")[2]))
+    write_text(folder / MODEL_CARD, json.dumps(model_card(evidence, fingerprint), indent=1))
 
     # The seal over everything, and the signature over that.
     write_seal(folder)
