@@ -32,7 +32,8 @@ def main(folder: Path) -> None:
         print(outcome.evidence.verdict.status, "-", outcome.evidence.verdict.headline)
     ledger = Ledger.read(folder / "requests")
     for entry in ledger.entries:
-        print(f"request {entry.number}: {len(entry.indices)} records, achieved {entry.achieved}")
+        records = entry.evidence.request.records
+        print(f"request {entry.number}: {records} records, achieved {entry.achieved}")
     for row in ledger.entries[-1].evidence.earlier:
         print(f"  the records of request {row.number}: {row.status}")
     assert all(verification.ok for verification in verify(folder / "requests"))

@@ -101,6 +101,11 @@ def unpack(tensors: dict[str, Tensor], node: Any) -> Any:
     return tuple(unpack(tensors, item) for item in value)
 
 
+def state_digest(state: dict[str, Tensor]) -> str:
+    """SHA-256 of names, types, shapes and bytes: that of the values, whatever file holds them."""
+    return _digest({name: _host_copy(tensor) for name, tensor in state.items()}, "")
+
+
 def _host_copy(tensor: Tensor) -> Tensor:
     """A contiguous copy on the host: tied tensors may not share memory in a file."""
     return tensor.detach().to("cpu", copy=True).contiguous()

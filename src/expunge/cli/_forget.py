@@ -103,6 +103,19 @@ def forget_command(
             help="Also forget duplicates in the training data (default: none).",
         ),
     ] = None,
+    id_key: Annotated[
+        Path | None,
+        typer.Option(
+            help="File of the key that ids are hashed with, created if it is not there (default: "
+            "~/.config/expunge/id.key, or $EXPUNGE_ID_KEY)."
+        ),
+    ] = None,
+    keep_examples: Annotated[
+        bool,
+        typer.Option(
+            "--keep-examples", help="Put thumbnails of forgotten records into the report."
+        ),
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Stop after the preflight; change nothing.")
     ] = False,
@@ -165,6 +178,8 @@ def forget_command(
         "seed": seed,
         "device": device,
         "include_duplicates": include_duplicates,
+        "id_key": id_key,
+        "keep_examples": keep_examples or None,
     }
     given = {name: value for name, value in given.items() if value is not None}
     try:

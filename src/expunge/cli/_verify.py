@@ -15,6 +15,7 @@ from expunge._errors import ExpungeError
 from expunge.cli._forget import COLOURS, show_interval
 
 if TYPE_CHECKING:
+    from expunge.request import Ledger
     from expunge.request.evidence._sections import Status
 
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
@@ -44,6 +45,9 @@ def verify_command(
             "removed.",
         ),
     ] = None,
+    id_key: Annotated[
+        Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
+    ] = None,
 ) -> None:
     """Verify evidence: every hash, the chain of requests, and the headline numbers.
 
@@ -58,7 +62,7 @@ def verify_command(
     from expunge.request._verify import subject_of_requests, verify
 
     subject, note = (None, "") if quick else subject_of_requests(folder, data)
-    verifications = verify(folder, subject, head=head, key=key)
+    verifications = verify(folder, subject, head=head, key=key, id_key=id_key)
     console = Console()
     for verification in verifications:
         hashes = "everything checked holds" if verification.ok else "[red]NOT everything holds[/]"
@@ -83,6 +87,31 @@ def verify_command(
     )
 
 
+def _look_up(ledger: Ledger, entry: str, id_key: Path | None) -> None:
+    from expunge.request._id_key import require_key
+
+    console, key = Console(), require_key(id_key)
+    found = ledger.find(entry, key)
+    if not found:
+        console.print(f"No request in {ledger.root} names this id.", highlight=False)
+        raise typer.Exit(1)
+    console.print(f"Its keyed hash: {key.hash_id(entry)}", highlight=False, soft_wrap=True)
+    for number, rows in found.items():
+        evidence = ledger.entries[number - 1].evidence
+        console.print(
+            f"[bold]Request {number}[/] of {evidence.request.when}: {_verdict(evidence.status)}; "
+            f"records of this id: {len(rows)}",
+            highlight=False,
+        )
+        for row in rows:
+            console.print(
+                f"  confidence in the label {row.before.confidence:.3f} → "
+                f"{row.after.confidence:.3f}, exposure {row.before.exposure:.2f} → "
+                f"{row.after.exposure:.2f}{f', {row.flag}' if row.flag else ''}",
+                highlight=False,
+            )
+
+
 def _verdict(status: Status | None) -> str:
     if status is None:
         return "verdict not readable"
@@ -91,14 +120,27 @@ def _verdict(status: Status | None) -> str:
 
 def ledger_command(
     folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
+    find: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Look an id up: which requests forgot its records?"),
+    ] = None,
+    id_key: Annotated[
+        Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
+    ] = None,
 ) -> None:
     """Show the requests made of a model, in order, with their results.
 
-    Example:  expunge ledger requests
+    Ids are written as keyed hashes. With --find, whoever holds the key can look one up; it exits
+    with 1 if no request names that id.
+
+    Example:  expunge ledger requests --find anna
     """
     from expunge.request._ledger import Ledger
 
     ledger = Ledger.read_existing(folder)
+    if find is not None:
+        _look_up(ledger, find, id_key)
+        return
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
     for name in names:

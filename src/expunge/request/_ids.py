@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from expunge._errors import InvalidInput
 from expunge.data._id_file import COLUMNS, Id, as_number, read_ids
+from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request._job import Job
 from expunge.request._records_table import indices_by_name, read_owners
 from expunge.request.subject._load import Subject
@@ -29,17 +28,13 @@ class RequestedRecords:
     """Ids listed more than once."""
     held_out: dict[str, int] = field(default_factory=dict)
     """Records of these ids in val or test: never trained on, so nothing to forget."""
-    digest: str = ""
 
-    def __post_init__(self) -> None:
-        if not self.digest:
-            object.__setattr__(self, "digest", digest_ids(self.ids, self.indices))
-
-
-def digest_ids(ids: Sequence[str], indices: Sequence[int]) -> str:
-    """The SHA-256 of a list of ids and of the training records they stand for."""
-    content = json.dumps([sorted(ids), list(indices)])
-    return hashlib.sha256(content.encode()).hexdigest()
+    def hashed(self, key: IdKey) -> HashedRecords:
+        """The ids and the records they stand for as keyed hashes."""
+        return HashedRecords(
+            ids=tuple(sorted(map(key.hash_id, self.ids))),
+            records=tuple(sorted(map(key.hash_record, self.indices))),
+        )
 
 
 def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> RequestedRecords:

@@ -51,6 +51,10 @@ class Job(pydantic.BaseModel):
             ``exact`` ones, or the ``near`` ones too, some of which may be there by chance.
         training_epochs: for how many epochs the model was trained, which says what retraining would
             cost; None takes the number from the card of the weights, if they have one.
+        id_key: the file of the key that ids are hashed with, created if it is not there (default:
+            the user's). Whoever holds it can look a person up; it stays with you.
+        keep_examples: put thumbnails and labels of forgotten records into the bundle, where there
+            is otherwise nothing of their content.
         floor: points of val accuracy that may be lost.
         level: confidence level of intervals.
     """
@@ -77,6 +81,8 @@ class Job(pydantic.BaseModel):
     level: Share = 0.95
     include_duplicates: IncludeDuplicates = "none"
     training_epochs: Count | None = None
+    id_key: Path | None = None
+    keep_examples: Switch = False
     augment: Switch = False
     seed: Seed = 0
     device: str = "auto"
@@ -129,8 +135,9 @@ class Job(pydantic.BaseModel):
         for each in PROCEDURE_OPTIONS:
             if each.name not in ALWAYS_WRITTEN and values.get(each.name) == each.default:
                 values.pop(each.name, None)
-        if values.get("training_epochs") is None:
-            values.pop("training_epochs", None)
+        for name in ("training_epochs", "id_key", "keep_examples"):
+            if not values.get(name):
+                values.pop(name, None)
         return values
 
     @property

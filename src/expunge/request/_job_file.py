@@ -25,8 +25,8 @@ from expunge.request._job import (
 )
 from expunge.request.subject._factory import is_factory
 
-IDS, JOB = "ids.json", "job.toml"
-"""Files of a bundle that a request is repeated from."""
+JOB = "job.toml"
+"""The file of a bundle that a request is repeated from, with the same file of ids."""
 FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
 """Fields of a job that are arguments of :func:`expunge.forget`, not settings."""
 CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
@@ -51,13 +51,16 @@ data = "digits"                  # cifar10:PATH, svhn:PATH, folder:PATH, npz:FIL
 # val_from = "test"              # "train" if the model was trained without the val split
 
 # --- what to forget ----------------------------------------------------------------------
-ids = "request.csv"              # text (one id per line), CSV or JSON: indices or file names
+ids = "request.csv"              # text (one id per line), CSV or JSON: indices or file names;
+                                 # its name is kept in the evidence, its content is not
 # records = "records.csv"        # one line per training record, with its index or name ...
 # id_column = "person"           # ... and this column, whose values the ids then are
 # include_duplicates = "none"    # "exact": also forget exact duplicates; "near": near ones too
 
 # --- where the result goes ---------------------------------------------------------------
 out = "forgotten"
+# id_key = "id.key"              # hashes ids in all that is written; created if not there
+# keep_examples = false          # true: put thumbnails of forgotten records into the report
 
 # --- how ---------------------------------------------------------------------------------
 {procedure}
@@ -107,7 +110,7 @@ def load_job(path: str | Path) -> Job:
 def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
     """``values`` with their relative paths taken from ``base``."""
     resolved = dict(values)
-    for name in ("weights", "ids", "records", "out"):
+    for name in ("weights", "ids", "records", "out", "id_key"):
         if isinstance(value := values.get(name), str):
             resolved[name] = base / Path(value).expanduser()
     data = values.get("data")
@@ -121,10 +124,10 @@ def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
 
 
 def job_to_toml(job: Job) -> str:
-    """A job file with every setting; paths are absolute, except the ids, which lie beside it."""
+    """A job file with every setting; paths are absolute. The ids stay in the file they are in."""
     omitted = {name for name in CARD_FIELDS if name not in job.model_fields_set}
-    values = job.model_dump(exclude_none=True, exclude=omitted) | {"ids": IDS}
-    for name in ("weights", "records", "out"):
+    values = job.model_dump(exclude_none=True, exclude=omitted)
+    for name in ("weights", "ids", "records", "out", "id_key"):
         if name in values:
             values[name] = str(Path(values[name]).expanduser().resolve())
     if values["data"] and not is_factory(values["data"]):
@@ -164,5 +167,5 @@ def repeat_commands(job: Job, number: int, *, in_memory: bool) -> list[str]:
         return [*(f"expunge forget --job {path} --out again" for path in jobs), check]
     given = job.model_dump(mode="json", exclude_defaults=True, exclude=FORGET_ARGUMENTS)
     settings = "".join(f", {name}={value!r}" for name, value in given.items())
-    ids = f"json.load(open({f'{job.out}/{number:04d}/{IDS}'!r}))"
+    ids = "ids" if job.ids is None else repr(str(job.ids))
     return [f'expunge.forget(model=model, data=data, ids={ids}, out="again"{settings})', check]

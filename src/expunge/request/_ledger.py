@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest
+from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request.evidence._schema import Evidence, read_evidence
+from expunge.request.evidence._sections import ExampleRow
 from expunge.store._locks import Locked, file_lock
 
 if TYPE_CHECKING:
@@ -26,9 +28,9 @@ if TYPE_CHECKING:
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
 WEIGHTS, EXAMPLES, RECORDS = "weights.safetensors", "examples.csv", "forgotten.json"
+HASHES_OF_VALUES = 3
+"""The version of the evidence since which hashes of weights are those of their values."""
 _NUMBER = re.compile(r"\d{4,}")
-
-Value = TypeVar("Value")
 
 
 class BrokenSeal(NamedTuple):
@@ -44,6 +46,8 @@ class LedgerEntry:
 
     folder: Path
     number: int
+    index_of: Mapping[str, int] | None = field(default=None, repr=False, compare=False)
+    """The training record that each keyed hash stands for: see :meth:`Ledger.unlocked`."""
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -75,26 +79,55 @@ class LedgerEntry:
 
     @property
     def indices(self) -> tuple[int, ...]:
-        """The training records that were to be forgotten, including duplicates."""
-        return self._read_list("indices", int)
+        """The training records that were to be forgotten, including duplicates.
 
-    @property
-    def requested_ids(self) -> tuple[str, ...]:
-        """The ids that were asked for."""
-        return self._read_list("ids", str)
-
-    @property
-    def requested_indices(self) -> tuple[int, ...]:
-        """The training records that the ids stand for, without duplicates."""
-        return self._read_list("asked", int)
-
-    def _read_list(self, key: str, convert: Callable[[Any], Value]) -> tuple[Value, ...]:
-        path = self.folder / RECORDS
+        They are written as keyed hashes, so that only an unlocked ledger knows them.
+        """
+        if self.key_fingerprint is None:  # written in clear, by an earlier version
+            return tuple(int(index) for index in self._read("indices"))
+        if self.index_of is None:
+            raise DataError(
+                f"The records of request {self.number} are written as keyed hashes. Give the key "
+                "that it was made with: --id-key FILE."
+            )
         try:
-            values = json.loads(path.read_text(encoding="utf-8"))[key]
-            return tuple(convert(value) for value in values)
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
+            return tuple(sorted(self.index_of[record] for record in self._read("records")))
+        except KeyError as error:
+            raise DataError(
+                f"{self.folder / RECORDS} names a record that is not in the training data: {error}."
+            ) from error
+
+    @property
+    def requested(self) -> HashedRecords:
+        """Keyed hashes of the ids that were asked for, and of their records without duplicates."""
+        ids, asked = self._read("ids"), self._read("asked")
+        return HashedRecords(tuple(map(str, ids)), tuple(map(str, asked)))
+
+    @property
+    def key_fingerprint(self) -> str | None:
+        """Which key the hashes were made with; None if an earlier version made none."""
+        content = self._content()
+        return str(content["key"]) if "key" in content else None
+
+    def _read(self, name: str) -> list[Any]:
+        try:
+            values = self._content()[name]
+            return list(values)
+        except (KeyError, TypeError) as error:
+            raise self._damaged(error) from error
+
+    def _content(self) -> dict[str, Any]:
+        try:
+            content: Any = json.loads((self.folder / RECORDS).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise self._damaged(error) from error
+        if not isinstance(content, dict):
+            raise self._damaged(TypeError(type(content).__name__))
+        return content
+
+    def _damaged(self, error: Exception) -> DataError:
+        path = self.folder / RECORDS
+        return DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.")
 
 
 @dataclass(frozen=True)
@@ -121,6 +154,36 @@ class Ledger:
         if not ledger.entries:
             raise DataError(f"There are no requests in {root}.")
         return ledger
+
+    def unlocked(self, key: IdKey, records: int) -> Ledger:
+        """The same ledger, with the training records that its keyed hashes stand for.
+
+        There are ``records`` training records; the hash of each is compared. A key that a request
+        was not made with is refused.
+        """
+        for entry in self.entries:
+            if entry.key_fingerprint not in (None, key.fingerprint):
+                raise InvalidInput(
+                    f"Request {entry.number} in {self.root} was made with another id key than "
+                    f"{key.path}, so that it cannot be told which records are forgotten. Give the "
+                    "key it was made with: --id-key FILE."
+                )
+        index_of = {key.hash_record(index): index for index in range(records)}
+        entries = tuple(replace(entry, index_of=index_of) for entry in self.entries)
+        return Ledger(self.root, entries)
+
+    def find(self, entry: str, key: IdKey) -> dict[int, list[ExampleRow]]:
+        """The requests that forgot something of an id, and its records in each, by number.
+
+        A record that was requested, but had been forgotten before, has no row.
+        """
+        hashed = key.hash_id(entry)
+        found = {}
+        for request in self.unlocked(key, 0).entries:
+            rows = [row for row in request.evidence.examples if row.id == hashed]
+            if rows or hashed in request.requested.ids:
+                found[request.number] = rows
+        return found
 
     @property
     def last(self) -> LedgerEntry | None:
@@ -182,6 +245,12 @@ class Ledger:
         if self.last is None or self.weights is None:
             return subject
         hashes = self.last.evidence.hashes
+        if self.last.evidence.schema_version < HASHES_OF_VALUES:
+            raise InvalidInput(
+                f"The requests in {self.root} were made by an earlier version, with ids in clear, "
+                "and cannot be continued. Choose another --out, start there with the weights "
+                f"{self.weights}, and ask for the records of these requests again."
+            )
         if subject.data_digest != hashes.data:
             raise DataError(
                 f"The data have changed since request {self.last.number} in {self.root}: their "
@@ -189,7 +258,7 @@ class Ledger:
                 "another --out."
             )
         first_digest = self.entries[0].evidence.hashes.weights_before
-        latest_digest = digest_of(self.weights)
+        latest_digest = weights_digest(self.weights)
         if latest_digest != hashes.weights_after:
             raise DataError(
                 f"{self.weights} was changed after request {self.last.number} wrote it."
@@ -241,6 +310,13 @@ def digest_of(path: Path) -> str:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
 
 
+def weights_digest(path: Path) -> str:
+    """The SHA-256 of the values of weights: names, types, shapes and bytes, whatever the file."""
+    from expunge import _tensors as tensors
+
+    return tensors.state_digest(tensors.load(path)[0])
+
+
 def digest_config(config: Mapping[str, Any], *others: str) -> str:
     """The SHA-256 of a request's configuration, and of ``others`` that go with it."""
     text = json.dumps(config, sort_keys=True, default=str) + "/".join(others)
@@ -249,7 +325,11 @@ def digest_config(config: Mapping[str, Any], *others: str) -> str:
 
 @contextmanager
 def exclusive_access(root: Path) -> Iterator[None]:
-    """Keep other requests out of a folder while one is at work in it."""
+    """Keep other requests out of a folder while one is at work in it.
+
+    The folder is created for that; if nothing was put into it, it is removed again.
+    """
+    created = [folder for folder in (root, *root.parents) if not folder.exists()]
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock = file_lock(root / ".lock")
@@ -264,3 +344,6 @@ def exclusive_access(root: Path) -> Iterator[None]:
         yield
     finally:
         lock.__exit__(None, None, None)
+        with suppress(OSError):  # something is in it
+            for folder in created:
+                folder.rmdir()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import DataError, ExpungeError, InvalidInput
 from expunge._files import write_text
 from expunge.data import Augment
 from expunge.distributed import as_group
@@ -18,6 +19,7 @@ from expunge.engine._checkpoint import model_digest
 from expunge.engine._prediction_memory import keep_predictions, predict_once
 from expunge.methods import MatchUnseen
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of, exclusive_access
@@ -184,10 +186,14 @@ class _RequestInProgress:
         self.in_memory, self.key = subject is not None, key
         self.ledger = Ledger.read(job.out)
         self.subject = self.ledger.latest_state_of(subject or load_subject(job))
+        if self.ledger.entries:
+            key = require_key(job.id_key)
+            self.ledger = self.ledger.unlocked(key, len(self.subject.train))
         self.requested = resolve_ids(job, self.subject, ids)
         self.stopwatch = stopwatch
         stopwatch.loaded()
         self.work = job.out / ".work"
+        self.checkpoint = self.work / "run.checkpoint"
 
     @property
     def number(self) -> int:
@@ -225,23 +231,32 @@ class _RequestInProgress:
         to_forget = self._add_duplicates(to_forget, findings, earlier)
 
         # Unlearn, from a checkpoint if this request was killed before.
+        id_key = self._id_key()
+        asked = self.requested.hashed(id_key).digest
         config = self._config(len(to_forget))
-        run = self._claim_work_folder(config, discard=discard)
+        run = self._claim_work_folder(config, asked, discard=discard)
         weights = model_digest(self.subject.model)
-        attempts = earlier_attempts(self.ledger, self.requested.digest, weights, run)
-        records = digest_records(self.requested.digest, weights)
+        attempts = earlier_attempts(self.ledger, asked, weights, run)
+        records = digest_records(asked, weights)
         write_attempt(records, run, self.job.seed, "not finished")
         train = self.subject.train
         gone = earlier | set(to_forget)
         retain = train.subset([i for i in range(len(train)) if i not in gone])
         forget = train.subset(to_forget)
         before = self._predictions_before(findings, forget, to_forget, gone)
-        with self.stopwatch.time("unlearning"):
+        with self.stopwatch.time("unlearning"), self._kept_only_if_started():
             calibrated = self._unlearn(forget, retain)
 
         # Audit on test data, which took no part in any decision so far.
         inputs = RequestInputs(
-            self.job, self.subject, self.requested, self.ledger, config, self.in_memory, attempts
+            self.job,
+            self.subject,
+            self.requested,
+            id_key,
+            self.ledger,
+            config,
+            self.in_memory,
+            attempts,
         )
         with self.stopwatch.time("audit"):
             calibrated, evidence, attempt = self._audit(
@@ -254,6 +269,7 @@ class _RequestInProgress:
             attempt,
             self.job,
             self.requested,
+            id_key,
             tuple(to_forget),
             self.subject.card,
             self.key,
@@ -263,6 +279,17 @@ class _RequestInProgress:
         shutil.rmtree(self.work, ignore_errors=True)
         write_attempt(records, run, self.job.seed, evidence.status)
         return Outcome(findings, evidence, folder, calibrated.model, self.stopwatch.seconds())
+
+    def _id_key(self) -> IdKey:
+        """The key that ids are hashed with; made now, if this is its first use."""
+        key = find_key(self.job.id_key)
+        if key is None:
+            key = create_key(self.job.id_key)
+            self.on_message(
+                f"Wrote the id key {key.path}. Ids are written as hashes made with it: keep it, "
+                "apart from the evidence. Later requests and looking somebody up need it."
+            )
+        return key
 
     def _predictions_before(
         self,
@@ -307,13 +334,13 @@ class _RequestInProgress:
             "forgotten": forgotten,
         }
 
-    def _claim_work_folder(self, config: Mapping[str, Any], *, discard: bool) -> str:
+    def _claim_work_folder(self, config: Mapping[str, Any], asked: str, *, discard: bool) -> str:
         """Mark the work folder with this request's digest, or check that it is this request's.
 
         Returns the digest.
         """
         mark = self.work / "request.sha256"
-        digest = digest_config(config, self.requested.digest, self.subject.weights_digest)
+        digest = digest_config(config, asked, self.subject.weights_digest)
         if discard:
             shutil.rmtree(self.work, ignore_errors=True)
         if mark.is_file() and mark.read_text(encoding="utf-8") != digest:
@@ -321,8 +348,18 @@ class _RequestInProgress:
                 f"Another request in {self.job.out} is not finished. Repeat its command to finish "
                 "it, or drop what it has done with --discard."
             )
-        write_text(mark, digest)
+        write_text(mark, digest, private=True)
         return digest
+
+    @contextmanager
+    def _kept_only_if_started(self) -> Iterator[None]:
+        """Remove the work folder if unlearning was refused before there was anything to resume."""
+        try:
+            yield
+        except ExpungeError:
+            if not self.checkpoint.exists():
+                shutil.rmtree(self.work, ignore_errors=True)
+            raise
 
     def _unlearn(self, forget: InMemoryData, retain: InMemoryData) -> CalibrationResult:
         """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
@@ -342,7 +379,7 @@ class _RequestInProgress:
             seed=job.seed,
             device=job.device,
             augment=Augment(padding=4, flip=subject.flip) if job.augment else None,
-            checkpoint=self.work / "run.checkpoint",
+            checkpoint=self.checkpoint,
             progress=self.progress,
             callbacks=[self.stopwatch.steps],
         )

@@ -9,7 +9,7 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import DataError, ExpungeError
-from expunge.request._ids import digest_ids
+from expunge.request._id_key import find_key
 from expunge.request._job import Job, make_job
 from expunge.request._job_file import JOB, load_job
 from expunge.request._ledger import (
@@ -36,6 +36,7 @@ def verify(
     data: Any = None,
     head: str | None = None,
     key: str | Path | None = None,
+    id_key: Path | None = None,
 ) -> list[Verification]:
     """Check every request in ``root``: hashes, the chain of requests and, if possible, numbers.
 
@@ -44,7 +45,8 @@ def verify(
     (train, val, test) in memory. ``head`` is the hash that was noted after a request: whatever was
     changed or removed before that moment is noticed. ``key`` is the PEM file of the public key
     that the requests were signed with; signatures by another one, and requests that no signature
-    covers, do not hold then.
+    covers, do not hold then. Which records were forgotten is known to the holder of the ``id_key``
+    (default: the user's).
     """
     ledger = Ledger.read_existing(Path(root))
     if model is not None:
@@ -59,13 +61,32 @@ def verify(
         _verify_head(ledger, verifications, head)
     # The numbers and verdicts, from the weights in the bundles.
     if subject is not None:
+        ledger, locked = _unlock(ledger, id_key, len(subject.train))
         for position, verification in enumerate(verifications):
             entry, earlier = ledger.entries[position], ledger.entries[:position]
+            if locked:
+                verification.lines.append(f"not checked: any number: {locked}")
+                continue
             try:
                 _verify_numbers(entry, earlier, verification, subject)
             except ExpungeError as error:
                 verification.add(False, "the numbers can be computed", str(error))
     return verifications
+
+
+def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, str]:
+    """The ledger with the records that its hashes stand for, or the reason why they are unknown."""
+    key = find_key(path)
+    try:
+        if key is not None:
+            return ledger.unlocked(key, records), ""
+        if all(entry.key_fingerprint is None for entry in ledger.entries):
+            return ledger, ""
+    except ExpungeError as error:
+        if path is not None:
+            raise
+        return ledger, str(error)
+    return ledger, "the key that ids were hashed with is not here; give it with --id-key"
 
 
 def subject_of_requests(root: Path, data: str | None = None) -> tuple[Subject | None, str]:
@@ -129,7 +150,7 @@ def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None
         same, "hash of the configuration", "The configuration is not the one that was hashed."
     )
     try:
-        same = digest_ids(entry.requested_ids, entry.requested_indices) == hashes.ids
+        same = entry.requested.digest == hashes.ids
     except DataError as error:
         verification.add(False, "hash of the ids", str(error))
         return

@@ -165,6 +165,7 @@ def examples(dice: random.Random, records: int) -> list[ExampleRow]:
                 "id": f"img_{k:05d}.png",
                 "label": label,
                 "before": ExampleView(
+                    correct=True,
                     prediction=label,
                     confidence=round(dice.betavariate(40, 1), 4),
                     exposure=round(dice.uniform(0.9, 1.0), 4),

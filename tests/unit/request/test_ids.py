@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from expunge._errors import DataError, InvalidInput
+from expunge.request._id_key import IdKey
 from expunge.request._ids import resolve_ids
 from expunge.request.subject._dataset import Examples
 from tests.unit.request.worlds import job_of, subject_of
@@ -73,9 +74,8 @@ def test_one_record_asked_for_by_two_ids_is_forgotten_once(tmp_path, named):
 
 
 def test_the_digest_depends_on_what_is_asked_not_on_its_order(tmp_path, named):
-    one, two, other = (
-        resolve_ids(job_of(tmp_path), named, ids).digest for ids in ([1, 2], [2, 1], [1, 3])
-    )
+    found = [resolve_ids(job_of(tmp_path), named, ids) for ids in ([1, 2], [2, 1], [1, 3])]
+    one, two, other = (records.hashed(IdKey(bytes(32), tmp_path)).digest for records in found)
     assert one == two != other
 
 

@@ -32,7 +32,16 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
         n
         for n in described
         if n
-        not in ("width", "moments", "p", "records", "id_column", "data_limit", "training_epochs")
+        not in (
+            "width",
+            "moments",
+            "p",
+            "records",
+            "id_column",
+            "data_limit",
+            "training_epochs",
+            "id_key",
+        )
     ]
     job = load_job(write(tmp_path, "\n".join(described[name] for name in free)))
     given = {"weights", "out", "data", "ids", "model"}
@@ -42,7 +51,15 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
 
 def test_the_alternatives_in_the_template_are_valid(tmp_path):
     text = job_template().replace('# addon = "none"', 'addon = "FOCUS"')
-    alternatives = ("model", "records", "id_column", "moments", "data_limit", "training_epochs")
+    alternatives = (
+        "model",
+        "records",
+        "id_column",
+        "moments",
+        "data_limit",
+        "training_epochs",
+        "id_key",
+    )
     for name in (*alternatives, "[model_options]"):
         text = text.replace(f"# {name}", name)
     job = load_job(write(tmp_path, text.replace("[model_options] at", "# at")))
@@ -114,5 +131,4 @@ def test_a_job_written_down_reads_as_the_same(tmp_path):
     )
     (tmp_path / "job.toml").write_text(job_to_toml(job), encoding="utf-8")
     again = load_job(tmp_path / "job.toml")
-    assert again.model_dump(exclude={"ids"}) == job.model_dump(exclude={"ids"})
-    assert again.ids == tmp_path / "ids.json"
+    assert again.model_dump() == job.model_dump()

@@ -21,9 +21,10 @@ from expunge.engine._artifact import load_artifact
 from expunge.engine._checkpoint import model_digest
 from expunge.evaluation import Predictions, predict
 from expunge.request import _run as run
+from expunge.request._id_key import require_key
 from expunge.request._job import Job
 from expunge.request._job_file import load_job
-from expunge.request._ledger import digest_of
+from expunge.request._ledger import Ledger, weights_digest
 from expunge.request._run import forget
 from expunge.request._verify import subject_of_requests, verify
 from expunge.request.evidence import read_evidence
@@ -72,8 +73,8 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
     assert evidence == finished.evidence.as_json()
     assert read_evidence(folder / "evidence.json") == finished.evidence
     hashes = evidence["hashes"]
-    assert hashes["weights_before"] == digest_of(weights)
-    assert hashes["weights_after"] == digest_of(folder / "weights.safetensors")
+    assert hashes["weights_before"] == weights_digest(weights)
+    assert hashes["weights_after"] == weights_digest(folder / "weights.safetensors")
     assert evidence["request"]["records"] == len(IDS) == len(evidence["examples"])
     assert evidence["verdict"]["status"] in ("achieved", "not achieved", "cannot be told")
     assert "certified" not in json.dumps(evidence["verdict"])
@@ -136,7 +137,55 @@ def test_dry_run_changes_nothing(make_request: JobMaker) -> None:
     outcome = carry_out_quietly(job, dry_run=True)
     assert outcome.evidence is None
     assert outcome.preflight.fits
-    assert list(job.out.iterdir()) == []
+    assert not job.out.exists()
+
+
+def test_a_refused_request_leaves_no_folder(
+    make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for job in (make_request([500]), make_request([500], out=make_request.out / "deep")):
+        with pytest.raises(InvalidInput, match="Ids should be"):
+            carry_out_quietly(job)
+    assert not make_request.out.exists()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise InvalidInput("This method cannot be used here.")
+
+    monkeypatch.setattr(run, "calibrate", refused)
+    with pytest.raises(InvalidInput, match="cannot be used here"):
+        carry_out_quietly(make_request())
+    assert not make_request.out.exists()
+    make_request.out.mkdir()
+    with pytest.raises(InvalidInput):
+        carry_out_quietly(make_request())
+    assert list(make_request.out.iterdir()) == [], "a folder that was there stays"
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    ("classes", "left"),
+    [({0}, 0), ({0}, 1), ({0, 1}, 0), ({0, 1, 2, 3}, 1)],
+    ids=["a class", "a class but one record", "two classes", "all but one record"],
+)
+def test_whole_classes_can_be_forgotten(classes: set[int], left: int, tmp_path: Path) -> None:
+    train = floats(240, 1)
+    ids = [index for index, label in enumerate(train.labels.tolist()) if label in classes][left:]
+    (tmp_path / "out" / ".0001.new" / "figures").mkdir(parents=True)  # of a run that was killed
+    (tmp_path / "out" / ".0001.new" / "figures" / ".epochs.png.x.tmp").write_text("half")
+    outcome = forget(
+        model=fitted(train),
+        data=(train, floats(60, 2), floats(80, 3)),
+        ids=ids,
+        out=tmp_path / "out",
+        max_epochs=1,
+        force=True,
+        progress=False,
+    )
+    json.dumps(outcome.preflight.as_dict(), allow_nan=False)
+    assert outcome.preflight.duplicates.expected == 0, "nothing to compare with"
+    assert any("nothing to tell near duplicates by" in note for note in outcome.preflight.notes)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["0001"]
+    assert all(verification.ok for verification in verify(tmp_path / "out"))
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -221,9 +270,12 @@ def test_duplicates_are_also_forgotten(tmp_path: Path) -> None:
         request = outcome.evidence.request
         found[kind] = {(copy.record, copy.kind) for copy in request.copies}
         assert request.records == 4 + len(found[kind])
-        kept = json.loads((outcome.folder / "forgotten.json").read_text())
-        assert kept["indices"] == sorted({*range(4), *(index for index, _ in found[kind])})
-        assert kept["asked"] == [0, 1, 2, 3]
+        key = require_key()
+        (entry,) = Ledger.read(tmp_path / kind).unlocked(key, len(data)).entries
+        index_of = {key.hash_record(index): index for index in range(len(data))}
+        found[kind] = {(index_of[str(record)], how) for record, how in found[kind]}
+        assert entry.indices == tuple(sorted({*range(4), *(index for index, _ in found[kind])}))
+        assert entry.requested.records == tuple(sorted(map(key.hash_record, range(4))))
         assert all(verification.ok for verification in verify(tmp_path / kind))
     assert found["none"] == set()
     assert found["exact"] == {(index, "exact") for index in range(240, 244)}

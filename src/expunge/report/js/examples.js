@@ -2,13 +2,16 @@
 
 if (byId("example-table")) {
   const examples = data.examples;
+  const known = (value) => value !== undefined && value !== null;
+  // Keyed hashes are long; the beginning tells them apart.
+  const short = (id) => (/^[0-9a-f]{64}$/.test(id) ? `${id.slice(0, 12)}…` : id);
   const picture = (example, className) => {
     const safe = typeof example.image === "string" && example.image.startsWith("data:image/");
     return safe
       ? make("img", {
           src: example.image,
           className,
-          alt: `Record ${example.id}, labelled ${example.label}`,
+          alt: `Record ${short(example.id)}, labelled ${example.label}`,
           decoding: "async",
         })
       : null;
@@ -24,7 +27,7 @@ if (byId("example-table")) {
         "li",
         {},
         picture(example),
-        make("div", { className: "name", text: example.id, title: example.id }),
+        make("div", { className: "name", text: short(example.id), title: example.id }),
         make("div", {
           className: "prediction",
           text: `label ${example.label}, predicted ${example.after?.prediction ?? "–"}`,
@@ -46,6 +49,12 @@ if (byId("example-table")) {
     show: (e) =>
       name === "prediction" ? (e[which]?.[name] ?? "–") : number(e[which]?.[name], "", 3),
   });
+  const right = (which, label) => ({
+    name: label,
+    value: (e) => (known(e[which]?.correct) ? Number(e[which].correct) : null),
+    show: (e) => (known(e[which]?.correct) ? (e[which].correct ? "right" : "wrong") : "–"),
+  });
+  const only = (has, ...columns) => (examples.some(has) ? columns : []);
   const table = pagedTable({
     table: byId("example-table"),
     pager: byId("example-pager"),
@@ -60,12 +69,34 @@ if (byId("example-table")) {
         first: true,
         value: (e) => e.id,
         show: (e) =>
-          make("span", { className: "who" }, picture(e, "thumb"), make("span", { text: e.id })),
+          make(
+            "span",
+            { className: "who" },
+            picture(e, "thumb"),
+            make("span", { text: short(e.id), title: e.id }),
+          ),
       },
-      { name: "Index", num: true, value: (e) => e.index, show: (e) => String(e.index) },
-      { name: "Label", value: (e) => e.label, show: (e) => e.label },
-      side("before", "prediction", "Prediction before"),
-      side("after", "prediction", "Prediction after"),
+      ...only((e) => known(e.index), {
+        name: "Index",
+        num: true,
+        value: (e) => e.index,
+        show: (e) => String(e.index ?? "–"),
+      }),
+      ...only((e) => known(e.label), {
+        name: "Label",
+        value: (e) => e.label,
+        show: (e) => e.label ?? "–",
+      }),
+      ...only(
+        (e) => known(e.after?.prediction),
+        side("before", "prediction", "Prediction before"),
+        side("after", "prediction", "Prediction after"),
+      ),
+      ...only(
+        (e) => known(e.after?.correct) && !known(e.after?.prediction),
+        right("before", "Prediction before"),
+        right("after", "Prediction after"),
+      ),
       side("before", "confidence", "Confidence before"),
       side("after", "confidence", "Confidence after"),
       side("before", "exposure", "Exposure before"),

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
@@ -27,6 +28,7 @@ from expunge.request.evidence._measurements import (
     measure_classes,
     measure_examples,
     over_forgetting_warnings,
+    with_content,
 )
 from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
@@ -63,6 +65,7 @@ class RequestInputs:
     job: Job
     subject: Subject
     requested: RequestedRecords
+    key: IdKey
     ledger: Ledger
     config: Mapping[str, Any]
     in_memory: bool = False
@@ -102,9 +105,10 @@ def build_evidence(
         rules=job,
         attacks=attacks,
     )
-    images = getattr(subject.train.subset(list(chosen)), "images", None)
-    ids = _display_ids(inputs, chosen)
-    examples = measure_examples(chosen, ids, subject.classes, before, after, images)
+    examples = measure_examples(_hashed_ids(inputs, chosen), before, after)
+    if job.keep_examples:
+        images = getattr(subject.train.subset(list(chosen)), "images", None)
+        examples = with_content(examples, subject.classes, before, after, images)
 
     # Judge.
     warnings = list(calibration.warnings)
@@ -149,13 +153,13 @@ def build_evidence(
         hashes=Hashes(
             weights_before=subject.weights_digest,
             data=subject.data_digest,
-            ids=inputs.requested.digest,
+            ids=inputs.requested.hashed(inputs.key).digest,
             config=digest_config(inputs.config),
         ),
         config=dict(inputs.config),
         environment=environment(),
         seeds={"run": job.seed, "data": job.data_seed},
-        preflight=PreflightFindings.model_validate(preflight.as_dict()),
+        preflight=hash_findings(preflight.as_dict(), inputs.key),
         target=audit.target,
         metrics=audit.metrics,
         epochs=[EpochRow.model_validate(rounded(row)) for row in calibration.epochs],
@@ -168,6 +172,7 @@ def build_evidence(
         scores=collect_scores(before, after),
         classes=measure_classes(subject.classes, after.forget.labels, before.val, after.val),
         examples=examples,
+        keep_examples=job.keep_examples,
         cost=_cost(preflight, calibration),
         earlier=earlier,
         attempts=list(inputs.attempts),
@@ -176,11 +181,30 @@ def build_evidence(
     )
 
 
-def _display_ids(inputs: RequestInputs, chosen: Sequence[int]) -> list[str]:
-    """The id that each record was asked for by; for copies their name or index."""
+def _hashed_ids(inputs: RequestInputs, chosen: Sequence[int]) -> list[str]:
+    """Hashes of the ids that records were asked for by; for copies, of their name or index."""
     by_index = {i: name for name, indices in inputs.requested.by_id.items() for i in indices}
     names = inputs.subject.names
-    return [by_index.get(i, names[i] if names else str(i)) for i in chosen]
+    ids = (by_index.get(i, names[i] if names else str(i)) for i in chosen)
+    return [inputs.key.hash_id(entry) for entry in ids]
+
+
+def hash_findings(findings: Mapping[str, Any], key: IdKey) -> PreflightFindings:
+    """The findings of the preflight with keyed hashes for all ids and records that they name."""
+    ids, duplicates = dict(findings["ids"]), dict(findings["duplicates"])
+    ids["twice"] = sorted(map(key.hash_id, ids["twice"]))
+    ids["held_out"] = {key.hash_id(entry): count for entry, count in ids["held_out"].items()}
+    for kind in ("exact", "near"):
+        duplicates[kind] = [
+            [
+                key.hash_record(forgotten),
+                split,
+                key.hash_record(index, "train" if split == "retain" else split),
+                similarity,
+            ]
+            for forgotten, split, index, similarity in duplicates[kind]
+        ]
+    return PreflightFindings.model_validate({**findings, "ids": ids, "duplicates": duplicates})
 
 
 def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> RequestSummary:
@@ -189,7 +213,7 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
         number=inputs.number,
         ids=len(inputs.requested.ids),
         records=len(chosen),
-        copies=_copies(preflight, job, chosen),
+        copies=_copies(inputs, preflight, chosen),
         share=round(len(chosen) / len(inputs.subject.train), 6),
         source=str(job.ids) if job.ids else "given in Python",
         when=now(),
@@ -199,18 +223,20 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
     )
 
 
-def _copies(preflight: Preflight, job: Job, chosen: Sequence[int]) -> list[ForgottenCopy]:
+def _copies(
+    inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]
+) -> list[ForgottenCopy]:
     """The copies that were forgotten with the requested records."""
-    duplicates, forgotten = preflight.duplicates, set(chosen)
+    duplicates, forgotten, key = preflight.duplicates, set(chosen), inputs.key
     exact = {copy.index for copy in duplicates.to_include("exact")}
     return [
         ForgottenCopy(
-            record=copy.index,
+            record=key.hash_record(copy.index),
             kind="exact" if copy.index in exact else "near",
-            copy_of=copy.forgotten,
+            copy_of=key.hash_record(copy.forgotten),
             similarity=round(copy.similarity, 6),
         )
-        for copy in duplicates.to_include(job.include_duplicates)
+        for copy in duplicates.to_include(inputs.job.include_duplicates)
         if copy.index in forgotten
     ]
 

@@ -25,9 +25,10 @@ from expunge.plotting import (
     new_figure,
     save_figure,
 )
+from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
-from expunge.request._job_file import IDS, JOB, job_to_toml
+from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request._seal import LETTERS, MODEL_CARD, PAGE, write_seal
 from expunge.request._signatures import sign_bundle, sign_head, sign_weights
@@ -40,7 +41,7 @@ from expunge.request.evidence._times_and_cost import Seconds
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ATTEMPT = "attempt.safetensors"
+ATTEMPT, THUMBNAILS = "attempt.safetensors", "thumbnails.json"
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class BundleContents:
     attempt: nn.Module | None
     job: Job
     requested: RequestedRecords
+    id_key: IdKey
     chosen: tuple[int, ...]
     card: Card | None
     key: SigningKey | None = None
@@ -85,12 +87,13 @@ def write_bundle(
         scratch.rename(folder)
         sync([folder.parent])
     except (OSError, StorageError) as error:
-        shutil.rmtree(scratch, ignore_errors=True)
         why = getattr(error.__cause__ or error, "strerror", None) or str(error).rstrip(".")
         raise StorageError(
             f"The evidence could not be written to {folder}: {why}. The state of the run is kept; "
             "the same command resumes it."
         ) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
     return evidence
 
 
@@ -102,22 +105,28 @@ def _write_files(
 ) -> Evidence:
     from expunge.report import render_letter, render_request
 
-    # The models.
-    tensors.save(folder / WEIGHTS, contents.model.state_dict(), _card(contents, evidence))
+    # The models: the second to look at, and both remember what a later request asks to forget.
+    state = contents.model.state_dict()
+    tensors.save(folder / WEIGHTS, state, _card(contents, evidence), private=True)
     if contents.attempt is not None:
-        tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {})
+        tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {}, private=True)
     if contents.key is not None:
         sign_weights(folder, contents.key)
         evidence = evidence.model_copy(update={"signed_by": contents.key.key_id})
 
     # What was asked for and found, for reading and for repeating the request.
+    shown = evidence.examples
+    if evidence.keep_examples:
+        rows = [row.model_dump(mode="json", exclude_unset=True) for row in shown]
+        write_text(folder / THUMBNAILS, json.dumps(rows), private=True)
+        evidence = evidence.model_copy(update={"examples": list(map(without_content, shown))})
     write_examples(folder / EXAMPLES, evidence.examples)
-    write_text(folder / RECORDS, json.dumps(_forgotten(contents)))
-    write_text(folder / IDS, json.dumps(list(contents.requested.ids)))
+    write_text(folder / RECORDS, json.dumps(_forgotten(contents)), private=True)
     if not evidence.in_memory:
-        write_text(folder / JOB, job_to_toml(contents.job))
+        write_text(folder / JOB, job_to_toml(contents.job), private=True)
     values = evidence.as_json()
-    write_text(folder / "preflight.json", json.dumps(values["preflight"], indent=1))
+    text = json.dumps(values["preflight"], indent=1, allow_nan=False)
+    write_text(folder / "preflight.json", text, private=True)
     save_figure(epochs_figure(evidence), folder / "figures" / "epochs.png", ["png"])
     if evidence.scores is not None:
         save_figure(scores_figure(evidence.scores), folder / "figures" / "scores.png", ["png"])
@@ -125,16 +134,20 @@ def _write_files(
     # The evidence, with the hashes of all the above, and what shows it: page, letter, model card.
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {path.relative_to(folder).as_posix(): digest_of(path) for path in paths}
-    hashes = evidence.hashes.model_copy(update={"weights_after": files[WEIGHTS]})
+    hashes = evidence.hashes.model_copy(update={"weights_after": tensors.state_digest(state)})
     evidence = evidence.model_copy(update={"hashes": hashes, "files": files})
     if seconds is not None:
         evidence = _with_seconds(evidence, seconds())
-    write_text(folder / EVIDENCE, json.dumps(evidence.as_json(), indent=1, allow_nan=False))
-    write_text(folder / PAGE, render_request(evidence))
+    text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
+    write_text(folder / EVIDENCE, text, private=True)
+    page = render_request(evidence.model_copy(update={"examples": shown}))
+    write_text(folder / PAGE, page, private=True)
     fingerprint = digest_of(folder / EVIDENCE)
     for name in LETTERS:
-        write_text(folder / name, render_letter(evidence, fingerprint, name.rpartition(".")[2]))
-    write_text(folder / MODEL_CARD, json.dumps(model_card(evidence, fingerprint), indent=1))
+        letter = render_letter(evidence, fingerprint, name.rpartition(".")[2])
+        write_text(folder / name, letter, private=True)
+    card = json.dumps(model_card(evidence, fingerprint), indent=1)
+    write_text(folder / MODEL_CARD, card, private=True)
 
     # The seal over everything, and the signature over that.
     write_seal(folder)
@@ -149,12 +162,26 @@ def _with_seconds(evidence: Evidence, seconds: Seconds) -> Evidence:
 
 
 def _forgotten(contents: BundleContents) -> dict[str, Any]:
+    """Keyed hashes of the records that are gone, of those asked for, and of the ids."""
+    key, requested = contents.id_key, contents.requested.hashed(contents.id_key)
     return {
-        "indices": list(contents.chosen),
-        "asked": list(contents.requested.indices),
-        "ids": list(contents.requested.ids),
-        "digest": contents.requested.digest,
+        "key": key.fingerprint,
+        "records": sorted(map(key.hash_record, contents.chosen)),
+        "asked": list(requested.records),
+        "ids": list(requested.ids),
+        "digest": requested.digest,
     }
+
+
+def without_content(row: ExampleRow) -> ExampleRow:
+    """A row of the examples without label, predictions and image."""
+
+    def view(whole: ExampleView) -> ExampleView:
+        return ExampleView(
+            correct=whole.correct, confidence=whole.confidence, exposure=whole.exposure
+        )
+
+    return ExampleRow(id=row.id, before=view(row.before), after=view(row.after), flag=row.flag)
 
 
 def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
@@ -168,22 +195,21 @@ def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
 
 
 def write_examples(path: Path, examples: Sequence[ExampleRow]) -> None:
-    """Write a CSV file with one row per forgotten record."""
+    """Write a CSV file with one row per forgotten record, by the keyed hash of its id."""
 
-    def cells(view: ExampleView) -> tuple[str, float, float]:
-        return view.prediction, view.confidence, view.exposure
+    def cells(view: ExampleView) -> tuple[bool | None, float, float]:
+        return view.correct, view.confidence, view.exposure
 
-    header = [
-        *("index", "id", "label", "flag"),
-        *("prediction_before", "confidence_before", "exposure_before"),
-        *("prediction_after", "confidence_after", "exposure_after"),
-    ]
-    with atomic(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
+    names = ("correct", "confidence", "exposure")
+    header = ["id", "flag", *(f"{name}_{when}" for when in ("before", "after") for name in names)]
+    with (
+        atomic(path, private=True) as scratch,
+        scratch.open("w", newline="", encoding="utf-8") as file,
+    ):
         writer = csv.writer(file)
         writer.writerow(header)
         for row in examples:
-            first = (row.index, row.id, row.label, row.flag)
-            writer.writerow([*first, *cells(row.before), *cells(row.after)])
+            writer.writerow([row.id, row.flag, *cells(row.before), *cells(row.after)])
 
 
 def epochs_figure(evidence: Evidence) -> Figure:

@@ -215,31 +215,55 @@ def measure_classes(
 
 
 def measure_examples(
-    indices: Sequence[int],
-    ids: Sequence[str],
+    ids: Sequence[str], before: SplitPredictions, after: SplitPredictions
+) -> list[ExampleRow]:
+    """Every forgotten record, those that stand out most first, with nothing of its content."""
+    exposure_before, exposure_after = _exposure(before), _exposure(after)
+    return [
+        ExampleRow(
+            id=ids[k],
+            before=_view(before.forget, k, float(exposure_before[k])),
+            after=_view(after.forget, k, float(exposure_after[k])),
+            flag=_flag(float(exposure_after[k])),
+        )
+        for k in _order(exposure_after)
+    ]
+
+
+def with_content(
+    rows: Sequence[ExampleRow],
     classes: Sequence[str],
     before: SplitPredictions,
     after: SplitPredictions,
     images: Tensor | None,
 ) -> list[ExampleRow]:
-    """Every forgotten record, those that stand out most first, with images of the first few."""
-    exposure_before, exposure_after = _exposure(before), _exposure(after)
-    order = np.argsort(-np.abs(exposure_after - 0.5), kind="stable").tolist()
-    rows = []
-    for rank, k in enumerate(order):
-        with_image = images is not None and rank < MAX_IMAGES
-        rows.append(
-            ExampleRow(
-                index=int(indices[k]),
-                id=str(ids[k]),
-                label=classes[int(after.forget.labels[k])],
-                before=_view(before.forget, k, classes, float(exposure_before[k])),
-                after=_view(after.forget, k, classes, float(exposure_after[k])),
-                flag=_flag(float(exposure_after[k])),
-                image=png_data_uri(images[k]) if with_image and images is not None else None,
-            )
+    """``rows`` of :func:`measure_examples` with what they leave out: labels, predictions, images.
+
+    Only the first few have an image.
+    """
+
+    def view(row: ExampleView, predictions: Predictions, k: int) -> ExampleView:
+        return row.model_copy(update={"prediction": classes[int(predictions.classes[k])]})
+
+    return [
+        row.model_copy(
+            update={
+                "label": classes[int(after.forget.labels[k])],
+                "before": view(row.before, before.forget, k),
+                "after": view(row.after, after.forget, k),
+                "image": png_data_uri(images[k])
+                if images is not None and rank < MAX_IMAGES
+                else None,
+            }
         )
-    return rows
+        for rank, (k, row) in enumerate(zip(_order(_exposure(after)), rows, strict=True))
+    ]
+
+
+def _order(exposure: Array) -> list[int]:
+    """The records that stand out most first, whether they are remembered or avoided."""
+    order: list[int] = np.argsort(-np.abs(exposure - 0.5), kind="stable").tolist()
+    return order
 
 
 def _exposure(predictions: SplitPredictions) -> Array:
@@ -250,10 +274,10 @@ def _exposure(predictions: SplitPredictions) -> Array:
     return exposure_of(forget, test)
 
 
-def _view(predictions: Predictions, k: int, classes: Sequence[str], exposure: float) -> ExampleView:
+def _view(predictions: Predictions, k: int, exposure: float) -> ExampleView:
     probabilities = torch.softmax(predictions.logits[k].double(), dim=0)
     return ExampleView(
-        prediction=classes[int(predictions.logits[k].argmax())],
+        correct=bool(predictions.classes[k] == predictions.labels[k]),
         confidence=round(float(probabilities[int(predictions.labels[k])]), 4),
         exposure=round(exposure, 4),
     )

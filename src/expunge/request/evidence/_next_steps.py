@@ -114,7 +114,7 @@ def _more_evidence(job: Job, cost: Mapping[str, Any], number: int, *, has_card: 
             f"--shadows`), about {format_duration(SHADOWS * seconds)} of training here."
         )
     else:
-        ids = f"{job.out}/{number:04d}/ids.json" if job.records is None else "FILE"
+        ids = str(job.ids) if job.ids is not None and job.records is None else "FILE"
         steps.append(
             f"Test every single record with {SHADOWS} shadow models, about "
             f"{format_duration(SHADOWS * seconds)} of training: `expunge unlearn {job.weights} "

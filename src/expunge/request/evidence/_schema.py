@@ -42,7 +42,8 @@ from expunge.request.evidence._times_and_cost import CostComparison, Seconds
 
 SCHEMA_VERSION: Final = 3
 """1 (also files without a version): two statuses. 2: three, with power, floors and attempts.
-3: a seal over every file of the bundle, which the next request keeps."""
+3: keyed hashes of ids, no content of records, hashes of the values of weights, and a seal over
+every file of the bundle, which the next request keeps."""
 
 
 class Evidence(Section):
@@ -74,6 +75,9 @@ class Evidence(Section):
     scores: ConfidenceScores | None = None
     classes: list[ClassRow] = Field(default=[], description="One row per class.")
     examples: list[ExampleRow] = Field(default=[], description="One row per forgotten record.")
+    keep_examples: bool = Field(
+        default=False, description="Whether the page and a file show images of forgotten records."
+    )
     cost: CostComparison | None = None
     earlier: list[EarlierRequest] = Field(default=[], description="One row per earlier request.")
     limits: list[str] = Field(default=[], description="What the evidence cannot show.")

@@ -87,11 +87,14 @@ class RequestVerdict(Section):
 
 
 class ForgottenCopy(NamedTuple):
-    """A copy of a requested record that was forgotten with it; a list of four in JSON."""
+    """A copy of a requested record that was forgotten with it; a list of four in JSON.
 
-    record: int
+    Both records are keyed hashes; in bundles of earlier versions, indices.
+    """
+
+    record: int | str
     kind: Literal["exact", "near"]
-    copy_of: int
+    copy_of: int | str
     similarity: float
 
 
@@ -113,7 +116,11 @@ class RequestSummary(Section):
 
 
 class Hashes(Section):
-    """SHA-256 of what went in and came out."""
+    """SHA-256 of what went in and came out.
+
+    Those of weights are of their values: names, types, shapes and bytes (before version 3, of
+    files). That of the ids is of keyed hashes.
+    """
 
     weights_before: str
     data: str
@@ -309,21 +316,26 @@ class ClassRow(Section):
 class ExampleView(Section):
     """How one model treats one forgotten record."""
 
-    prediction: str
+    correct: bool | None = Field(default=None, description="Whether it predicts the label.")
+    prediction: str | None = Field(default=None, description="Only in kept examples.")
     confidence: float = Field(description="Probability of the true label.")
     exposure: float = Field(description="Fraction of test data less confident in their label.")
 
 
 class ExampleRow(Section):
-    """A forgotten record before and after; the records that stand out most come first."""
+    """A forgotten record before and after; the records that stand out most come first.
 
-    index: int
-    id: str
-    label: str
+    ``index``, ``label`` and ``image`` are only in bundles of earlier versions and in what
+    ``--keep-examples`` keeps beside the evidence.
+    """
+
+    index: int | None = None
+    id: str = Field(description="The keyed hash of the id that it was asked for by.")
+    label: str | None = None
     before: ExampleView
     after: ExampleView
     flag: ExampleFlag
-    image: str | None = Field(description="A PNG data URI, for the first few only.")
+    image: str | None = Field(default=None, description="A PNG data URI, for the first few only.")
 
 
 class EarlierRequest(Section):

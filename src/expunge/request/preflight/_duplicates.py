@@ -14,6 +14,7 @@ apart: the threshold is then close to 1, and a note says so.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -61,7 +62,8 @@ class Duplicate:
 class Duplicates:
     """Duplicates that remain in retain, val or test, each once, the most similar first.
 
-    ``expected`` is the number of near duplicates that chance alone would give.
+    ``expected`` is the number of near duplicates that chance alone would give. A threshold is
+    infinite if nothing of the forgotten classes is left that it could be estimated from.
     """
 
     exact: tuple[Duplicate, ...]
@@ -92,7 +94,10 @@ class Duplicates:
             "near_count": len(self.near),
             "in_retain": dict(zip(("exact", "near"), self.count("retain"), strict=True)),
             "near_expected_by_chance": round(self.expected, 2),
-            "thresholds": {name: round(value, 6) for name, value in self.thresholds.items()},
+            "thresholds": {
+                name: round(value, 6) if math.isfinite(value) else None
+                for name, value in self.thresholds.items()
+            },
             "quantile": QUANTILE,
             "notes": list(self.notes),
         }
@@ -142,15 +147,21 @@ def find_duplicates(
         for name in group:
             split, indices = rest[name]
             near += find_near(forgotten, name, indices, vectors["train"], vectors[split], threshold)
-            expected += len(indices) * max(1 - QUANTILE, 1 / (size + 1))
+            if size:
+                expected += len(indices) * max(1 - QUANTILE, 1 / (size + 1))
     near.sort(key=lambda duplicate: (-duplicate.similarity, duplicate.split, duplicate.index))
-    notes = tuple(
+    notes = [
         f"In {name}, unrelated records can be as similar as {threshold:.6f} to this model, so near "
         "duplicates can hardly be told apart."
         for name, threshold in thresholds.items()
-        if threshold > USELESS_THRESHOLD
-    )
-    return Duplicates(exact, tuple(near), expected, thresholds, notes)
+        if USELESS_THRESHOLD < threshold < math.inf
+    ]
+    if not all(map(math.isfinite, thresholds.values())):
+        notes.append(
+            "Hardly anything of the forgotten classes is retained, so that there is nothing to "
+            "tell near duplicates by; only exact ones were looked for."
+        )
+    return Duplicates(exact, tuple(near), expected, thresholds, tuple(notes))
 
 
 def find_exact(

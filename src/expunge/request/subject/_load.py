@@ -13,10 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
-from expunge._files import file_digest
 from expunge.engine._artifact import Card
-from expunge.engine._checkpoint import model_digest
 from expunge.engine._device import device_of, pick_device
 from expunge.engine._memory_layout import channels_last, runs_on
 from expunge.engine._model_from_config import fit_weights
@@ -32,10 +31,11 @@ from expunge.request.subject._weights import read_weights, without_prefix
 class Subject:
     """A trained model in eval mode, its data in memory, and where both came from.
 
-    ``classes`` names every output of the model. ``weights_digest`` is the SHA-256 of the weights
-    file, ``data_digest`` that of the fingerprints of train, val and test. ``build`` makes a fresh
-    model of the same architecture. ``val_taken_from`` names the split that val was taken out of,
-    if it was not given. ``notes`` say how the data were adapted to the model.
+    ``classes`` names every output of the model. ``weights_digest`` is the SHA-256 of the
+    model's weights and buffers, ``data_digest`` that of the fingerprints of train, val and test.
+    ``build`` makes a fresh model of the same architecture. ``val_taken_from`` names the split that
+    val was taken out of, if it was not given. ``notes`` say how the data were adapted to the
+    model.
     """
 
     model: nn.Module
@@ -63,7 +63,7 @@ class Subject:
         fit_weights(model, without_prefix(state, model), str(path))
         model = model.to(device_of(self.model)).eval()
         _ensure_plain_layout(model, inputs_of(self.train)[:2])
-        return replace(self, model=model, weights_digest=file_digest(path))
+        return replace(self, model=model, weights_digest=tensors.state_digest(model.state_dict()))
 
 
 def load_subject(job: Job) -> Subject:
@@ -75,26 +75,22 @@ def load_subject(job: Job) -> Subject:
     build = _model_builder(job, card, data)
     model = build()
     fit_weights(model, without_prefix(state, model), str(job.weights))
-    return _assemble(model, data, build, file_digest(job.weights), card, job.device)
+    return _assemble(model, data, build, card, job.device)
 
 
 def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
-    """A subject from Python objects: a model, and (train, test) or (train, val, test).
-
-    ``weights_digest`` is then the hash of the model's weights and buffers.
-    """
+    """A subject from Python objects: a model, and (train, test) or (train, val, test)."""
     if not isinstance(model, nn.Module):
         raise InvalidInput(f"`model` should be a torch.nn.Module. (got {type(model).__name__})")
     model = copy.deepcopy(model)
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
-    return _assemble(model, gather_data(data, job), build, model_digest(model), None, job.device)
+    return _assemble(model, gather_data(data, job), build, None, job.device)
 
 
 def _assemble(
     model: nn.Module,
     data: SubjectData,
     build: Callable[[], nn.Module],
-    weights_digest: str,
     card: Card | None,
     device: str,
 ) -> Subject:
@@ -113,7 +109,7 @@ def _assemble(
         val=data.val,
         test=data.test,
         classes=classes,
-        weights_digest=weights_digest,
+        weights_digest=tensors.state_digest(model.state_dict()),
         data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
         build=build,
         card=card,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from expunge.engine import History
+from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._ledger import Ledger
 from expunge.request.calibrate._comparison import compare
@@ -22,6 +23,8 @@ from expunge.request.subject._load import Subject
 from tests.unit.request.evidence.made_up import splits
 from tests.unit.request.preflight.findings import check
 from tests.unit.request.worlds import job_of, subject_of
+
+KEY = IdKey(bytes(32), Path("id.key"))
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +55,7 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Any:
             warnings=(),
         )
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
-        inputs = RequestInputs(job, subject, requested, Ledger(tmp_path), {})
+        inputs = RequestInputs(job, subject, requested, KEY, Ledger(tmp_path), {})
         return build_evidence(inputs, findings, chosen, calibration, before, after)
 
     return judged

@@ -19,7 +19,8 @@ def test_examples_are_one_row_per_record(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert [row["id"] for row in rows] == [example.id for example in examples]
     assert float(rows[0]["exposure_after"]) == examples[0].after.exposure
-    assert rows[0]["prediction_before"] == examples[0].before.prediction
+    assert rows[0]["correct_before"] == str(examples[0].before.correct)
+    assert set(rows[0]) & {"index", "label", "prediction_before"} == set()
 
 
 def test_an_epoch_without_finite_outputs_leaves_a_gap_in_the_figure() -> None:

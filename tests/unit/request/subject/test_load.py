@@ -15,6 +15,7 @@ from expunge.engine._artifact import load_artifact, save_artifact
 from expunge.evaluation import predict
 from expunge.evaluation._model_files import train_initial
 from expunge.models import build_model
+from expunge.request._ledger import weights_digest
 from expunge.request.subject._load import load_subject, make_subject
 from tests.unit.request.worlds import Net, Viewing, bytes_of, fitted, floats, images, job_of
 
@@ -54,7 +55,12 @@ def test_a_users_own_model_and_data_are_loaded(own):
     assert (len(subject.train), len(subject.val), len(subject.test)) == (80, 20, 20)
     assert subject.classes == ("ant", "bee", "cat", "dog")
     assert subject.card is None
-    assert subject.weights_digest == hashlib.sha256((own / "w.pt").read_bytes()).hexdigest()
+    state = torch.load(own / "w.pt", weights_only=True)
+    tensors.save(own / "same.safetensors", state, {"another": "file"})
+    same = load_subject(ask(own, weights=own / "same.safetensors"))
+    loaded = subject.with_weights(own / "same.safetensors")
+    assert subject.weights_digest == same.weights_digest == loaded.weights_digest
+    assert subject.weights_digest == weights_digest(own / "same.safetensors")
     prints = [part.fingerprint() for part in (subject.train, subject.val, subject.test)]
     assert subject.data_digest == hashlib.sha256("/".join(prints).encode()).hexdigest()
     said = predict(subject.model, subject.train)

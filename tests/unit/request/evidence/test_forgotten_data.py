@@ -1,0 +1,178 @@
+"""Nothing of the forgotten records is in what a request writes, unless it was asked for."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from expunge import _tensors as tensors
+from expunge.data import load
+from expunge.request._run import Outcome, forget
+from expunge.request._verify import verify
+from tests.unit.request.jobs import IDS, FinishedRequest
+from tests.unit.request.worlds import bytes_of, fitted, floats
+
+Array = np.ndarray[Any, Any]
+FORGOTTEN = list(range(0, 24, 2))
+NAMES = [f"1/{index}.png" for index in FORGOTTEN]
+_URI = re.compile(rb"data:image/png;base64,([A-Za-z0-9+/=]+)")
+_LIST = re.compile(rb"\[[-+0-9eE.,\s]+\]")
+
+
+@pytest.fixture(scope="module")
+def images() -> list[Array]:
+    return [image.numpy() for image in bytes_of(240, 1).images[FORGOTTEN]]
+
+
+def carry_out(folder: Path, **settings: Any) -> Outcome:
+    """A request of named images."""
+    train, val, test = bytes_of(240, 1, names=True), bytes_of(60, 2), bytes_of(80, 3)
+    return forget(
+        model=fitted(floats(240, 1)),
+        data=(train, val, test),
+        ids=NAMES,
+        out=folder / "out",
+        max_epochs=1,
+        progress=False,
+        **settings,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("request")
+    carry_out(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kept")
+    carry_out(folder, keep_examples=True)
+    return folder
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def arrays_in(path: Path) -> Iterator[Array]:
+    """Every image and every array of numbers in a file, whatever its kind."""
+    content = path.read_bytes()
+    if path.suffix == ".safetensors":
+        yield from (tensor.numpy() for tensor in tensors.load(path)[0].values())
+    elif path.suffix == ".png":
+        yield np.asarray(Image.open(io.BytesIO(content)))
+    elif path.suffix == ".csv":
+        for row in csv.reader(io.StringIO(content.decode())):
+            yield np.array([float(cell) for cell in row if re.fullmatch(r"[-+.0-9eE]+", cell)])
+    else:
+        for match in _URI.finditer(content):
+            yield np.asarray(Image.open(io.BytesIO(base64.b64decode(match[1]))))
+        for match in _LIST.finditer(content):
+            yield np.array(json.loads(match[0].rstrip(b",]") + b"]"), dtype=float)
+
+
+def holds(array: Array, image: Array) -> bool:
+    """Whether an array holds the pixels of an image: enlarged, in fractions, flat, or as a row."""
+    pixels = image[0].astype(np.float64)
+    values = array.astype(np.float64)
+    values = values[..., 0] if values.ndim == 3 and values.shape[-1] in (1, 3, 4) else values
+    height, width = pixels.shape
+    if values.ndim == 2 and not values.shape[0] % height and not values.shape[1] % width:
+        steps = values.shape[0] // height, values.shape[1] // width
+        if min(steps) and np.array_equal(values[:: steps[0], :: steps[1]], pixels):
+            return True
+    flat = values.reshape(-1)
+    for wanted in (pixels.reshape(-1), pixels.reshape(-1) / 255):
+        for start in range(len(flat) - len(wanted) + 1 if len(flat) < 5000 else 0):
+            if np.allclose(flat[start : start + len(wanted)], wanted, atol=1e-3):
+                return True
+    return image.tobytes() in array.tobytes()
+
+
+def found(folder: Path, images: list[Array]) -> set[str]:
+    """The files in which a forgotten image is found."""
+    return {
+        path.name
+        for path in files(folder)
+        for array in arrays_in(path)
+        if any(holds(array, image) for image in images)
+    }
+
+
+def test_no_pixel_of_a_forgotten_record_is_in_any_file(folder: Path, images: list[Array]) -> None:
+    names = {path.name for path in files(folder)}
+    assert {"evidence.json", "report.html", "examples.csv", "preflight.json"} <= names
+    assert {"epochs.png", "scores.png", "weights.safetensors", "forgotten.json"} <= names
+    assert "thumbnails.json" not in names
+    assert found(folder, images) == set()
+    for path in files(folder):
+        content = path.read_bytes()
+        assert not any(image.tobytes() in content for image in images), path
+        assert b"data:image/" not in content.replace(b'startsWith("data:image/")', b""), path
+
+
+def test_no_pixel_of_a_forgotten_digit_is_in_any_file(finished: FinishedRequest) -> None:
+    digits = [image.numpy() for image in load("digits", limit=120).train.images[IDS]]
+    assert len(files(finished.folder)) > 8
+    assert found(finished.folder, digits) == set()
+
+
+def test_no_id_of_a_forgotten_record_is_in_any_file_in_clear(folder: Path) -> None:
+    for path in files(folder):
+        content = path.read_bytes()
+        assert [name for name in NAMES if name.encode() in content] == [], path
+    examples = json.loads((folder / "out/0001/evidence.json").read_text())["examples"]
+    assert len(examples) == len(FORGOTTEN)
+    for row in examples:
+        assert set(row) == {"id", "before", "after", "flag"}
+        assert re.fullmatch("[0-9a-f]{64}", row["id"])
+        assert set(row["after"]) == {"correct", "confidence", "exposure"}
+
+
+def test_examples_are_kept_if_asked_for_beside_the_evidence(
+    kept: Path, folder: Path, images: list[Array]
+) -> None:
+    assert found(kept, images) == {"report.html", "thumbnails.json"}
+    first, second = (
+        json.loads((place / "out/0001/evidence.json").read_text()) for place in (folder, kept)
+    )
+    assert (first["keep_examples"], second["keep_examples"]) == (False, True)
+    assert first["examples"] == second["examples"]
+    pages = [(place / "out/0001/report.html").read_text() for place in (folder, kept)]
+    words = "This page shows images and labels of the records"
+    assert [words in page for page in pages] == [False, True]
+    assert pages[1].index(words) < pages[1].index("What was shown"), "on the first screen"
+    rows = json.loads((kept / "out/0001/thumbnails.json").read_text())
+    assert {row["label"] for row in rows} <= {"ant", "bee", "cat", "dog"}
+    assert all(row["image"].startswith("data:image/png;base64,") for row in rows)
+    assert all(verification.ok for verification in verify(kept / "out"))
+
+
+def test_files_with_hashes_of_ids_or_weights_are_for_their_owner_alone(kept: Path) -> None:
+    public = {path.name for path in files(kept) if path.stat().st_mode & 0o077}
+    assert public <= {"epochs.png", "scores.png", "evidence.sha256"}
+
+
+def test_the_decoder_finds_what_it_should(tmp_path: Path, images: list[Array]) -> None:
+    pixels = images[0]
+    enlarged = Image.fromarray(pixels[0]).resize((60, 60), Image.Resampling.NEAREST)
+    enlarged.save(tmp_path / "a.png")
+    uri = base64.b64encode((tmp_path / "a.png").read_bytes()).decode()
+    (tmp_path / "b.html").write_text(f'<img src="data:image/png;base64,{uri}">')
+    (tmp_path / "c.json").write_text(json.dumps((pixels.reshape(-1) / 255).round(4).tolist()))
+    (tmp_path / "d.csv").write_text(",".join(map(str, pixels.reshape(-1).tolist())) + "\n")
+    tensors.save(tmp_path / "e.safetensors", {"x": torch.from_numpy(np.stack(images))}, {})
+    assert found(tmp_path, images) == {"a.png", "b.html", "c.json", "d.csv", "e.safetensors"}
