@@ -100,6 +100,8 @@ def holds(array: Array, image: Array) -> bool:
         rest = len(flat) - len(wanted) + 1
         starts = np.flatnonzero(np.abs(flat[: max(0, rest)] - wanted[0]) < 1e-3)
         for k in range(1, len(wanted)):
+            if not len(starts):
+                break
             starts = starts[np.abs(flat[starts + k] - wanted[k]) < 1e-3]
         if len(starts):
             return True
@@ -112,7 +114,7 @@ def found(folder: Path, images: list[Array]) -> set[str]:
         path.name
         for path in files(folder)
         for array in arrays_in(path)
-        if any(holds(array, image) for image in images)
+        if array.size >= images[0].size and any(holds(array, image) for image in images)
     }
 
 
