@@ -52,6 +52,7 @@ def verify_command(
     """Verify evidence: every hash, the chain of requests, and the headline numbers.
 
     Repeats the verdict of each request: that hashes hold does not say that records were forgotten.
+    Says what was purged, and what still remembers forgotten records.
 
     Example:  expunge verify requests
     """

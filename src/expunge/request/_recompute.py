@@ -11,6 +11,7 @@ from torch import nn
 from expunge.engine._prediction_memory import predict_once
 from expunge.evaluation import Estimate
 from expunge.request._ledger import WEIGHTS, LedgerEntry
+from expunge.request._seal import ATTEMPT
 from expunge.request._stated_numbers import (
     Finding,
     check_accuracies,
@@ -41,7 +42,6 @@ from expunge.request.evidence._sections import EarlierRequest, Status, Stop
 from expunge.request.evidence._verdict import decide_status
 from expunge.request.subject._load import Subject
 
-ATTEMPT = "attempt.safetensors"
 THREE_STATUSES = 2
 """The ``schema_version`` from which on a verdict follows the present rules."""
 

@@ -187,8 +187,8 @@ class _RequestInProgress:
         self.ledger = Ledger.read(job.out)
         self.subject = self.ledger.latest_state_of(subject or load_subject(job))
         if self.ledger.entries:
-            key = require_key(job.id_key)
-            self.ledger = self.ledger.unlocked(key, len(self.subject.train))
+            id_key = require_key(job.id_key)
+            self.ledger = self.ledger.unlocked(id_key, len(self.subject.train))
         self.requested = resolve_ids(job, self.subject, ids)
         self.stopwatch = stopwatch
         stopwatch.loaded()

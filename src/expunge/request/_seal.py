@@ -13,6 +13,7 @@ from expunge.request.evidence._schema import Evidence
 
 PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
 LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
+ATTEMPT, THUMBNAILS = "attempt.safetensors", "thumbnails.json"
 OUTSIDE = frozenset({SEAL, SIGNATURE})
 """Files that the seal cannot list: itself, and the signature over it."""
 EVERYTHING_SEALED = 3

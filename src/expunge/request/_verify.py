@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import DataError, ExpungeError
+from expunge._files import is_there
 from expunge.request._id_key import find_key
 from expunge.request._job import Job, make_job
 from expunge.request._job_file import JOB, load_job
@@ -20,6 +21,7 @@ from expunge.request._ledger import (
     digest_config,
     digest_of,
 )
+from expunge.request._purge import find_remnants, outside_of, purged_from
 from expunge.request._recompute import recompute
 from expunge.request._seal import read_seal, seal_problems
 from expunge.request._signing_keys import PublicKey
@@ -52,13 +54,14 @@ def verify(
     if model is not None:
         subject = _subject_in_memory(ledger, model, data)
     # Each request by itself, then the chain of requests.
-    verifications = [_verify_files(entry) for entry in ledger.entries]
+    verifications = [_verify_files(ledger, entry) for entry in ledger.entries]
     _verify_weights_chain(ledger, verifications)
     for number, problem in ledger.broken_seals():
         verifications[number - 1].add(False, "the chain of requests", problem)
     verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
     if head is not None:
         _verify_head(ledger, verifications, head)
+    _list_remnants(ledger, verifications)
     # The numbers and verdicts, from the weights in the bundles.
     if subject is not None:
         ledger, locked = _unlock(ledger, id_key, len(subject.train))
@@ -72,6 +75,19 @@ def verify(
             except ExpungeError as error:
                 verification.add(False, "the numbers can be computed", str(error))
     return verifications
+
+
+def _list_remnants(ledger: Ledger, verifications: list[Verification]) -> None:
+    """Say what still remembers forgotten records; what is of no one request goes to the last."""
+    try:
+        remnants, outside = find_remnants(ledger.root), outside_of(ledger)
+    except DataError:
+        return  # already reported as unreadable
+    for remnant in remnants:
+        number = len(verifications) if remnant.request is None else remnant.request
+        path = remnant.path.relative_to(ledger.root)
+        verifications[number - 1].lines.append(f"remains: {path}, {remnant.why}")
+    verifications[-1].lines += [f"remains: {words}" for words in outside]
 
 
 def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, str]:
@@ -120,11 +136,15 @@ def _subject_in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
     return make_subject(model, data, make_job(**settings))
 
 
-def _verify_files(entry: LedgerEntry) -> Verification:
-    """Check that a bundle has its files and no others, and the hash of each."""
+def _verify_files(ledger: Ledger, entry: LedgerEntry) -> Verification:
+    """Check that a bundle has its files and no others, and the hash of each.
+
+    A file that was purged is listed as such, if the hash of what was removed is the one expected.
+    """
     verification = Verification(entry.number)
     try:
         evidence, sealed = entry.evidence, read_seal(entry.folder)
+        purged = purged_from(ledger, entry)
     except DataError as error:
         verification.add(False, f"{EVIDENCE} and {SEAL} can be read", str(error))
         return verification
@@ -132,7 +152,9 @@ def _verify_files(entry: LedgerEntry) -> Verification:
     verification.add(not problems, "all files of the bundle are listed", " ".join(problems))
     for name, digest in (evidence.files | sealed).items():
         path = entry.folder / name
-        if path.is_symlink() or not path.is_file():
+        if not is_there(path) and name in purged and purged[name].sha256 == digest:
+            verification.lines.append(f"purged: {name}, on {purged[name].when[:10]}")
+        elif path.is_symlink() or not path.is_file():
             verification.add(False, f"{name} is there", f"{name} is missing.")
         else:
             same = digest_of(path) == digest

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from expunge.request._id_key import require_key
 from expunge.request._ledger import Ledger
 from expunge.request._recompute import Recomputation, recompute
 from expunge.request._verify import subject_of_requests
@@ -29,8 +30,12 @@ def subject(finished: FinishedRequest) -> Subject:
     return subject
 
 
+def unlocked(folder: Path) -> Ledger:
+    return Ledger.read(folder).unlocked(require_key(), 120)
+
+
 def again(folder: Path, subject: Subject) -> Recomputation:
-    return recompute(Ledger.read(folder).entries[0], (), subject)
+    return recompute(unlocked(folder).entries[0], (), subject)
 
 
 def problems(folder: Path, subject: Subject) -> list[str]:
@@ -82,7 +87,7 @@ def test_a_discarded_run_is_computed_again_from_its_weights(
     two_requests: Path, tmp_path: Path, subject: Subject
 ) -> None:
     folder = shutil.copytree(two_requests, tmp_path / "requests")
-    entries = Ledger.read(folder).entries
+    entries = unlocked(folder).entries
     tried = [entry for entry in entries if entry.evidence.attempt is not None]
     if not tried:
         pytest.skip("both requests went well on this processor")
@@ -94,6 +99,6 @@ def test_a_discarded_run_is_computed_again_from_its_weights(
     evidence = json.loads(path.read_text())
     evidence["attempt"]["metrics"][0]["after"]["value"] -= 30.0
     path.write_text(json.dumps(evidence))
-    changed = Ledger.read(folder).entries
+    changed = unlocked(folder).entries
     findings = recompute(changed[number - 1], changed[: number - 1], subject).findings
     assert [each.problem[:8] for each in findings if each.problem] == ["UA after"]

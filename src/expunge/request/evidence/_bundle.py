@@ -30,7 +30,14 @@ from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
-from expunge.request._seal import LETTERS, MODEL_CARD, PAGE, write_seal
+from expunge.request._seal import (
+    ATTEMPT,
+    LETTERS,
+    MODEL_CARD,
+    PAGE,
+    THUMBNAILS,
+    write_seal,
+)
 from expunge.request._signatures import sign_bundle, sign_head, sign_weights
 from expunge.request._signing_keys import SigningKey
 from expunge.request.evidence._model_card import model_card
@@ -40,8 +47,6 @@ from expunge.request.evidence._times_and_cost import Seconds
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-ATTEMPT, THUMBNAILS = "attempt.safetensors", "thumbnails.json"
 
 
 @dataclass(frozen=True)

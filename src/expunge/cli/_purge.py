@@ -1,0 +1,74 @@
+"""``expunge purge``: remove what still remembers forgotten records."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from expunge._errors import InvalidInput
+
+
+class What(StrEnum):
+    """What can be purged."""
+
+    REQUESTS = "requests"
+
+
+def purge_command(
+    what: Annotated[What, typer.Argument(help="What to purge: requests.")],
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of requests (--out of forget).")
+    ] = Path("requests"),
+    store: Annotated[
+        Path | None,
+        typer.Option(help="Where `expunge audit` kept shadow models (default: a cache folder)."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it without asking.")] = False,
+) -> None:
+    """Remove what still remembers forgotten records: old weights, attempts, checkpoints, examples.
+
+    Lists it first, and asks. The latest weights, the evidence and its hashes stay; purged.json
+    keeps the hash of every file that was removed, so that `expunge verify` still holds. Shadow
+    models of audits are removed from their store, whichever request they were trained for.
+
+    Example:  expunge purge requests FOLDER --dry-run
+    """
+    from expunge.request._ledger import Ledger
+
+    ledger = Ledger.read_existing(folder)
+
+    from expunge.data import cache_dir
+    from expunge.request._purge import PURGED, find_remnants, outside_of, purge
+
+    store = store or cache_dir() / "store"
+    console, errors = Console(), Console(stderr=True)
+    remnants = find_remnants(folder, store)
+    for remnant in remnants:
+        console.print(
+            f"{escape(str(remnant.path))}  {remnant.size / 1e6:.1f} MB  {remnant.why}",
+            highlight=False,
+            soft_wrap=True,
+        )
+    for words in outside_of(ledger):
+        errors.print(f"Not touched: {escape(words)}", highlight=False)
+    if not remnants:
+        console.print("Nothing that remembers forgotten records is left here.", highlight=False)
+        return
+    total = sum(remnant.size for remnant in remnants) / 1e6
+    if dry_run:
+        errors.print(f"{total:.1f} MB would be removed (--dry-run).", highlight=False)
+        return
+    if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?"):
+        raise InvalidInput("Nothing was removed. Say yes to the question, or use --yes.")
+    removed = purge(folder, remnants, store)
+    errors.print(
+        f"Removed {len(removed)} files; their hashes are in {folder / PURGED}.", highlight=False
+    )

@@ -1,0 +1,205 @@
+"""Purge requests: remove what still remembers forgotten records, and keep the proof that it was.
+
+What remembers: weights from before the latest request, attempts that were discarded, checkpoints,
+kept examples, and what audits with shadow models left in their store. The hash of every removed
+file is kept in ``purged.json`` beside the requests.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pydantic
+
+from expunge._errors import DataError
+from expunge._files import file_digest, storage_errors, write_text
+from expunge.request._ledger import WEIGHTS, Ledger, LedgerEntry, exclusive_access
+from expunge.request._seal import ATTEMPT, PAGE, THUMBNAILS
+from expunge.store import Store
+from expunge.store._environment import now
+from expunge.store._locks import Locked
+from expunge.store._stage import Ref
+
+PURGED = "purged.json"
+KEYED = 3
+"""The version of the evidence since which it holds nothing of the records."""
+SHADOW = "shadow-train"
+"""The kind of store entries that hold models trained on records that are to be forgotten."""
+
+
+@dataclass(frozen=True)
+class Remnant:
+    """A file or folder that still remembers forgotten records, and why."""
+
+    path: Path
+    why: str
+    request: int | None = None
+    """The request that it belongs to, if it is part of a bundle."""
+
+    @property
+    def files(self) -> list[Path]:
+        """The file itself, or all files below the folder."""
+        if self.path.is_dir():
+            return sorted(path for path in self.path.rglob("*") if path.is_file())
+        return [self.path]
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(path.stat().st_size for path in self.files)
+
+
+class PurgedFile(pydantic.BaseModel):
+    """A file that was removed: relative to the requests, or absolute if it was elsewhere."""
+
+    model_config = pydantic.ConfigDict(frozen=True)
+
+    file: str
+    sha256: str
+    size: int
+    why: str
+    when: str
+
+
+class _PurgedList(pydantic.BaseModel):
+    format: int = 1
+    files: list[PurgedFile] = []
+
+
+def find_remnants(root: Path, store: Path | None = None) -> list[Remnant]:
+    """What still remembers: in the requests in ``root``, and in the ``store`` of audits."""
+    ledger = Ledger.read(root)
+    found = [remnant for entry in ledger.entries for remnant in _in_bundle(ledger, entry)]
+    if (root / ".work").is_dir():
+        found.append(Remnant(root / ".work", "checkpoint of a request that is not finished"))
+    found += [Remnant(path, "left by a run that was killed") for path in _abandoned(root)]
+    if store is not None and store.is_dir():
+        found += _in_store(store)
+    return found
+
+
+def outside_of(ledger: Ledger) -> list[str]:
+    """What is known to remember and is not purged, in sentences."""
+    first, last = ledger.entries[0].evidence, ledger.entries[-1].evidence
+    words = []
+    weights = Path(str(first.config.get("weights", "")))
+    if not first.in_memory and weights.is_file():
+        words.append(f"{weights}, the weights from before the first request.")
+    if not last.unlearned:
+        words.append(
+            f"{ledger.weights}, the latest weights: the last request was not achieved, so they "
+            "remember its records."
+        )
+    old = [entry.number for entry in ledger.entries if entry.evidence.schema_version < KEYED]
+    if old:
+        words.append(
+            f"the evidence of requests {', '.join(map(str, old))}, which an earlier version wrote "
+            "with ids in clear and, if the data are images, with some of the records."
+        )
+    return words
+
+
+def _in_bundle(ledger: Ledger, entry: LedgerEntry) -> Iterator[Remnant]:
+    names = {ATTEMPT: "model of a run that was discarded"}
+    if entry is not ledger.entries[-1]:
+        names[WEIGHTS] = "weights from before a later request"
+    if entry.evidence.keep_examples:
+        names |= dict.fromkeys((THUMBNAILS, PAGE), "images and labels of forgotten records")
+    for name, why in names.items():
+        if (entry.folder / name).is_file():
+            yield Remnant(entry.folder / name, why, entry.number)
+
+
+def _abandoned(root: Path) -> list[Path]:
+    return sorted([*root.glob(".[0-9]*.new"), *root.glob(".*.tmp")])
+
+
+def _in_store(root: Path) -> Iterator[Remnant]:
+    for entry in Store(root).entries(SHADOW):
+        if (entry.folder / "scores.safetensors").is_file():  # otherwise it saw retained data only
+            yield Remnant(entry.folder, "shadow model, trained on records to be forgotten")
+    for path in sorted((root / ".data").glob("*")):
+        yield Remnant(path, "records of an audit, among them those to be forgotten")
+    for path in sorted((root / ".work").glob("*")):
+        if (path / ".checkpoint").is_file():
+            yield Remnant(path, "checkpoint of a model that is not finished")
+    for path in sorted((root / ".damaged").glob(f"{SHADOW}-*")):
+        yield Remnant(path, "damaged shadow model")
+
+
+def purge(root: Path, remnants: Sequence[Remnant], store: Path | None = None) -> list[PurgedFile]:
+    """Remove ``remnants``; the hashes of their files are on disk before the first one is gone."""
+    with exclusive_access(root), storage_errors(f"purge the requests in {root}"):
+        new = [
+            PurgedFile(
+                file=_name(path, root),
+                sha256=file_digest(path),
+                size=path.stat().st_size,
+                why=remnant.why,
+                when=now(),
+            )
+            for remnant in remnants
+            for path in remnant.files
+        ]
+        known = {(entry.file, entry.sha256): entry for entry in read_purged(root)}
+        known |= {(entry.file, entry.sha256): entry for entry in new}
+        content = _PurgedList(files=list(known.values())).model_dump(mode="json")
+        write_text(root / PURGED, json.dumps(content, indent=1), private=True)
+        for remnant in remnants:
+            _remove(remnant, store)
+    return new
+
+
+def _name(path: Path, root: Path) -> str:
+    inside = path.resolve().is_relative_to(root.resolve())
+    path = path.resolve().relative_to(root.resolve()) if inside else path.resolve()
+    return path.as_posix()
+
+
+def _remove(remnant: Remnant, store: Path | None) -> None:
+    if store is not None and remnant.path.parent == store / SHADOW:
+        try:
+            Store(store).remove(Ref(SHADOW, remnant.path.name))
+        except Locked as error:
+            raise DataError(
+                f"An audit is at work with {remnant.path}. Wait for it to end; what was removed "
+                f"until then is listed in {PURGED}."
+            ) from error
+    elif remnant.path.is_dir():
+        shutil.rmtree(remnant.path)
+    else:
+        remnant.path.unlink(missing_ok=True)
+
+
+def read_purged(root: Path) -> list[PurgedFile]:
+    """The files that were purged from the requests in ``root``, in the order of their removal."""
+    path = root / PURGED
+    try:
+        return _PurgedList.model_validate_json(path.read_bytes()).files
+    except FileNotFoundError:
+        return []
+    except (OSError, pydantic.ValidationError) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+
+
+def purged_from(ledger: Ledger, entry: LedgerEntry) -> dict[str, PurgedFile]:
+    """The files of a bundle that were purged, by name; none but those that may be.
+
+    The evidence, the hashes of the records and the latest weights are never purged, so that a list
+    which says otherwise does not excuse their absence.
+    """
+    allowed = {ATTEMPT, THUMBNAILS}
+    if entry is not ledger.entries[-1]:
+        allowed.add(WEIGHTS)
+    if entry.evidence.keep_examples:
+        allowed.add(PAGE)
+    return {
+        purged.file.partition("/")[2]: purged
+        for purged in read_purged(ledger.root)
+        if purged.file.partition("/")[0] == entry.folder.name
+        and purged.file.partition("/")[2] in allowed
+    }

@@ -1,0 +1,125 @@
+"""What still remembers forgotten records is found, removed, and known to have been there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from expunge import _tensors as tensors
+from expunge._errors import DataError
+from expunge.dispatch._execute import Context
+from expunge.request._ledger import Ledger, digest_of
+from expunge.request._purge import PURGED, find_remnants, outside_of, purge, read_purged
+from expunge.request._verify import verify
+from expunge.store import Stage, Store
+
+
+@pytest.fixture
+def folder(two_requests: Path, tmp_path: Path) -> Path:
+    """The folder of two requests, to change at will."""
+    return shutil.copytree(two_requests, tmp_path / "requests")
+
+
+def paths(folder: Path, store: Path | None = None) -> set[str]:
+    return {remnant.path.relative_to(folder).as_posix() for remnant in find_remnants(folder, store)}
+
+
+def test_old_weights_attempts_and_checkpoints_are_removed_and_their_hashes_kept(
+    folder: Path,
+) -> None:
+    (folder / ".work").mkdir()
+    (folder / ".work" / "run.checkpoint").write_text("weights")
+    (folder / ".0003.new").mkdir()
+    (folder / ".0003.new" / "evidence.json").write_text("{}")
+    attempts = {path.relative_to(folder).as_posix() for path in folder.rglob("attempt.*")}
+    expected = {"0001/weights.safetensors", ".work", ".0003.new", *attempts}
+    assert paths(folder) == expected
+    before = digest_of(folder / "0001" / "weights.safetensors")
+    found = {line for checked in verify(folder) for line in checked.lines}
+    remains = "remains: 0001/weights.safetensors, weights from before a later request"
+    assert remains in found
+
+    removed = purge(folder, find_remnants(folder))
+    assert read_purged(folder) == removed
+    assert {"0001/weights.safetensors": before}.items() <= {
+        each.file: each.sha256 for each in removed
+    }.items()
+    assert (folder / PURGED).stat().st_mode & 0o777 == 0o600
+    assert find_remnants(folder) == []
+    assert sorted(path.name for path in folder.iterdir()) == ["0001", "0002", PURGED]
+    assert (folder / "0002" / "weights.safetensors").is_file()
+
+    verifications = verify(folder)
+    assert all(verification.ok for verification in verifications)
+    lines = {line for checked in verifications for line in checked.lines}
+    assert any(line.startswith("purged: weights.safetensors, on ") for line in lines)
+    assert remains not in lines
+    assert any("the weights from before the first request" in line for line in lines)
+    assert purge(folder, []) == []
+    assert read_purged(folder) == removed, "a second purge forgets nothing of the first"
+
+
+def test_what_is_missing_without_having_been_purged_is_noticed(folder: Path) -> None:
+    purge(folder, find_remnants(folder))
+    content = json.loads((folder / PURGED).read_text())
+    weights = next(e for e in content["files"] if e["file"] == "0001/weights.safetensors")
+
+    def problems() -> list[str]:
+        return [problem for checked in verify(folder) for problem in checked.problems]
+
+    # Neither a hash that differs, nor a file that is never purged, is excused.
+    (folder / PURGED).write_text(json.dumps({"files": [weights | {"sha256": "0" * 64}]}))
+    assert "weights.safetensors is missing." in problems()
+    for name in ("0001/examples.csv", "0002/weights.safetensors"):
+        forged = weights | {"file": name, "sha256": digest_of(folder / name)}
+        (folder / name).unlink()
+        (folder / PURGED).write_text(json.dumps({"files": [weights, forged]}))
+        assert f"{Path(name).name} is missing." in problems()
+    (folder / PURGED).write_text("{")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_purged(folder)
+    assert any("purged.json" in problem for problem in problems())
+
+
+def test_shadow_models_that_saw_the_records_leave_the_store(folder: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    stages = [
+        Stage("shadow-train", {"index": k}, run="tests.unit.request.test_purge:nothing")
+        for k in range(2)
+    ]
+    for stage, names in zip(stages, [("weights", "scores"), ("weights",)], strict=True):
+        work = store.work(stage)
+        for name in names:
+            tensors.save(work / f"{name}.safetensors", {}, {})
+        store.commit(stage.task, {})
+    (store.root / ".data").mkdir()
+    (store.root / ".data" / "old.safetensors").write_text("images")
+    remnants = find_remnants(folder, store.root)
+    removed = {Path(each.file).name for each in purge(folder, remnants, store.root)}
+    assert {"scores.safetensors", "old.safetensors"} <= removed
+    assert [store.has(stage) for stage in stages] == [False, True]
+    assert list((store.root / ".data").iterdir()) == []
+
+
+def test_kept_examples_are_purged_with_the_page_that_shows_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "0001/report.html" not in paths(folder)
+    ledger = Ledger.read(folder)
+    evidence = ledger.entries[0].evidence.model_copy(update={"keep_examples": True})
+    (folder / "0001" / "evidence.json").write_text(json.dumps(evidence.as_json()))
+    (folder / "0001" / "thumbnails.json").write_text("[]")
+    assert {"0001/report.html", "0001/thumbnails.json"} <= paths(folder)
+
+
+def test_the_latest_weights_stay_and_it_is_said_if_they_remember(folder: Path) -> None:
+    ledger = Ledger.read(folder)
+    words = " ".join(outside_of(ledger))
+    assert ("the last request was not achieved" in words) == (not ledger.entries[-1].unlearned)
+
+
+def nothing(context: Context) -> None:
+    """A stage that is never run."""
