@@ -58,10 +58,10 @@ def verify(
     _verify_weights_chain(ledger, verifications)
     for number, problem in ledger.broken_seals():
         verifications[number - 1].add(False, "the chain of requests", problem)
+    _list_remnants(ledger, verifications)
     verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
     if head is not None:
         _verify_head(ledger, verifications, head)
-    _list_remnants(ledger, verifications)
     # The numbers and verdicts, from the weights in the bundles.
     if subject is not None:
         ledger, locked = _unlock(ledger, id_key, len(subject.train))
