@@ -18,7 +18,9 @@ OUTSIDE = frozenset({SEAL, SIGNATURE})
 """Files that the seal cannot list: itself, and the signature over it."""
 EVERYTHING_SEALED = 3
 """The ``schema_version`` from which on the seal lists every file, not only evidence and page."""
-REQUIRED = frozenset({EVIDENCE, PAGE, WEIGHTS, RECORDS, *LETTERS, MODEL_CARD})
+FROM_EVIDENCE = frozenset({EVIDENCE, PAGE, *LETTERS, MODEL_CARD})
+"""Files that are written after the evidence, so that it cannot list them."""
+REQUIRED = FROM_EVIDENCE | {WEIGHTS, RECORDS}
 REQUIRED_BEFORE = frozenset({EVIDENCE, PAGE})
 _LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\s][^\\]*)")
 
@@ -64,8 +66,9 @@ def seal_problems(folder: Path, evidence: Evidence, sealed: Mapping[str, str]) -
         for name in sorted(sealed.keys() & evidence.files.keys())
         if sealed[name] != evidence.files[name]
     ]
-    strangers = files_in(folder) - OUTSIDE - sealed.keys() - evidence.files.keys()
-    problems += [
-        f"{name} is not part of the bundle: no seal lists it." for name in sorted(strangers)
+    listed = evidence.files.keys() | (sealed.keys() & FROM_EVIDENCE)
+    strangers = (files_in(folder) | sealed.keys()) - OUTSIDE - listed
+    return problems + [
+        f"{name} is not part of the bundle: {EVIDENCE} does not list it."
+        for name in sorted(strangers)
     ]
-    return problems

@@ -11,6 +11,7 @@ from expunge.request._job_file import load_job
 from expunge.request.evidence._sections import Status
 from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
+from tests.unit.request.keys import PASSWORD, make_key_files
 
 QUICK = ("--lr", "3e-3", "--batch-size", "8", "--max-epochs", "2", "--floor", "50")
 
@@ -76,6 +77,8 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert f"Request 1: {status.upper()}; everything checked holds" in verified.out
     assert f"Verdicts: 1 {status}." in verified.out
     assert f"Head of the ledger: {head}" in verified.out
+    assert "unsigned: whoever can write here can rewrite it" in verified.out
+    assert "the verdict comes out as" in verified.out
     noted = expunge("verify", out, "--quick", "--head", head)
     assert noted.code == 0
     assert "the head that was noted is that of request 1" in noted.out
@@ -89,6 +92,31 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     broken = expunge("verify", out, "--quick")
     assert broken.code == 1
     assert "examples.csv was changed" in broken.err
+
+
+def test_a_signed_request_is_verified_with_the_public_key(
+    expunge: Expunge, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("model_signing", reason="needs expunge[sign]")
+    files, out = make_key_files(tmp_path / "keys"), tmp_path / "requests"
+    arguments = ("--weights", trained, "--ids", ids_file(tmp_path, *range(12)), "-o", out)
+    arguments = (*arguments, *QUICK, "--force", "--sign", files.encrypted)
+    locked = expunge("forget", *arguments)
+    assert locked.code == 2
+    assert "EXPUNGE_SIGN_PASSWORD" in locked.err
+    assert not (out / "0001").exists(), "the key is read first"
+    monkeypatch.setenv("EXPUNGE_SIGN_PASSWORD", PASSWORD)
+    assert expunge("forget", *arguments).code in (0, 1, 3)
+    names = {path.name for path in out.iterdir()} | {path.name for path in (out / "0001").iterdir()}
+    assert {"bundle.dsse.json", "weights.sig", "head.dsse.json", "letter.md"} <= names
+    unchecked = expunge("verify", out, "--quick")
+    assert unchecked.code == 0
+    assert "not checked: the signature by key" in unchecked.out
+    verified = expunge("verify", out, "--quick", "--key", files.public)
+    assert verified.code == 0
+    assert "holds: all requests that were signed are here" in verified.out
+    other = make_key_files(tmp_path / "other")
+    assert expunge("verify", out, "--quick", "--key", other.public).code == 1
 
 
 @pytest.mark.parametrize(

@@ -45,8 +45,8 @@ def test_gaps_contradictions_and_strangers_are_problems(bundle: Path, evidence: 
     (bundle / "figures" / ".hidden").write_text("")
     (bundle / "link").symlink_to(bundle / "figures", target_is_directory=True)
     assert seal_problems(bundle, evidence, sealed) == [
-        "figures/.hidden is not part of the bundle: no seal lists it.",
-        "link is not part of the bundle: no seal lists it.",
+        "figures/.hidden is not part of the bundle: evidence.json does not list it.",
+        "link is not part of the bundle: evidence.json does not list it.",
     ]
 
 
