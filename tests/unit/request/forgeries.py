@@ -34,7 +34,8 @@ def redo_hashes(bundle: Path) -> None:
     def redo(evidence: Any) -> None:
         for name in evidence["files"]:
             evidence["files"][name] = file_digest(bundle / name)
-        evidence["hashes"]["weights_after"] = evidence["files"]["weights.safetensors"]
+        state, _ = tensors.load(bundle / "weights.safetensors")
+        evidence["hashes"]["weights_after"] = tensors.state_digest(state)
 
     change_evidence(bundle, redo)
     write_seal(bundle)
