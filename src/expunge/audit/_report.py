@@ -135,15 +135,22 @@ def _report_json(report: AttackReport, verdict: str, reason: str) -> dict[str, A
     return {**report.as_dict(), "verdict": verdict, "reason": reason}
 
 
-def write_audit(audit: Audit, subject: AuditInput, folder: Path) -> list[Path]:
-    """Write report.json, report.md, the figures and the table of examples to ``folder``."""
+def write_audit(
+    audit: Audit, subject: AuditInput, folder: Path, *, keep_examples: bool = False
+) -> list[Path]:
+    """Write report.json, report.md, the figures and the table of examples to ``folder``.
+
+    Which forgotten examples stand out, and their images, are left out unless ``keep_examples``.
+    """
     write_text(folder / "report.md", markdown(audit))
     save_figure(roc_figure(audit), folder / "roc.png")
     save_figure(histogram_figure(audit), folder / "histograms.png")
     save_figure(class_figure(audit, subject.forget.classes), folder / "classes.png")
     if audit.exposure is not None:
-        audit.exposure.write_csv(folder / "exposure.csv")
+        audit.exposure.write_csv(folder / "exposure.csv", keep_examples=keep_examples)
         for name, rows in (("forget", audit.exposure.forget), ("retain", audit.exposure.retain)):
+            if name == "forget" and not keep_examples:
+                continue
             images = getattr(subject, name)
             title = f"{name} examples that stand out (exposure before to after)"
             contact_sheet(folder / f"exposed-{name}.png", rows, images, title=title)

@@ -69,6 +69,12 @@ def audit_command(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of samples, bootstrap and shadow models.")] = 0,
     data: MovedData = None,
+    keep_examples: Annotated[
+        bool,
+        typer.Option(
+            "--keep-examples", help="Name and show the forgotten examples that stand out."
+        ),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier report.")] = False,
 ) -> None:
     """Audit an unlearned model: metrics, membership attacks with intervals, exposed examples.
@@ -136,7 +142,7 @@ def audit_command(
             progress=lambda text: errors.print(f"  {text}", style="dim", highlight=False),
             report=display,
         )
-    written = write_audit(found, subject, out)
+    written = write_audit(found, subject, out, keep_examples=keep_examples)
     Console().print(terminal(found))
     errors.print(f"Wrote {', '.join(p.name for p in written)} to {out}/", highlight=False)
 

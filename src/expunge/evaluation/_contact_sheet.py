@@ -51,7 +51,7 @@ def contact_sheet(
         draw.text(
             (x, y + _CELL + 16), f"{row.before:.3f} to {row.after:.3f}", fill="#555555", font=font
         )
-    with atomic(path) as scratch:
+    with atomic(path, private=True) as scratch:
         sheet.save(scratch, format="PNG")
 
 

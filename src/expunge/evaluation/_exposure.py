@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -64,13 +64,21 @@ class Exposure:
             f"{self.sizes[1]} retain examples became exposed."
         )
 
-    def write_csv(self, path: str | Path) -> None:
-        """Write all rows, forget first, with a header."""
+    def write_csv(self, path: str | Path, *, keep_examples: bool = True) -> None:
+        """Write all rows, forget first, with a header, for the owner's eyes only.
+
+        Without ``keep_examples``, the rows of forget examples do not say which ones they are.
+        """
         names = [item.name for item in fields(Exposed)]
-        with atomic(path) as scratch, scratch.open("w", newline="", encoding="utf-8") as file:
+        hidden: dict[str, Any] = {} if keep_examples else {"index": "", "name": "", "label": ""}
+        with (
+            atomic(path, private=True) as scratch,
+            scratch.open("w", newline="", encoding="utf-8") as file,
+        ):
             writer = csv.DictWriter(file, names)
             writer.writeheader()
-            writer.writerows(asdict(row) for row in (*self.forget, *self.retain))
+            writer.writerows(asdict(row) | hidden for row in self.forget)
+            writer.writerows(asdict(row) for row in self.retain)
 
 
 def expose(

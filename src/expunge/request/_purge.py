@@ -21,7 +21,7 @@ from expunge.request._ledger import WEIGHTS, Ledger, LedgerEntry, exclusive_acce
 from expunge.request._seal import ATTEMPT, PAGE, THUMBNAILS
 from expunge.store import Store
 from expunge.store._environment import now
-from expunge.store._locks import Locked
+from expunge.store._locks import Locked, file_lock
 from expunge.store._stage import Ref
 
 PURGED = "purged.json"
@@ -122,13 +122,22 @@ def _in_store(root: Path) -> Iterator[Remnant]:
     for entry in Store(root).entries(SHADOW):
         if (entry.folder / "scores.safetensors").is_file():  # otherwise it saw retained data only
             yield Remnant(entry.folder, "shadow model, trained on records to be forgotten")
-    for path in sorted((root / ".data").glob("*")):
-        yield Remnant(path, "records of an audit, among them those to be forgotten")
+    for path in sorted((root / ".data").glob("[!.]*")):
+        if path.suffix != ".lock" and not _in_use(path):
+            yield Remnant(path, "records of an audit, among them those to be forgotten")
     for path in sorted((root / ".work").glob("*")):
         if (path / ".checkpoint").is_file():
             yield Remnant(path, "checkpoint of a model that is not finished")
     for path in sorted((root / ".damaged").glob(f"{SHADOW}-*")):
         yield Remnant(path, "damaged shadow model")
+
+
+def _in_use(path: Path) -> bool:
+    try:
+        with file_lock(path.with_suffix(".lock")):
+            return False
+    except Locked:
+        return True
 
 
 def purge(root: Path, remnants: Sequence[Remnant], store: Path | None = None) -> list[PurgedFile]:

@@ -93,7 +93,7 @@ def test_the_ideal_model_closes_every_gap(found: tuple[Audit, AuditInput]) -> No
 
 def test_everything_is_written(found: tuple[Audit, AuditInput], tmp_path: Path) -> None:
     result, subject = found
-    names = {path.name for path in write_audit(result, subject, tmp_path / "a")}
+    names = {path.name for path in write_audit(result, subject, tmp_path / "a", keep_examples=True)}
     assert {"report.json", "report.md", "roc.png", "roc.pdf", "histograms.png", "classes.png",
             "exposure.csv", "exposed-forget.png", "exposed-retain.png"} <= names  # fmt: skip
     said = json.loads((tmp_path / "a" / "report.json").read_text())
@@ -102,6 +102,20 @@ def test_everything_is_written(found: tuple[Audit, AuditInput], tmp_path: Path) 
     rows = (tmp_path / "a" / "exposure.csv").read_text().splitlines()
     assert rows[0].startswith("split,index,name,label")
     assert any(row.startswith("forget,") for row in rows)
+
+
+def test_forgotten_examples_are_shown_only_if_asked_for(
+    found: tuple[Audit, AuditInput], tmp_path: Path
+) -> None:
+    result, subject = found
+    names = {path.name for path in write_audit(result, subject, tmp_path)}
+    assert "exposed-retain.png" in names
+    assert "exposed-forget.png" not in names
+    rows = (tmp_path / "exposure.csv").read_text().splitlines()[1:]
+    forgotten = [row for row in rows if row.startswith("forget,")]
+    assert forgotten
+    assert all(row.startswith("forget,,,,") for row in forgotten)
+    assert (tmp_path / "exposure.csv").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_markdown_has_every_attack_and_no_broken_row(found: tuple[Audit, AuditInput]) -> None:

@@ -10,6 +10,10 @@ add-on that is audited; only unlearnings are not.
 from __future__ import annotations
 
 import hashlib
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,7 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge import dispatch
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import InvalidInput
 from expunge._part_values import describe, rebuild
 from expunge.data import Augment, ImageSet
 from expunge.engine import Procedure, Recipe, unlearn
@@ -30,6 +34,7 @@ from expunge.engine._predict import predict
 from expunge.engine._progress import StepReporter
 from expunge.evaluation.attacks._lira import ShadowScores, scaled_confidence
 from expunge.store import Stage, Store
+from expunge.store._locks import Locked, file_lock
 
 VERSION = 1
 HERE = "expunge.evaluation.attacks._shadow_models"
@@ -83,11 +88,11 @@ def run_shadows(
     report: Any = None,
 ) -> Shadows:
     """Train and unlearn the shadows that the store does not have; collect all confidences."""
-    path = _keep_data(store, retain, targets)
-    stages = shadow_stages(plan, path, device)
+    with shared_data(store, retain, targets) as path:
+        stages = shadow_stages(plan, path, device)
+        outcome = dispatch.run(stages, store, workers=workers, report=report)
+        outcome.check()
     pairs = list(zip(stages[::2], stages[1::2], strict=True))
-    outcome = dispatch.run(stages, store, workers=workers, report=report)
-    outcome.check()
     entries = [(store.open(a), store.open(b)) for a, b in pairs]
     scores = [[tensors.load(e.path("scores.safetensors"))[0] for e in pair] for pair in entries]
     seen = np.stack([pair[0]["seen"].numpy().astype(bool) for pair in scores])
@@ -110,11 +115,10 @@ def run_references(
     report: Any = None,
 ) -> list[nn.Module]:
     """Models trained on random parts of the retain set alone: references for RMIA."""
-    nobody = retain.subset([])
-    path = _keep_data(store, retain, nobody)
-    stages = shadow_stages(replace(plan, count=max(4, count + count % 2)), path, device)
-    chosen = stages[: 2 * count : 2]
-    dispatch.run(chosen, store, workers=workers, report=report).check()
+    with shared_data(store, retain, retain.subset([])) as path:
+        stages = shadow_stages(replace(plan, count=max(4, count + count % 2)), path, device)
+        chosen = stages[: 2 * count : 2]
+        dispatch.run(chosen, store, workers=workers, report=report).check()
     return [
         restore_from_config(plan.model.model_dump(), store.open(stage).path(WEIGHTS))
         for stage in chosen
@@ -175,7 +179,7 @@ def train_shadow(context: dispatch.Context) -> None:
         callbacks=[StepReporter(context.progress)],
         progress=False,
     )
-    tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
+    tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {}, private=True)
     if len(targets):
         _save_scores(context.folder, result.model, targets, seen)
 
@@ -226,21 +230,47 @@ def _save_scores(folder: Path, model: nn.Module, targets: ImageSet, seen: Any) -
         folder / "scores.safetensors",
         {"confidence": torch.from_numpy(confidence), "seen": torch.from_numpy(seen.copy())},
         {},
+        private=True,
     )
 
 
-def _keep_data(store: Store, retain: ImageSet, targets: ImageSet) -> Path:
-    """Write the examples to one file for the workers, named after its content."""
+@contextmanager
+def shared_data(store: Store, retain: ImageSet, targets: ImageSet) -> Iterator[Path]:
+    """A file with the examples, for the workers alone: named after its content, gone at the end.
+
+    The records to be forgotten are among them, so that what an audit which was killed left behind
+    is removed by the next.
+    """
     words = f"{retain.fingerprint()}/{targets.fingerprint()}/{len(retain.classes)}"
-    path = store.root / ".data" / f"{hashlib.sha256(words.encode()).hexdigest()}.safetensors"
-    try:
-        tensors.load(path)
-    except DataError:  # not there, or damaged
-        store.prepare()
-        arrays = {"retain": retain.images, "retain_labels": retain.labels}
-        arrays |= {"targets": targets.images, "targets_labels": targets.labels}
-        tensors.save(path, arrays, {"classes": list(retain.classes)})
-    return path
+    name = hashlib.sha256(words.encode()).hexdigest()
+    store.prepare()
+    base = store.root / ".data"
+    base.mkdir(exist_ok=True)
+    remove_abandoned_data(base)
+    folder = base / secrets.token_hex(8)
+    with file_lock(folder.with_suffix(".lock")):
+        try:
+            folder.mkdir(mode=0o700)
+            path = folder / f"{name}.safetensors"
+            arrays = {"retain": retain.images, "retain_labels": retain.labels}
+            arrays |= {"targets": targets.images, "targets_labels": targets.labels}
+            tensors.save(path, arrays, {"classes": list(retain.classes)}, private=True)
+            yield path
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def remove_abandoned_data(base: Path) -> None:
+    """Remove the examples of audits that are no longer running: nobody holds their locks."""
+    for path in list(base.iterdir()):
+        try:
+            with file_lock(path.with_suffix(".lock")):
+                if path.is_dir():
+                    shutil.rmtree(path, ignore_errors=True)
+                elif path.suffix != ".lock":
+                    path.unlink(missing_ok=True)
+        except Locked:
+            continue
 
 
 def _read_data(path: Path) -> tuple[ImageSet, ImageSet]:

@@ -80,6 +80,14 @@ def test_other_data_are_other_shadows() -> None:
 def test_shadows_are_computed_once_and_damage_is_not_reused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     first = run_shadows(PLAN, retain=images(24, 0), targets=images(8, 1), store=store, workers=1)
+    # Nothing of the targets is left in the store but what models say of them, for the owner alone.
+    assert list((store.root / ".data").iterdir()) == []
+    pixels = [image.numpy().tobytes() for image in images(8, 1).images]
+    for path in store.root.rglob("*.safetensors"):
+        assert not any(image in path.read_bytes() for image in pixels), path
+        assert path.stat().st_mode & 0o777 == 0o600, path
+    (store.root / ".data" / "killed").mkdir()
+    (store.root / ".data" / "old.safetensors").write_text("images")
     again = run_shadows(PLAN, retain=images(24, 0), targets=images(8, 1), store=store, workers=1)
     assert first.unlearned.confidence.shape == (4, 8)
     assert np.array_equal(first.unlearned.confidence, again.unlearned.confidence)
@@ -88,6 +96,7 @@ def test_shadows_are_computed_once_and_damage_is_not_reused(tmp_path: Path) -> N
 
     victim = next(tmp_path.glob("shadow-unlearn/*/scores.safetensors"))
     victim.write_bytes(victim.read_bytes()[:-1] + b"\x07")
+    assert list((store.root / ".data").iterdir()) == [], "what killed audits left is removed"
     mended = run_shadows(PLAN, retain=images(24, 0), targets=images(8, 1), store=store, workers=1)
     assert mended.notes != ()
     assert np.array_equal(first.unlearned.confidence, mended.unlearned.confidence)
