@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
@@ -71,11 +72,12 @@ class Option:
     def _broken_rule(self, value: Any) -> str:
         if value is None and self.default is None:
             return ""
+        if self.type in KINDS and not self.choices:
+            check_kind(self.name, self.type, value)
         if self.choices:
             return "" if value in self.choices else f"one of {', '.join(self.choices)}"
         if self.type is int and self.at_least is not None:
-            is_whole = isinstance(value, int) and value >= self.at_least
-            return "" if is_whole else f"a whole number, at least {self.at_least:g}"
+            return "" if value >= self.at_least else f"a whole number, at least {self.at_least:g}"
         if self.above is not None and self.below is not None:
             return "" if self.above < value < self.below else f"in ({self.above:g}, {self.below:g})"
         if self.above is not None and not value > self.above:
@@ -83,6 +85,32 @@ class Option:
         if self.below is not None and not value < self.below:
             return f"below {self.below:g}"
         return "finite" if self.type is float and math.isinf(value) else ""
+
+
+KINDS: dict[Any, tuple[Any, str]] = {
+    int: (numbers.Integral, "a whole number"),
+    float: (numbers.Real, "a number"),
+    bool: (bool, "True or False"),
+}
+SEEDS = range(2**63)
+"""What every random generator here takes."""
+
+
+def check_kind(name: str, kind: Any, value: Any) -> None:
+    """Raise unless ``value`` is of ``kind``: int, float or bool, or the name of one of these."""
+    wanted = {each.__name__: each for each in KINDS}.get(kind, kind)
+    if wanted not in KINDS:
+        return
+    accepted, words = KINDS[wanted]
+    if not isinstance(value, accepted) or (wanted is not bool and isinstance(value, bool)):
+        raise InvalidInput(f"`{name}` should be {words}. (got {value!r})")
+
+
+def check_seed(seed: Any, name: str = "seed") -> None:
+    """Raise unless ``seed`` is a whole number in 0..2⁶³-1."""
+    check_kind(name, int, seed)
+    if seed not in SEEDS:
+        raise InvalidInput(f"`{name}` should be a whole number in 0..2**63-1. (got {seed})")
 
 
 def option(

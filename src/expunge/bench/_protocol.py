@@ -21,6 +21,7 @@ from expunge.update._aggregate import as_aggregate
 
 Positive = Annotated[float, pydantic.Field(gt=0)]
 Count = Annotated[int, pydantic.Field(ge=1)]
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1)]
 
 
@@ -96,7 +97,7 @@ class Protocol(_TomlTable):
 
     name: str = ""
     title: str = ""
-    seeds: Annotated[tuple[int, ...], pydantic.Field(min_length=1)] = (0, 1, 2)
+    seeds: Annotated[tuple[Seed, ...], pydantic.Field(min_length=1)] = (0, 1, 2)
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
     attacks: bool = True
     block: Annotated[tuple[ProtocolBlock, ...], pydantic.Field(min_length=1)]

@@ -22,6 +22,9 @@ from expunge.models import MODELS
 from expunge.update import ADDONS, MOMENTS, Linear
 from expunge.update._aggregate import as_aggregate
 
+MAX_SEEDS = 10_000
+"""Repetitions of a protocol; a larger number is a seed that should be in a list."""
+
 
 def load_protocol(source: str | Path) -> Protocol:
     """A built-in protocol by name, or the one in a TOML file.
@@ -59,7 +62,7 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
             else block
             for block in blocks
         ]
-    if isinstance(given.get("seeds"), int):
+    if isinstance(given.get("seeds"), int) and given["seeds"] <= MAX_SEEDS:
         given["seeds"] = tuple(range(given["seeds"]))
     return given
 

@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     from expunge.evaluation.attacks._shadow_models import ShadowPlan
 
 
+MAX_MODELS = 1024
+"""Shadow or reference models: far more than any attack gains from."""
+MAX_BUDGET = 60.0 * 24 * 365
+
+
 def _check_even(count: int) -> int:
     if count % 2 or count == 2:
         raise typer.BadParameter(f"Shadow models come in pairs, two pairs or more. (got {count})")
@@ -42,13 +47,18 @@ def audit_command(
         int,
         typer.Option(
             min=0,
+            max=MAX_MODELS,
             callback=_check_even,
             help="Shadow models for U-LiRA: an even number, best 16 or more; 0 for none.",
         ),
     ] = 0,
     references: Annotated[
         int,
-        typer.Option(min=0, help="Reference models to train for RMIA, besides the ideal model."),
+        typer.Option(
+            min=0,
+            max=MAX_MODELS,
+            help="Reference models to train for RMIA, besides the ideal model.",
+        ),
     ] = 0,
     budget: Annotated[
         float | None,
@@ -67,7 +77,10 @@ def audit_command(
         bool,
         typer.Option("--allow-overlap", help="Continue even if test data are training data."),
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of samples, bootstrap and shadow models.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=2**32 - 1, help="Seed of samples, bootstrap and shadow models."),
+    ] = 0,
     data: MovedData = None,
     keep_examples: Annotated[
         bool,
@@ -92,6 +105,8 @@ def audit_command(
             require_file(path)
     if data is not None:
         find_data(data)
+    if budget is not None and not 0 <= budget <= MAX_BUDGET:
+        raise InvalidInput(f"--budget should be minutes in 0..{MAX_BUDGET:.0f}. (got {budget})")
     if budget is not None and (shadows or references):
         raise InvalidInput("Give --budget, or --shadows and --references, not both.")
 
@@ -106,6 +121,11 @@ def audit_command(
     model = load_artifact(unlearned)
     parts = _parts(model, data)
     before = None if initial is None else load_artifact(initial)
+    if before is not None and before.card.stage != "initial":
+        raise InvalidInput(
+            "--initial should be the model before unlearning, from `expunge train`. (got an "
+            f"{before.card.stage} one, {initial})"
+        )
     if before is not None and before.card.data.fingerprint != model.card.data.fingerprint:
         raise InvalidInput("The initial model was trained on other data than the unlearned one.")
     retrained = None if ideal is None else load_artifact(ideal)

@@ -25,7 +25,7 @@ from expunge.cli._bench_options import (
     stage_progress,
 )
 from expunge.store import Store
-from expunge.track import TRACKERS
+from expunge.track import TRACKERS, open_tracker
 
 if TYPE_CHECKING:
     from expunge.bench._estimate import ProtocolCost
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from expunge.bench._records import Record
     from expunge.bench._run import StageStatus
     from expunge.dispatch import Engine
+    from expunge.track import Tracker
 
 
 def plan_command(
@@ -156,6 +157,9 @@ def run_command(
     from expunge.bench._records import collect
     from expunge.bench._run import run_planned, stages_of
 
+    # Open the trackers now: one that does not answer should not be found out after the run.
+    trackers = [open_tracker(spec) for spec in track or []]
+
     # Run what is missing.
     stages = Store(store)
     errors = Console(stderr=True)
@@ -180,8 +184,8 @@ def run_command(
     # Publish the results, if there are new ones.
     folder = out or Path("bench-results") / chosen.name
     written = write_results(chosen, planned, stages, folder)
-    for spec in track or []:
-        _track(spec, collect(planned, stages), chosen)
+    for tracker in trackers:
+        _track(tracker, collect(planned, stages), chosen)
 
     # Say what happened.
     seconds = time.perf_counter() - began
@@ -268,8 +272,8 @@ def _engine(
     return RayEngine(store, address=address, cpus=cpus, gpus=gpus, retries=retries)
 
 
-def _track(spec: str, records: list[Record], protocol: Protocol) -> None:
-    from expunge.track import open_tracker, track_runs
+def _track(tracker: Tracker, records: list[Record], protocol: Protocol) -> None:
+    from expunge.track import track_runs
 
     runs = [
         {
@@ -281,7 +285,7 @@ def _track(spec: str, records: list[Record], protocol: Protocol) -> None:
         }
         for r in records
     ]
-    track_runs(runs, open_tracker(spec))
+    track_runs(runs, tracker)
 
 
 def _size(count: int) -> str:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from expunge._options import SEEDS
+
 Data = Annotated[
     str,
     typer.Option(
@@ -25,7 +27,10 @@ Scenario = Annotated[
         help="What to forget: random:0.1, class:3:0.4 (40 % of class 3) or ids:FILE.",
     ),
 ]
-ScenarioSeed = Annotated[int, typer.Option(help="Seed of the examples that a scenario draws.")]
+ScenarioSeed = Annotated[
+    int,
+    typer.Option(min=0, max=SEEDS[-1], help="Seed of the examples that a scenario draws."),
+]
 MovedData = Annotated[
     str | None, typer.Option("--data", help="Where the data are now, if they have moved.")
 ]

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from expunge._files import refuse_existing, require_file
+from expunge._options import SEEDS
 from expunge.cli._options import (
     Data,
     Device,
@@ -42,7 +43,10 @@ def train_command(
         Literal["step", "one-cycle"],
         typer.Option(help="step: x0.1 after 91 % of the epochs; one-cycle: for short trainings."),
     ] = "step",
-    seed: Annotated[int, typer.Option(help="Seed of initial weights, order and augmentation.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=SEEDS[-1], help="Seed of initial weights, order and augmentation."),
+    ] = 0,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Train on at most this many images.")
     ] = None,
@@ -82,7 +86,11 @@ def retrain_command(
     scenario_seed: ScenarioSeed = 0,
     seed: Annotated[
         int | None,
-        typer.Option(help="Seed of the new weights (default: the initial model's + 1000)."),
+        typer.Option(
+            min=0,
+            max=SEEDS[-1],
+            help="Seed of the new weights (default: the initial model's + 1000).",
+        ),
     ] = None,
     device: Device = "auto",
     force: Force = False,

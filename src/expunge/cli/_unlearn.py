@@ -10,12 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from expunge._files import refuse_existing, require_file
+from expunge._options import SEEDS
 from expunge.cli._options import Device, Force, Initial, MovedData, Out, Scenario, ScenarioSeed
 from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
 from expunge.data._formats import find_data
-from expunge.distributed._launch import launched_group
+from expunge.distributed._launch import check_timeout, launched_group
 from expunge.engine import Procedure
 from expunge.evaluation import METRICS
 
@@ -29,7 +30,10 @@ def unlearn_command(
     forget: Scenario,
     out: Out,
     procedure: dict[str, Any],
-    seed: Annotated[int, typer.Option(help="Seed of order, augmentation and random labels.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, max=SEEDS[-1], help="Seed of order, augmentation and random labels."),
+    ] = 0,
     scenario_seed: ScenarioSeed = 0,
     ideal: Annotated[
         Path | None,
@@ -59,6 +63,7 @@ def unlearn_command(
     parse_scenario(forget)
     if data is not None:
         find_data(data)
+    check_timeout(timeout)
     chosen = Procedure.from_plain(procedure)
 
     from expunge.engine._artifact import load_artifact

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._part_values import check_fields
 from expunge.distributed._batch_shares import BatchShare
 
 
@@ -33,6 +34,7 @@ class Augment:
     flip: bool = True
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.padding < 0:
             raise InvalidInput(f"`padding` should be 0 or more pixels. (got {self.padding})")
 

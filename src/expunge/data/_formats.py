@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there
 from expunge._lazy import deferred
+from expunge._options import check_seed
 from expunge._registry import Registry
 
 if TYPE_CHECKING:
@@ -97,6 +98,7 @@ def load(
     (100, 135, 450, False)
     """
     kind, path = find_data(spec, root)
+    check_seed(seed)
 
     from expunge.data._splits import Splits, hold_out, thin_out
 
@@ -114,6 +116,8 @@ def load(
 
 def find_data(spec: str, root: str | Path | None = None) -> tuple[Format, Path | None]:
     """The format and the path that :func:`load` would use; its arguments are checked."""
+    if not isinstance(spec, str):
+        raise InvalidInput(f"A dataset should be a name or a path, as a string. (got {spec!r})")
     name, _, inline = spec.partition(":")
     if name not in DATASETS and _is_path(name, spec):
         name, inline = "npz" if spec.lower().endswith(".npz") else "folder", spec

@@ -17,7 +17,7 @@ from expunge.data._batches import as_arrays
 def row_hashes(data: Any, labels: Tensor | None = None) -> list[bytes]:
     """SHA-256 of every input of a dataset or array, with its shape and type.
 
-    With ``labels`` [N], equal inputs under different labels have different hashes.
+    With ``labels`` [N, ...], equal inputs under different labels have different hashes.
 
     >>> first, second, third = row_hashes(torch.tensor([[1, 2], [3, 4], [1, 2]]))
     >>> first == third, first == second
@@ -31,7 +31,7 @@ def row_hashes(data: Any, labels: Tensor | None = None) -> list[bytes]:
         rows = np.ascontiguousarray(torch.as_tensor(arrays[0]).cpu().numpy())
     if labels is None:
         return [_hash(row) for row in rows]
-    suffixes = (label.tobytes() for label in labels.cpu().to(torch.int64).numpy())
+    suffixes = (label.tobytes() for label in labels.cpu().numpy())
     return [_hash(row, suffix) for row, suffix in zip(rows, suffixes, strict=True)]
 
 

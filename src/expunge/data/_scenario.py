@@ -156,6 +156,8 @@ def parse_scenario(text: str) -> Scenario:
     Traceback (most recent call last):
     expunge._errors.InvalidInput: Unknown scenario 'randon'. Did you mean 'random'?
     """
+    if not isinstance(text, str):
+        raise InvalidInput(f"A scenario should be a string, like random:0.1. (got {text!r})")
     kind, _, rest = text.strip().partition(":")
     parse = SCENARIOS[kind]
     if not rest:

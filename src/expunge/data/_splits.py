@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._options import check_seed
 from expunge.data._images import ImageSet
 from expunge.data._scenario import parse_scenario
 
@@ -116,6 +117,7 @@ class Division:
 
 def divide(splits: Splits, scenario: str, seed: int) -> Division:
     """Divide the training part by a scenario such as ``random:0.1``; the seed decides its draws."""
+    check_seed(seed, "scenario_seed")
     chosen = parse_scenario(scenario).pick(splits.train, seed)
     train = splits.train
     return Division(splits, train.subset(chosen.forget), train.subset(chosen.retain))

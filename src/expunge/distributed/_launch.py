@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput, LostProcess
 
+MAX_TIMEOUT = 1e8
+"""Seconds, some three years: longer ones overflow the clock of a process group."""
+
 if TYPE_CHECKING:
     from expunge.distributed._group import Group
 
@@ -30,6 +33,14 @@ def launched_size() -> int:
     return int(os.environ["WORLD_SIZE"])
 
 
+def check_timeout(timeout: float) -> None:
+    """Raise unless ``timeout`` is a number of seconds that can be waited for."""
+    if not timeout > 0:
+        raise InvalidInput(f"`timeout` should be positive. (got {timeout})")
+    if timeout > MAX_TIMEOUT:
+        raise InvalidInput(f"`timeout` should be at most {MAX_TIMEOUT:g} s. (got {timeout})")
+
+
 @contextmanager
 def launched_group(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
     """Within, the launcher's processes form one group; without a launcher, this process alone.
@@ -37,13 +48,13 @@ def launched_group(device: str = "auto", timeout: float = 1800.0) -> Iterator[Gr
     NCCL carries tensors on GPUs, one GPU per process; gloo carries the rest. A process that does
     not answer for ``timeout`` seconds counts as lost.
     """
+    check_timeout(timeout)
+
     from expunge.distributed._group import SINGLE, as_group, reporting_lost_processes
 
     if launched_size() == 1:
         yield SINGLE
         return
-    if not timeout > 0:
-        raise InvalidInput(f"`timeout` should be positive. (got {timeout})")
     import torch.distributed as dist
 
     backend = _choose_backend(device)

@@ -14,6 +14,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge._versions import versions
 from expunge.data import Division, Splits, load
 from expunge.engine._model_from_config import fit_weights
+from expunge.engine._recipe import Recipe
 from expunge.models import build_model
 
 
@@ -58,6 +59,15 @@ class Card(_Card):
     """In files of earlier versions. Times are not written any more: equal runs give equal files."""
     versions: dict[str, str] = {}
 
+    @pydantic.field_validator("recipe")
+    @classmethod
+    def _makes_a_recipe(cls, values: dict[str, Any]) -> dict[str, Any]:
+        try:
+            Recipe(**values)
+        except TypeError as error:
+            raise ValueError(f"{error}") from error
+        return values
+
 
 @dataclass(frozen=True)
 class Artifact:
@@ -77,6 +87,13 @@ def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
 
 def load_artifact(path: str | Path) -> Artifact:
     """Build the model that a file describes, with the weights in the file."""
+    if Path(path).suffix.lower() in (".pt", ".pth", ".bin", ".ckpt"):
+        raise InvalidInput(
+            "A model should be a file written by `expunge train`, `retrain` or `unlearn`. (got "
+            f"{path}, a torch file, which does not say what model it is of) To forget records of "
+            "such a model, use `expunge forget --weights FILE --model package.module:factory "
+            "--data ...`, or expunge.unlearn in Python."
+        )
     state, notes = tensors.load(path)
     if not notes:
         raise DataError(

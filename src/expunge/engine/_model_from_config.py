@@ -78,4 +78,14 @@ def fit_weights(model: nn.Module, state: dict[str, torch.Tensor], source: str) -
             ),
         ]
         raise InvalidInput(f"The weights in {source} do not fit the model: {'; '.join(parts)}.")
+    broken = [k for k in sorted(expected) if _is_finite(expected[k]) and not _is_finite(state[k])]
+    if broken:
+        raise InvalidInput(
+            f"The weights in {source} should be finite. (got NaN or infinity in "
+            f"{', '.join(broken[:3])}) The model has diverged, or the file was tampered with."
+        )
     model.load_state_dict(state)
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    return not tensor.is_floating_point() or bool(tensor.isfinite().all())

@@ -1,55 +1,108 @@
-"""Refuse forget and retain sets that overlap, as far as that can be determined."""
+"""Refuse two sets of data that overlap, as far as that can be determined."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sized
+from typing import Any, cast
 
-from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler, Subset
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    ConcatDataset,
+    DataLoader,
+    Dataset,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+)
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Data
+from expunge.data._batches import Data, as_arrays
 from expunge.data._images import ImageSet
 from expunge.data._row_hashes import row_hashes
 
+MAX_HASHED = 2 << 30
+"""Bytes of tensors in memory that are compared by content; some seconds."""
+WHY = {
+    "retain": "what stays in retain is not forgotten",
+    "test": "scores on it would not be of unseen data",
+    "val": "scores on it would not be of unseen data",
+}
 
-def check_disjoint(forget: Data, retain: Data) -> None:
-    """Raise if ``forget`` and ``retain`` overlap.
 
-    Detected are: one dataset given twice; subsets of one dataset with shared indices; image sets
-    with an image of the same name, pixels and label in both; and image sets where at least half of
-    the forget rows (pixels and label) occur in retain. Fewer equal rows pass: real datasets have
-    genuine duplicates (CIFAR-10 does), and names alone may repeat from folder to folder.
+def check_disjoint(forget: Data, other: Data, name: str = "retain") -> None:
+    """Raise if ``forget`` and ``other`` overlap.
+
+    Detected are: an example that both take from one dataset, through any nesting of ``Subset`` and
+    ``ConcatDataset``; image sets with an image of the same name, pixels and label in both; and data
+    in memory (image sets, ``TensorDataset``) where at least half of the forget rows (input and
+    label) occur in the other. Fewer equal rows pass: real datasets have genuine duplicates
+    (CIFAR-10 does), and names alone may repeat from folder to folder.
+
+    Not detected are: copies in datasets that load their examples, and loaders with a sampler of
+    their own.
     """
-    first, second = _examples(forget), _examples(retain)
+    first, second = _examples(forget), _examples(other)
     if first is None or second is None:
         return
     if first is second:
-        raise InvalidInput("Forget and retain should not overlap. (got one dataset for both)")
-    if isinstance(first, Subset) and isinstance(second, Subset) and first.dataset is second.dataset:
-        shared = sorted(set(map(int, first.indices)) & set(map(int, second.indices)))
-        _refuse("shared ids", [str(index) for index in shared])
-        return
+        raise InvalidInput(
+            f"Forget and {name} should not overlap: {WHY[name]}. (got one dataset for both)"
+        )
+    shared = sorted(_members(first) & _members(second), key=lambda member: member[1])
+    _refuse(name, "shared ids", [str(index) for _, index in shared])
     left, right = _images(first), _images(second)
     if left is not None and right is not None:
-        _check_images(left, right)
+        _check_names(left, right, name)
+    _check_rows(first, second, name)
 
 
-def _check_images(forget: ImageSet, retain: ImageSet) -> None:
-    rows, others = (row_hashes(part.images, part.labels) for part in (forget, retain))
-    if forget.names is not None and retain.names is not None:
-        kept = set(zip(retain.names, others, strict=True))
-        named = zip(forget.names, rows, strict=True)
-        _refuse("shared images", [name for name, row in named if (name, row) in kept])
-    retained = set(others)
-    copies = [str(index) for index, row in enumerate(rows) if row in retained]
+Member = tuple[int, int]
+"""An example: the identity of the dataset it comes from in the end, and its index there."""
+
+
+def _members(data: Dataset[Any]) -> set[Member]:
+    """The examples of a dataset; none if it does not tell how many there are."""
+    return set() if not hasattr(data, "__len__") else {*_list_members(data)}
+
+
+def _list_members(data: Dataset[Any]) -> list[Member]:
+    if type(data).__getitem__ is Subset.__getitem__:
+        subset = cast("Subset[Any]", data)
+        whole = _list_members(subset.dataset)
+        return [whole[int(index)] for index in subset.indices]
+    if isinstance(data, ConcatDataset):
+        return [member for part in data.datasets for member in _list_members(part)]
+    return [(id(data), index) for index in range(len(cast(Sized, data)))]
+
+
+def _check_names(forget: ImageSet, other: ImageSet, name: str) -> None:
+    if forget.names is None or other.names is None:
+        return
+    rows, others = (row_hashes(part.images, part.labels) for part in (forget, other))
+    known = set(zip(other.names, others, strict=True))
+    named = zip(forget.names, rows, strict=True)
+    _refuse(name, "shared images", [called for called, row in named if (called, row) in known])
+
+
+def _check_rows(forget: Dataset[Any], other: Dataset[Any], name: str) -> None:
+    first, second = _arrays(forget), _arrays(other)
+    if first is None or second is None or first[0].shape[1:] != second[0].shape[1:]:
+        return
+    if sum(inputs.numel() * inputs.element_size() for inputs, _ in (first, second)) > MAX_HASHED:
+        return
+    rows, others = (row_hashes(*part) for part in (first, second))
+    known = set(others)
+    copies = [str(index) for index, row in enumerate(rows) if row in known]
     if 2 * len(copies) >= len(rows):
-        _refuse(f"of {len(rows)} forget images are in retain too, at positions", copies)
+        _refuse(name, f"of {len(rows)} forget examples are in {name} too, at positions", copies)
 
 
-def _refuse(what: str, shared: list[str]) -> None:
+def _refuse(name: str, what: str, shared: list[str]) -> None:
     if shared:
         raise InvalidInput(
-            "Forget and retain should not overlap: what stays in retain is not forgotten. "
+            f"Forget and {name} should not overlap: {WHY[name]}. "
             f"({len(shared)} {what}, such as {', '.join(shared[:5])})"
         )
 
@@ -66,3 +119,19 @@ def _images(data: Dataset[Any]) -> ImageSet | None:
     if isinstance(data, Subset) and isinstance(data.dataset, ImageSet):
         return data.dataset.subset(list(data.indices))
     return data if isinstance(data, ImageSet) else None
+
+
+def _arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
+    """Inputs and targets in the host's memory; None if they are elsewhere.
+
+    Subclasses may hold duplicates on purpose, as the records of a request do, which reports them.
+    """
+    root = data
+    while isinstance(root, Subset):
+        root = root.dataset
+    if type(root) not in (ImageSet, TensorDataset) or not len(cast(Sized, data)):
+        return None
+    arrays = as_arrays(data)
+    if arrays is None or any(part.device.type != "cpu" for part in arrays):
+        return None
+    return arrays[0], torch.as_tensor(arrays[1])

@@ -14,6 +14,7 @@ from expunge._errors import InvalidInput
 from expunge.data._batches import Data, as_arrays
 from expunge.distributed import Group
 from expunge.distributed._shared_inference import inference_group, interleave
+from expunge.engine._argument_kinds import check_data_kind, check_model_kind
 from expunge.engine._memory_layout import ChannelsLastCalls
 
 
@@ -48,6 +49,8 @@ def predict(
     (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
     ``shared_inference``, processes take turns batch by batch. ``change`` is applied to the inputs.
     """
+    check_model_kind(model)
+    check_data_kind("data", data)
     group = inference_group()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     training = [(module, module.training) for module in model.modules()]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
 from expunge._errors import InvalidInput
+from expunge._part_values import check_fields
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,12 +34,17 @@ class Recipe:
     schedule: Schedule = "step"
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.epochs < 1:
             raise InvalidInput(f"`epochs` should be at least 1. (got {self.epochs})")
         if self.batch_size < 1:
             raise InvalidInput(f"`batch_size` should be at least 1. (got {self.batch_size})")
-        if not self.lr > 0:
-            raise InvalidInput(f"`lr` should be positive. (got {self.lr})")
+        if not 0 < self.lr < math.inf:
+            raise InvalidInput(f"`lr` should be positive and finite. (got {self.lr})")
+        for name in ("momentum", "weight_decay"):
+            if not 0 <= getattr(self, name) < math.inf:
+                got = getattr(self, name)
+                raise InvalidInput(f"`{name}` should be finite and not negative. (got {got})")
         if self.schedule not in get_args(Schedule):
             names = ", ".join(get_args(Schedule))
             raise InvalidInput(f"`schedule` should be one of {names}. (got {self.schedule!r})")

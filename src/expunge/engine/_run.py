@@ -70,6 +70,7 @@ class Run:
     def __post_init__(self) -> None:
         assert isinstance(self.procedure.method, Method)
         self.method: Method = self.procedure.method
+        self.update.checks_losses = False  # the guard does, and keeps the last good weights
         self.model: nn.Module = self.problem.model
         self.step = 0
         self.history = History()

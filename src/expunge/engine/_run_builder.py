@@ -16,11 +16,17 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
+from expunge._options import check_seed
 from expunge.data._augment import Augment
 from expunge.data._batches import Batch, Data, Source, Split, Stream, as_source, seed_of
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._batch_shares import BatchDivision
 from expunge.distributed._batchnorm import synchronised
+from expunge.engine._argument_kinds import (
+    check_model_kind,
+    check_surroundings,
+    make_scheduler,
+)
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import describe, model_digest
 from expunge.engine._device import device_of, hand_over, pick_device
@@ -74,6 +80,15 @@ class RunBuilder:
     group: Group = SINGLE
 
     def __post_init__(self) -> None:
+        check_seed(self.seed)
+        check_surroundings(
+            optimizer=self.optimizer,
+            scheduler=self.scheduler,
+            loss=self.loss,
+            augment=self.augment,
+            checkpoint=self.checkpoint,
+            callbacks=self.callbacks,
+        )
         if not isinstance(self.checkpoint_every, int) or self.checkpoint_every < 1:
             raise InvalidInput(
                 "`checkpoint_every` should be a whole number, at least 1. "
@@ -84,6 +99,7 @@ class RunBuilder:
         self, model: nn.Module, forget: Data | None, retain: Data, unseen: Data | None = None
     ) -> Result:
         """Run on a copy of ``model``."""
+        check_model_kind(model)
         _check_whole(model)
         home, device = device_of(model), pick_device(self.device, model)
         copied = copy.deepcopy(model).to(device)
@@ -173,7 +189,7 @@ class RunBuilder:
         if self.checkpoint is not None:
             run.fingerprint = self._fingerprint(model, forget, retain, optimizer)
         if self.scheduler is not None:
-            run.scheduler = self.scheduler(optimizer)
+            run.scheduler = make_scheduler(self.scheduler, optimizer)
         elif self.recipe is not None:
             run.scheduler = self.recipe.scheduler(optimizer, run.steps_per_epoch)
             run.scheduler_every = "step"

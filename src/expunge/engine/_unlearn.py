@@ -14,6 +14,7 @@ from expunge._options import BatchNormPolicy, MomentDtype, Precision, Schedule
 from expunge.data._augment import Augment
 from expunge.data._batches import Data
 from expunge.distributed import Group, as_group
+from expunge.engine._argument_kinds import check_data_kind, check_model_kind
 from expunge.engine._callbacks import Callback
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._procedure import Procedure
@@ -112,6 +113,11 @@ def unlearn(
     """
     # What decides the run, out of the arguments above.
     procedure = Procedure.from_arguments(locals())
+    check_model_kind(model)
+    for name, part in (("forget", forget), ("retain", retain)):
+        check_data_kind(name, part)
+    if unseen is not None:
+        check_data_kind("unseen", unseen)
     check_disjoint(forget, retain)
     recipe = None
     if isinstance(procedure.method, Retrain) and optimizer is None:

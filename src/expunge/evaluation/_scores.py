@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.data._batches import Data
+from expunge.engine._argument_kinds import check_data_kind
+from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views, check_same_labels, view, view_once
 from expunge.evaluation.attacks._paper_attacks import member_shares
@@ -84,12 +86,20 @@ def evaluate(
         seed: draws the retained examples that the attacks learn from.
 
     Example:
-        >>> data = torch.utils.data.TensorDataset(torch.eye(4), torch.tensor([0, 1, 2, 3]))
-        >>> scores = evaluate(nn.Identity(), forget=data, retain=data, test=data, ideal=nn.ReLU())
+        >>> data = torch.utils.data.TensorDataset(torch.eye(6), torch.arange(6))
+        >>> forget, retain, test = torch.utils.data.random_split(data, [2, 2, 2])
+        >>> scores = evaluate(
+        ...     nn.Identity(), forget=forget, retain=retain, test=test, ideal=nn.ReLU()
+        ... )
         >>> scores.as_dict() == {"ua": 100.0, "ra": 100.0, "ta": 100.0, "rua": 0.0, "fid": 100.0,
         ...                      "gap_ra": 0.0, "gap_ta": 0.0}
         True
     """
+    for name, part in (("forget", forget), ("retain", retain), ("test", test)):
+        check_data_kind(name, part)
+    check_disjoint(forget, test, "test")
+    if val is not None:
+        check_disjoint(forget, val, "val")
     views = view(model, forget=forget, retain=retain, test=test, val=val)
     if isinstance(ideal, nn.Module):
         ideal = view_once(ideal, forget=forget, retain=retain, test=test, val=val)

@@ -77,6 +77,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         super().__init__(model, args, train_dataset=forget, **options)
         check_arguments(self.args, options)
         self.update = Update(addon, aggregate, seed=self.args.seed)
+        self.update.checks_losses = False  # `_check_finite` does, and says at which step
         self.retain_dataset = retain
         self.retain_stream = Stream(self._source(retain, "retain"))
         self.problem = Problem(

@@ -59,6 +59,7 @@ class AdversarialExamples(Method):
     steps: int = 50
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.radius > 0:
             raise InvalidInput(f"`radius` should be positive. (got {self.radius})")
         if self.steps < 1:

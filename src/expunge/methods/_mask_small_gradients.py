@@ -24,6 +24,7 @@ class MaskSmallGradients(FineTune):
     share: float = 0.3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0.0 < self.share < 1.0:
             raise InvalidInput(f"`share` should be in (0, 1). (got {self.share})")
 

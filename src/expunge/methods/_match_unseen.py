@@ -109,6 +109,7 @@ class MatchUnseen(Method):
     }
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.views not in get_args(ViewKind):
             known = ", ".join(get_args(ViewKind))
             raise InvalidInput(f"`views` should be one of {known}. (got {self.views!r})")

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
+from expunge._part_values import check_fields
 from expunge.data._batches import Batch, Split
 from expunge.methods._problem import Problem
 from expunge.methods._tokens import count_of
@@ -33,6 +34,9 @@ class Method:
 
     preferred: ClassVar[Mapping[str, Any]] = {}
     """Options of a run that suit this method better than the general defaults."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Do what an epoch needs before its first step; epochs count from 1.

@@ -28,6 +28,7 @@ class NPO(GradientDifference):
     beta: float = 0.1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.beta > 0:
             raise InvalidInput(f"`beta` should be positive. (got {self.beta})")
 

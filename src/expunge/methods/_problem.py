@@ -75,6 +75,7 @@ class Problem:
         self._pairs = pairs
         self._splits = splits
         self._first = copy.deepcopy(model)
+        self._first_batch = True
 
     @cached_property
     def initial(self) -> nn.Module:
@@ -92,7 +93,33 @@ class Problem:
         with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
             logits = widened(apply(self.model, batch.inputs))
         _check_labels(logits, batch.targets)
+        if self._first_batch:  # once in a run: on an accelerator it waits for the device
+            self._first_batch = False
+            if self.loss is F.cross_entropy and batch.targets.is_floating_point():
+                self.check_exclusive("The loss cross_entropy", logits, batch.targets)
         return logits
+
+    def check_exclusive(self, what: str, logits: Tensor, targets: Tensor) -> None:
+        """Raise unless outputs and targets are those of two or more classes that exclude others."""
+        if logits.ndim != 2:  # tokens or pixels
+            return
+        if logits.shape[-1] < 2:
+            raise InvalidInput(
+                f"{what} compares the probabilities of two or more classes. (got {logits.shape[-1]}"
+                " output) For a regression, pass its `loss`, such as torch.nn.functional.mse_loss, "
+                "and a method that needs nothing else, such as neg-grad-plus."
+            )
+        if not targets.is_floating_point() or targets.shape != logits.shape:
+            return
+        sums = targets.detach().sum(dim=-1)
+        if bool((sums - 1.0).abs().max() > 1e-3) or bool(targets.min() < 0):
+            raise InvalidInput(
+                f"{what} takes class numbers, or probabilities that sum to 1. (got targets of "
+                f"shape {tuple(targets.shape)} that sum to {float(sums.min()):g} to "
+                f"{float(sums.max()):g}) For several labels per example, pass their `loss`, such "
+                "as torch.nn.functional.binary_cross_entropy_with_logits, and a method that needs "
+                "nothing else, such as neg-grad-plus."
+            )
 
     @torch.no_grad()
     def initial_logits(self, batch: Batch) -> Tensor:
@@ -179,7 +206,15 @@ class Problem:
 
 def apply(model: nn.Module, inputs: Any) -> Tensor:
     """The logits of ``model``: a dict goes in by name; an output with ``logits`` counts as them."""
-    output = model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
+    try:
+        output = model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
+    except RuntimeError as error:
+        if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8 and "type" in str(error):
+            raise InvalidInput(
+                "The model should take the inputs as they come. (got uint8, and the model says: "
+                f"{error}) Scale them to floats in [0, 1], or put expunge.models.Normalise first."
+            ) from error
+        raise
     logits: Tensor = getattr(output, "logits", output)
     return logits
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._options import check_kind
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -24,7 +25,11 @@ class RandomLabel(Method):
     num_classes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.num_classes is not None and self.num_classes < 2:
+        super().__post_init__()
+        if self.num_classes is None:
+            return
+        check_kind("num_classes", int, self.num_classes)
+        if self.num_classes < 2:
             raise InvalidInput(f"`num_classes` should be at least 2. (got {self.num_classes})")
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:

@@ -52,6 +52,7 @@ class ReferenceGuided(Method):
     needs_unseen: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.reference not in get_args(Reference):
             known = ", ".join(get_args(Reference))
             raise InvalidInput(f"`reference` should be one of {known}. (got {self.reference!r})")

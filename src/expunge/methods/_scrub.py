@@ -32,6 +32,7 @@ class Scrub(Method):
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.gamma >= 0:
             raise InvalidInput(f"`gamma` should not be negative. (got {self.gamma})")
 
@@ -47,6 +48,7 @@ class Scrub(Method):
 
     def _both(self, problem: Problem, batch: Batch, logits: Tensor) -> tuple[Tensor, Tensor]:
         """Logits [N, K] of the initial model and of the student; of tokens, the labelled ones."""
+        problem.check_exclusive("SCRUB", logits, batch.targets)
         initial = problem.initial_logits(batch)
         return labelled(initial, batch.targets), labelled(logits, batch.targets)
 

@@ -55,6 +55,7 @@ class TemperedTeacher(Method):
     needs_unseen: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.gain > 0:
             raise InvalidInput(f"`gain` should be positive. (got {self.gain})")
         if self.sample < 1:

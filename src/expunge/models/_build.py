@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
+from expunge._options import check_kind
 from expunge._registry import Registry
 
 if TYPE_CHECKING:
@@ -19,11 +20,16 @@ MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
 MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
 
 
+MAX_WIDTH = 64
+"""A resnet18 has 46 billion weights then."""
+
+
 def check_model(name: str, width: float) -> None:
-    """Raise unless ``name`` is a built-in model and ``width`` positive."""
+    """Raise unless ``name`` is a built-in model and ``width`` in (0, 64]."""
     MODELS.name(name)
-    if not width > 0:
-        raise InvalidInput(f"`width` should be positive. (got {width})")
+    check_kind("width", float, width)
+    if not 0 < width <= MAX_WIDTH:
+        raise InvalidInput(f"`width` should be positive and at most {MAX_WIDTH}. (got {width})")
 
 
 def build_model(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import numbers
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from expunge._errors import InvalidInput
 from expunge.data._id_file import COLUMNS, Id, as_number, read_ids
@@ -45,7 +47,7 @@ def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> 
     another. A name that several records share stands for all of them. With ``records``, ids are
     values of ``id_column``.
     """
-    given = _read_ids(job) if ids is None else tuple(ids)
+    given = _read_ids(job) if ids is None else tuple(map(_as_id, ids))
     if not given:
         raise InvalidInput("`ids` should name one record or more. (got none)")
     counts = Counter(str(entry) for entry in given)
@@ -69,6 +71,15 @@ def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> 
         repeated_ids=tuple(entry for entry, count in counts.items() if count > 1),
         held_out={entry: held_out[entry] for entry in unique if entry in held_out},
     )
+
+
+def _as_id(entry: Any) -> Id:
+    """An id that Python code listed: a string or a whole number."""
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, numbers.Integral) and not isinstance(entry, bool):
+        return int(entry)
+    raise InvalidInput(f"Each of `ids` should be a string or a whole number. (got {entry!r})")
 
 
 def _read_ids(job: Job) -> tuple[Id, ...]:

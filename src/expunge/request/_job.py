@@ -15,7 +15,7 @@ from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS
 
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
-Seed = Annotated[int, pydantic.Field(ge=0, strict=True)]
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]

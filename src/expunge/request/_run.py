@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -101,6 +101,8 @@ def forget(
         ``folder``.
     """
     started = Clocks.now()
+    if not isinstance(ids, (str, Path, Iterable)):
+        raise InvalidInput(f"`ids` should be a list of ids, or a file of them. (got {ids!r})")
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
     if in_memory == (weights is not None):

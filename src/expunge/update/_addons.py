@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._part_values import check_fields
 from expunge.update._moments import AdamMoments, Moments
 from expunge.update._noise_floor import agree_in_sign, is_stationary
 from expunge.update._registry import MOMENTS
@@ -45,6 +46,9 @@ class Addon:
 
     draws: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     @property
     def compares_signs(self) -> bool:
@@ -128,6 +132,7 @@ class _Probable(Addon):
     eps: float = 1e-8
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "moments", MOMENTS.resolve(self.moments))
         if not isinstance(self.moments, Moments):
             raise InvalidInput(f"`moments` should be a name or moments. (got {self.moments!r})")

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from importlib.util import find_spec
 from inspect import isabstract
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from expunge._errors import InvalidInput
+from expunge._part_values import check_fields
 from expunge._registry import Registry
 from expunge.update._registry import AGGREGATES
 
@@ -24,6 +28,9 @@ class Aggregate:
     """
 
     elementwise: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         """One tensor from ĝ_U and ĝ_C."""
@@ -43,6 +50,7 @@ class Linear(Aggregate):
     beta: float = 0.95
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0.0 <= value < math.inf:
                 raise InvalidInput(f"`{name}` should be finite and not negative. (got {value})")
@@ -109,10 +117,30 @@ def as_aggregate(part: Aggregate | str | Any) -> Aggregate:
         return part
     if isinstance(part, str):
         kind, _, name = part.partition(":")
-        return _torchjd(name) if kind.lower() == "torchjd" else AGGREGATES.resolve(part)
+        return _torchjd(name) if kind.lower() == "torchjd" else _named(part)
     if callable(part) and not isinstance(part, type):
         return Jacobian(part)
     raise InvalidInput(f"`aggregate` should be a name or an aggregation. (got {part!r})")
+
+
+def _named(name: str) -> Aggregate:
+    """A registered aggregation; the error suggests TorchJD's where that has one of the name."""
+    if name not in AGGREGATES and name.lower() in (known := _torchjd_names()):
+        raise InvalidInput(
+            f"Unknown {AGGREGATES.kind} {name!r}. Did you mean 'torchjd:{known[name.lower()]}'?"
+        )
+    aggregate: Aggregate = AGGREGATES.resolve(name)
+    return aggregate
+
+
+def _torchjd_names() -> dict[str, str]:
+    """The names that TorchJD exports, by lower case; read, not imported, as it brings torch."""
+    spec = find_spec("torchjd")
+    if spec is None or spec.origin is None:
+        return {}
+    exports = Path(spec.origin).with_name("aggregation") / "__init__.py"
+    text = exports.read_text(encoding="utf-8") if exports.is_file() else ""
+    return {name.lower(): name for name in re.findall(r"import ([A-Z]\w+)", text)}
 
 
 def _torchjd(name: str) -> Jacobian:

@@ -13,10 +13,24 @@ from expunge.update._gradients import LossGradient
 
 
 def trainable(params: Iterable[Tensor]) -> list[Tensor]:
-    """The parameters that require a gradient, each once, in order."""
+    """The parameters that require a gradient, in order; each should be given once."""
     if isinstance(params, (Tensor, Mapping)):
         raise InvalidInput("`params` should be an iterable of parameters, as model.parameters().")
-    unique = {id(p): p for p in params if p.requires_grad}
+    if params is None or isinstance(params, str) or not isinstance(params, Iterable):
+        raise InvalidInput(
+            f"`params` should be an iterable of parameters, as model.parameters(). (got {params!r})"
+        )
+    given = list(params)
+    for p in given:
+        if not isinstance(p, Tensor):
+            raise InvalidInput(f"`params` should hold tensors. (got {p!r})")
+    moving = [p for p in given if p.requires_grad]
+    unique = {id(p): p for p in moving}
+    if len(unique) != len(moving):
+        raise InvalidInput(
+            f"`params` should hold each parameter once. (got {len(moving)}, of which "
+            f"{len(unique)} differ) Pass model.parameters(), which does."
+        )
     if not unique:
         raise InvalidInput("`params` should hold at least one parameter that requires a gradient.")
     for p in unique.values():

@@ -124,6 +124,12 @@ def _backward(
         p.grad = None
     if inputs is not None and any(g is None for g in gradients):
         _check_recomputation(loss)
+    if inputs is not None and all(g is None for g in gradients):
+        raise InvalidInput(
+            "A loss should depend on `params`. (none of these "
+            f"{len(params)} parameters gets a gradient from it) Compute it with the model whose "
+            "parameters you pass; a copy or a wrapped model has others."
+        )
     return [
         g.to_dense() if g is not None and g.layout is not torch.strided else g for g in gradients
     ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from expunge._errors import InvalidInput
+from expunge._part_values import check_fields
 
 
 class Coefficients(NamedTuple):
@@ -26,6 +27,9 @@ class Coefficients(NamedTuple):
 @dataclass(frozen=True)
 class Moments:
     """Base of the moment estimators; a subclass defines its coefficients at each step."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
         """Coefficients at ``step`` (from 1) for a batch that came in ``parts`` micro-batches."""
@@ -56,6 +60,7 @@ class AdamMoments(Moments):
     decay: float = 0.999
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_open_interval("decay", self.decay)
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
@@ -76,6 +81,7 @@ class PublishedMoments(Moments):
     rho: float = 0.9
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_open_interval("rho", self.rho)
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
@@ -99,6 +105,7 @@ class SampleMoments(Moments):
     parts: int = 4
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.parts < 2:
             raise InvalidInput(f"`parts` should be at least 2. (got {self.parts})")
 

@@ -8,7 +8,8 @@ from typing import Any, Literal, TypeVar
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._errors import Diverged, InvalidInput
+from expunge._options import check_seed
 from expunge.distributed import as_group
 from expunge.distributed._reduction import start_reduction
 from expunge.update._addons import Addon
@@ -91,6 +92,7 @@ class Update:
             raise InvalidInput(f"`addon` should be a name or an add-on. (got {addon!r})")
         if compile not in (True, False, "auto"):
             raise InvalidInput(f'`compile` should be True, False or "auto". (got {compile!r})')
+        check_seed(seed)
         self.aggregate = as_aggregate(aggregate)
         self.strict = strict
         self.diagnose = diagnostics
@@ -100,6 +102,8 @@ class Update:
         self.group = as_group(group)
         self.losses: tuple[Tensor, Tensor | None] | None = None
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
+        self.checks_losses = True
+        """Whether :meth:`backward` refuses losses that are not finite; a loop may do so itself."""
         self.skipped = False
         """Whether the last :meth:`backward` found a scaled gradient that was not finite."""
         self._shards: ShardedParameters | None = None
@@ -124,7 +128,7 @@ class Update:
 
         A loss is a scalar reduced by its mean, or an iterable of them, one per micro-batch (a
         generator keeps one graph alive at a time); ``SampleMoments`` needs at least two. Frozen
-        and repeated parameters are skipped; one that neither loss reaches keeps ``grad=None``.
+        parameters are skipped; one that neither loss reaches keeps ``grad=None``.
 
         Args:
             objective: U, to minimise on the data to forget.
@@ -136,6 +140,11 @@ class Update:
 
         With a ``loss_scale``, a gradient that is not finite leaves every ``p.grad`` at None and the
         moments as they were: the optimizer has nothing to do, and :attr:`skipped` is True.
+
+        Raises:
+            Diverged: a loss is not finite; every ``p.grad`` is None and the moments are as they
+                were. Only on the CPU: elsewhere the check would wait for the device at every step;
+                look at :attr:`losses` yourself, every so many steps.
         """
         moving = trainable(params)
         if self._pending is not None:
@@ -176,6 +185,7 @@ class Update:
             self.skipped = self.loss_scale.unscale_step(both, shards)
         if self.skipped:
             return
+        self._check_finite(self.losses)
         # The step, into `p.grad`.
         step = self._take(moving if shards is None else shards.local_parts(), first, second)
         for k, gradient in zip(step.used, step.steps, strict=True):
@@ -285,6 +295,16 @@ class Update:
         shards = self._find_shards(moving)
         if self.addon.statistics is not None:
             self.state.prepare(moving if shards is None else shards.local_parts())
+
+    def _check_finite(self, losses: tuple[Tensor, Tensor | None]) -> None:
+        if not self.checks_losses:
+            return
+        for name, loss in zip(("objective", "constraint"), losses, strict=True):
+            if loss is not None and loss.device.type == "cpu" and not bool(loss.isfinite()):
+                raise Diverged(
+                    f"The loss `{name}` should be finite. (got {float(loss)}) No gradient was "
+                    "filled in. Lower the learning rate, and look for log(0) or a division by 0."
+                )
 
     def _find_shards(self, params: Sequence[Tensor]) -> ShardedParameters | None:
         """How the parameters are sharded over processes; kept for what follows."""

@@ -162,6 +162,8 @@ def test_trackers_get_every_run_once(
         (("run", "papper"), "There is no protocol 'papper'"),
         (("run", "demo", "--only", "cifar"), "has no block 'cifar'"),
         (("run", "demo", "--address", "auto"), "--engine ray"),
+        (("run", "demo", "--track", "zzz"), "Unknown tracker 'zzz'"),
+        (("run", "demo", "--track", "mlflow:zzz://nowhere"), "MLflow cannot use the store"),
         (("table",), "Give a protocol, or --records FILE"),
         (("table", "demo", "--where", "colour=red"), "A condition is name=value"),
         (("run", "cpu", "--data", "/nowhere"), "There is no folder /nowhere"),

@@ -57,6 +57,8 @@ def test_weights_without_a_card_are_refused(tmp_path: Path) -> None:
         ({"stage": "final"}, "stage"),
         ({"model": {"name": "small-cnn"}}, "model.num_classes"),
         ({"surprise": 1}, "surprise"),
+        ({"recipe": {"surprise": 1}}, "recipe: .*surprise"),
+        ({"recipe": {"epochs": "many"}}, "recipe: .*`epochs` should be a whole number"),
     ],
 )
 def test_a_damaged_card_is_refused_by_field(
@@ -84,6 +86,31 @@ def test_weights_that_do_not_fit_are_named() -> None:
         "The weights in a file do not fit the model: missing bias; unexpected scale; "
         "weight is (3, 5), not (3, 2)."
     )
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+@pytest.mark.parametrize("name", ["normalise.std", "body.head.bias"])
+def test_weights_that_are_not_finite_are_refused(tmp_path: Path, name: str, value: float) -> None:
+    path = tmp_path / "model.safetensors"
+    state = built().state_dict()
+    assert name in state
+    state[name] = torch.full_like(state[name], value)
+    tensors.save(path, state, CARD.model_dump(mode="json"))
+    with pytest.raises(InvalidInput, match=f"should be finite. .got NaN or infinity in {name}"):
+        load_artifact(path)
+
+
+def test_infinities_that_belong_to_a_model_are_fine() -> None:
+    model = torch.nn.Linear(2, 3)
+    model.register_buffer("mask", torch.tensor(float("-inf")))
+    fit_weights(model, model.state_dict(), "a file")
+
+
+def test_a_torch_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "initial.pt"
+    torch.save(built().state_dict(), path)
+    with pytest.raises(InvalidInput, match="expunge forget --weights FILE --model"):
+        load_artifact(path)
 
 
 def test_weights_of_another_width_are_refused(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
 import expunge
 from expunge import ImageSet, InvalidInput
@@ -71,7 +71,7 @@ def test_equal_images_are_refused_from_half_of_the_forget_set(shared: int, refus
     if not refused:
         check_disjoint(forget, retain)
         return
-    with pytest.raises(InvalidInput, match=rf"\({shared} of 10 forget images are in retain too"):
+    with pytest.raises(InvalidInput, match=rf"\({shared} of 10 forget examples are in retain too"):
         check_disjoint(forget, retain)
 
 
@@ -82,7 +82,34 @@ def test_equal_pixels_under_another_label_are_no_overlap() -> None:
 
 
 def test_overlap_is_seen_through_subsets_and_loaders_of_image_sets() -> None:
-    with pytest.raises(InvalidInput, match="2 of 2 forget images are in retain too"):
+    with pytest.raises(InvalidInput, match="2 of 2 forget examples are in retain too"):
         check_disjoint(
             DataLoader(Subset(image_set(10), [3, 4])), DataLoader(image_set(10), shuffle=True)
         )
+
+
+def test_an_example_is_followed_to_the_dataset_it_comes_from() -> None:
+    data = points(10)
+    forget = Subset(Subset(data, [5, 6, 7]), [2, 0])
+    for retain in (data, ConcatDataset([points(3, seed=1), Subset(data, [7, 5])])):
+        with pytest.raises(InvalidInput, match=r"\(2 shared ids, such as 5, 7\)"):
+            check_disjoint(forget, retain)
+    check_disjoint(forget, ConcatDataset([Subset(data, [6, 8])]))
+
+
+def test_copies_of_tensors_in_memory_are_found() -> None:
+    data = points(20)
+    copied = TensorDataset(*(tensor[:5].clone() for tensor in data.tensors))
+    with pytest.raises(InvalidInput, match="5 of 5 forget examples are in retain too"):
+        check_disjoint(copied, data)
+    check_disjoint(copied, Subset(data, range(5, 20)))
+
+
+def test_scores_of_data_that_are_forgotten_and_unseen_at_once_are_refused() -> None:
+    data = points(20)
+    forget, rest = Subset(data, range(5)), Subset(data, range(5, 20))
+    for name in ("test", "val"):
+        splits: dict[str, Any] = {"retain": RETAIN, "test": points(4, seed=2), name: data}
+        with pytest.raises(InvalidInput, match=rf"Forget and {name} should not overlap"):
+            expunge.evaluate(Counting(), forget=forget, **splits)
+    expunge.evaluate(Counting(), forget=forget, retain=rest, test=points(4, seed=2))

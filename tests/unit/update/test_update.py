@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._errors import Diverged, InvalidInput
 from expunge.update import ADDONS, Focus, Linear, Saliency, Term, Update
 from expunge.update._block_loop import SMALL
 from tests.reference.algorithm import Tensor1
@@ -63,13 +63,37 @@ def test_parameters_that_one_loss_or_none_reaches(addon):
 
 
 @pytest.mark.parametrize("aggregate", ["linear", "torchjd:UPGrad"])
-def test_losses_that_reach_no_parameter_move_nothing(aggregate):
+@pytest.mark.parametrize("stray", [0, 1])
+def test_a_loss_that_reaches_no_parameter_is_refused(aggregate, stray):
     a, outside = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
-    Update("focus", aggregate).backward(outside.sum(), outside.sum(), [a])
+    both = [a.sum(), a.sum()]
+    both[stray] = outside.sum()
+    with pytest.raises(InvalidInput, match=r"should depend on `params`.*none of these 1"):
+        Update("focus", aggregate).backward(*both, [a])
     assert a.grad is None
 
 
-def test_shared_and_repeated_parameters_count_once():
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("stray", [0, 1])
+def test_a_loss_that_is_not_finite_fills_in_no_gradient(value, stray):
+    a = nn.Parameter(torch.ones(3))
+    both = [a.sum(), a.sum()]
+    both[stray] = both[stray] * value
+    update = Update("focus")
+    name = ("objective", "constraint")[stray]
+    with pytest.raises(Diverged, match=rf"`{name}` should be finite\. \(got {value}\)"):
+        update.backward(*both, [a])
+    assert a.grad is None
+    assert not update.state.moments_u
+
+
+@pytest.mark.parametrize("wrong", [None, "weights", 5, [1, 2]])
+def test_what_are_no_parameters_is_refused(wrong):
+    with pytest.raises(InvalidInput, match="`params` should"):
+        Update().backward(torch.ones((), requires_grad=True), params=wrong)
+
+
+def test_shared_parameters_count_once_and_repeated_ones_are_refused():
     torch.manual_seed(0)
     first = nn.Linear(4, 4)
     second = nn.Linear(4, 4)
@@ -83,7 +107,9 @@ def test_shared_and_repeated_parameters_count_once():
 
     want = Update("focus").combine(*(gradients(loss, once) for loss in pair()))
     update = Update("focus")
-    update.backward(*pair(), params)
+    with pytest.raises(InvalidInput, match=r"each parameter once\. \(got 5, of which 3 differ\)"):
+        update.backward(*pair(), params)
+    update.backward(*pair(), nn.Sequential(first, second).parameters())
     assert len(update.state.moments_u) == 3
     for p, step in zip(once, want, strict=True):
         assert torch.equal(p.grad, step)
