@@ -8,7 +8,7 @@ READY_DEMO := $(VENV)/.ready-demo
 READY_TEST := $(VENV)/.ready-test
 EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,lightning,sign
 
-.PHONY: help venv demo test lint types unit acceptance bench format clean
+.PHONY: help venv demo test lint types unit fuzz acceptance bench format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +41,10 @@ types: venv
 
 unit: venv
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+fuzz: venv ## All bad input there is, and a kill at every write; writes the counts into SECURITY.md.
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.kills
 
 acceptance: venv ## Long runs on real data; set EXPUNGE_CIFAR10 to a folder that holds it.
 	$(BIN)/python -m pytest -m slow --timeout 7200

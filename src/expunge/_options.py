@@ -72,12 +72,12 @@ class Option:
     def _broken_rule(self, value: Any) -> str:
         if value is None and self.default is None:
             return ""
-        if self.type in KINDS and not self.choices:
-            check_kind(self.name, self.type, value)
         if self.choices:
             return "" if value in self.choices else f"one of {', '.join(self.choices)}"
         if self.type is int and self.at_least is not None:
-            return "" if value >= self.at_least else f"a whole number, at least {self.at_least:g}"
+            is_whole = is_of_kind(int, value) and value >= self.at_least
+            return "" if is_whole else f"a whole number, at least {self.at_least:g}"
+        check_kind(self.name, self.type, value)
         if self.above is not None and self.below is not None:
             return "" if self.above < value < self.below else f"in ({self.above:g}, {self.below:g})"
         if self.above is not None and not value > self.above:
@@ -101,9 +101,13 @@ def check_kind(name: str, kind: Any, value: Any) -> None:
     wanted = {each.__name__: each for each in KINDS}.get(kind, kind)
     if wanted not in KINDS:
         return
-    accepted, words = KINDS[wanted]
-    if not isinstance(value, accepted) or (wanted is not bool and isinstance(value, bool)):
-        raise InvalidInput(f"`{name}` should be {words}. (got {value!r})")
+    if not is_of_kind(wanted, value):
+        raise InvalidInput(f"`{name}` should be {KINDS[wanted][1]}. (got {value!r})")
+
+
+def is_of_kind(kind: Any, value: Any) -> bool:
+    """Whether ``value`` is a whole number, a number or a switch; a switch is no number."""
+    return isinstance(value, KINDS[kind][0]) and (kind is bool or not isinstance(value, bool))
 
 
 def check_seed(seed: Any, name: str = "seed") -> None:

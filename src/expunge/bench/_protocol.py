@@ -19,10 +19,10 @@ from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS, Linear
 from expunge.update._aggregate import as_aggregate
 
-Positive = Annotated[float, pydantic.Field(gt=0)]
-Count = Annotated[int, pydantic.Field(ge=1)]
-Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63)]
-Share = Annotated[float, pydantic.Field(gt=0, lt=1)]
+Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
+Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
+Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
+Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 
 
 BUDGET = ("epochs", "batch_size", "lr")

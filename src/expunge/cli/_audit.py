@@ -66,7 +66,9 @@ def audit_command(
             help="Minutes to spend: picks the strongest attack that fits, from measured step times."
         ),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Shadow models to train in parallel.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Shadow models to train in parallel.")
+    ] = None,
     store: Annotated[
         Path | None, typer.Option(help="Where to keep shadow models (default: a cache folder).")
     ] = None,

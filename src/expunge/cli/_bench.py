@@ -42,7 +42,7 @@ def plan_command(
     data: DataRoot = None,
     only: Only = None,
     workers: Annotated[
-        int | None, typer.Option(help="Number of workers to assume (default: one per core).")
+        int | None, typer.Option(min=1, help="Number of workers to assume (default: one per core).")
     ] = None,
     keep: Keep = "last",
     device: Device = "auto",
@@ -116,7 +116,9 @@ def run_command(
     only: Only = None,
     workers: Annotated[
         int | None,
-        typer.Option(help="Worker processes, which share the threads (default: one per core)."),
+        typer.Option(
+            min=1, help="Worker processes, which share the threads (default: one per core)."
+        ),
     ] = None,
     keep: Keep = "last",
     device: Device = "auto",

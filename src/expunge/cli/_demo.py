@@ -20,9 +20,9 @@ def demo_command(
     out: Annotated[
         Path, typer.Option("--out", "-o", help="Folder for the table, the figures and the store.")
     ] = Path("demo"),
-    seeds: Annotated[int, typer.Option(help="How often to repeat everything.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="How often to repeat everything.")] = 3,
     workers: Annotated[
-        int | None, typer.Option(help="Worker processes (default: one per core).")
+        int | None, typer.Option(min=1, help="Worker processes (default: one per core).")
     ] = None,
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a table that is not an earlier demo's.")

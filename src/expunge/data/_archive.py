@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from expunge._errors import DataError
+from expunge._files import require_file
 
 MAX_MEMBER = 64 << 20
 MAX_TOTAL = 4 << 30
@@ -53,6 +54,7 @@ def list_files(path: Path, wanted: Wanted) -> dict[str, Read]:
         return dict(sorted(chosen.items()))
     if not path.exists():
         raise DataError(f"There is no file or folder {path}. Check the path.")
+    require_file(path)
     members = dict(sorted(read_archive(path, wanted).items()))
     return {name: (lambda data=data: data) for name, data in members.items()}  # type: ignore[misc]
 

@@ -139,6 +139,8 @@ def _images(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.ui
         raise DataError(
             f"{path}: {key} should be NHW, NHWC or NCHW with 1 or 3 channels. (got shape {shape})"
         )
+    if 0 in values.shape[1:]:
+        raise DataError(f"{path}: {key} should hold images of a pixel or more. (got {shape})")
     if values.dtype == np.uint8:
         return values
     fractions = np.issubdtype(values.dtype, np.floating)

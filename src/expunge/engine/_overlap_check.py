@@ -64,7 +64,10 @@ Member = tuple[int, int]
 
 def _members(data: Dataset[Any]) -> set[Member]:
     """The examples of a dataset; none if it does not tell how many there are."""
-    return set() if not hasattr(data, "__len__") else {*_list_members(data)}
+    try:
+        return set(_list_members(data))
+    except TypeError:  # it has no length
+        return set()
 
 
 def _list_members(data: Dataset[Any]) -> list[Member]:

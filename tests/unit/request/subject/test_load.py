@@ -159,8 +159,12 @@ def test_weights_of_nan_are_refused(own):
     state = fitted(floats(80, 1)).state_dict()
     state["last.bias"][0] = torch.nan
     torch.save(state, own / "w.pt")
-    with pytest.raises(InvalidInput, match="NaN or infinity on its training data"):
+    with pytest.raises(InvalidInput, match=r"should be finite\. \(got NaN .* in last\.bias"):
         load_subject(ask(own))
+    model = fitted(floats(80, 1))
+    model.load_state_dict(state)
+    with pytest.raises(InvalidInput, match="NaN or infinity on its training data"):
+        make_subject(model, (floats(40, 1), floats(20, 2)), job_of(own))
 
 
 @pytest.mark.parametrize("model", [nn.Flatten(0), nn.Identity(), 3])

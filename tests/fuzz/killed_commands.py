@@ -1,0 +1,129 @@
+"""The commands that are killed, on the smallest worlds there are, and what they should leave."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from expunge.bench._protocol_file import load_protocol
+from expunge.bench._records import collect, save_records
+from expunge.bench._run import run_planned
+from expunge.bench._stages import StageOptions, plan
+from expunge.dispatch._local import InlineEngine
+from expunge.engine import Procedure
+from expunge.engine._artifact import load_artifact
+from expunge.evaluation._model_files import unlearn_artifact
+from expunge.request import forget
+from expunge.request.evidence import _bundle
+from expunge.store import Store
+from tests.fuzz.world import World
+from tests.unit.bench.tiny_protocol import timeless, write_tiny
+from tests.unit.request.worlds import Net, fitted, floats
+
+Work = Callable[[], None]
+
+
+def prepare(folder: Path) -> None:
+    """Make what all runs start from, before the first fork."""
+    _world(folder)
+    _request_world()
+    _bundle.save_figure = lambda figure, path, kinds: None  # matplotlib takes longer than the rest
+
+
+@cache
+def _world(folder: Path) -> World:
+    (folder / "world").mkdir()
+    world = World(folder / "world")
+    assert world.initial.is_file()
+    return world
+
+
+@cache
+def _request_world() -> tuple[Net, tuple[Any, Any, Any]]:
+    data = (floats(48, 1), floats(32, 2), floats(32, 3))
+    return fitted(data[0]), data  # type: ignore[return-value]
+
+
+def make_unlearn(root: Path, place: Path) -> Work:
+    """``expunge unlearn``: three epochs of three steps, each with a checkpoint."""
+    initial = load_artifact(_world(root.parent).initial)
+    procedure = Procedure(epochs=3, batch_size=4)
+
+    def work() -> None:
+        out = place / "out.safetensors"
+        if out.exists():  # it was killed after its last write
+            return
+        unlearn_artifact(initial, "random:0.2", out, procedure, device="cpu", evaluate_at="never")
+
+    return work
+
+
+def make_forget(root: Path, place: Path) -> Work:
+    """``expunge forget``, from Python: two epochs, and a whole bundle but for its figures."""
+    model, data = _request_world()
+
+    def work() -> None:
+        if (place / "0001").exists():
+            return
+        forget(
+            model=model,
+            data=data,
+            ids=[0, 2, 4, 6, 8, 10],
+            out=place,
+            force=True,
+            progress=False,
+            lr=3e-3,
+            batch_size=4,
+            max_epochs=2,
+            floor=50.0,
+            device="cpu",
+        )
+
+    return work
+
+
+def make_bench_run(root: Path, place: Path) -> Work:
+    """``expunge bench run``, its stages in this process; records, without tables and figures."""
+    path = root / "tiny.toml"
+    if not path.exists():
+        changes = (
+            ("evaluate_at = [1, 3]", "evaluate_at = [1]\nattacks = false"),
+            ("epochs = 3", "epochs = 1"),
+            ('addons = ["none", "FOCUS"]', 'addons = ["none"]'),
+            ('baselines = ["FT"]', ""),
+        )
+        write_tiny(root, *changes)
+    planned = plan(load_protocol(path), StageOptions(device="cpu", keep="last"))
+
+    def work() -> None:
+        store = Store(place / "store")
+        run_planned(planned, store, engine=InlineEngine(store)).check()
+        save_records(place / "records.jsonl", collect(planned, store))
+
+    return work
+
+
+def outcome(place: Path) -> dict[str, Any]:
+    """What a command has left: weights to the byte, evidence and records without times."""
+    found: dict[str, Any] = {}
+    for path in sorted(place.rglob("*.safetensors")):
+        name = str(path.relative_to(place))
+        if path.name == "scores.safetensors" or "/." in f"/{name}":
+            continue
+        found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    for path in place.glob("0*/evidence.json"):
+        evidence = json.loads(path.read_text())
+        rows = [{k: v for k, v in row.items() if "seconds" not in k} for row in evidence["epochs"]]
+        found["evidence"] = [evidence["verdict"]["status"], rows]
+        found["bundle"] = sorted(p.name for p in path.parent.iterdir())
+        found["folder"] = sorted(p.name for p in place.iterdir() if not p.name.startswith("."))
+    if (place / "records.jsonl").exists():
+        from expunge.bench._records import load_records
+
+        found["records"] = timeless(load_records(place / "records.jsonl"))
+    assert found, f"{place} holds nothing"
+    return found

@@ -1,0 +1,275 @@
+"""For each kind of case: make the input that its line describes, and give it to the package."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import lzma
+import os
+import re
+import shlex
+import shutil
+import sys
+import tarfile
+import zipfile
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from expunge import _tensors as tensors
+from expunge._errors import ExpungeError, InvalidInput
+from expunge.cli import main
+from expunge.data import load
+from expunge.data._id_file import read_ids
+from tests.fuzz.runner import unescape
+from tests.fuzz.world import World, names
+
+LONG = "x" * 300
+
+
+def run_ids(text: str, folder: Path, world: World) -> Any:
+    """``FILE CONTENT``, or ``pipe:FILE`` and the like."""
+    name, _, content = text.partition(" ")
+    special, _, plain = name.rpartition(":")
+    path = folder / (LONG if special == "long" else plain)
+    if special == "pipe":
+        os.mkfifo(path)
+    elif special == "folder":
+        path.mkdir()
+    elif special == "link":
+        path.symlink_to(folder / "nowhere")
+    elif special == "bytes":
+        path.write_bytes(bytes.fromhex(content))
+    elif not special:
+        path.write_bytes(unescape(content).encode("utf-8", "surrogatepass"))
+    return read_ids(path)
+
+
+def run_archives(text: str, folder: Path, world: World) -> Any:
+    """``zip MEMBER …``, ``tar``, ``tgz``, ``txz``, ``npz KEY=ARRAY …``, ``bytes NAME HEX``."""
+    kind, *words = text.split()
+    if kind == "bytes":
+        path = folder / words[0]
+        path.write_bytes(bytes.fromhex("".join(words[1:])))
+    elif kind == "npz":
+        path = folder / "a.npz"
+        arrays = {word.split("=")[0]: _array(word.split("=")[1]) for word in words}
+        np.savez_compressed(path, allow_pickle=True, **arrays)
+    else:
+        path = folder / f"a.{kind}"
+        _write_zip(path, words) if kind == "zip" else _write_tar(path, words, kind)
+    return load(f"npz:{path}" if path.suffix == ".npz" else f"folder:{path}")
+
+
+def _array(spec: str) -> Any:
+    kind, sizes = re.fullmatch(r"(\w+)\((.*)\)", spec).groups()  # type: ignore[union-attr]
+    shape = tuple(int(size) for size in sizes.split(","))
+    makers: dict[str, Callable[[], Any]] = {
+        "zeros": lambda: np.zeros(shape, np.uint8),
+        "labels": lambda: np.arange(shape[0]) % 2,
+        "floats": lambda: np.zeros(shape),
+        "huge": lambda: np.full(shape, 2**40),
+        "negative": lambda: np.full(shape, -1),
+        "nan": lambda: np.full(shape, np.nan),
+        "texts": lambda: np.full(shape, "a"),
+        "objects": lambda: np.array([object] * shape[0], dtype=object),
+    }
+    return makers[kind]()
+
+
+def _member(word: str) -> tuple[str, int, str]:
+    """Name, size, and what it is: "", a target of a link, ``|pipe`` or ``|device``."""
+    name, _, link = word.partition("->")
+    name, bar, kind = name.partition("|")
+    name, _, size = name.partition("*")
+    return name, int(size or 1), link or bar + kind
+
+
+def _write_zip(path: Path, words: list[str]) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, size, special in map(_member, words):
+            info = zipfile.ZipInfo(name)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            if special:
+                info.external_attr = 0o120777 << 16
+            with archive.open(info, "w", force_zip64=True) as file:
+                _write_zeros(file, size)
+
+
+def _write_tar(path: Path, words: list[str], kind: str) -> None:
+    openers: dict[str, Any] = {"tar": open, "tgz": gzip.open, "txz": lzma.open}
+    with openers[kind](path, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
+        for name, size, special in map(_member, words):
+            info = tarfile.TarInfo("c/b.png" if name == "header" else name)
+            if special:
+                kinds = {"|pipe": tarfile.FIFOTYPE, "|device": tarfile.CHRTYPE}
+                info.type = kinds.get(special, tarfile.SYMTYPE)
+                info.linkname = special
+                archive.addfile(info)
+                continue
+            if name == "header":
+                info.pax_headers = {"comment": "x" * size}
+                size = 1
+            info.size = size
+            archive.addfile(info, _Zeros(size))  # type: ignore[arg-type]
+
+
+class _Zeros(io.RawIOBase):
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def read(self, size: int = -1) -> bytes:
+        count = self.left if size < 0 else min(size, self.left)
+        self.left -= count
+        return bytes(count)
+
+
+def _write_zeros(file: Any, size: int) -> None:
+    for start in range(0, size, 1 << 20):
+        file.write(bytes(min(1 << 20, size - start)))
+
+
+def run_weights(text: str, folder: Path, world: World) -> Any:
+    """``card PATH=JSON``, ``tensor NAME=VALUE``, ``bytes cut:N``, ``named FILE``, ``torch …``."""
+    from expunge.engine._artifact import load_artifact
+
+    kind, _, rest = text.partition(" ")
+    if kind == "torch":
+        return _read_torch(rest, folder)
+    if kind == "named":
+        shutil.copy(world.initial, folder / rest)
+        return load_artifact(folder / rest)
+    path = folder / "model.safetensors"
+    if kind == "bytes":
+        path.write_bytes(_damaged(world.initial.read_bytes(), rest))
+        return load_artifact(path)
+    state, card = tensors.load(world.initial)
+    name, _, value = rest.partition("=")
+    if kind == "card":
+        *above, last = name.split(".")
+        inner = card
+        for word in above:
+            inner = inner[word]
+        inner[last] = json.loads(value)
+    elif value == "drop":
+        del state[name]
+    elif value == "reshape":
+        state[name] = state[name][:-1]
+    else:
+        state[name] = torch.full_like(state.get(name, torch.zeros(1)), float(value))
+    tensors.save(path, state, card)
+    return load_artifact(path)
+
+
+def _damaged(content: bytes, how: str) -> bytes:
+    kind, _, number = how.partition(":")
+    at = int(number or 0)
+    if kind == "cut":
+        return content[:at]
+    if kind == "add":
+        return content + bytes(at)
+    if kind == "flip":
+        changed = bytearray(content)
+        changed[at] ^= 0x40
+        return bytes(changed)
+    return b"cposix\nsystem\n(S'touch executed'\ntR."  # a pickle that runs a command
+
+
+class _Attack:
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return os.system, ("touch executed",)
+
+
+def _read_torch(kind: str, folder: Path) -> Any:
+    from expunge.request.subject._weights import read_weights
+
+    path = folder / "model.pt"
+    net = torch.nn.Linear(2, 2)
+    content: dict[str, Any] = {
+        "state": net.state_dict(),
+        "module": net,
+        "system": _Attack(),
+        "list": [1, 2],
+        "nothing": {},
+    }
+    if kind == "script":
+        torch.jit.script(net).save(str(path))
+    elif kind == "empty":
+        path.write_bytes(b"")
+    else:
+        torch.save(content.get(kind, net.state_dict()), path)
+    if kind == "cut":
+        path.write_bytes(path.read_bytes()[:-100])
+    try:
+        return read_weights(path)
+    finally:
+        assert not Path("executed").exists(), "code of a weights file ran"
+
+
+JOB = 'weights = "model.safetensors"\nout = "requests"\n'
+PROTOCOL = """
+[[block]]
+name = "tiny"
+data = "digits"
+model = "small-cnn"
+scenarios = ["random:0.3"]
+methods = ["SRL"]
+addons = ["none"]
+"""
+
+
+def run_toml(text: str, folder: Path, world: World) -> Any:
+    """``job TEXT`` or ``protocol TEXT``: below, or above, what every such file has."""
+    from expunge.bench._protocol_file import load_protocol
+    from expunge.request._job_file import load_job
+
+    kind, _, rest = text.partition(" ")
+    path = folder / f"{kind}.toml"
+    added = unescape(rest) + "\n"
+    path.write_text(JOB + added if kind == "job" else added + PROTOCOL, encoding="utf-8")
+    return load_job(path) if kind == "job" else load_protocol(path)
+
+
+def run_api(text: str, folder: Path, world: World) -> Any:
+    """A Python expression."""
+    return eval(text, names())
+
+
+def run_cli(text: str, folder: Path, world: World) -> Any:
+    """A command line; one that is refused leaves nothing behind."""
+    places = {name: str(folder / name) for name in ("out", "pipe", "link", "folder")}
+    os.mkfifo(places["pipe"])
+    Path(places["link"]).symlink_to(folder / "nowhere")
+    Path(places["folder"]).mkdir()
+    words = [word.format(**world.files, **places, long=folder / LONG) for word in shlex.split(text)]
+    code, shown = _call(words)
+    if code == 0:
+        return shown
+    left = {path.name for path in folder.iterdir()} - {"pipe", "link", "folder"}
+    if left:
+        return f"refused, but left {sorted(left)} behind"
+    raise InvalidInput(shown)
+
+
+def _call(words: list[str]) -> tuple[int, str]:
+    """The exit code of a command, and what it printed, on one line."""
+    printed = io.StringIO()
+    before = sys.argv
+    sys.argv = ["expunge", *words]
+    os.environ |= {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
+    code: Any = 0
+    try:
+        with redirect_stdout(printed), redirect_stderr(printed):
+            main()
+    except SystemExit as ending:
+        code = ending.code
+    except ExpungeError as error:  # main() should have reported it
+        raise AssertionError(f"{error} was not reported") from error
+    finally:
+        sys.argv = before
+    return int(code or 0), " ".join(printed.getvalue().split())

@@ -1,0 +1,59 @@
+"""Sixty cases of the corpus with the other tests; ``make fuzz`` runs all of them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.fuzz.corpus import IN_TEST, KINDS, Case, load_corpus, sample
+from tests.fuzz.counts import read_counts
+from tests.fuzz.generated import COUNT, IdFile, check_id_file, check_job_file, id_files, job_files
+from tests.fuzz.runner import run_case
+from tests.fuzz.world import World
+
+CASES = load_corpus()
+FEW = settings(
+    max_examples=15,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    return World(tmp_path_factory.mktemp("world"))
+
+
+@pytest.mark.parametrize("case", sample(CASES), ids=str)
+def test_the_outcome_is_the_expected_one(case: Case, world: World) -> None:
+    assert run_case(case, world) == ""
+
+
+@FEW
+@given(id_files())
+def test_lists_of_ids_are_read_as_written_or_refused(file: IdFile) -> None:
+    check_id_file(file)
+
+
+@FEW
+@given(job_files())
+def test_job_files_are_read_as_written_or_refused(text: str) -> None:
+    check_job_file(text)
+
+
+def test_faults_that_were_mended_always_run() -> None:
+    chosen = sample(CASES)
+    assert len(chosen) == IN_TEST
+    assert all(case in chosen for case in CASES if case.mended)
+
+
+def test_the_counts_in_the_security_policy_are_those_of_this_corpus() -> None:
+    counts = read_counts()
+    tried = {kind: sum(case.kind == kind for case in CASES) for kind in KINDS}
+    tried |= {"generated id files": COUNT, "generated job files": COUNT}
+    tried["all"] = sum(tried.values())
+    assert {kind: row.tried for kind, row in counts.items()} == tried, "run `make fuzz`"
+    assert tried["all"] >= 500
+    assert all(row.bad == 0 for row in counts.values())

@@ -1,0 +1,30 @@
+"""A few kills with the other tests; ``make fuzz`` kills at every write."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fuzz.kills import COMMANDS, points
+
+
+def test_a_killed_command_resumes_to_the_same_bytes() -> None:
+    # In a process of its own, which has no threads yet when it forks.
+    found = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz.kills", "2"],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    for name in COMMANDS:
+        assert f"{name}: killed at 2 of" in found.stdout
+
+
+def test_points_are_all_or_spread_from_the_first_to_the_last() -> None:
+    assert points(4, None) == points(4, 9) == [1, 2, 3, 4]
+    assert points(9, 3) == [1, 5, 9]
