@@ -88,6 +88,16 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     listed = expunge("ledger", out)
     assert listed.code == 0
     assert status in listed.out
+    assert "records of this id: 1" in expunge("ledger", out, "--find", 3).out
+    assert expunge("ledger", out, "--find", 40).code == 1
+    (out / ".work").mkdir()
+    (out / ".work" / "run.checkpoint").write_text("weights")
+    found = expunge("purge", "requests", out, "--store", tmp_path / "none", "--dry-run")
+    assert "checkpoint of a request" in found.out
+    assert (out / ".work").exists()
+    assert expunge("purge", "requests", out, "--store", tmp_path / "none", "--yes").code == 0
+    assert not (out / ".work").exists()
+    assert expunge("verify", out, "--quick").code == 0
     (out / "0001" / "examples.csv").write_text("")
     broken = expunge("verify", out, "--quick")
     assert broken.code == 1
