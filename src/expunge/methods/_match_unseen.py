@@ -69,8 +69,10 @@ class MatchUnseen(Method):
 
     Ranks are among the training examples of the class, by the margin of the initial model's
     log-probabilities, averaged over small shifts (and mirror images, where these keep their
-    label): a memorised example loses its margin there. They do not change during a run; the
-    outputs on unseen data are refreshed before every epoch, or about 20 times if there are more.
+    label): a memorised example loses its margin there. They are guesses; later in the run they
+    pass to the order in which the model itself has come to put the examples, so that small moves
+    are enough. The outputs on unseen data are refreshed before every epoch, or about 20 times if
+    there are more.
     Where accuracy on unseen data of a class has fallen for good, the first outputs there are used:
     targets must not follow a model downhill.
 
