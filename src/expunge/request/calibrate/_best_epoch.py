@@ -22,10 +22,14 @@ LOOKS = 20
 
 @dataclass(frozen=True)
 class Look:
-    """How a model treats forget and val, and what it broke on val, in sentences."""
+    """How a model treats forget and val, and what it broke or lost on val.
+
+    ``broken`` are sentences; ``worst_class`` is what the class that lost most has lost, in points.
+    """
 
     comparison: Comparison
     broken: tuple[str, ...] = ()
+    worst_class: float = 0.0
 
 
 LookAt = Callable[[Run], Look | None]
@@ -40,7 +44,7 @@ class BestEpochState:
     best_distance: float = math.inf
     best_achieved: bool = False
     best_cost: float = math.inf
-    """Distance plus points of utility lost, of the best epoch that achieved the aim."""
+    """That of the best epoch that achieved the aim; see :meth:`BestEpoch.cost`."""
     rows: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     ended: str = ""
@@ -49,10 +53,9 @@ class BestEpochState:
 class BestEpoch(Callback):
     """Compares forget and val during a run, and keeps the best model that broke nothing.
 
-    Of the epochs at which forget and val are indistinguishable, the one with the smallest sum of
-    :attr:`Comparison.distance` and points of utility lost is taken: a point of accuracy weighs as
-    much as all that chance explains. If there is none, the one with the smallest distance. Epoch 0,
-    the initial model, is one of them.
+    Of the epochs at which forget and val are indistinguishable, the one with the smallest
+    :meth:`cost` is taken. If there is none, the one with the smallest distance. Epoch 0, the
+    initial model, is one of them.
     Nothing is steered. A rate that falls to 0 is made to be run to its end; with any other one the
     run ends where forget and val are indistinguishable (``stop_on_arrival``).
     """
@@ -88,7 +91,7 @@ class BestEpoch(Callback):
             return
         run.record(**look.comparison.as_row())
         if not look.broken:
-            self._keep_if_best(run, look.comparison)
+            self._keep_if_best(run, look)
         if self.state.best_achieved and self.stop_on_arrival:
             self.state.ended = "Forgotten and unseen data are indistinguishable."
             run.stop()
@@ -104,9 +107,17 @@ class BestEpoch(Callback):
         self._fail(run, "The run diverged.")
         return True
 
-    def _keep_if_best(self, run: Run, comparison: Comparison) -> None:
-        state = self.state
-        cost = comparison.distance + max(self.before.utility - comparison.utility, 0.0)
+    def cost(self, look: Look) -> float:
+        """2 × distance + points of utility lost + ¼ × points lost in the class that lost most.
+
+        The audit has data of its own: what is barely indistinguishable on val is often told apart
+        there. Classes go up and down by chance, and weigh less.
+        """
+        lost = max(self.before.utility - look.comparison.utility, 0.0)
+        return 2.0 * look.comparison.distance + lost + 0.25 * max(look.worst_class, 0.0)
+
+    def _keep_if_best(self, run: Run, look: Look) -> None:
+        state, comparison, cost = self.state, look.comparison, self.cost(look)
         if comparison.indistinguishable:
             better = cost <= state.best_cost
             state.best_cost = min(cost, state.best_cost)

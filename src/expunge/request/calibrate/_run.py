@@ -173,7 +173,8 @@ def look_at_val(
     broken = [f"class {check.name or 'all'}" for check in checks if check.broken]
     if before.utility - comparison.utility > floor + 1e-9:
         broken = ["class all", *broken]
-    return Look(comparison, tuple(dict.fromkeys(broken)))
+    worst = max((check.lost for check in checks if check.name), default=0.0)
+    return Look(comparison, tuple(dict.fromkeys(broken)), worst)
 
 
 def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:

@@ -76,15 +76,18 @@ def watched(looks: list[Look | None], **options: Any) -> tuple[BestEpoch, FakeRu
     return watch, run
 
 
-def looks(*values: tuple[float, float]) -> list[Look | None]:
-    return [Look(compared(*each)) for each in values]
+def looks(*values: tuple[float, ...]) -> list[Look | None]:
+    """Of distance, utility, and what the worst class lost, if anything."""
+    return [Look(compared(*each[:2]), (), *each[2:]) for each in values]
 
 
 @pytest.mark.parametrize(
     ("course", "best"),
     [
         ([(3.0, 90.0), (0.9, 89.0), (0.5, 89.5)], 3),
-        ([(0.9, 90.0), (0.2, 86.0), (0.1, 87.0)], 1),  # two points less are not worth it
+        ([(0.9, 90.0), (0.2, 86.0), (0.1, 87.0)], 1),  # three points less are not worth it
+        ([(0.9, 89.5), (0.5, 89.0)], 2),  # what barely arrives may not pass the audit
+        ([(0.6, 90.0, 1.0), (0.5, 90.0, 5.0)], 1),  # a class that lost more
         ([(0.5, 89.0), (0.5, 89.0)], 2),  # of equals the later
         ([(5.0, 90.0), (2.0, 88.0), (3.0, 90.0)], 2),  # none arrives: the nearest
         ([(1.5, 90.0), (0.9, 88.5), (1.1, 90.0)], 2),  # only one arrives
@@ -92,7 +95,7 @@ def looks(*values: tuple[float, float]) -> list[Look | None]:
     ],
 )
 def test_the_nearest_epoch_that_lost_least_is_kept(
-    course: list[tuple[float, float]], best: int
+    course: list[tuple[float, ...]], best: int
 ) -> None:
     watch, _ = watched(looks(*course))
     assert watch.state.best_epoch == best
