@@ -175,7 +175,7 @@ class LocalEngine:
         self.submit(task)
 
     def _start_worker(self) -> _Worker:
-        threads = max(1, cores() // self.capacity)
+        threads = _threads_per_worker(self.capacity)
         spawn = multiprocessing.get_context("spawn")
         ours, theirs = spawn.Pipe()
         process = spawn.Process(target=worker_main, args=(theirs, self.store.root, threads))
@@ -185,6 +185,17 @@ class LocalEngine:
             self._workers.append(_Worker(process, ours))
         theirs.close()
         return self._workers[-1]
+
+
+def _threads_per_worker(workers: int) -> int:
+    """The threads of one of ``workers``: its share of the cores, no more than OMP_NUM_THREADS.
+
+    Whoever sets the variable shares the machine with others; a thread that waits for a core then
+    holds up the other one.
+    """
+    share = max(1, cores() // workers)
+    limit = os.environ.get("OMP_NUM_THREADS", "")
+    return min(share, int(limit)) if limit.isdecimal() and int(limit) else share
 
 
 def _cause(code: int) -> str:

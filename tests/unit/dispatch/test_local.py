@@ -48,6 +48,18 @@ def test_workers_are_reused_and_share_the_threads(engine: LocalEngine) -> None:
     assert not any(fact["terminal"] for fact in told)
 
 
+def test_a_worker_takes_no_more_threads_than_the_user_allows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_local, "cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert [_local._threads_per_worker(n) for n in (1, 2, 16)] == [8, 4, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert [_local._threads_per_worker(n) for n in (1, 2, 16)] == [2, 2, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "many")
+    assert _local._threads_per_worker(2) == 4
+
+
 def test_a_failure_in_a_worker_keeps_its_traceback_and_output(engine: LocalEngine) -> None:
     bad, good = stage("fail", test="worker"), stage("add", n=1, test="worker")
     summary = run([bad, good, stage("add", bad, n=2)], engine.store, engine=engine)
