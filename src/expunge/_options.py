@@ -27,6 +27,8 @@ Precision = Literal["fp32", "bf16", "fp16"]
 """``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
 Schedule = Literal["constant", "linear"]
 """``linear``: the rate falls to 0 over the run, step by step."""
+Augmented = Literal["both", "retain"]
+"""Which batches an augmentation changes: those of forget and retain, or of retain alone."""
 MomentDtype = Literal["fp32", "bf16"]
 """What moments are kept in; what is computed with them is in float32 at least."""
 

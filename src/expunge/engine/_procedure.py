@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
 from expunge._options import (
+    Augmented,
     BatchNormPolicy,
     MomentDtype,
     Option,
@@ -67,6 +68,10 @@ class Procedure:
     schedule: Schedule = field(
         default="constant",
         metadata=option(Schedule, "How the learning rate changes over the run.", later=True),
+    )
+    augmented: Augmented = field(
+        default="both",
+        metadata=option(Augmented, "Which batches are augmented, if any are.", later=True),
     )
     strict: bool = field(
         default=False, metadata=option(bool, "Weights outside the mask do not move at all.")

@@ -128,10 +128,14 @@ class RunBuilder:
             split=split,
             batch_size=self.procedure.batch_size,
             seed=self.seed,
-            augment=self.augment,
+            augment=self._augment_of(split),
             device=device,
             division=self._division,
         )
+
+    def _augment_of(self, split: Split) -> Augment | None:
+        is_left_out = split == "forget" and self.procedure.augmented == "retain"
+        return None if is_left_out else self.augment
 
     @property
     def _division(self) -> BatchDivision:

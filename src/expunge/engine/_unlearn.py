@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from expunge._options import BatchNormPolicy, MomentDtype, Precision, Schedule
+from expunge._options import Augmented, BatchNormPolicy, MomentDtype, Precision, Schedule
 from expunge.data._augment import Augment
 from expunge.data._batches import Data
 from expunge.distributed import Group, as_group
@@ -42,6 +42,7 @@ def unlearn(
     scheduler: SchedulerFactory | None = None,
     loss: Loss = F.cross_entropy,
     augment: Augment | None = None,
+    augmented: Augmented | None = None,
     batchnorm: BatchNormPolicy | None = None,
     strict: bool = False,
     seed: int = 0,
@@ -78,6 +79,7 @@ def unlearn(
         scheduler: a function of the optimizer; stepped once per epoch.
         loss: maps (logits, targets) to the mean over the batch.
         augment: applied to whole batches of images held in memory.
+        augmented: which of them: those of ``both`` sets (the default), or of ``retain`` alone.
         batchnorm: what may move running statistics: ``published`` (every batch; the default),
             ``retain-only``, ``frozen``.
         strict: a parameter outside the mask does not move at all; see :class:`expunge.Update`.

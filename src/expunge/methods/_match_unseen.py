@@ -27,13 +27,12 @@ from expunge.methods._match_targets import (
 )
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
+from expunge.methods._refreshes import REFRESHES, is_refresh
 from expunge.methods._views import ViewKind, averaged_log_probabilities
 from expunge.update._gradients import Term
 
 RANKED = 3000
 """Retained examples that forget examples are ranked among."""
-REFRESHES = 20
-"""Targets are refreshed before about so many epochs, however many a run has."""
 SMOOTHING = 0.5
 """The weight of the latest refresh in the difference that the correction is proportional to."""
 LASTING_GAIN, LASTING_FROM = 0.6, 0.4
@@ -71,8 +70,8 @@ class MatchUnseen(Method):
     log-probabilities, averaged over small shifts (and mirror images, where these keep their
     label): a memorised example loses its margin there. They are guesses; later in the run they
     pass to the order in which the model itself has come to put the examples, so that small moves
-    are enough. The outputs on unseen data are refreshed before every epoch, or about 20 times if
-    there are more.
+    are enough. The outputs on unseen data are refreshed before every epoch (every second one in the
+    first half of a run), or before about 15 of them if there are more than 20.
     Where accuracy on unseen data of a class has fallen for good, the first outputs there are used:
     targets must not follow a model downhill.
 
@@ -80,6 +79,10 @@ class MatchUnseen(Method):
     log-odds of the label on forget data and those that its ranks stand for is added to the targets
     ``gain`` times, for each tenth of the ranks and each class; later in the run, what still remains
     adds up. The loop is closed on the distributions as a whole.
+
+    Where a run has an augmentation, it is that of retain batches alone: on images that are moved a
+    little, a model that knows its training data by heart has a loss to hold it where it is, while
+    forget data have their targets as they are.
 
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
@@ -108,6 +111,7 @@ class MatchUnseen(Method):
         "batch_size": 64,
         "batchnorm": "frozen",
         "schedule": "linear",
+        "augmented": "retain",
     }
 
     def __post_init__(self) -> None:
@@ -143,7 +147,7 @@ class MatchUnseen(Method):
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Refresh the targets from the current model's outputs on unseen data."""
-        if (epoch - 1) % max(1, epochs // REFRESHES):
+        if not is_refresh(epoch, epochs):
             return
         # Which examples are hard, and what the other classes look like there: once per run.
         if "ranks" not in problem.memory:

@@ -65,7 +65,7 @@ out = "forgotten"
 # --- how ---------------------------------------------------------------------------------
 {procedure}
 # max_epochs = {max_epochs}
-# augment = false                # random crops of the images while unlearning
+# augment = false                # crop the images by up to 4 pixels, as in training
 # training_epochs = 100          # of the model's training: what retraining would cost
 # floor = 2.0                    # points of accuracy on val that may be lost
 # level = 0.95                   # confidence level of all intervals

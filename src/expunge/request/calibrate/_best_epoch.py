@@ -12,12 +12,10 @@ from torch import Tensor
 
 from expunge._errors import Diverged, InvalidInput
 from expunge.engine import Callback, Run
+from expunge.methods._refreshes import is_refresh
 from expunge.request.calibrate._comparison import Comparison
 from expunge.request.calibrate._target import Target
 from expunge.update import Linear
-
-LOOKS = 20
-"""A run is compared about so many times, however many epochs it takes."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,10 @@ class BestEpoch(Callback):
             run.stop()
 
     def on_epoch(self, run: Run) -> None:
-        stride = max(1, self.epochs // LOOKS)
-        if run.epoch % stride and run.epoch < self.epochs:
+        # A run that may end early is looked at after every epoch; another one where the method
+        # passes the same data through the model before the next epoch.
+        is_due = self.stop_on_arrival or is_refresh(run.epoch + 1, self.epochs)
+        if run.epoch < self.epochs and not is_due:
             return
         look = self.look_at(run)
         if look is None:
