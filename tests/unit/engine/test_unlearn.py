@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 import expunge
 from expunge import InvalidInput
+from expunge.data._batches import Batch
+from expunge.methods import Method
+from expunge.methods._problem import Problem
 from tests.tiny import Counting, TinyConv, points
 
 FORGET, RETAIN = points(6), points(8, seed=1)
@@ -122,3 +126,32 @@ def test_a_model_of_convolutions_takes_a_dataset_item_by_item() -> None:
             return torch.full((1, 5, 5), float(index)), index % 3
 
     unlearn(TinyConv(), forget=Pictures(), retain=Pictures())
+
+
+def test_forget_batches_can_be_left_as_they_are() -> None:
+    seen: dict[str, list[torch.Tensor]] = {"forget": [], "retain": []}
+
+    @dataclass(frozen=True)
+    class Watching(Method):
+        def objective(self, problem: Problem, forget: Batch, retain: Batch) -> torch.Tensor:
+            for batch in (forget, retain):
+                seen[batch.split].append(batch.inputs.clone())
+            return -problem.loss_on(forget)
+
+    images = torch.arange(1.0, 65.0).reshape(4, 1, 4, 4)
+    data = TensorDataset(images, torch.arange(4) % 2)
+    for augmented in ("both", "retain"):
+        expunge.unlearn(
+            nn.Sequential(nn.Flatten(), nn.Linear(16, 2)),
+            forget=Subset(data, [0, 1]),
+            retain=Subset(data, [2, 3]),
+            method=Watching(),
+            augment=expunge.Augment(padding=2, flip=False),
+            augmented=augmented,
+            epochs=4,
+            progress=False,
+        )
+    crops = {name: [bool((batch == 0).any()) for batch in each] for name, each in seen.items()}
+    assert any(crops["forget"][:4])
+    assert not any(crops["forget"][4:])
+    assert any(crops["retain"][4:])
