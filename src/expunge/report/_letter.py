@@ -164,10 +164,9 @@ def _on_the_records(metric: MetricRow, changed: bool) -> str:
     text = f"Before, the model was right on {metric.before.value:.0f} % of these records. {now}"
     if metric.target is None:
         return text
-    return (
-        f"{text} A model that has never seen them would be right on about "
-        f"{metric.target.low:.0f} to {metric.target.high:.0f} %."
-    )
+    low, high = f"{metric.target.low:.0f}", f"{metric.target.high:.0f}"
+    expected = low if low == high else f"{low} to {high}"
+    return f"{text} A model that has never seen them would be right on about {expected} %."
 
 
 def _proportion(evidence: Evidence) -> tuple[str, ...]:

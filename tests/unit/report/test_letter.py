@@ -84,6 +84,9 @@ def test_what_was_asked_done_and_measured_is_there_in_numbers() -> None:
     assert f"Now it is right on {ua.after.value:.0f} %" in text
     assert f"{ua.target.low:.0f} to {ua.target.high:.0f} %" in text
     assert FINGERPRINT in text
+    nothing = ua.target.model_copy(update={"value": 0.0, "low": 0.0, "high": 0.2})
+    metrics = [ua.model_copy(update={"target": nothing})]
+    assert "right on about 0 %." in markdown(evidence.model_copy(update={"metrics": metrics}))
     assert "2 of them are copies" in text
     assert "one record" in markdown(fake.evidence(1))
 
