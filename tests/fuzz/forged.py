@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import shutil
@@ -50,6 +51,7 @@ def forgeries() -> st.SearchStrategy[Forgery]:
 def world() -> tuple[Any, Any, Path]:
     """A model, its data, and the folder of a request that was made of them."""
     folder = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     data = (floats(48, 1), floats(32, 2), floats(32, 3))
     model = fitted(data[0])
     save, _bundle.save_figure = _bundle.save_figure, lambda figure, path, formats: None
