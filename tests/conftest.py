@@ -26,6 +26,15 @@ if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
 os.environ["OMP_NUM_THREADS"] = "1"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _cache_of_its_own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests use neither the user's cache, where attempts are listed, nor the user's id key."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EXPUNGE_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("EXPUNGE_ID_KEY", str(tmp_path_factory.mktemp("config") / "id.key"))
+        yield
+
+
 @pytest.fixture(scope="module")
 def one_thread() -> Iterator[None]:
     """Sums depend on the number of threads: what is compared bit by bit is computed with one."""

@@ -7,11 +7,13 @@ import functools
 import glob
 import hashlib
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from expunge._errors import DataError, StorageError
 
@@ -133,6 +135,25 @@ def read_text(path: str | Path, kind: str) -> str:
         raise DataError(f"{path} cannot be read as a {kind} file: {error}.") from error
 
 
+def open_regular(path: str | Path) -> BinaryIO:
+    """Open a regular file for reading; ``OSError`` for a pipe or a device, which might never end.
+
+    What lies in a folder of evidence may have been put there by anybody.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def read_regular(path: str | Path) -> bytes:
+    """The bytes of a regular file: see :func:`open_regular`."""
+    with open_regular(path) as file:
+        return file.read()
+
+
 def kind_of(path: Path) -> str:
     """What is at a path that does not follow links: a file, a link, a folder, a pipe, a device."""
     if path.is_symlink():
@@ -143,7 +164,7 @@ def kind_of(path: Path) -> str:
 
 def file_digest(path: str | Path) -> str:
     """SHA-256 of a file's bytes."""
-    with Path(path).open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -153,6 +174,13 @@ def refuse_existing(path: str | Path, *, force: bool) -> None:
     _check_replaceable(path)
     if path.exists() and not force:
         raise StorageError(f"{path} exists. Choose another path, or overwrite it with --force.")
+
+
+def refuse_no_folder(path: str | Path) -> None:
+    """Raise if there is something at ``path`` that files cannot be written into."""
+    path = Path(path)
+    if is_there(path) and not path.is_dir():
+        raise StorageError(f"{path} should be a folder. (got {kind_of(path)}) Choose another path.")
 
 
 def _check_replaceable(path: Path) -> None:

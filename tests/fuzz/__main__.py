@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections import Counter
-from pathlib import Path
 
 from tests.fuzz.corpus import KINDS, load_corpus
 from tests.fuzz.counts import Counts, write_counts
-from tests.fuzz.runner import run_case
+from tests.fuzz.runner import folder_of_its_own, run_case
 from tests.fuzz.world import World
 
 
@@ -18,8 +16,8 @@ def main() -> int:
     kinds = sys.argv[1:] or [*KINDS, "generated"]
     tried: Counter[str] = Counter()
     bad: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as folder:
-        world = World(Path(folder))
+    with folder_of_its_own() as folder:
+        world = World(folder)
         for case in load_corpus():
             if case.kind in kinds:
                 complaint = run_case(case, world)

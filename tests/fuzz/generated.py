@@ -21,6 +21,7 @@ from expunge.request._job import Job
 from expunge.request._job_file import _to_toml, job_to_toml, load_job
 from tests.fuzz.corpus import SEED
 from tests.fuzz.counts import Counts
+from tests.fuzz.forged import check_forgery, forgeries
 
 COUNT = 100
 """Files of each kind under ``make fuzz``."""
@@ -132,6 +133,7 @@ def run_generated(count: int = COUNT) -> list[Counts]:
     return [
         _run("generated id files", id_files(), check_id_file, count),
         _run("generated job files", job_files(), check_job_file, count),
+        _run("forged evidence", forgeries(), check_forgery, count),
     ]
 
 

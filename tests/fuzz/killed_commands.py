@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -21,7 +22,9 @@ from expunge.request import forget
 from expunge.request.evidence import _bundle
 from expunge.store import Store
 from tests.fuzz.world import World
-from tests.unit.bench.tiny_protocol import timeless, write_tiny
+from tests.unit.bench.tiny_protocol import timeless as timeless_records
+from tests.unit.bench.tiny_protocol import write_tiny
+from tests.unit.request.jobs import timeless
 from tests.unit.request.worlds import Net, fitted, floats
 
 Work = Callable[[], None]
@@ -55,9 +58,8 @@ def make_unlearn(root: Path, place: Path) -> Work:
 
     def work() -> None:
         out = place / "out.safetensors"
-        if out.exists():  # it was killed after its last write
-            return
-        unlearn_artifact(initial, "random:0.2", out, procedure, device="cpu", evaluate_at="never")
+        options: dict[str, Any] = {"device": "cpu", "evaluate_at": "never", "force": out.exists()}
+        unlearn_artifact(initial, "random:0.2", out, procedure, **options)
 
     return work
 
@@ -67,8 +69,8 @@ def make_forget(root: Path, place: Path) -> Work:
     model, data = _request_world()
 
     def work() -> None:
-        if (place / "0001").exists():
-            return
+        # A journal of its own: the same request in another folder is another attempt.
+        os.environ["EXPUNGE_CACHE"] = str(root / f"cache of {place.name}")
         forget(
             model=model,
             data=data,
@@ -108,7 +110,10 @@ def make_bench_run(root: Path, place: Path) -> Work:
 
 
 def outcome(place: Path) -> dict[str, Any]:
-    """What a command has left: weights to the byte, evidence and records without times."""
+    """What a command has left: weights to the byte, evidence and records without times.
+
+    The names of all files, hidden ones too, are among it, so that nothing is left lying about.
+    """
     found: dict[str, Any] = {}
     for path in sorted(place.rglob("*.safetensors")):
         name = str(path.relative_to(place))
@@ -116,14 +121,14 @@ def outcome(place: Path) -> dict[str, Any]:
             continue
         found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     for path in place.glob("0*/evidence.json"):
-        evidence = json.loads(path.read_text())
-        rows = [{k: v for k, v in row.items() if "seconds" not in k} for row in evidence["epochs"]]
-        found["evidence"] = [evidence["verdict"]["status"], rows]
-        found["bundle"] = sorted(p.name for p in path.parent.iterdir())
-        found["folder"] = sorted(p.name for p in place.iterdir() if not p.name.startswith("."))
+        found["evidence"] = timeless(json.loads(path.read_text()))
+        for name in ("examples.csv", "forgotten.json"):
+            found[name] = (path.parent / name).read_text()
+    names = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
+    found["files"] = [name for name in names if "store" not in name]
     if (place / "records.jsonl").exists():
         from expunge.bench._records import load_records
 
-        found["records"] = timeless(load_records(place / "records.jsonl"))
+        found["records"] = timeless_records(load_records(place / "records.jsonl"))
     assert found, f"{place} holds nothing"
     return found

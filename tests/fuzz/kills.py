@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import sys
-import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -115,14 +114,15 @@ def main() -> int:
     import torch
 
     from tests.fuzz import killed_commands
+    from tests.fuzz.runner import folder_of_its_own
 
     torch.set_num_threads(1)  # no pool of threads that a fork would lose
     sample = int(sys.argv[1]) if len(sys.argv) > 1 else None
     bad = False
-    with tempfile.TemporaryDirectory() as folder:
-        killed_commands.prepare(Path(folder))
+    with folder_of_its_own() as folder:
+        killed_commands.prepare(folder)
         for name in COMMANDS:
-            root = Path(folder) / name.replace(" ", "-")
+            root = folder / name.replace(" ", "-")
             root.mkdir()
             for line in check_command(name, root, sample):
                 print(line, flush=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from expunge._errors import ExpungeError
 from tests.fuzz.corpus import Case
@@ -50,6 +51,15 @@ def run_case(case: Case, world: Any) -> str:
         if matches(got, case.expected)
         else f"{case}: {case.text!r} should be {case.expected!r}. (got {got[:400]!r})"
     )
+
+
+@contextmanager
+def folder_of_its_own() -> Iterator[Path]:
+    """A temporary folder, where the user's cache and id key are looked for as well."""
+    with tempfile.TemporaryDirectory() as name:
+        places = {"EXPUNGE_CACHE": f"{name}/cache", "EXPUNGE_ID_KEY": f"{name}/config/id.key"}
+        with mock.patch.dict(os.environ, places):
+            yield Path(name)
 
 
 def matches(got: str, expected: str) -> bool:

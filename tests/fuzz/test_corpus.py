@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.fuzz.corpus import IN_TEST, KINDS, Case, load_corpus, sample
 from tests.fuzz.counts import read_counts
+from tests.fuzz.forged import Forgery, check_forgery, forgeries
 from tests.fuzz.generated import COUNT, IdFile, check_id_file, check_job_file, id_files, job_files
 from tests.fuzz.runner import run_case
 from tests.fuzz.world import World
@@ -43,6 +44,12 @@ def test_job_files_are_read_as_written_or_refused(text: str) -> None:
     check_job_file(text)
 
 
+@FEW
+@given(forgeries())
+def test_forged_evidence_is_verified_or_refused(forgery: Forgery) -> None:
+    check_forgery(forgery, numbers=False)
+
+
 def test_faults_that_were_mended_always_run() -> None:
     chosen = sample(CASES)
     assert len(chosen) == IN_TEST
@@ -52,7 +59,7 @@ def test_faults_that_were_mended_always_run() -> None:
 def test_the_counts_in_the_security_policy_are_those_of_this_corpus() -> None:
     counts = read_counts()
     tried = {kind: sum(case.kind == kind for case in CASES) for kind in KINDS}
-    tried |= {"generated id files": COUNT, "generated job files": COUNT}
+    tried |= dict.fromkeys(("generated id files", "generated job files", "forged evidence"), COUNT)
     tried["all"] = sum(tried.values())
     assert {kind: row.tried for kind, row in counts.items()} == tried, "run `make fuzz`"
     assert tried["all"] >= 500

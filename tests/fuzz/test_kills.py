@@ -10,12 +10,13 @@ from pathlib import Path
 from tests.fuzz.kills import COMMANDS, points
 
 
-def test_a_killed_command_resumes_to_the_same_bytes() -> None:
+def test_a_killed_command_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     # In a process of its own, which has no threads yet when it forks.
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("EXPUNGE_", "XDG_"))}
     found = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.kills", "2"],
         cwd=Path(__file__).parents[2],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=inherited | {"OMP_NUM_THREADS": "1", "HOME": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
@@ -23,6 +24,7 @@ def test_a_killed_command_resumes_to_the_same_bytes() -> None:
     assert found.returncode == 0, found.stdout + found.stderr
     for name in COMMANDS:
         assert f"{name}: killed at 2 of" in found.stdout
+    assert not list(tmp_path.rglob("expunge")), "the user's cache and id key are left alone"
 
 
 def test_points_are_all_or_spread_from_the_first_to_the_last() -> None:

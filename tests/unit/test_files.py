@@ -12,7 +12,14 @@ import pytest
 
 from expunge import _tensors as tensors
 from expunge._errors import StorageError
-from expunge._files import atomic, file_digest, refuse_existing, write_text
+from expunge._files import (
+    atomic,
+    file_digest,
+    read_regular,
+    refuse_existing,
+    refuse_no_folder,
+    write_text,
+)
 
 
 def test_a_file_appears_whole(tmp_path: Path) -> None:
@@ -144,3 +151,22 @@ def test_the_digest_is_that_of_the_file(tmp_path):
     path = tmp_path / "w.pt"
     path.write_bytes(b"abc")
     assert file_digest(path) == hashlib.sha256(b"abc").hexdigest()
+
+
+def test_only_folders_are_written_into(tmp_path: Path) -> None:
+    refuse_no_folder(tmp_path)
+    refuse_no_folder(tmp_path / "nowhere")
+    write_text(tmp_path / "file", "")
+    with pytest.raises(StorageError, match=r"should be a folder. \(got a file\)"):
+        refuse_no_folder(tmp_path / "file")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
+def test_what_is_no_regular_file_is_never_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        for read in (read_regular, file_digest):
+            with pytest.raises(OSError, match="no regular file"):
+                read(path)
+    write_text(tmp_path / "file", "text")
+    assert read_regular(tmp_path / "file") == b"text"

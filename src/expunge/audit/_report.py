@@ -150,6 +150,7 @@ def write_audit(
         audit.exposure.write_csv(folder / "exposure.csv", keep_examples=keep_examples)
         for name, rows in (("forget", audit.exposure.forget), ("retain", audit.exposure.retain)):
             if name == "forget" and not keep_examples:
+                (folder / "exposed-forget.png").unlink(missing_ok=True)  # of an earlier report
                 continue
             images = getattr(subject, name)
             title = f"{name} examples that stand out (exposure before to after)"

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 
 from expunge._errors import InvalidInput
-from expunge._files import refuse_existing, require_file
+from expunge._files import refuse_existing, refuse_no_folder, require_file
 from expunge.cli._options import MovedData
 from expunge.data._formats import find_data
 
@@ -101,6 +101,7 @@ def audit_command(
     Example:  expunge audit unlearned.safetensors --initial initial.safetensors
     --ideal ideal.safetensors --budget 10 -o audit
     """
+    refuse_no_folder(out)
     refuse_existing(out / "report.json", force=force)
     for path in (unlearned, initial, ideal):
         if path is not None:

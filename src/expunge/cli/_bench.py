@@ -13,6 +13,7 @@ from rich.table import Table
 
 from expunge._durations import format_duration
 from expunge._errors import ExpungeError, InvalidInput
+from expunge._files import refuse_no_folder
 from expunge.cli._bench_options import (
     STORE,
     DataRoot,
@@ -153,6 +154,8 @@ def run_command(
         raise InvalidInput("--address goes with --engine ray.")
     for spec in track or []:
         TRACKERS.name(spec.partition(":")[0])
+    if out is not None:
+        refuse_no_folder(out)
     chosen, planned, _ = planned_runs(protocol, data, only, keep, device)
 
     from expunge.bench._publish import write_results

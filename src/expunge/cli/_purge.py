@@ -28,6 +28,14 @@ def purge_command(
         Path | None,
         typer.Option(help="Where `expunge audit` kept shadow models (default: a cache folder)."),
     ] = None,
+    audits: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--audit",
+            metavar="FOLDER",
+            help="A report of `expunge audit --keep-examples`; may be given several times.",
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
     ] = False,
@@ -50,7 +58,7 @@ def purge_command(
 
     store = store or cache_dir() / "store"
     console, errors = Console(), Console(stderr=True)
-    remnants = find_remnants(folder, store)
+    remnants = find_remnants(folder, store, audits or ())
     for remnant in remnants:
         console.print(
             f"{escape(str(remnant.path))}  {remnant.size / 1e6:.1f} MB  {remnant.why}",

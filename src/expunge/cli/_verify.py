@@ -60,10 +60,12 @@ def verify_command(
 
     Ledger.read_existing(folder)
 
+    from expunge.data import cache_dir
     from expunge.request._verify import subject_of_requests, verify
 
     subject, note = (None, "") if quick else subject_of_requests(folder, data)
-    verifications = verify(folder, subject, head=head, key=key, id_key=id_key)
+    store = cache_dir() / "store"
+    verifications = verify(folder, subject, head=head, key=key, id_key=id_key, store=store)
     console = Console()
     for verification in verifications:
         hashes = "everything checked holds" if verification.ok else "[red]NOT everything holds[/]"
@@ -136,6 +138,7 @@ def ledger_command(
 
     Example:  expunge ledger requests --find anna
     """
+    from expunge.request._head_file import head_problem
     from expunge.request._ledger import Ledger
 
     ledger = Ledger.read_existing(folder)
@@ -172,5 +175,6 @@ def ledger_command(
             f"expected {show_interval(row.target)}",
             highlight=False,
         )
-    for _, problem in ledger.broken_seals():
+    problems = [head_problem(ledger), *(problem for _, problem in ledger.broken_seals())]
+    for problem in filter(None, problems):
         console.print(f"[red]{escape(problem)}[/]", highlight=False)

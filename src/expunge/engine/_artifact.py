@@ -56,7 +56,7 @@ class Card(_Card):
     procedure: dict[str, Any] | None = None
     epochs: list[dict[str, float]] = []
     seconds: float = 0.0
-    """In files of earlier versions. Times are not written any more: equal runs give equal files."""
+    """In files of earlier versions. Times are in a file beside it: equal runs give equal files."""
     versions: dict[str, str] = {}
 
     @pydantic.field_validator("recipe")

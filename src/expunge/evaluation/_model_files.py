@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from expunge._errors import InvalidInput
-from expunge._files import refuse_existing
+from expunge._files import refuse_existing, write_text
 from expunge._part_values import describe
 from expunge.data import absolute_spec, divide, load
 from expunge.distributed import SINGLE, Group
@@ -48,7 +49,7 @@ def train_initial(
     force: bool = False,
 ) -> Artifact:
     """Train a model on a dataset's training part and write it to ``out``."""
-    refuse_existing(out, force=force)
+    _refuse_existing(out, force=force)
     recipe = recipe or Recipe()
     splits = load(data, limit=limit)
     card = Card(
@@ -87,7 +88,7 @@ def retrain_ideal(
     force: bool = False,
 ) -> Artifact:
     """Train the initial model's architecture from scratch on what is retained, by its recipe."""
-    refuse_existing(out, force=force)
+    _refuse_existing(out, force=force)
     if initial.card.stage != "initial":
         raise InvalidInput(f"Retrain from an initial model, not an {initial.card.stage} one.")
     division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
@@ -144,7 +145,7 @@ def unlearn_artifact(
     In a ``group``, all processes make this call; the first one writes.
     """
     # What to forget, and whom to compare with.
-    group.run_in_first(lambda: refuse_existing(out, force=force))
+    group.run_in_first(lambda: _refuse_existing(out, force=force))
     if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
     division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
@@ -194,13 +195,33 @@ def _describe_if_plain(procedure: Procedure) -> dict[str, Any] | None:
 
 
 def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Artifact:
-    card = card.model_copy(update={"epochs": result.history.epochs})
-    seconds = result.history.seconds
-    group.run_in_first(lambda: save_artifact(out, result.model, card))
+    epochs, seconds = result.history.epochs, result.history.seconds
+    card = card.model_copy(update={"epochs": epochs})
+    times = {
+        "seconds": seconds,
+        "epochs": [{k: v for k, v in row.items() if "seconds" in k} for row in epochs],
+    }
+
+    def write() -> None:
+        write_text(_times_of(out), json.dumps(times, indent=1) + "\n")
+        save_artifact(out, result.model, card)
+
+    group.run_in_first(write)
     if not group.is_first:
         return Artifact(result.model, card, seconds)
     _checkpoint_of(out).unlink(missing_ok=True)
     return replace(load_artifact(out), seconds=seconds)
+
+
+def _refuse_existing(out: Path, *, force: bool) -> None:
+    """Raise if ``out`` exists and may not be overwritten, or its times cannot be written."""
+    refuse_existing(out, force=force)
+    refuse_existing(_times_of(out), force=True)
+
+
+def _times_of(out: Path) -> Path:
+    """Where the times of the run that wrote ``out`` are: equal runs give equal weights files."""
+    return out.with_name(out.name + ".times.json")
 
 
 def _checkpoint_of(out: Path) -> Path:

@@ -54,10 +54,17 @@ CONTACT = (
 RETRAINING = (
     "The surest way would be to train the model again from the beginning without these records."
 )
-OUT_OF_PROPORTION = (
-    "The same would be due for every request like this one. [Say why you hold that to be out of "
-    "proportion.]"
-)
+OUT_OF_PROPORTION = {
+    "achieved": "It would be due again for every request like yours. By our measurements, the "
+    "model already treats your records like data that it has never seen, so that training again "
+    "would change little for you. That is why we hold it to be out of proportion. [Check that this "
+    "is your reason, or give yours.]",
+    "cannot be told": "It would be due again for every request like yours, here for {share} of the "
+    "data. It would leave no doubt where our measurements leave one. We hold it to be out of "
+    "proportion as long as nothing speaks against what we did. [Check that this is your reason, or "
+    "give yours.]",
+}
+"""Why training again is not called for, where it would take much longer."""
 REMAINS = (
     "As our attempt did not succeed, training again is what remains. [Say whether and when you "
     "will do it.]"
@@ -102,7 +109,7 @@ def _asked(evidence: Evidence) -> tuple[str, ...]:
     request = evidence.request
     text = (
         f"You asked that {_records(request.records)} be removed from what our model has learned: "
-        f"{100 * request.share:.2g} % of all the data that it learned from."
+        f"{_share(request.share)} of all the data that it learned from."
     )
     if request.copies:
         text += f" {len(request.copies)} of them are copies that we found and counted in."
@@ -134,10 +141,11 @@ def _measured(evidence: Evidence) -> tuple[str, ...]:
             sum(getattr(row, when).verdict in TELLS for row in evidence.attacks)
             for when in ("before", "after")
         ]
-        now = f"now {told[1]} can" if evidence.unlearned else "that has not changed"
+        before, after = (str(count) if count else "none" for count in told)
+        now = f"now {after} can" if evidence.unlearned else "that has not changed"
         points.append(
             f"We tried {len(evidence.attacks)} ways to find out from the model's answers whether "
-            f"it had learned from these records. Before, {told[0]} of them could tell; {now}."
+            f"it had learned from these records. Before, {before} of them could tell; {now}."
         )
     if evidence.status == "achieved":
         points.append("Our tests would have noticed a model that had forgotten nothing.")
@@ -156,10 +164,9 @@ def _on_the_records(metric: MetricRow, changed: bool) -> str:
     text = f"Before, the model was right on {metric.before.value:.0f} % of these records. {now}"
     if metric.target is None:
         return text
-    return (
-        f"{text} A model that has never seen them would be right on about "
-        f"{metric.target.low:.0f} to {metric.target.high:.0f} %."
-    )
+    low, high = f"{metric.target.low:.0f}", f"{metric.target.high:.0f}"
+    expected = low if low == high else f"{low} to {high}"
+    return f"{text} A model that has never seen them would be right on about {expected} %."
 
 
 def _proportion(evidence: Evidence) -> tuple[str, ...]:
@@ -167,6 +174,7 @@ def _proportion(evidence: Evidence) -> tuple[str, ...]:
     cost = evidence.cost
     taken = None if cost is None else cost.request_seconds or cost.unlearning_seconds
     retraining = None if cost is None else cost.retraining_seconds
+    share = _share(evidence.request.share)
     if taken is None or retraining is None:
         known = "" if taken is None else f", which took {_duration(taken)}"
         comparison = (
@@ -178,11 +186,12 @@ def _proportion(evidence: Evidence) -> tuple[str, ...]:
             f"On our machine that would take about {_duration(retraining)}, "
             f"{_times(retraining / taken)} as long as what we did, which took {_duration(taken)}."
         )
-        if evidence.unlearned:
-            comparison += f" {OUT_OF_PROPORTION}"
+        if evidence.status in OUT_OF_PROPORTION:
+            comparison += f" {OUT_OF_PROPORTION[evidence.status].format(share=share)}"
     else:
+        more = "less" if retraining < taken else "hardly more"
         comparison = (
-            f"On our machine that would take about {_duration(retraining)}, hardly more than what "
+            f"On our machine that would take about {_duration(retraining)}, {more} than what "
             f"we did, which took {_duration(taken)}. [Say why you did not train again.]"
         )
     return (RETRAINING, comparison) if evidence.unlearned else (RETRAINING, comparison, REMAINS)
@@ -199,6 +208,15 @@ def _fingerprint(evidence: Evidence, fingerprint: str) -> str:
         f"The full technical record of this request has the fingerprint {fingerprint}. Keep this "
         f"letter: with it anybody can see whether the record was changed later. {signed}"
     )
+
+
+def _share(fraction: float) -> str:
+    """A share in percent, in as many digits as mean something.
+
+    >>> _share(0.1), _share(0.00123), _share(0.000001)
+    ('10 %', '0.12 %', 'less than 0.01 %')
+    """
+    return "less than 0.01 %" if fraction < 1e-4 else f"{100 * fraction:.2g} %"
 
 
 def _records(count: int) -> str:

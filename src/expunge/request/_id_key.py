@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput, StorageError
+from expunge._files import read_regular
 
 ENVIRONMENT = "EXPUNGE_ID_KEY"
 """The environment variable that names the key file."""
@@ -71,7 +72,7 @@ def find_key(path: Path | None = None) -> IdKey | None:
     """The key in ``path`` (default: the user's), or None if there is no such file."""
     path = default_key_path() if path is None else path
     try:
-        text = path.read_text(encoding="ascii").strip()
+        text = read_regular(path).decode("ascii").strip()
         secret = bytes.fromhex(text)
     except FileNotFoundError:
         return None

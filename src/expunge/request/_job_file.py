@@ -26,7 +26,7 @@ from expunge.request._job import (
 from expunge.request.subject._factory import is_factory
 
 JOB = "job.toml"
-"""The file of a bundle that a request is repeated from, with the same file of ids."""
+"""The file of a bundle that a request is repeated from, together with the file of ids."""
 FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
 """Fields of a job that are arguments of :func:`expunge.forget`, not settings."""
 CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
@@ -52,7 +52,7 @@ data = "digits"                  # cifar10:PATH, svhn:PATH, folder:PATH, npz:FIL
 
 # --- what to forget ----------------------------------------------------------------------
 ids = "request.csv"              # text (one id per line), CSV or JSON: indices or file names;
-                                 # its name is kept in the evidence, its content is not
+                                 # neither its name nor its content is kept in the evidence
 # records = "records.csv"        # one line per training record, with its index or name ...
 # id_column = "person"           # ... and this column, whose values the ids then are
 # include_duplicates = "none"    # "exact": also forget exact duplicates; "near": near ones too
@@ -124,16 +124,22 @@ def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
 
 
 def job_to_toml(job: Job) -> str:
-    """A job file with every setting; paths are absolute. The ids stay in the file they are in."""
-    omitted = {name for name in CARD_FIELDS if name not in job.model_fields_set}
+    """A job file with every setting but the file of ids; paths are absolute.
+
+    Files of ids are named after people, too often.
+    """
+    omitted = {"ids", *(name for name in CARD_FIELDS if name not in job.model_fields_set)}
     values = job.model_dump(exclude_none=True, exclude=omitted)
-    for name in ("weights", "ids", "records", "out", "id_key"):
+    for name in ("weights", "records", "out", "id_key"):
         if name in values:
             values[name] = str(Path(values[name]).expanduser().resolve())
     if values["data"] and not is_factory(values["data"]):
         values["data"] = absolute_spec(values["data"])
     options = values.pop("model_options")
-    lines = ["# The settings of this request. To repeat it:  expunge forget --job FILE --out NEW"]
+    lines = [
+        "# The settings of this request; the file of ids is not among them. To repeat it:",
+        "# expunge forget --job FILE --ids IDS --out NEW",
+    ]
     lines += [f"{name} = {_to_toml(value)}" for name, value in values.items()]
     if options:
         lines += ["", "[model_options]"]
@@ -164,8 +170,7 @@ def repeat_commands(job: Job, number: int, *, in_memory: bool) -> list[str]:
     check = f"expunge verify {root}"
     if not in_memory:
         jobs = (f"{root}/{k:04d}/{JOB}" for k in range(1, number + 1))
-        return [*(f"expunge forget --job {path} --out again" for path in jobs), check]
+        return [*(f"expunge forget --job {path} --ids IDS --out again" for path in jobs), check]
     given = job.model_dump(mode="json", exclude_defaults=True, exclude=FORGET_ARGUMENTS)
     settings = "".join(f", {name}={value!r}" for name, value in given.items())
-    ids = "ids" if job.ids is None else repr(str(job.ids))
-    return [f'expunge.forget(model=model, data=data, ids={ids}, out="again"{settings})', check]
+    return [f'expunge.forget(model=model, data=data, ids=ids, out="again"{settings})', check]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expunge._errors import DataError, InvalidInput, StorageError
-from expunge._files import file_digest
+from expunge._files import file_digest, is_there, read_regular
 from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request.evidence._schema import Evidence, read_evidence
 from expunge.request.evidence._sections import ExampleRow
@@ -92,7 +92,7 @@ class LedgerEntry:
             )
         try:
             return tuple(sorted(self.index_of[record] for record in self._read("records")))
-        except KeyError as error:
+        except (KeyError, TypeError) as error:
             raise DataError(
                 f"{self.folder / RECORDS} names a record that is not in the training data: {error}."
             ) from error
@@ -118,8 +118,8 @@ class LedgerEntry:
 
     def _content(self) -> dict[str, Any]:
         try:
-            content: Any = json.loads((self.folder / RECORDS).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            content: Any = json.loads(read_regular(self.folder / RECORDS))
+        except (OSError, ValueError, RecursionError) as error:
             raise self._damaged(error) from error
         if not isinstance(content, dict):
             raise self._damaged(TypeError(type(content).__name__))
@@ -140,7 +140,8 @@ class Ledger:
     @classmethod
     def read(cls, root: Path) -> Ledger:
         """Read the ledger in ``root``; it is empty if there are no requests."""
-        folders = sorted(p for p in root.glob("[0-9]*") if p.is_dir() and _NUMBER.fullmatch(p.name))
+        found = root.glob("[0-9]*") if is_there(root) else ()
+        folders = sorted(p for p in found if p.is_dir() and _NUMBER.fullmatch(p.name))
         entries = tuple(LedgerEntry(folder, int(folder.name)) for folder in folders)
         for position, entry in enumerate(entries, start=1):
             if entry.number != position:
@@ -329,8 +330,8 @@ def exclusive_access(root: Path) -> Iterator[None]:
 
     The folder is created for that; if nothing was put into it, it is removed again.
     """
-    created = [folder for folder in (root, *root.parents) if not folder.exists()]
     try:
+        created = [folder for folder in (root, *root.parents) if not folder.exists()]
         root.mkdir(parents=True, exist_ok=True)
         lock = file_lock(root / ".lock")
         lock.__enter__()

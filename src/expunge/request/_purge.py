@@ -16,7 +16,7 @@ from pathlib import Path
 import pydantic
 
 from expunge._errors import DataError
-from expunge._files import file_digest, storage_errors, write_text
+from expunge._files import file_digest, read_regular, storage_errors, write_text
 from expunge.request._ledger import WEIGHTS, Ledger, LedgerEntry, exclusive_access
 from expunge.request._seal import ATTEMPT, PAGE, THUMBNAILS
 from expunge.store import Store
@@ -27,6 +27,10 @@ from expunge.store._stage import Ref
 PURGED = "purged.json"
 KEYED = 3
 """The version of the evidence since which it holds nothing of the records."""
+SHEET, TABLE = "exposed-forget.png", "exposure.csv"
+"""Files of an audit's report that may show forgotten examples."""
+NAMELESS = b"\nforget,,,,"
+"""How a line of that table begins if it does not name the example."""
 SHADOW = "shadow-train"
 """The kind of store entries that hold models trained on records that are to be forgotten."""
 
@@ -70,16 +74,17 @@ class _PurgedList(pydantic.BaseModel):
     files: list[PurgedFile] = []
 
 
-def find_remnants(root: Path, store: Path | None = None) -> list[Remnant]:
-    """What still remembers: in the requests in ``root``, and in the ``store`` of audits."""
+def find_remnants(
+    root: Path, store: Path | None = None, audits: Sequence[Path] = ()
+) -> list[Remnant]:
+    """What still remembers: in the requests in ``root``, the ``store`` of audits, their reports."""
     ledger = Ledger.read(root)
     found = [remnant for entry in ledger.entries for remnant in _in_bundle(ledger, entry)]
     if (root / ".work").is_dir():
         found.append(Remnant(root / ".work", "checkpoint of a request that is not finished"))
     found += [Remnant(path, "left by a run that was killed") for path in _abandoned(root)]
-    if store is not None and store.is_dir():
-        found += _in_store(store)
-    return found
+    found += [] if store is None else find_in_store(store)
+    return [*found, *(remnant for folder in audits for remnant in _in_audit(folder))]
 
 
 def outside_of(ledger: Ledger) -> list[str]:
@@ -116,6 +121,22 @@ def _in_bundle(ledger: Ledger, entry: LedgerEntry) -> Iterator[Remnant]:
 
 def _abandoned(root: Path) -> list[Path]:
     return sorted([*root.glob(".[0-9]*.new"), *root.glob(".*.tmp")])
+
+
+def _in_audit(folder: Path) -> Iterator[Remnant]:
+    """What the report of an audit shows of forgotten examples: only with ``--keep-examples``."""
+    if not (folder / "report.json").is_file():
+        raise DataError(f"There is no report of an audit in {folder}.")
+    if (folder / SHEET).is_file():
+        yield Remnant(folder / SHEET, "images of forgotten examples")
+    table = folder / TABLE
+    if table.is_file() and b"\nforget," in table.read_bytes().replace(NAMELESS, b""):
+        yield Remnant(table, "names of forgotten examples")
+
+
+def find_in_store(root: Path) -> list[Remnant]:
+    """What audits with shadow models left in the store in ``root``, if there is one."""
+    return list(_in_store(root)) if root.is_dir() else []
 
 
 def _in_store(root: Path) -> Iterator[Remnant]:
@@ -188,7 +209,7 @@ def read_purged(root: Path) -> list[PurgedFile]:
     """The files that were purged from the requests in ``root``, in the order of their removal."""
     path = root / PURGED
     try:
-        return _PurgedList.model_validate_json(path.read_bytes()).files
+        return _PurgedList.model_validate_json(read_regular(path)).files
     except FileNotFoundError:
         return []
     except (OSError, pydantic.ValidationError) as error:

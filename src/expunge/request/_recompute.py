@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
+from expunge._errors import DataError
 from expunge.engine._prediction_memory import predict_once
 from expunge.evaluation import Estimate
 from expunge.request._ledger import WEIGHTS, LedgerEntry
@@ -62,6 +63,20 @@ class _Rules:
     level: float
     seed: int
 
+    @classmethod
+    def of(cls, entry: LedgerEntry) -> _Rules:
+        """The rules in the configuration of a request; whoever wrote that, they should be some."""
+        config = entry.evidence.config
+        try:
+            floor, level = float(config.get("floor", 2.0)), float(config.get("level", 0.95))
+            seed = int(config.get("seed", 0))
+            if 0.0 <= floor <= 100.0 and 0.0 < level < 1.0 and 0 <= seed < 2**63:
+                return cls(floor, level, seed)
+            problem = f"floor {floor}, level {level}, seed {seed}"
+        except (TypeError, ValueError, OverflowError) as error:
+            problem = str(error)
+        raise DataError(f"The configuration of request {entry.number} is damaged: {problem}.")
+
 
 def recompute(
     entry: LedgerEntry, earlier: Sequence[LedgerEntry], subject: Subject
@@ -111,12 +126,7 @@ class _Request:
     ) -> None:
         self.entry, self.earlier, self.subject = entry, earlier, subject
         self.evidence = entry.evidence
-        config = self.evidence.config
-        self.rules = _Rules(
-            floor=float(config.get("floor", 2.0)),
-            level=float(config.get("level", 0.95)),
-            seed=int(config.get("seed", 0)),
-        )
+        self.rules = _Rules.of(entry)
         train, self.chosen = subject.train, list(entry.indices)
         gone = {*self.chosen}.union(*(request.indices for request in earlier))
         self.forget = train.subset(self.chosen)

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from expunge._errors import DataError, ExpungeError, InvalidInput
-from expunge._files import write_text
+from expunge._errors import DataError, InvalidInput
 from expunge.data import Augment
 from expunge.distributed import as_group
 from expunge.engine import Procedure
-from expunge.engine._checkpoint import model_digest
 from expunge.engine._prediction_memory import keep_predictions, predict_once
 from expunge.methods import MatchUnseen
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.request._head_file import require_all, write_head
 from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of, exclusive_access
 from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import Clocks, RequestStopwatch
+from expunge.request._work_folder import WorkFolder
 from expunge.request.calibrate._run import CalibrationResult, calibrate
 from expunge.request.evidence._build import RequestInputs, build_evidence
 from expunge.request.evidence._bundle import BundleContents, write_bundle
@@ -43,7 +41,8 @@ from expunge.request.subject._load import Subject, load_subject, make_subject
 class Outcome:
     """How a request ended. Without ``evidence`` it stopped after the preflight."""
 
-    preflight: Preflight
+    preflight: Preflight | None
+    """None if the bundle was there already, and only its command had been killed."""
     evidence: Evidence | None = None
     folder: Path | None = None
     model: nn.Module | None = None
@@ -169,11 +168,7 @@ def carry_out(
 
 
 class _RequestInProgress:
-    """One request while it is carried out.
-
-    ``requested`` are the records that the ids stand for. ``work`` is a folder for the checkpoint of
-    the run; it is removed when the bundle is complete.
-    """
+    """One request while it is carried out; ``requested`` are the records that the ids stand for."""
 
     def __init__(
         self,
@@ -185,9 +180,11 @@ class _RequestInProgress:
         stopwatch: RequestStopwatch,
         key: SigningKey | None,
     ) -> None:
+        find_key(job.id_key)  # refused now, if it cannot be read, and not after the preflight
         self.job, self.on_message, self.progress = job, on_message, progress
         self.in_memory, self.key = subject is not None, key
         self.ledger = Ledger.read(job.out)
+        require_all(self.ledger)
         self.subject = self.ledger.latest_state_of(subject or load_subject(job))
         if self.ledger.entries:
             id_key = require_key(job.id_key)
@@ -195,8 +192,7 @@ class _RequestInProgress:
         self.requested = resolve_ids(job, self.subject, ids)
         self.stopwatch = stopwatch
         stopwatch.loaded()
-        self.work = job.out / ".work"
-        self.checkpoint = self.work / "run.checkpoint"
+        self.work = WorkFolder(job.out)
 
     @property
     def number(self) -> int:
@@ -210,6 +206,10 @@ class _RequestInProgress:
         force: bool,
         discard: bool,
     ) -> Outcome:
+        # Killed when the bundle was there already: nothing is left to do but to tidy up.
+        if not dry_run and (finished := self._finish_killed()) is not None:
+            return finished
+
         # Leave out what earlier requests have forgotten.
         to_forget, earlier = self.ledger.still_to_forget(self.requested.indices)
         if already_forgotten := len(self.requested.indices) - len(to_forget):
@@ -237,17 +237,17 @@ class _RequestInProgress:
         id_key = self._id_key()
         asked = self.requested.hashed(id_key).digest
         config = self._config(len(to_forget))
-        run = self._claim_work_folder(config, asked, discard=discard)
-        weights = model_digest(self.subject.model)
+        run = digest_config(config, asked, self.subject.weights_digest)
+        self.work.claim(run, discard=discard)
+        weights = self.subject.weights_digest
         attempts = earlier_attempts(self.ledger, asked, weights, run)
-        records = digest_records(asked, weights)
-        write_attempt(records, run, self.job.seed, "not finished")
+        write_attempt(digest_records(asked, weights), run, self.job.seed, "not finished")
         train = self.subject.train
         gone = earlier | set(to_forget)
         retain = train.subset([i for i in range(len(train)) if i not in gone])
         forget = train.subset(to_forget)
         before = self._predictions_before(findings, forget, to_forget, gone)
-        with self.stopwatch.time("unlearning"), self._kept_only_if_started():
+        with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
             calibrated = self._unlearn(forget, retain)
 
         # Audit on test data, which took no part in any decision so far.
@@ -279,9 +279,36 @@ class _RequestInProgress:
         )
         folder = self.job.out / f"{self.number:04d}"
         evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)
-        shutil.rmtree(self.work, ignore_errors=True)
-        write_attempt(records, run, self.job.seed, evidence.status)
+        self._tidy_up(run, evidence)
         return Outcome(findings, evidence, folder, calibrated.model, self.stopwatch.seconds())
+
+    def _tidy_up(self, run: str, evidence: Evidence) -> None:
+        """What comes after the bundle: note the head and the attempt, remove the checkpoint."""
+        write_head(Ledger.read(self.job.out))
+        records = digest_records(evidence.hashes.ids, evidence.hashes.weights_before)
+        write_attempt(records, run, evidence.seeds.get("run", 0), evidence.status)
+        self.work.remove()
+
+    def _finish_killed(self) -> Outcome | None:
+        """Tidy up after a request that was killed when its bundle was there already.
+
+        Returns its outcome if this is the same request; another one is carried out now.
+        """
+        last = self.ledger.last
+        if last is None or self.work.request is None:
+            return None
+        evidence = last.evidence
+        hashes, config = evidence.hashes, evidence.config
+        run = digest_config(config, hashes.ids, hashes.weights_before)
+        if self.work.request != run:
+            return None
+        self._tidy_up(run, evidence)
+        same = self._config(config.get("forgotten", 0)) | {"number": last.number}
+        asked = self.requested.hashed(require_key(self.job.id_key)).digest
+        if digest_config(same, asked) != digest_config(config, hashes.ids):
+            return None
+        self.on_message(f"Request {last.number} was complete when its command was killed.")
+        return Outcome(None, evidence, last.folder, self.subject.model, evidence.seconds)
 
     def _id_key(self) -> IdKey:
         """The key that ids are hashed with; made now, if this is its first use."""
@@ -330,39 +357,12 @@ class _RequestInProgress:
         return to_forget
 
     def _config(self, forgotten: int) -> dict[str, Any]:
-        return self.job.model_dump(mode="json") | {
+        return self.job.model_dump(mode="json", exclude={"ids"}) | {
             "in_memory": self.in_memory,
             "out": str(self.job.out),
             "number": self.number,
             "forgotten": forgotten,
         }
-
-    def _claim_work_folder(self, config: Mapping[str, Any], asked: str, *, discard: bool) -> str:
-        """Mark the work folder with this request's digest, or check that it is this request's.
-
-        Returns the digest.
-        """
-        mark = self.work / "request.sha256"
-        digest = digest_config(config, asked, self.subject.weights_digest)
-        if discard:
-            shutil.rmtree(self.work, ignore_errors=True)
-        if mark.is_file() and mark.read_text(encoding="utf-8") != digest:
-            raise InvalidInput(
-                f"Another request in {self.job.out} is not finished. Repeat its command to finish "
-                "it, or drop what it has done with --discard."
-            )
-        write_text(mark, digest, private=True)
-        return digest
-
-    @contextmanager
-    def _kept_only_if_started(self) -> Iterator[None]:
-        """Remove the work folder if unlearning was refused before there was anything to resume."""
-        try:
-            yield
-        except ExpungeError:
-            if not self.checkpoint.exists():
-                shutil.rmtree(self.work, ignore_errors=True)
-            raise
 
     def _unlearn(self, forget: InMemoryData, retain: InMemoryData) -> CalibrationResult:
         """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
@@ -382,7 +382,7 @@ class _RequestInProgress:
             seed=job.seed,
             device=job.device,
             augment=self._augment(procedure),
-            checkpoint=self.checkpoint,
+            checkpoint=self.work.checkpoint,
             progress=self.progress,
             callbacks=[self.stopwatch.steps],
         )

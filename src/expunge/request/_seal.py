@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from expunge._errors import DataError
-from expunge._files import write_text
+from expunge._files import read_regular, write_text
 from expunge.request._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._schema import Evidence
 
@@ -35,7 +35,7 @@ def read_seal(folder: Path) -> dict[str, str]:
     """The hash of each file that the seal lists."""
     path = folder / SEAL
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_regular(path).decode().splitlines()
     except (OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
     sealed: dict[str, str] = {}

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from expunge._errors import DataError
-from expunge._files import write_text
+from expunge._files import read_regular, write_text
 from expunge.request._ledger import SEAL, WEIGHTS, LedgerEntry, digest_of
 from expunge.request._seal import SIGNATURE, read_seal
 from expunge.request._signing_keys import PublicKey, SigningKey
@@ -92,11 +92,11 @@ def read_head(root: Path, key: PublicKey) -> tuple[int, str]:
 def signer_of(folder: Path) -> str:
     """The key that a bundle says it is signed by; empty if it is unsigned."""
     try:
-        content = json.loads((folder / SIGNATURE).read_text(encoding="utf-8"))
+        content = json.loads(read_regular(folder / SIGNATURE))
         return str(content["signatures"][0]["keyid"])
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError, KeyError, IndexError, TypeError):
+    except (OSError, ValueError, KeyError, IndexError, TypeError, RecursionError):
         return "that cannot be read"
 
 
@@ -137,7 +137,7 @@ def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str
     from securesystemslib.exceptions import Error, VerificationError
 
     try:
-        envelope = Envelope.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        envelope = Envelope.from_dict(json.loads(read_regular(path)))
         envelope.verify([_dsse_key(key.public, key.key_id)], 1)
         statement = json.loads(envelope.payload)
         types = envelope.payload_type, statement["predicateType"]
@@ -149,7 +149,9 @@ def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str
         raise DataError(f"{path.name} is missing.") from error
     except VerificationError as error:
         raise DataError(f"{path.name} was not signed by {key.path}.") from error
-    except (Error, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except RecursionError as error:
+        raise DataError(f"{path.name} is no signature.") from error
+    except (Error, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path.name} is no signature: {error!r}.") from error
 
 

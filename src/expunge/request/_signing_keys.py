@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from expunge._errors import DataError, InvalidInput
+from expunge._files import read_regular
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import (
@@ -120,6 +121,6 @@ def _key_id(key: EllipticCurvePublicKey) -> str:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise DataError(f"The key {path} cannot be read: {error.strerror}.") from error

@@ -172,7 +172,7 @@ def _compared(
     names = list(dict.fromkeys([*found, *stated]))
     wrong = [name for name in names if not _agree(stated.get(name), found.get(name), tolerance)]
     if not wrong:
-        return Finding(f"{claim} come out again" if len(names) > 1 else f"{claim} comes out again")
+        return Finding(f"{claim}: as stated")
     first = wrong[0]
     others = f" {len(wrong) - 1} more differ." if len(wrong) > 1 else ""
     return Finding(

@@ -10,6 +10,7 @@ from torch import nn
 
 from expunge._errors import DataError, ExpungeError
 from expunge._files import is_there
+from expunge.request._head_file import HEAD_FILE, head_problem, read_head_file
 from expunge.request._id_key import find_key
 from expunge.request._job import Job, make_job
 from expunge.request._job_file import JOB, load_job
@@ -21,7 +22,7 @@ from expunge.request._ledger import (
     digest_config,
     digest_of,
 )
-from expunge.request._purge import find_remnants, outside_of, purged_from
+from expunge.request._purge import KEYED, find_in_store, find_remnants, outside_of, purged_from
 from expunge.request._recompute import recompute
 from expunge.request._seal import read_seal, seal_problems
 from expunge.request._signing_keys import PublicKey
@@ -39,6 +40,7 @@ def verify(
     head: str | None = None,
     key: str | Path | None = None,
     id_key: Path | None = None,
+    store: Path | None = None,
 ) -> list[Verification]:
     """Check every request in ``root``: hashes, the chain of requests and, if possible, numbers.
 
@@ -48,7 +50,8 @@ def verify(
     changed or removed before that moment is noticed. ``key`` is the PEM file of the public key
     that the requests were signed with; signatures by another one, and requests that no signature
     covers, do not hold then. Which records were forgotten is known to the holder of the ``id_key``
-    (default: the user's).
+    (default: the user's). What audits left in their ``store`` is listed with what else remembers
+    forgotten records.
     """
     ledger = Ledger.read_existing(Path(root))
     if model is not None:
@@ -58,7 +61,8 @@ def verify(
     _verify_weights_chain(ledger, verifications)
     for number, problem in ledger.broken_seals():
         verifications[number - 1].add(False, "the chain of requests", problem)
-    _list_remnants(ledger, verifications)
+    _verify_head_file(ledger, verifications[-1])
+    _list_remnants(ledger, verifications, store)
     verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
     if head is not None:
         _verify_head(ledger, verifications, head)
@@ -77,7 +81,7 @@ def verify(
     return verifications
 
 
-def _list_remnants(ledger: Ledger, verifications: list[Verification]) -> None:
+def _list_remnants(ledger: Ledger, verifications: list[Verification], store: Path | None) -> None:
     """Say what still remembers forgotten records; what is of no one request goes to the last."""
     try:
         remnants, outside = find_remnants(ledger.root), outside_of(ledger)
@@ -86,8 +90,13 @@ def _list_remnants(ledger: Ledger, verifications: list[Verification]) -> None:
     for remnant in remnants:
         number = len(verifications) if remnant.request is None else remnant.request
         path = remnant.path.relative_to(ledger.root)
-        verifications[number - 1].lines.append(f"remains: {path}, {remnant.why}")
-    verifications[-1].lines += [f"remains: {words}" for words in outside]
+        verifications[number - 1].note(f"remains: {path}, {remnant.why}")
+    for words in outside:
+        verifications[-1].note(f"remains: {words}")
+    if store is not None and (left := find_in_store(store)):
+        verifications[-1].note(
+            f"remains: {len(left)} shadow models, checkpoints or data of audits in {store}"
+        )
 
 
 def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, str]:
@@ -172,11 +181,29 @@ def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None
         same, "hash of the configuration", "The configuration is not the one that was hashed."
     )
     try:
-        same = entry.requested.digest == hashes.ids
+        same, keyed = entry.requested.digest == hashes.ids, entry.key_fingerprint is not None
     except DataError as error:
         verification.add(False, "hash of the ids", str(error))
         return
     verification.add(same, "hash of the ids", "The ids are not those that were hashed.")
+    # Of earlier versions less is checked: evidence should not say that it is of one if it is not.
+    version = entry.evidence.schema_version
+    if keyed and version < KEYED:
+        problem = f"It says that it is of version {version}, but has hashes of ids, as of {KEYED}."
+        verification.add(False, f"the version of {EVIDENCE}", problem)
+
+
+def _verify_head_file(ledger: Ledger, last: Verification) -> None:
+    """Check that all requests are here that were, as far as the file beside them tells."""
+    claim = "all requests are here"
+    try:
+        if read_head_file(ledger.root) is None:
+            last.note(f"not checked: whether {claim}: {HEAD_FILE} is missing")
+            return
+        problem = head_problem(ledger)
+    except DataError as error:
+        problem = str(error)
+    last.add(not problem, claim, problem)
 
 
 def _verify_head(ledger: Ledger, verifications: list[Verification], head: str) -> None:
@@ -205,6 +232,7 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
         try:
             left = before.evidence.hashes.weights_after
             same = after.evidence.hashes.weights_before == left
+            versions = before.evidence.schema_version, after.evidence.schema_version
         except DataError:
             continue  # already reported as unreadable
         verification.add(
@@ -212,6 +240,11 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
             "it started with the weights of the request before",
             f"Request {after.number} did not start with the weights of {before.number}.",
         )
+        if versions[1] < versions[0]:
+            problem = (
+                f"It says that it is of version {versions[1]}, the one before of {versions[0]}."
+            )
+            verification.add(False, f"the version of {EVIDENCE}", problem)
 
 
 def _verify_numbers(

@@ -108,6 +108,7 @@ def test_forgotten_examples_are_shown_only_if_asked_for(
     found: tuple[Audit, AuditInput], tmp_path: Path
 ) -> None:
     result, subject = found
+    (tmp_path / "exposed-forget.png").write_text("of an earlier report")
     names = {path.name for path in write_audit(result, subject, tmp_path)}
     assert "exposed-retain.png" in names
     assert "exposed-forget.png" not in names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -38,7 +39,8 @@ def test_train_retrain_unlearn(
     assert "initial" in ending.out
     assert "unlearned" in ending.out
     assert f"Wrote {out}" in ending.err
-    assert sorted(tmp_path.iterdir()) == [out], "the checkpoint was left behind"
+    times = tmp_path / f"{out.name}.times.json"
+    assert sorted(tmp_path.iterdir()) == [out, times], "the checkpoint was left behind"
 
     initial, found, best = (load_artifact(path) for path in (trained, out, ideal))
     assert [a.card.stage for a in (initial, found, best)] == ["initial", "unlearned", "ideal"]
@@ -94,6 +96,10 @@ def test_equal_runs_write_equal_files(expunge: Expunge, trained: Path, tmp_path:
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
     pair = [(tmp_path / f"{name}.initial").read_bytes() for name in ("one", "two")]
     assert pair[0] == pair[1] == trained.read_bytes()
+    times = json.loads((tmp_path / "one.times.json").read_text())
+    assert times["seconds"] > 0, "beside the weights"
+    assert len(times["epochs"]) == 1
+    assert times["epochs"][0]["seconds"] > 0
 
 
 @pytest.mark.parametrize("method", ["FT", "MSG", "l1-sparse"])
@@ -163,7 +169,7 @@ def test_an_interrupted_command_says_how_to_go_on_and_does(
         patch.setattr(Run, "_take_step", watched)
         assert expunge(*TRAIN, "-o", out).code == 0
     assert steps == [4, 5, 6, 7]
-    assert list(tmp_path.iterdir()) == [out]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.times.json"]
     assert same(bits(load_artifact(out).model), bits(load_artifact(trained).model))
 
 

@@ -17,7 +17,7 @@ FINGERPRINT = "5ea1" * 16
 JARGON = (
     "auc|ks|quantile|epochs?|logits?|p-values?|entropy|confidence|intervals?|accuracy|attacks?|"
     "membership|hash|gradient|checkpoint|validation|dataset|unlearn\\w*|retrain\\w*|utility|"
-    "distribution|power|sha-?256|nan|none|null|inf"
+    "distribution|power|sha-?256|nan|null|inf"
 )
 STATUSES = get_args(Status)
 
@@ -47,6 +47,7 @@ class _Text(HTMLParser):
 def test_there_is_no_jargon(status: Status, records: int) -> None:
     text = markdown(fake.evidence(records, status=status))
     assert re.findall(rf"(?i)\b({JARGON})\b", text.replace(FINGERPRINT, "")) == []
+    assert "None" not in text
 
 
 @pytest.mark.parametrize("status", STATUSES)
@@ -83,6 +84,9 @@ def test_what_was_asked_done_and_measured_is_there_in_numbers() -> None:
     assert f"Now it is right on {ua.after.value:.0f} %" in text
     assert f"{ua.target.low:.0f} to {ua.target.high:.0f} %" in text
     assert FINGERPRINT in text
+    nothing = ua.target.model_copy(update={"value": 0.0, "low": 0.0, "high": 0.2})
+    metrics = [ua.model_copy(update={"target": nothing})]
+    assert "right on about 0 %." in markdown(evidence.model_copy(update={"metrics": metrics}))
     assert "2 of them are copies" in text
     assert "one record" in markdown(fake.evidence(1))
 
@@ -102,13 +106,25 @@ def test_why_it_was_not_trained_again_is_said_with_what_it_costs() -> None:
         "would take about 2.0 hours, 120 times as long as what we did, which took 60 seconds."
         in letter(7200.0)
     )
+    assert "by our measurements, the model already" in letter(7200.0).lower()
     assert "out of proportion" in letter(7200.0)
+    assert "It would leave no doubt" in letter(7200.0, "cannot be told")
     assert "out of proportion" not in letter(7200.0, "not achieved")
     assert "training again is what remains" in letter(7200.0, "not achieved")
     assert "hardly more than what we did, which took 60 seconds" in letter(70.0)
+    assert "about 2 seconds, less than what we did, which took 60 seconds" in letter(2.0)
+    assert "out of proportion" not in letter(2.0)
     assert "is not known to us" in letter(None)
     without = markdown(evidence.model_copy(update={"cost": None}))
     assert "compare it with what we did. [Say why" in without
+
+
+def test_none_is_a_word() -> None:
+    evidence = fake.evidence()
+    fine = evidence.attacks[0].after.model_copy(update={"verdict": "not detected"})
+    attacks = [row.model_copy(update={"before": fine, "after": fine}) for row in evidence.attacks]
+    text = markdown(evidence.model_copy(update={"attacks": attacks}))
+    assert "Before, none of them could tell; now none can." in text
 
 
 def test_an_unsigned_record_says_so() -> None:

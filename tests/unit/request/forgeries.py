@@ -1,4 +1,4 @@
-"""Twelve ways to forge the evidence of two requests, each by somebody who can write there."""
+"""Ways to forge the evidence of two requests, each by somebody who can write there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import torch
 
 from expunge import _tensors as tensors
 from expunge._files import file_digest
+from expunge.request._head_file import HEAD_FILE, write_head
+from expunge.request._ledger import Ledger
 from expunge.request._seal import write_seal
 
 Forgery = Callable[[Path], None]
@@ -29,7 +31,7 @@ def change_evidence(bundle: Path, change: Callable[[Any], None]) -> None:
 
 
 def redo_hashes(bundle: Path) -> None:
-    """Make all hashes of a bundle those of its present files."""
+    """Make all hashes of a bundle those of its present files, and the head that of the last."""
 
     def redo(evidence: Any) -> None:
         for name in evidence["files"]:
@@ -39,6 +41,7 @@ def redo_hashes(bundle: Path) -> None:
 
     change_evidence(bundle, redo)
     write_seal(bundle)
+    write_head(Ledger.read(bundle.parent))
 
 
 def empty_the_seal(root: Path) -> None:
@@ -54,6 +57,16 @@ def shorten_the_seal(root: Path) -> None:
 
 def delete_the_last(root: Path) -> None:
     shutil.rmtree(root / "0002")
+
+
+def delete_the_last_and_its_trace(root: Path) -> None:
+    shutil.rmtree(root / "0002")
+    write_head(Ledger.read(root))
+
+
+def delete_the_last_and_the_head(root: Path) -> None:
+    shutil.rmtree(root / "0002")
+    (root / HEAD_FILE).unlink()
 
 
 def delete_the_first(root: Path) -> None:
@@ -120,6 +133,8 @@ FORGERIES: dict[str, Forgery] = {
     "the seal emptied": empty_the_seal,
     "a file deleted, with its line in the seal": shorten_the_seal,
     "the last request deleted": delete_the_last,
+    "the last request deleted, `head.json` rewritten": delete_the_last_and_its_trace,
+    "the last request deleted, and `head.json`": delete_the_last_and_the_head,
     "the first request deleted, the second put in its place": delete_the_first,
     "two bundles swapped": swap,
     "a file planted in a bundle": plant_a_file,

@@ -33,6 +33,24 @@ def carry_out_quietly(job: Job, **options: Any) -> Outcome:
     return carry_out(job, progress=False, **options)
 
 
+def timeless(evidence: dict[str, Any]) -> dict[str, Any]:
+    """The evidence without what the clock and the folder decide."""
+    kept = json.loads(json.dumps(evidence))
+    for name in ("seconds", "environment", "cost", "files", "commands"):
+        kept.pop(name)
+    kept["verdict"].pop("next_steps")  # they say what retraining would cost
+    kept["request"].pop("when")
+    kept["preflight"].pop("cost")
+    warnings = kept["preflight"]["warnings"]
+    kept["preflight"]["warnings"] = [w for w in warnings if not w.startswith("Just retrain")]
+    for row in kept["epochs"]:
+        row.pop("seconds", None)
+        row.pop("processor_seconds", None)
+    kept["config"].pop("out")
+    kept["hashes"].pop("config")
+    return kept  # type: ignore[no-any-return]
+
+
 @dataclass(frozen=True)
 class FinishedRequest:
     """A request that was carried out: its evidence and folder are there."""

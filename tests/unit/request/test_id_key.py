@@ -57,6 +57,8 @@ def test_a_file_that_is_no_key_is_refused(text: str, words: str, tmp_path: Path)
         find_key(tmp_path / "id.key")
     with pytest.raises(DataError, match="There is no id key"):
         require_key(tmp_path / "other.key")
+    with pytest.raises(DataError, match=r"cannot be read: .*no regular file"):
+        find_key(tmp_path)
 
 
 def test_only_the_key_of_a_request_tells_its_records(two_requests: Path, tmp_path: Path) -> None:

@@ -93,6 +93,17 @@ def test_a_gap_in_the_ledger_and_damaged_entries_are_refused(
         _ = entry.evidence
 
 
+def test_a_folder_whose_name_no_folder_can_have_has_no_requests_and_gets_none(
+    tmp_path: Path,
+) -> None:
+    assert Ledger.read(tmp_path / ("x" * 300)).entries == ()
+    with (
+        pytest.raises(StorageError, match="File name too long"),
+        exclusive_access(tmp_path / ("x" * 300)),
+    ):
+        pass
+
+
 def test_two_requests_at_once_on_one_folder_are_refused(make_request: JobMaker) -> None:
     job = make_request()
     with (

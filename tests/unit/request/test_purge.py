@@ -11,6 +11,7 @@ import pytest
 from expunge import _tensors as tensors
 from expunge._errors import DataError
 from expunge.dispatch._execute import Context
+from expunge.evaluation._exposure import Exposed, Exposure
 from expunge.request._ledger import Ledger, digest_of
 from expunge.request._purge import PURGED, find_remnants, outside_of, purge, read_purged
 from expunge.request._verify import verify
@@ -49,7 +50,7 @@ def test_old_weights_attempts_and_checkpoints_are_removed_and_their_hashes_kept(
     }.items()
     assert (folder / PURGED).stat().st_mode & 0o777 == 0o600
     assert find_remnants(folder) == []
-    assert sorted(path.name for path in folder.iterdir()) == ["0001", "0002", PURGED]
+    assert sorted(path.name for path in folder.iterdir()) == ["0001", "0002", "head.json", PURGED]
     assert (folder / "0002" / "weights.safetensors").is_file()
 
     verifications = verify(folder)
@@ -113,6 +114,36 @@ def test_kept_examples_are_purged_with_the_page_that_shows_them(
     (folder / "0001" / "evidence.json").write_text(json.dumps(evidence.as_json()))
     (folder / "0001" / "thumbnails.json").write_text("[]")
     assert {"0001/report.html", "0001/thumbnails.json"} <= paths(folder)
+
+
+def test_reports_of_audits_lose_what_they_show_of_forgotten_examples(
+    folder: Path, tmp_path: Path
+) -> None:
+    audit = tmp_path / "audit"
+    audit.mkdir()
+    with pytest.raises(DataError, match="There is no report of an audit"):
+        find_remnants(folder, audits=[audit])
+    (audit / "report.json").write_text("{}")
+    row = Exposed("forget", 7, "anna.png", "3", 1.0, 1.0, 0.0, 0.1)
+    exposure = Exposure((row,), (), 0.01, (1, 1))
+    exposure.write_csv(audit / "exposure.csv", keep_examples=False)
+    before = set(find_remnants(folder))
+    assert set(find_remnants(folder, audits=[audit])) == before, "nobody is named there"
+    exposure.write_csv(audit / "exposure.csv")
+    (audit / "exposed-forget.png").write_bytes(b"")
+    found = set(find_remnants(folder, audits=[audit])) - before
+    assert {remnant.path.name for remnant in found} == {"exposure.csv", "exposed-forget.png"}
+    purge(folder, sorted(found, key=str))
+    assert [path.name for path in audit.iterdir()] == ["report.json"]
+
+
+def test_what_audits_left_in_their_store_is_counted_by_verify(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (store / ".data").mkdir(parents=True)
+    (store / ".data" / "old.safetensors").write_text("images")
+    assert not any("of audits" in line for line in verify(folder)[-1].lines)
+    lines = verify(folder, store=store)[-1].lines
+    assert f"remains: 1 shadow models, checkpoints or data of audits in {store}" in lines
 
 
 def test_the_latest_weights_stay_and_it_is_said_if_they_remember(folder: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,11 @@ from expunge._files import write_text
 from expunge.request._ledger import Ledger
 from expunge.request._verify import subject_of_requests, verify
 from expunge.request.subject._load import Subject
+from tests.unit.request.forgeries import (
+    change_evidence,
+    delete_the_last_and_its_trace,
+    redo_hashes,
+)
 
 
 @pytest.fixture
@@ -27,6 +34,10 @@ def subject(two_requests: Path) -> Subject:
     assert note == ""
     assert subject is not None
     return subject
+
+
+def problems(folder: Path) -> list[str]:
+    return [problem for checked in verify(folder) for problem in checked.problems]
 
 
 def test_untouched_evidence_holds(two_requests: Path, subject: Subject) -> None:
@@ -62,7 +73,7 @@ def test_a_head_that_was_noted_says_what_came_after(folder: Path) -> None:
     for head, words in ((heads[1], "request 2"), (heads[0], "request 1; 1 request came after it")):
         verifications = verify(folder, head=head)
         assert verifications[1].lines[-1] == f"holds: the head that was noted is that of {words}"
-    shutil.rmtree(folder / "0002")
+    delete_the_last_and_its_trace(folder)
     assert all(verification.ok for verification in verify(folder)), "nothing here knows of it"
     assert "No request has the hash" in verify(folder, head=heads[1])[0].problems[0]
 
@@ -81,6 +92,42 @@ def test_numbers_that_do_not_come_out_are_noticed(folder: Path, subject: Subject
     write_text(path, json.dumps(evidence))
     problems = verify(folder, subject)[0].problems
     assert any(problem.startswith("TA comes out as") for problem in problems)
+
+
+def test_evidence_that_says_it_is_of_an_earlier_version_is_not_believed(folder: Path) -> None:
+    for number in (1, 2):
+        change_evidence(folder / f"{number:04d}", lambda e: e.update(schema_version=1))
+        redo_hashes(folder / f"{number:04d}")
+    words = "of version 1, but has hashes of ids"
+    assert sum(words in problem for problem in problems(folder)) == 2
+    # Without the hashes, too: versions only grow.
+    change_evidence(folder / "0001", lambda e: e.update(schema_version=3))
+    words = "It says that it is of version 1, the one before of 3."
+    assert words in problems(folder)
+
+
+@pytest.mark.parametrize(("name", "value"), [("floor", "x"), ("level", 2.0), ("seed", -1)])
+def test_rules_that_are_none_are_a_problem(
+    folder: Path, subject: Subject, name: str, value: object
+) -> None:
+    change_evidence(folder / "0002", lambda e: e["config"].update({name: value}))
+    redo_hashes(folder / "0002")
+    found = verify(folder, subject)[1].problems
+    assert any("The configuration of request 2 is damaged" in problem for problem in found)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")
+@pytest.mark.parametrize(
+    "name", ["0002/evidence.json", "0002/evidence.sha256", "0002/forgotten.json", "head.json",
+             "purged.json", "0002/weights.safetensors"],
+)  # fmt: skip
+def test_a_pipe_in_place_of_a_file_is_a_problem_and_not_waited_for(folder: Path, name: str) -> None:
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    assert problems(folder) != []
+    (folder / name).unlink()
+    (folder / name).write_text("[" * 100_000)
+    assert problems(folder) != []
 
 
 def test_a_folder_without_requests_is_refused(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
         records=len(chosen),
         copies=_copies(inputs, preflight, chosen),
         share=round(len(chosen) / len(inputs.subject.train), 6),
-        source=str(job.ids) if job.ids else "given in Python",
+        source="a file" if job.ids else "given in Python",
         when=now(),
         previous=None if last is None else last.digest,
         previous_seal=None if last is None else last.head,

@@ -114,11 +114,10 @@ def _more_evidence(job: Job, cost: Mapping[str, Any], number: int, *, has_card: 
             f"--shadows`), about {format_duration(SHADOWS * seconds)} of training here."
         )
     else:
-        ids = str(job.ids) if job.ids is not None and job.records is None else "FILE"
         steps.append(
             f"Test every single record with {SHADOWS} shadow models, about "
             f"{format_duration(SHADOWS * seconds)} of training: `expunge unlearn {job.weights} "
-            f"--method {job.method} --forget ids:{ids} -o unlearned.safetensors`, then `expunge "
+            f"--method {job.method} --forget ids:FILE -o unlearned.safetensors`, then `expunge "
             f"audit unlearned.safetensors --initial {job.weights} --shadows {SHADOWS} -o audit`."
         )
     return [*steps, _retraining(cost)]

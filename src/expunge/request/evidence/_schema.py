@@ -16,6 +16,7 @@ from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 
 from expunge._errors import DataError
+from expunge._files import read_regular
 from expunge.request.evidence._sections import (
     AttackRow,
     Attempt,
@@ -129,7 +130,7 @@ class Evidence(Section):
 def read_evidence(path: Path) -> Evidence:
     """Read an ``evidence.json`` of this or an earlier version."""
     try:
-        return Evidence.model_validate_json(path.read_bytes())
+        return Evidence.model_validate_json(read_regular(path))
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
     except pydantic.ValidationError as error:

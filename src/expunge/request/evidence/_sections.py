@@ -106,7 +106,7 @@ class RequestSummary(Section):
     records: int = Field(description="Number of training records forgotten, copies included.")
     copies: list[ForgottenCopy]
     share: float = Field(description="Fraction of the training data.")
-    source: str = Field(description="The file of ids.")
+    source: str = Field(description="How the ids were given: in a file, or in Python.")
     when: str = Field(description="ISO 8601, UTC.")
     previous: str | None = Field(description="SHA-256 of the previous request's evidence.json.")
     previous_seal: str | None = Field(

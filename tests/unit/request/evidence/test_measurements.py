@@ -147,6 +147,12 @@ def test_no_id_of_a_forgotten_record_is_in_any_file_in_clear(folder: Path) -> No
         assert set(row["after"]) == {"correct", "confidence", "exposure"}
 
 
+def test_the_file_of_ids_is_named_in_no_file(finished: FinishedRequest) -> None:
+    assert finished.job.ids is not None
+    name = finished.job.ids.name.encode()
+    assert [path for path in files(finished.job.out) if name in path.read_bytes()] == []
+
+
 def test_examples_are_kept_if_asked_for_beside_the_evidence(
     kept: Path, folder: Path, images: list[Array]
 ) -> None:
@@ -168,7 +174,7 @@ def test_examples_are_kept_if_asked_for_beside_the_evidence(
 
 def test_files_with_hashes_of_ids_or_weights_are_for_their_owner_alone(kept: Path) -> None:
     public = {path.name for path in files(kept) if path.stat().st_mode & 0o077}
-    assert public <= {"epochs.png", "scores.png", "evidence.sha256"}
+    assert public <= {"epochs.png", "scores.png", "evidence.sha256", "head.json"}
 
 
 def test_the_decoder_finds_what_it_should(tmp_path: Path, images: list[Array]) -> None:

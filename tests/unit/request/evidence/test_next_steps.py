@@ -10,7 +10,7 @@ from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._sections import FloorCheck, Status
 from tests.unit.report import fake
 
-IDS = Path("request.csv")
+IDS = Path("anna.csv")
 JOB = make_job(weights=Path("w.safetensors"), out=Path("requests"), ids=IDS, method="SRL")
 BROKEN = FloorCheck(
     name="cat",
@@ -76,7 +76,8 @@ def test_records_that_came_back_are_requested_together() -> None:
 
 def test_where_it_cannot_be_told_every_record_can_be_tested_if_that_is_affordable() -> None:
     text = steps("cannot be told")
-    assert f"expunge unlearn w.safetensors --method SRL --forget ids:{IDS} -o" in text
+    assert "expunge unlearn w.safetensors --method SRL --forget ids:FILE -o" in text
+    assert IDS.name not in text, "it may be named after a person"
     assert "--shadows 16" in text
     assert "24 min" in text
     costly = steps("cannot be told", cost={"retraining_seconds": 1e6})
