@@ -222,7 +222,7 @@ def _affordable(
     recipe = Recipe(**model.card.recipe)
     load = Workload(recipe, _procedure(model), len(parts.forget), len(parts.retain))
     data = parts.retain
-    times = measure_step_times(model.model, data.images, data.labels, recipe.batch_size)
+    times = measure_step_times(model.model, data.inputs, data.labels, recipe.batch_size)
     example = times.training
     choice = choose_attack(
         60.0 * budget,

@@ -53,9 +53,7 @@ def train_initial(
     splits = load(data, limit=limit)
     card = Card(
         stage="initial",
-        model=ModelCard(
-            name=model or default_model(splits), width=width, **sizes_for(splits.train)
-        ),
+        model=ModelCard(name=model or default_model(splits), width=width, **sizes_for(splits)),
         data=DataCard(
             spec=absolute_spec(data), limit=limit, fingerprint=splits.train.fingerprint()
         ),

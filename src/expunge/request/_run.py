@@ -13,7 +13,7 @@ from torch import nn
 
 from expunge._errors import DataError, ExpungeError, InvalidInput
 from expunge._files import write_text
-from expunge.data import Augment
+from expunge.data import Augment, Examples
 from expunge.distributed import as_group
 from expunge.engine._checkpoint import model_digest
 from expunge.engine._prediction_memory import keep_predictions, predict_once
@@ -34,7 +34,6 @@ from expunge.request.evidence._sections import Attempt, Status, Stop
 from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.subject._dataset import InMemoryData
 from expunge.request.subject._load import Subject, load_subject, make_subject
 
 
@@ -296,7 +295,7 @@ class _RequestInProgress:
     def _predictions_before(
         self,
         findings: Preflight,
-        forget: InMemoryData,
+        forget: Examples,
         to_forget: Sequence[int],
         gone: Collection[int],
     ) -> SplitPredictions:
@@ -363,7 +362,7 @@ class _RequestInProgress:
                 shutil.rmtree(self.work, ignore_errors=True)
             raise
 
-    def _unlearn(self, forget: InMemoryData, retain: InMemoryData) -> CalibrationResult:
+    def _unlearn(self, forget: Examples, retain: Examples) -> CalibrationResult:
         """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
         job, subject = self.job, self.subject
         procedure = job.procedure
@@ -392,8 +391,8 @@ class _RequestInProgress:
         findings: Preflight,
         to_forget: Sequence[int],
         calibrated: CalibrationResult,
-        forget: InMemoryData,
-        retain: InMemoryData,
+        forget: Examples,
+        retain: Examples,
         before: SplitPredictions,
     ) -> tuple[CalibrationResult, Evidence, nn.Module | None]:
         """Build the evidence; a run that did not achieve its aim is undone.

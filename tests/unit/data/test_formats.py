@@ -25,9 +25,10 @@ def folder(tmp_path):
 
 
 def test_every_format_says_what_it_is():
-    assert list(DATASETS) == ["digits", "cifar10", "svhn", "folder", "npz"]
-    assert [DATASETS[name].flip for name in DATASETS] == [False, True, False, True, True]
-    assert [DATASETS[name].needs_path for name in DATASETS] == [False, False, False, True, True]
+    built_in, files = ["digits", "cifar10", "svhn"], ["folder", "npz", "csv", "parquet", "hf"]
+    assert list(DATASETS) == [*built_in, *files]
+    assert [name for name in DATASETS if not DATASETS[name].flip] == ["digits", "svhn"]
+    assert [name for name in DATASETS if DATASETS[name].needs_path] == files
     assert all(DATASETS[name].description for name in DATASETS)
 
 
