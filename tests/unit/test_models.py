@@ -11,7 +11,6 @@ from expunge.models import MODELS, Normalise, build_model, channel_statistics
 from expunge.models._build import inputs_of_model
 from tests.tiny import bits, same
 
-
 IMAGES = [name for name in MODELS if inputs_of_model(MODELS[name]) == "images"]
 
 

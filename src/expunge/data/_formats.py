@@ -161,6 +161,7 @@ def load(
     seed: int = 0,
     val_fraction: float = 0.1,
     limit: int | None = None,
+    val_from: Literal["train", "test"] = "train",
 ) -> Splits:
     """Load a dataset and hold out its validation part.
 
@@ -173,6 +174,8 @@ def load(
         seed: Decides which examples are held out, and which ``limit`` keeps.
         val_fraction: The part of the training examples that becomes val, exactly
             ``round(val_fraction * N)``; ignored if the files define a validation part.
+        val_from: Where val is taken from. ``test`` leaves the training examples, and so their
+            indices, as they are: for models that were trained on all of them.
         limit: Keep only this many of the remaining training examples, evenly over the classes.
 
     >>> splits = load("digits", limit=100)
@@ -183,14 +186,17 @@ def load(
     check_seed(seed)
 
     from expunge.data._encoding import encode_splits
-    from expunge.data._splits import Splits, hold_out, thin_out
+    from expunge.data._splits import Splits, draw_val, hold_out, thin_out
     from expunge.data._table import Rows
 
     train, test, val = source.load()
     for part, examples in (("train", train), ("test", test)):
         if not len(examples):
             raise DataError(f"The {part} part of {spec} should hold {examples.noun}s. (got none)")
-    if val is None:
+    if val is None and val_from == "test" and val_fraction > 0:
+        rest, held = draw_val(test, round(val_fraction * len(train)), seed)
+        test, val = test.subset(rest), test.subset(held)
+    elif val is None:
         train, val = hold_out(train, val_fraction, seed)
     if limit is not None:
         train = thin_out(train, limit, seed)

@@ -83,6 +83,19 @@ def split_stratified(labels: Tensor, fraction: float, seed: int = 0) -> tuple[li
     return rest, held
 
 
+def draw_val(whole: Examples, wanted: int, seed: int = 0) -> tuple[list[int], list[int]]:
+    """Indices (rest, val) with about ``wanted`` of ``whole`` in val, with its class mix.
+
+    At most half of it, and at least one.
+    """
+    share = min(max(wanted, 1) / max(len(whole), 1), 0.5)
+    if not whole.is_regression:
+        return split_stratified(whole.labels, share, seed)
+    order = np.random.default_rng(seed).permutation(len(whole)).tolist()
+    held = round(share * len(whole))
+    return sorted(order[held:]), sorted(order[:held])
+
+
 def split_off_test(data: Examples) -> tuple[list[int], list[int]]:
     """Indices (rest, test): a fixed 20 % of every class is for test; of a regression, of all."""
     if not data.is_regression:

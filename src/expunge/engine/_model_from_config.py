@@ -21,7 +21,7 @@ from expunge.engine._regression import label_statistics, loss_for
 from expunge.engine._run_builder import Result
 from expunge.engine._unlearn import train
 from expunge.models import MODELS, build_model, channel_statistics
-from expunge.models._build import inputs_of_model, is_external
+from expunge.models._build import RESERVED, inputs_of_model, is_external
 from expunge.models._normalise import column_statistics
 
 
@@ -90,7 +90,7 @@ def train_from_config(
         statistics["mean"], statistics["std"] = measure(data.inputs)
     if data.is_regression:
         statistics["output"] = label_statistics(data)
-    model = build_model(**config, **statistics, seed=seed)
+    model = build_model(**_arguments(config), **statistics, seed=seed)
     loss = loss_for(data)
     return train(model, data, recipe=recipe, augment=augment, seed=seed, loss=loss, **options)
 
@@ -98,7 +98,15 @@ def train_from_config(
 def build_from_config(config: Mapping[str, Any]) -> nn.Module:
     """A fresh model whose weights, statistics included, are to be loaded."""
     regression = config.get("num_classes") == 1 and not is_external(config["name"])
-    return build_model(**config, output=(0.0, 1.0) if regression else None)
+    return build_model(**_arguments(config), output=(0.0, 1.0) if regression else None)
+
+
+def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of :func:`expunge.build_model`; a card has the model's options by themselves."""
+    options = config.get("options", {})
+    if wrong := [name for name in options if name in RESERVED]:
+        raise InvalidInput(f"`{wrong[0]}` is no option of the model {config['name']}.")
+    return {name: value for name, value in config.items() if name != "options"} | options
 
 
 def restore_from_config(config: Mapping[str, Any], path: Path) -> nn.Module:

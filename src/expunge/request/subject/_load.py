@@ -15,18 +15,19 @@ from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
+from expunge._files import check_weights_file
 from expunge.data import Examples
 from expunge.data._read_dataset import scaled_to_unit
-from expunge.engine._artifact import Card
+from expunge.engine._artifact import Card, check_named_model, read_weights
 from expunge.engine._device import device_of, pick_device
 from expunge.engine._memory_layout import channels_last, runs_on
 from expunge.engine._model_from_config import build_from_config, check_model_fits, fit_weights
+from expunge.engine._weights import without_prefix
 from expunge.models import MODELS, build_model
 from expunge.models._build import is_external, read_model_spec
 from expunge.models._external import build_external
 from expunge.request._job import Job
 from expunge.request.subject._splits import SubjectData, gather_data, load_data
-from expunge.request.subject._weights import read_weights, without_prefix
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +71,7 @@ class Subject:
 
 def load_subject(job: Job) -> Subject:
     """Load the model, weights and data of a job, and check them against each other."""
+    check_weights_file(job.weights)
     state, card = read_weights(job.weights)
     if card is not None:
         _check_against_card(job, card)
@@ -141,12 +143,8 @@ def _model_builder(job: Job, card: Card | None, data: SubjectData) -> Callable[[
 
 def _check_against_card(job: Job, card: Card) -> None:
     """Check that a model named beside an artifact is the one in the artifact."""
-    from_card = card.model.model_dump()
-    if job.model and read_model_spec(job.model)[0] != from_card["name"]:
-        raise InvalidInput(
-            f"{job.weights} holds a {from_card['name']}, as its card says. "
-            f"(got the model {job.model!r}) Leave `model` out."
-        )
+    check_named_model(job.weights, card, job.model)
+    from_card = card.model.model_dump() | card.model.options
     for name, value in job.model_options.items():
         if from_card.get(name) != value:
             raise InvalidInput(

@@ -9,7 +9,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge.data import Examples, Splits, load
 from expunge.data._formats import find_data, is_data_factory
 from expunge.data._read_dataset import read_splits
-from expunge.data._splits import split_stratified, thin_out
+from expunge.data._splits import draw_val, thin_out
 from expunge.engine._artifact import Card, load_card_data
 from expunge.request._job import Job
 
@@ -74,10 +74,8 @@ def _with_val(job: Job, train: Examples, val: Examples | None, test: Examples) -
         whole = test if taken_from == "test" else train
         if len(whole) < 2:
             raise DataError(f"{taken_from} is too small to take val out of it. Give a val split.")
-        wanted = max(round(job.val_fraction * len(train)), 1)
-        rest, held_out = split_stratified(
-            whole.labels, min(wanted / len(whole), 0.5), seed=job.data_seed
-        )
+        wanted = round(job.val_fraction * len(train))
+        rest, held_out = draw_val(whole, wanted, seed=job.data_seed)
         if not held_out:
             raise DataError(
                 f"{taken_from} has one example per class, so none for val. Give a val split."
