@@ -9,6 +9,7 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge.models import MODELS, Normalise, build_model, channel_statistics
 from expunge.models._build import inputs_of_model
+from expunge.models._normalise import column_statistics
 from tests.tiny import bits, same
 
 IMAGES = [name for name in MODELS if inputs_of_model(MODELS[name]) == "images"]
@@ -109,3 +110,42 @@ def test_wrong_models_are_refused(wrong: dict[str, object], text: str) -> None:
 def test_normalise_refuses_a_deviation_of_zero() -> None:
     with pytest.raises(InvalidInput, match="`std` positive"):
         Normalise([0.0], [0.0])
+
+
+@pytest.mark.parametrize("outputs", [1, 5])
+def test_a_network_for_vectors_standardises_each_column(outputs: int) -> None:
+    x = torch.randn(64, 3) * torch.tensor([100.0, 1.0, 0.01]) + 7
+    mean, std = column_statistics(x)
+    output = (50.0, 10.0) if outputs == 1 else None
+    model = build_model(
+        "mlp", num_classes=outputs, in_channels=3, width=0.1, mean=mean, std=std, output=output
+    )
+    assert torch.allclose(model.normalise(x).mean(0), torch.zeros(3), atol=1e-4)
+    assert torch.allclose(model.normalise(x).std(0, correction=0), torch.ones(3), atol=1e-4)
+    assert model(x).shape == (64, outputs)
+    if output is not None:
+        plain = model.body(model.normalise(x))
+        assert torch.allclose(model(x), 50 + 10 * plain)
+
+
+def test_columns_of_zeros_and_ones_and_of_one_value_stay_as_they_are() -> None:
+    x = torch.tensor([[0.0, 3.0, 2.0], [1.0, 3.0, 4.0], [1.0, 3.0, 6.0]])
+    mean, std = column_statistics(x)
+    assert mean == [0.0, 0.0, 4.0]
+    assert std[:2] == [1.0, 1.0]
+    assert std[2] == pytest.approx((8 / 3) ** 0.5)
+
+
+def test_a_bag_of_words_does_not_read_padding_or_order() -> None:
+    model = build_model("text-bag", num_classes=4, in_channels=20, width=0.25, seed=0).eval()
+    text = torch.tensor([[3, 9, 4, 0, 0], [4, 3, 9, 0, 0], [3, 9, 4, 4, 0]])
+    logits = model(text)
+    assert torch.allclose(logits[0], logits[1], atol=1e-6)
+    assert not torch.allclose(logits[0], logits[2], atol=1e-4)
+    assert torch.allclose(model(text[:, :3])[0], logits[0], atol=1e-6)
+    assert torch.isfinite(model(torch.zeros(2, 3, dtype=torch.int64))).all(), "an empty text"
+
+
+def test_one_output_is_for_regressions_only() -> None:
+    with pytest.raises(InvalidInput, match="`num_classes` should be at least 2"):
+        build_model("mlp", num_classes=1, in_channels=3)

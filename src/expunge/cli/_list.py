@@ -8,6 +8,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from expunge._options import Option
 from expunge._registry import Registry
 from expunge.cli._completion import complete_names
 from expunge.cli._output import AsJson, Output
@@ -57,10 +58,12 @@ def list_command(
         table = Table(title=name, title_justify="left", box=None, header_style="bold")
         for column in ("name", "also", "what it is"):
             table.add_column(column, overflow="fold", no_wrap=column == "name")
-        for part in parts[name]:
+        for number, part in enumerate(parts[name]):
             text = escape(part["summary"])
             if kind is not None:
-                text += "".join(f"\n[dim]{escape(line)}[/]" for line in _more(part))
+                text += "".join(
+                    f"\n[dim]{escape(line)}[/]" for line in _more(part, parts[name][:number])
+                )
             table.add_row(part["name"], part["also"], text)
         output.show(table)
         output.show("")
@@ -76,12 +79,22 @@ def describe_part(registry: Registry[Any], name: str) -> dict[str, Any]:
         "summary": registry.summary(name),
         "use": registry.note(name, USE),
         "reference": registry.note(name, REFERENCE).removeprefix(REFERENCE).strip(),
-        "options": {option.name: option.help for option in options},
+        "options": {_spelled(option): option.help for option in options},
     }
 
 
-def _more(part: dict[str, Any]) -> list[str]:
-    """What a list of one kind says besides the summary."""
+def _spelled(option: Option) -> str:
+    """An option as it is written behind a comma."""
+    value = "|".join(option.choices) or ("N" if option.type is int else "COLUMN")
+    return f"{option.name}={value}"
+
+
+def _more(part: dict[str, Any], before: list[dict[str, Any]]) -> list[str]:
+    """What a list of one kind says besides the summary; options only once."""
     lines = [part["use"]] if part["use"] else []
     lines += [part["reference"]] if part["reference"] else []
-    return lines + [f"{name}=  {text}" for name, text in part["options"].items()]
+    options = part["options"]
+    for other in before:
+        if options and other["options"] == options:
+            return [*lines, f"options: as {other['name']}"]
+    return lines + [f"{name}  {text}" for name, text in options.items()]

@@ -23,8 +23,8 @@ def load_csv(path: Path, **options: Any) -> Parts:
             f"{path}: every column should have a name. (column {1 + unnamed[0]} has none) A table "
             "that pandas wrote has its index there: write it with index=False."
         )
-    cells = zip(*(row for _, row in content.rows), strict=True)
-    columns = dict(zip(content.columns, cells, strict=True)) if content.rows else {}
+    rows = [row for _, row in content.rows]
+    columns = {name: [row[k] for row in rows] for k, name in enumerate(content.columns)}
     lines = [line for line, _ in content.rows]
     return _parts(Table(str(path), columns, lines, folder=path.parent), options)
 
