@@ -89,6 +89,7 @@ class AdversarialExamples(Method):
             found.append(tuple(part.cpu() for part in example))
             return example.inputs
 
+        problem.splits.labels("forget")  # refused where there are no classes
         _, labels = problem.predict("forget", initial=True, change=attack)
         parts = zip(*interleave(problem.group, found), strict=True)
         examples = Adversarial(*(torch.cat(part) for part in parts))

@@ -15,7 +15,7 @@ from expunge.engine._regression import SquaredError, as_numbers, label_statistic
 from expunge.methods import METHODS
 
 WORKS = {"fine-tune", "gradient-ascent", "neg-grad-plus", "l1-sparse", "mask-small-gradients"}
-WORKS |= {"conv-transpose", "retrain"}
+WORKS |= {"retrain"}
 
 
 def lines(count: int, seed: int) -> Examples:
@@ -60,7 +60,8 @@ def test_a_network_learns_numbers_at_the_rate_for_classes():
         progress=False,
     )
     test = lines(100, 1)
-    error = (as_numbers(result.model(test.inputs)) - test.labels).square().mean().sqrt()
+    with torch.no_grad():
+        error = (as_numbers(result.model(test.inputs)) - test.labels).square().mean().sqrt()
     assert float(error) < 0.3 * float(test.labels.std())
 
 

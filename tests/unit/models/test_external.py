@@ -121,9 +121,7 @@ def test_names_are_told_apart_and_unknown_schemes_name_the_known_ones():
         *[False, True, True, True]
     ]
     assert [is_model_factory(name) for name in ("mlp", "timm:x", "a.b:c")] == [False, False, True]
-    with pytest.raises(
-        InvalidInput, match=r"Unknown model 'keras:a/b'\. Known: .*, timm"
-    ):
+    with pytest.raises(InvalidInput, match=r"Unknown model 'keras:a/b'\. Known: .*, timm"):
         build_model("keras:a/b")
 
 
