@@ -186,7 +186,7 @@ def audit_command(
             report=display,
         )
     written = write_audit(found, subject, out, keep_examples=keep_examples)
-    output.data(audit_data(found))
+    output.data(lambda: audit_data(found))
     output.show(terminal(found), highlight=True)
     errors.print(f"Wrote {', '.join(p.name for p in written)} to {out}/", highlight=False)
 

@@ -67,7 +67,7 @@ def plan_command(
 
     cost = estimate_cost(planned, Store(store), options, measure=not quick)
     output = Output(as_json=as_json)
-    output.data(_plan_data(chosen, planned, cost, Store(store), stages=stages))
+    output.data(lambda: _plan_data(chosen, planned, cost, Store(store), stages=stages))
     output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
     output.show(
         f"{cost.addon_configurations} configurations of method and add-on, "

@@ -239,7 +239,7 @@ def _emit(tables: Sequence[Printable], form: str, out: Path | None, as_json: boo
     from expunge.bench.tables._formats import render, table_data
 
     output = Output(as_json=as_json, width=WIDE)
-    output.data([table_data(table) for table in tables] if as_json else None)
+    output.data(lambda: [table_data(table) for table in tables])
     parts = [render(table, form) for table in tables]
     if out is not None:
         write_text(out, "\n".join(str(text) for text in parts))

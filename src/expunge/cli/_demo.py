@@ -65,7 +65,7 @@ def demo_command(
     records = collect(planned, store)
     written = write_overview(records, out)
     (summary,) = overview(records)
-    output.data(table_data(summary))
+    output.data(lambda: table_data(summary))
     output.show(summary.terminal(), highlight=True)
     output.show("  * best of its group", style="dim")
     for name in summary.metrics:

@@ -233,7 +233,7 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
         # Processor time counts from the start of the process: libraries are loaded for the request.
         started=Clocks(started, 0.0),
     )
-    output.data(_outcome_data(outcome))
+    output.data(lambda: _outcome_data(outcome))
     if outcome.evidence is None:
         output.message("Nothing was changed (--dry-run).")
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -45,10 +45,10 @@ class Output:
         for part in parts:
             self._console.print(part, **{"highlight": False} | style)
 
-    def data(self, values: Any) -> None:
-        """Print the result as JSON, if it is to be."""
+    def data(self, values: Any | Callable[[], Any]) -> None:
+        """Print the result as JSON, if it is to be; a function is called for it only then."""
         if self.as_json:
-            typer.echo(to_json(values))
+            typer.echo(to_json(values() if callable(values) else values))
 
     def message(self, text: RenderableType, **style: Any) -> None:
         """Print to standard error, unless it is to be quiet."""

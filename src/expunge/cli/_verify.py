@@ -158,7 +158,7 @@ def ledger_command(
     if find is not None:
         _look_up(ledger, find, id_key, output)
         return
-    output.data(_ledger_data(ledger))
+    output.data(lambda: _ledger_data(ledger))
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
     for name in names:

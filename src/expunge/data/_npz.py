@@ -128,6 +128,7 @@ def _examples(
 ) -> Examples:
     kind = options.get("kind") or ("vectors" if arrays[x].ndim == 2 else "images")
     source = f"{path} ({x})"
+    labels: npt.NDArray[Any]
     if options.get("task") == "regression":
         labels, classes = _numbers(path, y, arrays[y]), []
     else:

@@ -167,8 +167,9 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
     in_train = range(len(table))
     if splits is not None:
         in_train = [row for row, split in enumerate(splits) if split == "train"]  # type: ignore[assignment]
+    classes: tuple[str, ...] = ()
     if roles.task == "regression":
-        labels, classes = _read_numbers(table, roles.label), ()
+        labels = _read_numbers(table, roles.label)
     else:
         labels, classes = _read_classes(table, roles.label, in_train)
     names = None

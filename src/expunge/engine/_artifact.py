@@ -172,7 +172,7 @@ def check_named_model(path: Path, card: Card, model: str | None) -> None:
 def read_weights(path: Path) -> tuple[State, Card | None]:
     """Weights by name, and their card: in the file, or beside it."""
     state, notes = read_state(path)
-    if not notes:
+    if "stage" not in notes:
         beside = sidecar_of(path)
         return state, _read_card(beside, _read_json(beside)) if beside.is_file() else None
     return state, _read_card(path, notes)

@@ -60,7 +60,8 @@ def check_model_fits(name: str, data: Examples) -> None:
     if is_external(name):
         return
     wanted = inputs_of_model(MODELS[name])
-    if wanted != data.kind:
+    fractions = data.inputs.ndim == 4 and data.inputs.is_floating_point()
+    if wanted != data.kind and not (wanted == "images" and fractions):
         suited = [each for each in MODELS if inputs_of_model(MODELS[each]) == data.kind]
         raise InvalidInput(
             f"The model {name} takes {wanted}. (got {data.kind}: {data!r}) Use "
@@ -103,7 +104,7 @@ def build_from_config(config: Mapping[str, Any]) -> nn.Module:
 
 def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of :func:`expunge.build_model`; a card has the model's options by themselves."""
-    options = config.get("options", {})
+    options: dict[str, Any] = config.get("options", {})
     if wrong := [name for name in options if name in RESERVED]:
         raise InvalidInput(f"`{wrong[0]}` is no option of the model {config['name']}.")
     return {name: value for name, value in config.items() if name != "options"} | options
