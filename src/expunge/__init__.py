@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from expunge._errors import LostProcess as LostProcess
     from expunge._errors import StorageError as StorageError
     from expunge.data import Augment as Augment
+    from expunge.data import Examples as Examples
     from expunge.data import ImageSet as ImageSet
     from expunge.engine import Callback as Callback
     from expunge.engine import History as History

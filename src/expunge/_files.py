@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from expunge._errors import DataError, StorageError
+from expunge._errors import DataError, InvalidInput, StorageError
 
 _DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
 
@@ -249,3 +249,18 @@ def is_disk_trouble(error: BaseException | None) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
+"""Endings of weights that ``torch.save`` wrote."""
+
+
+def check_weights_file(path: Path) -> None:
+    """Raise unless ``path`` is a file of a kind that weights are read from."""
+    if not (is_there(path) and path.is_file()):
+        raise DataError(f"There is no weights file {path}. Check the path.")
+    if path.suffix.lower() not in (".safetensors", *TORCH_SUFFIXES):
+        raise InvalidInput(
+            f"A weights file should end in .safetensors, {', '.join(TORCH_SUFFIXES)}. "
+            f"(got {path.name})"
+        )

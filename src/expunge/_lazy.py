@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from expunge._errors import InvalidInput
+
 
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__.py`` of ``package``.
@@ -62,6 +64,24 @@ def deferred(path: str) -> Callable[..., Any]:
         return load_object(path)(*args, **options)
 
     return call
+
+
+def import_extra(module: str, extra: str, what: str) -> Any:
+    """A module that comes with an optional extra of this package; ``what`` needs it.
+
+    >>> import_extra("no_such_module", "hf", "Datasets")
+    Traceback (most recent call last):
+    expunge._errors.InvalidInput: Datasets need the package no_such_module, which cannot be \
+imported: No module named 'no_such_module'. Install it: pip install 'expunge[hf]'.
+    """
+    try:
+        return importlib.import_module(module)
+    except Exception as error:  # a package that does not fit the others fails in any way
+        package = module.partition(".")[0]
+        raise InvalidInput(
+            f"{what} need the package {package}, which cannot be imported: {error}. Install it: "
+            f"pip install 'expunge[{extra}]'."
+        ) from error
 
 
 def read_docstring(path: str) -> str:

@@ -91,13 +91,23 @@ class Registry(Generic[T]):
 
     def summary(self, name: str) -> str:
         """The first paragraph of a part's docstring or its ``description``, on one line."""
+        return _on_one_line(self._text(name).split("\n\n")[0])
+
+    def note(self, name: str, beginning: str) -> str:
+        """The paragraph of a part's docstring that begins with these words, on one line, or "".
+
+        Two of them say more about a part than its summary: "Use it …" what it is for, and
+        "Reference: …" where it comes from.
+        """
+        paragraphs = (_on_one_line(text) for text in self._text(name).split("\n\n"))
+        return next((text for text in paragraphs if text.startswith(beginning)), "")
+
+    def _text(self, name: str) -> str:
         part = self._parts[self.name(name)]
         if isinstance(part, _Declared):
-            text = read_docstring(part.path)
-        else:
-            texts = (getattr(part, name, None) for name in ("description", "definition"))
-            text = next(filter(None, texts), None) or inspect.getdoc(part) or ""
-        return " ".join(text.split("\n\n")[0].split()).replace("``", "")
+            return read_docstring(part.path)
+        texts = (getattr(part, name, None) for name in ("description", "definition"))
+        return next(filter(None, texts), None) or inspect.getdoc(part) or ""
 
     def resolve(self, part: Any) -> Any:
         """A part, given itself or the name of a class that can be made without arguments."""
@@ -121,3 +131,7 @@ class Registry(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._parts)
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split()).replace("``", "")

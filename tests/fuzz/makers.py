@@ -186,7 +186,7 @@ class _Attack:
 
 
 def _read_torch(kind: str, folder: Path) -> Any:
-    from expunge.request.subject._weights import read_weights
+    from expunge.engine._artifact import read_weights
 
     path = folder / "model.pt"
     net = torch.nn.Linear(2, 2)

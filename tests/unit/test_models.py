@@ -8,7 +8,11 @@ from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge.models import MODELS, Normalise, build_model, channel_statistics
+from expunge.models._build import inputs_of_model
+from expunge.models._normalise import column_statistics
 from tests.tiny import bits, same
+
+IMAGES = [name for name in MODELS if inputs_of_model(MODELS[name]) == "images"]
 
 
 def weights(model: nn.Module) -> int:
@@ -21,7 +25,7 @@ def test_full_width_models_have_the_published_size(name: str, count: int) -> Non
         assert weights(MODELS[name](num_classes=10, in_channels=3, width=1.0)) == count
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", IMAGES)
 def test_width_multiplies_channels(name: str) -> None:
     half, full = (build_model(name, width=width) for width in (0.125, 0.25))
     assert 3.5 < weights(full) / weights(half) < 4.1
@@ -31,7 +35,7 @@ def test_width_multiplies_channels(name: str) -> None:
 
 @pytest.mark.parametrize("size", [8, 16, 28, 32])
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", IMAGES)
 def test_small_grey_images_up_to_32_by_32(name: str, channels: int, size: int) -> None:
     model = build_model(name, num_classes=7, in_channels=channels, width=0.0625, seed=0)
     x = torch.randint(256, (3, channels, size, size), dtype=torch.uint8)
@@ -41,7 +45,7 @@ def test_small_grey_images_up_to_32_by_32(name: str, channels: int, size: int) -
     assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", IMAGES)
 def test_bytes_are_floats_over_255(name: str) -> None:
     model = build_model(
         name, width=0.0625, mean=[0.3, 0.4, 0.5], std=[0.2, 0.3, 0.4], seed=0
@@ -62,7 +66,7 @@ def test_normalisation_is_the_formula_and_travels_with_the_weights() -> None:
     assert "normalise.mean" not in dict(model.named_parameters())
 
 
-@pytest.mark.parametrize("name", list(MODELS))
+@pytest.mark.parametrize("name", IMAGES)
 def test_a_seed_decides_the_weights_and_leaves_the_global_state_alone(name: str) -> None:
     state = torch.get_rng_state()
     first, again, other = (bits(build_model(name, width=0.1, seed=seed)) for seed in (1, 1, 2))
@@ -106,3 +110,42 @@ def test_wrong_models_are_refused(wrong: dict[str, object], text: str) -> None:
 def test_normalise_refuses_a_deviation_of_zero() -> None:
     with pytest.raises(InvalidInput, match="`std` positive"):
         Normalise([0.0], [0.0])
+
+
+@pytest.mark.parametrize("outputs", [1, 5])
+def test_a_network_for_vectors_standardises_each_column(outputs: int) -> None:
+    x = torch.randn(64, 3) * torch.tensor([100.0, 1.0, 0.01]) + 7
+    mean, std = column_statistics(x)
+    output = (50.0, 10.0) if outputs == 1 else None
+    model = build_model(
+        "mlp", num_classes=outputs, in_channels=3, width=0.1, mean=mean, std=std, output=output
+    )
+    assert torch.allclose(model.normalise(x).mean(0), torch.zeros(3), atol=1e-4)
+    assert torch.allclose(model.normalise(x).std(0, correction=0), torch.ones(3), atol=1e-4)
+    assert model(x).shape == (64, outputs)
+    if output is not None:
+        plain = model.body(model.normalise(x))
+        assert torch.allclose(model(x), 50 + 10 * plain)
+
+
+def test_columns_of_zeros_and_ones_and_of_one_value_stay_as_they_are() -> None:
+    x = torch.tensor([[0.0, 3.0, 2.0], [1.0, 3.0, 4.0], [1.0, 3.0, 6.0]])
+    mean, std = column_statistics(x)
+    assert mean == [0.0, 0.0, 4.0]
+    assert std[:2] == [1.0, 1.0]
+    assert std[2] == pytest.approx((8 / 3) ** 0.5)
+
+
+def test_a_bag_of_words_does_not_read_padding_or_order() -> None:
+    model = build_model("text-bag", num_classes=4, in_channels=20, width=0.25, seed=0).eval()
+    text = torch.tensor([[3, 9, 4, 0, 0], [4, 3, 9, 0, 0], [3, 9, 4, 4, 0]])
+    logits = model(text)
+    assert torch.allclose(logits[0], logits[1], atol=1e-6)
+    assert not torch.allclose(logits[0], logits[2], atol=1e-4)
+    assert torch.allclose(model(text[:, :3])[0], logits[0], atol=1e-6)
+    assert torch.isfinite(model(torch.zeros(2, 3, dtype=torch.int64))).all(), "an empty text"
+
+
+def test_one_output_is_for_regressions_only() -> None:
+    with pytest.raises(InvalidInput, match="`num_classes` should be at least 2"):
+        build_model("mlp", num_classes=1, in_channels=3)

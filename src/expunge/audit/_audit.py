@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
-from expunge.data import ImageSet
+from expunge.data import Examples
 from expunge.evaluation import (
     ATTACKS,
     AttackReport,
@@ -28,7 +28,12 @@ from expunge.evaluation import (
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._train_test_overlap import check_overlap
 from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira
-from expunge.evaluation.attacks._shadow_models import ShadowPlan, run_references, run_shadows
+from expunge.evaluation.attacks._shadow_models import (
+    ShadowPlan,
+    join,
+    run_references,
+    run_shadows,
+)
 from expunge.store import Store
 
 
@@ -37,10 +42,10 @@ class AuditInput:
     """What is audited: the unlearned model, its data, and the models to compare it with."""
 
     unlearned: nn.Module
-    forget: ImageSet
-    retain: ImageSet
-    test: ImageSet
-    val: ImageSet | None = None
+    forget: Examples
+    retain: Examples
+    test: Examples
+    val: Examples | None = None
     initial: nn.Module | None = None
     ideal: nn.Module | None = None
 
@@ -172,11 +177,7 @@ def _ulira(
     if store is None:
         raise InvalidInput("Shadow models are kept in a store: give one.")
     others = match_classes(subject.test, subject.forget, seed)
-    targets = ImageSet(
-        torch.cat([subject.forget.images, others.images]),
-        torch.cat([subject.forget.labels, others.labels]),
-        subject.forget.classes,
-    )
+    targets = join(subject.forget, others)
     shadows = run_shadows(
         plan, retain=subject.retain, targets=targets, store=store, workers=workers, report=report
     )
@@ -202,8 +203,8 @@ def _ulira(
     return attacks, shadows.notes
 
 
-def match_classes(pool: ImageSet, like: ImageSet, seed: int) -> ImageSet:
-    """As many images of ``pool`` as ``like`` has of each class, or all there are."""
+def match_classes(pool: Examples, like: Examples, seed: int) -> Examples:
+    """As many examples of ``pool`` as ``like`` has of each class, or all there are."""
     chosen = match_class_mix(pool.labels, like.labels, seed)
     if not chosen:
         raise InvalidInput("The test set has no example of the forget set's classes.")
@@ -231,7 +232,7 @@ def _references(
     ]
 
 
-def _indices_of_same_classes(data: ImageSet | None, forget: ImageSet) -> Any:
+def _indices_of_same_classes(data: Examples | None, forget: Examples) -> Any:
     """The indices of ``data`` whose class occurs in the forget set."""
     if data is None:
         return None

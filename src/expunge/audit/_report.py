@@ -13,6 +13,7 @@ from rich.text import Text
 from expunge._files import write_text
 from expunge.audit._audit import Audit, AuditInput
 from expunge.audit._figures import class_figure, histogram_figure, roc_figure
+from expunge.data import ImageSet
 from expunge.evaluation import METRICS, AttackReport, contact_sheet
 from expunge.plotting import save_figure
 
@@ -152,9 +153,11 @@ def write_audit(
             if name == "forget" and not keep_examples:
                 (folder / "exposed-forget.png").unlink(missing_ok=True)  # of an earlier report
                 continue
-            images = getattr(subject, name)
+            data = getattr(subject, name)
+            if not isinstance(data, ImageSet):
+                continue  # there is nothing to show
             title = f"{name} examples that stand out (exposure before to after)"
-            contact_sheet(folder / f"exposed-{name}.png", rows, images, title=title)
+            contact_sheet(folder / f"exposed-{name}.png", rows, data, title=title)
     # Last: its presence means that the folder is complete.
     write_text(folder / "report.json", json.dumps(as_json(audit), indent=1) + "\n")
     return sorted(folder.iterdir())

@@ -14,11 +14,14 @@ from expunge.data import load, parse_scenario
 from expunge.data._scenario import ClassForget, RandomForget
 from expunge.engine._device import pick_device
 from expunge.engine._step_times import StepTimes, measure_step_times
-from expunge.models import build_model
+from expunge.models import MODELS, build_model
+from expunge.models._build import inputs_of_model
 from expunge.store import Stage, Store
 
 OVERHEAD = 1.15
 """Reading data, augmentation, checkpoints, the attacks: what step times leave out."""
+TOKENS = 64
+"""Of a text in a timed step."""
 TIMED_BATCH = 32
 """Images of a timed step: an image of a larger batch costs about the same."""
 ATTACKS = 3.0
@@ -112,10 +115,14 @@ def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tupl
     net = build_model(block.model, in_channels=channels, width=block.width, **chosen)
     net = net.to(pick_device(options.device, net))
     few = min(block.training.batch_size, TIMED_BATCH)
-    images = torch.zeros(few, channels, side, side, dtype=torch.uint8)
-    labels = torch.zeros(len(images), dtype=torch.int64)
+    inputs = {
+        "images": torch.zeros(few, channels, side, side, dtype=torch.uint8),
+        "vectors": torch.zeros(few, channels),
+        "tokens": torch.zeros(few, TOKENS, dtype=torch.int64),
+    }[inputs_of_model(MODELS[block.model])]
+    labels = torch.zeros(few, dtype=torch.int64)
     size = sum(t.numel() * t.element_size() for t in net.state_dict().values())
-    return measure_step_times(net, images, labels, few, repeat=2), size
+    return measure_step_times(net, inputs, labels, few, repeat=2), size
 
 
 def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
@@ -124,7 +131,7 @@ def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
         train, test, channels = SIZES[kind]
     else:
         splits = load(block.data, options.root)
-        train, test, channels = len(splits.train), len(splits.test), splits.train.shape[0]
+        train, test, channels = len(splits.train), len(splits.test), splits.in_channels
     train, test = min(train, block.limit or train), min(test, block.test_limit or test)
     return train, test, channels
 

@@ -16,7 +16,7 @@ from expunge import dispatch
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
 from expunge._part_values import rebuild
-from expunge.data import Division, ImageSet, Splits, divide, load
+from expunge.data import Division, Examples, Splits, divide, load
 from expunge.data._splits import thin_out
 from expunge.engine import Callback, Procedure, Recipe, Run, unlearn
 from expunge.engine._model_from_config import (
@@ -131,10 +131,10 @@ def unlearn_arm(context: dispatch.Context) -> None:
         tensors.save(folder / WEIGHTS, result.model.state_dict(), {})
 
 
-def _train(context: dispatch.Context, splits: Splits, data: ImageSet) -> None:
+def _train(context: dispatch.Context, splits: Splits, data: Examples) -> None:
     config = context.config
     result = train_from_config(
-        config["model"] | sizes_for(data),
+        config["model"] | sizes_for(splits),
         data,
         recipe=Recipe(**config["recipe"]),
         augment=rebuild(config["augment"]),
@@ -182,7 +182,7 @@ def _parts(context: dispatch.Context, initial: Entry, config: Mapping[str, Any])
 
 
 def _restore(entry: Entry, splits: Splits) -> nn.Module:
-    return restore_from_config(entry.config["model"] | sizes_for(splits.train), entry.path(WEIGHTS))
+    return restore_from_config(entry.config["model"] | sizes_for(splits), entry.path(WEIGHTS))
 
 
 class _WeightsKeeper(Callback):

@@ -11,8 +11,15 @@ from rich.console import Console
 
 from expunge._errors import InvalidInput
 from expunge._files import refuse_existing, refuse_no_folder, require_file
-from expunge.cli._options import MovedData
-from expunge.data._formats import find_data
+from expunge.cli._options import (
+    ForeignModel,
+    KnownScenario,
+    MovedData,
+    ScenarioSeed,
+    check_model_and_data,
+)
+from expunge.cli._output import AsJson, Output, Quiet
+from expunge.data import parse_scenario
 
 if TYPE_CHECKING:
     from expunge.data import Division
@@ -83,6 +90,9 @@ def audit_command(
         int,
         typer.Option(min=0, max=2**32 - 1, help="Seed of samples, bootstrap and shadow models."),
     ] = 0,
+    forget: KnownScenario = None,
+    scenario_seed: ScenarioSeed = 0,
+    model: ForeignModel = None,
     data: MovedData = None,
     keep_examples: Annotated[
         bool,
@@ -91,6 +101,8 @@ def audit_command(
         ),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier report.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Audit an unlearned model: metrics, membership attacks with intervals, exposed examples.
 
@@ -106,50 +118,59 @@ def audit_command(
     for path in (unlearned, initial, ideal):
         if path is not None:
             require_file(path)
-    if data is not None:
-        find_data(data)
+    if forget is not None:
+        parse_scenario(forget)
+    check_model_and_data(model, data)
     if budget is not None and not 0 <= budget <= MAX_BUDGET:
         raise InvalidInput(f"--budget should be minutes in 0..{MAX_BUDGET:.0f}. (got {budget})")
     if budget is not None and (shadows or references):
         raise InvalidInput("Give --budget, or --shadows and --references, not both.")
 
     from expunge.audit._audit import AuditInput, run_audit
+    from expunge.audit._report import as_json as audit_data
     from expunge.audit._report import terminal, write_audit
+    from expunge.data import divide
     from expunge.data._download import cache_dir
     from expunge.dispatch import Display
-    from expunge.engine._artifact import load_artifact, matching_ideal
+    from expunge.engine._artifact import load_artifact, load_card_data, matching_ideal
+    from expunge.evaluation._model_files import forgotten_by
     from expunge.store import Store
 
+    output = Output(as_json=as_json, quiet=quiet)
     # The models, and what they were to forget.
-    model = load_artifact(unlearned)
-    parts = _parts(model, data)
-    before = None if initial is None else load_artifact(initial)
+    subject_model = load_artifact(unlearned, model=model, data=data, stage="unlearned")
+    scenario, draw = forgotten_by(subject_model.card, forget, scenario_seed)
+    parts = divide(load_card_data(subject_model.card, data), scenario, draw)
+    if parts.forget.is_regression:
+        raise InvalidInput(
+            "Audits attack the probabilities of classes, and a regression has none. Score it with "
+            "`expunge evaluate`, which has a membership attack on errors."
+        )
+    before = None if initial is None else load_artifact(initial, model=model, data=data)
     if before is not None and before.card.stage != "initial":
         raise InvalidInput(
             "--initial should be the model before unlearning, from `expunge train`. (got an "
             f"{before.card.stage} one, {initial})"
         )
-    if before is not None and before.card.data.fingerprint != model.card.data.fingerprint:
+    if before is not None and before.card.data.fingerprint != subject_model.card.data.fingerprint:
         raise InvalidInput("The initial model was trained on other data than the unlearned one.")
-    retrained = None if ideal is None else load_artifact(ideal)
-    assert model.card.scenario is not None
-    assert model.card.scenario_seed is not None
+    retrained = None
+    if ideal is not None:
+        retrained = load_artifact(ideal, model=model, data=data, stage="ideal")
     subject = AuditInput(
-        model.model,
+        subject_model.model,
         parts.forget,
         parts.retain,
         parts.splits.test,
         parts.splits.val if len(parts.splits.val) else None,
         initial=None if before is None else before.model,
-        ideal=matching_ideal(
-            retrained, model.card, parts, model.card.scenario, model.card.scenario_seed
-        ),
+        ideal=matching_ideal(retrained, subject_model.card, parts, scenario, draw),
     )
     # The models to train for the attacks.
-    errors = Console(stderr=True)
+    errors = output.messages
     if budget is not None:
-        shadows, references = _affordable(model, parts, budget, workers, ideal, errors)
-    plan = _plan(model, parts, shadows, seed) if shadows or references else None
+        shadows, references = _affordable(subject_model, parts, budget, workers, ideal, errors)
+    plan = _plan(subject_model, parts, shadows, seed) if shadows or references else None
     # The audit and its report.
     with Display("shadow models", console=errors) as display:
         found = run_audit(
@@ -166,18 +187,9 @@ def audit_command(
             report=display,
         )
     written = write_audit(found, subject, out, keep_examples=keep_examples)
-    Console().print(terminal(found))
+    output.data(lambda: audit_data(found))
+    output.show(terminal(found), highlight=True)
     errors.print(f"Wrote {', '.join(p.name for p in written)} to {out}/", highlight=False)
-
-
-def _parts(model: Artifact, data: str | None) -> Division:
-    from expunge.data import divide
-    from expunge.engine._artifact import load_card_data
-
-    card = model.card
-    if card.scenario is None or card.scenario_seed is None:
-        raise InvalidInput(f"An {card.stage} model has forgotten nothing: audit an unlearned one.")
-    return divide(load_card_data(card, data), card.scenario, card.scenario_seed)
 
 
 def _procedure(model: Artifact) -> Procedure:
@@ -193,13 +205,13 @@ def _procedure(model: Artifact) -> Procedure:
 
 
 def _plan(model: Artifact, parts: Division, shadows: int, seed: int) -> ShadowPlan:
-    from expunge.engine import Recipe
     from expunge.engine._model_from_config import default_augment
+    from expunge.evaluation._model_files import recipe_of
     from expunge.evaluation.attacks._shadow_models import ShadowPlan
 
     return ShadowPlan(
         model.card.model,
-        Recipe(**model.card.recipe),
+        recipe_of(model.card),
         _procedure(model),
         augment=default_augment(parts.splits),
         count=shadows or 4,
@@ -217,13 +229,13 @@ def _affordable(
 ) -> tuple[int, int]:
     """The numbers of shadow and of reference models that fit ``budget`` minutes."""
     from expunge.audit._budget import Workload, choose_attack
-    from expunge.engine import Recipe
     from expunge.engine._step_times import measure_step_times
+    from expunge.evaluation._model_files import recipe_of
 
-    recipe = Recipe(**model.card.recipe)
+    recipe = recipe_of(model.card)
     load = Workload(recipe, _procedure(model), len(parts.forget), len(parts.retain))
     data = parts.retain
-    times = measure_step_times(model.model, data.images, data.labels, recipe.batch_size)
+    times = measure_step_times(model.model, data.inputs, data.labels, recipe.batch_size)
     example = times.training
     choice = choose_attack(
         60.0 * budget,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
@@ -25,6 +25,8 @@ from expunge.cli._bench_options import (
     planned_runs,
     stage_progress,
 )
+from expunge.cli._completion import complete_names
+from expunge.cli._output import AsJson, Output, Quiet
 from expunge.store import Store
 from expunge.track import TRACKERS, open_tracker
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
     from expunge.bench._records import Record
     from expunge.bench._run import StageStatus
+    from expunge.bench._stages import PlannedRun
     from expunge.dispatch import Engine
     from expunge.track import Tracker
 
@@ -51,6 +54,7 @@ def plan_command(
     quick: Annotated[
         bool, typer.Option("--quick", help="Only count the stages; do not time any steps.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the stages of a protocol, which of them are done, and what the rest will cost.
 
@@ -63,32 +67,58 @@ def plan_command(
     from expunge.store._environment import cores
 
     cost = estimate_cost(planned, Store(store), options, measure=not quick)
-    console = Console()
-    console.print(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}")
-    console.print(
+    output = Output(as_json=as_json)
+    output.data(lambda: _plan_data(chosen, planned, cost, Store(store), stages=stages))
+    output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
+    output.show(
         f"{cost.addon_configurations} configurations of method and add-on, "
         f"{cost.configurations - cost.addon_configurations} of baselines; "
-        f"{cost.seeds} seeds: {len({run.unlearn.key for run in planned})} unlearning runs.",
-        highlight=False,
+        f"{cost.seeds} seeds: {len({run.unlearn.key for run in planned})} unlearning runs."
     )
-    console.print(_cost_table(cost, quick=quick))
+    output.show(_cost_table(cost, quick=quick), highlight=True)
     if not quick and cost.paces:
         for name, pace in cost.paces.items():
-            console.print(
+            output.show(
                 f"  {name}: {1e3 * pace.training:.3g} ms per image to train, "
                 f"{1e3 * pace.inference:.3g} ms to evaluate, measured just now",
-                highlight=False,
                 style="dim",
             )
-        console.print(
+        output.show(
             f"About {format_duration(cost.seconds)} of this machine in all, with "
-            f"{workers or cores()} workers or one, and {_size(cost.bytes)} of disk.",
-            highlight=False,
+            f"{workers or cores()} workers or one, and {_size(cost.bytes)} of disk."
         )
     if stages:
         for stage in stages_of(planned):
             mark = "done" if Store(store).has(stage) else "    "
-            console.print(f"{mark} {stage.key[:12]} {escape(stage.title)}", highlight=False)
+            output.show(f"{mark} {stage.key[:12]} {escape(stage.title)}")
+
+
+def _plan_data(
+    protocol: Protocol,
+    planned: list[PlannedRun],
+    cost: ProtocolCost,
+    store: Store,
+    *,
+    stages: bool,
+) -> dict[str, Any]:
+    """The plan for programs."""
+    from expunge.bench._run import stages_of
+
+    listed = [
+        {"key": stage.key, "title": stage.title, "done": store.has(stage)}
+        for stage in (stages_of(planned) if stages else ())
+    ]
+    return {
+        "protocol": protocol.name,
+        "configurations": cost.configurations,
+        "addon_configurations": cost.addon_configurations,
+        "seeds": cost.seeds,
+        "runs": len({run.unlearn.key for run in planned}),
+        "kinds": [dataclasses.asdict(kind) for kind in cost.kinds],
+        "seconds": cost.seconds,
+        "bytes": cost.bytes,
+        "stages": listed,
+    }
 
 
 def _cost_table(cost: ProtocolCost, *, quick: bool) -> Table:
@@ -138,8 +168,12 @@ def run_command(
     ] = 0.0,
     track: Annotated[
         list[str] | None,
-        typer.Option(help="Tracker: mlflow, mlflow:URI or tensorboard:DIR (repeatable)."),
+        typer.Option(
+            help="Tracker: mlflow, mlflow:URI or tensorboard:DIR (repeatable).",
+            autocompletion=complete_names(TRACKERS),
+        ),
     ] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Run the missing stages of a protocol; then write records, tables, figures and claims.
 
@@ -167,7 +201,7 @@ def run_command(
 
     # Run what is missing.
     stages = Store(store)
-    errors = Console(stderr=True)
+    errors = Output(quiet=quiet).messages
     power = _engine(stages, engine, address, cpus, gpus, retries)
     try:
         with stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
@@ -224,6 +258,7 @@ def status_command(
         bool,
         typer.Option("--verbose", "-v", help="Show traceback and output of failed stages."),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show how far a protocol has come, which stages failed, and why.
 
@@ -234,7 +269,14 @@ def status_command(
     from expunge.bench._run import STATES, status
 
     statuses = status(planned, Store(store))
-    console = Console()
+    output = Output(as_json=as_json)
+    output.data(
+        [
+            {"block": one.block, "key": one.stage.key, "title": one.stage.title}
+            | {"state": one.state, "failure": one.failure}
+            for one in statuses
+        ]
+    )
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), title=chosen.name)
     table.add_column("block")
     for state in STATES:
@@ -242,24 +284,22 @@ def status_command(
     for block in chosen.block:
         states = [one.state for one in statuses if one.block == block.name]
         table.add_row(block.name, *(str(states.count(state) or "") for state in STATES))
-    console.print(table)
+    output.show(table, highlight=True)
     for one in statuses:
-        _show_unfinished(one, console, verbose=verbose)
+        _show_unfinished(one, output, verbose=verbose)
     if any(one.state != "done" for one in statuses):
-        console.print(f"Resume with:  expunge bench run {protocol} --store {store}")
+        output.show(f"Resume with:  expunge bench run {protocol} --store {store}", highlight=True)
 
 
-def _show_unfinished(one: StageStatus, console: Console, *, verbose: bool) -> None:
+def _show_unfinished(one: StageStatus, output: Output, *, verbose: bool) -> None:
     if one.state in ("running", "interrupted", "damaged"):
-        console.print(f"{one.state}: {escape(one.stage.title)}", highlight=False)
+        output.show(f"{one.state}: {escape(one.stage.title)}")
     if one.failure is not None:
         why = f"{one.failure.get('error')}: {one.failure.get('message')}"
-        console.print(
-            f"[red]failed[/]: {escape(one.stage.title)}\n  {escape(why)}", highlight=False
-        )
+        output.show(f"[red]failed[/]: {escape(one.stage.title)}\n  {escape(why)}")
         if verbose:
             for part in ("traceback", "output"):
-                console.print(escape(str(one.failure.get(part, ""))), style="dim")
+                output.show(escape(str(one.failure.get(part, ""))), style="dim", highlight=True)
 
 
 def _engine(

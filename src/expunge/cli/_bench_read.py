@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from expunge._errors import ExpungeError, InvalidInput
@@ -28,11 +28,12 @@ from expunge.cli._bench_options import (
     StorePath,
     planned_runs,
 )
+from expunge.cli._completion import complete_names
+from expunge.cli._output import WIDE, AsJson, Output, Quiet
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from expunge.bench._records import Record
+    from expunge.bench.tables._formats import Printable
 
 
 def table_command(
@@ -40,7 +41,8 @@ def table_command(
     like: Annotated[
         str | None,
         typer.Option(
-            help="table1, table2, attacks, moments, epochs, cost or beside (default: all)."
+            help="table1, table2, attacks, moments, epochs, cost or beside (default: all).",
+            autocompletion=complete_names(TABLES),
         ),
     ] = None,
     rows: Annotated[
@@ -60,6 +62,7 @@ def table_command(
     data: DataRoot = None,
     out: Out = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print the tables of the paper, or a free pivot: mean ± std over seeds, the best marked.
 
@@ -73,7 +76,6 @@ def table_command(
     _check_output(form, out, force)
     chosen = _records(protocol, store, records, data, conditions)
 
-    from expunge.bench.tables._formats import render
     from expunge.bench.tables._pivot import pivot
 
     if rows is not None:
@@ -83,14 +85,19 @@ def table_command(
         summaries = [summary for name in wanted for summary in TABLES[name](chosen)]
     if not summaries:
         raise ExpungeError(f"The records hold nothing for {like or 'any table'}.")
-    _emit([render(summary, form) for summary in summaries], form, out)
+    _emit(summaries, form, out, as_json)
 
 
 def figure_command(
     protocol: MaybeProtocol = None,
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", "-n", help="Name of a figure (repeatable; default: all)."),
+        typer.Option(
+            "--name",
+            "-n",
+            help="Name of a figure (repeatable; default: all).",
+            autocompletion=complete_names(FIGURES),
+        ),
     ] = None,
     conditions: Conditions = None,
     store: StorePath = STORE,
@@ -99,6 +106,7 @@ def figure_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the figures.")] = Path(
         "figures"
     ),
+    quiet: Quiet = False,
 ) -> None:
     """Draw the paper's figures from the records, as PDF, SVG and PNG.
 
@@ -114,17 +122,22 @@ def figure_command(
     from expunge.bench.plots import write_figures
 
     written = write_figures(chosen, out, names=name)
-    errors = Console(stderr=True)
+    output = Output(quiet=quiet)
     for figure, why in written.left_out.items():
-        errors.print(f"left out, {escape(figure)}: {escape(why)}", style="dim", highlight=False)
-    errors.print(f"Wrote {len(written.paths)} files to {out}/.", highlight=False)
+        output.message(f"left out, {escape(figure)}: {escape(why)}", style="dim")
+    output.message(f"Wrote {len(written.paths)} files to {out}/.")
 
 
 def claims_command(
     protocol: MaybeProtocol = None,
     name: Annotated[
         list[str] | None,
-        typer.Option("--name", "-n", help="Name of a claim (repeatable; default: all)."),
+        typer.Option(
+            "--name",
+            "-n",
+            help="Name of a claim (repeatable; default: all).",
+            autocompletion=complete_names(CLAIMS),
+        ),
     ] = None,
     conditions: Conditions = None,
     form: Format = "terminal",
@@ -133,6 +146,7 @@ def claims_command(
     data: DataRoot = None,
     out: Out = None,
     force: Force = False,
+    as_json: AsJson = False,
 ) -> None:
     """Test the claims of the paper on the records: held, not held or inconclusive, by how much.
 
@@ -146,9 +160,8 @@ def claims_command(
     chosen = _records(protocol, store, records, data, conditions)
 
     from expunge.bench.claims import claim_ledger
-    from expunge.bench.tables._formats import render
 
-    _emit([render(claim_ledger(chosen, names=name), form)], form, out)
+    _emit([claim_ledger(chosen, names=name)], form, out, as_json)
 
 
 def records_command(
@@ -158,6 +171,7 @@ def records_command(
     store: StorePath = STORE,
     data: DataRoot = None,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Write the records of the finished runs to one file, to keep or to share; no weights.
 
@@ -168,7 +182,7 @@ def records_command(
     from expunge.bench._records import save_records
 
     save_records(out, chosen)
-    Console(stderr=True).print(f"Wrote {len(chosen)} records to {out}.", highlight=False)
+    Output(quiet=quiet).message(f"Wrote {len(chosen)} records to {out}.")
 
 
 def show_command(protocol: ProtocolName) -> None:
@@ -221,13 +235,17 @@ def _check_output(form: str, out: Path | None, force: bool) -> None:
             raise InvalidInput("--out goes with --format markdown, latex or csv.")
 
 
-def _emit(parts: list[RenderableType], form: str, out: Path | None) -> None:
+def _emit(tables: Sequence[Printable], form: str, out: Path | None, as_json: bool) -> None:
+    from expunge.bench.tables._formats import render, table_data
+
+    output = Output(as_json=as_json, width=WIDE)
+    output.data(lambda: [table_data(table) for table in tables])
+    parts = [render(table, form) for table in tables]
     if out is not None:
         write_text(out, "\n".join(str(text) for text in parts))
         return
-    console = Console() if Console().is_terminal else Console(width=120)
     for text in parts:
         if form == "terminal":
-            console.print(text)
-        else:
+            output.show(text, highlight=True)
+        elif not as_json:
             typer.echo(str(text))

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from expunge._files import refuse_existing
 from expunge.cli._bench_options import stage_progress
+from expunge.cli._output import NARROW, AsJson, Output, Quiet
 
 BLOCK = "digits"
 """The block of the protocol that the demo runs; the others are for ``expunge bench run demo``."""
@@ -27,6 +27,8 @@ def demo_command(
     force: Annotated[
         bool, typer.Option("--force", help="Overwrite a table that is not an earlier demo's.")
     ] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """See in a minute what unlearning does: methods and add-ons on handwritten digits.
 
@@ -49,6 +51,7 @@ def demo_command(
     from expunge.bench._records import collect
     from expunge.bench._run import run_planned, stages_of
     from expunge.bench._stages import StageOptions, plan
+    from expunge.bench.tables._formats import table_data
     from expunge.bench.tables._paper import overview
     from expunge.evaluation import METRICS
     from expunge.store import Store
@@ -56,20 +59,18 @@ def demo_command(
     protocol = load_protocol("demo").only((BLOCK,)).with_seeds(seeds)
     start = time.perf_counter()
     planned, store = plan(protocol, StageOptions(device="cpu")), Store(kept)
-    with stage_progress("demo", len(stages_of(planned)), Console(stderr=True)) as report:
+    output = Output(as_json=as_json, quiet=quiet, width=NARROW)
+    with stage_progress("demo", len(stages_of(planned)), output.messages) as report:
         run_planned(planned, store, workers=workers, report=report).check()
     records = collect(planned, store)
     written = write_overview(records, out)
     (summary,) = overview(records)
-    console = Console() if Console().is_terminal else Console(width=100)
-    console.print(summary.terminal())
-    console.print("  * best of its group", style="dim")
+    output.data(lambda: table_data(summary))
+    output.show(summary.terminal(), highlight=True)
+    output.show("  * best of its group", style="dim")
     for name in summary.metrics:
         metric = METRICS[name]
-        console.print(
-            f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}",
-            highlight=False,
-        )
+        output.show(f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}")
     files = f"Wrote {len(written.paths)} files to" if written.paths else "Nothing new for"
-    console.print(f"\n{files} {out}/; begin with table.md.", highlight=False)
-    console.print(f"{time.perf_counter() - start:.0f} s in all.", highlight=False)
+    output.show(f"\n{files} {out}/; begin with table.md.")
+    output.show(f"{time.perf_counter() - start:.0f} s in all.")

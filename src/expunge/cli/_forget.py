@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from expunge._durations import format_duration
 from expunge._errors import ExpungeError, InvalidInput
-from expunge._files import refuse_existing, require_file, write_text
+from expunge._files import check_weights_file, refuse_existing, require_file, write_text
+from expunge.cli._completion import complete_data, complete_model
+from expunge.cli._options import DATA, MODEL
+from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._procedure_options import takes_procedure_options
 
 if TYPE_CHECKING:
+    from expunge.request import Outcome
     from expunge.request._signing_keys import SigningKey
     from expunge.request.evidence import Evidence, Interval
     from expunge.request.evidence._sections import Status
@@ -52,16 +55,14 @@ def forget_command(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help="Built-in name or package.module:factory (not for files of expunge)."),
+        typer.Option(help=f"{MODEL} (not for files of expunge).", autocompletion=complete_model),
     ] = None,
     weights: Annotated[
         Path | None, typer.Option(help="The trained weights: .safetensors, or a .pt state dict.")
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="digits, cifar10:PATH, folder:PATH, npz:FILE, or package.module:factory."
-        ),
+        typer.Option(help=DATA, autocompletion=complete_data),
     ] = None,
     ids: Annotated[
         Path | None,
@@ -137,6 +138,8 @@ def forget_command(
     init: Annotated[
         Path | None, typer.Option("--init", help="Write a commented job file to fill in, and stop.")
     ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Carry out a deletion request: from a list of ids to an unlearned model and its evidence.
 
@@ -153,13 +156,13 @@ def forget_command(
     """
     started = time.perf_counter()
 
-    from expunge.request._job import check_weights_file, make_job
+    from expunge.request._job import make_job
     from expunge.request._job_file import job_template, load_job
 
     if init is not None:
         refuse_existing(init, force=force)
         write_text(init, job_template())
-        Console(stderr=True).print(
+        Output(quiet=quiet).message(
             f"Wrote {init}. Fill it in, then run: expunge forget --job {init}"
         )
         return
@@ -201,7 +204,7 @@ def forget_command(
                 require_file(settings[name])
         key = None if sign is None else _load_key(sign)
         options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
-        _carry_out(make_job(**settings), started, options)
+        _carry_out(make_job(**settings), started, options, Output(as_json=as_json, quiet=quiet))
     except ExpungeError as error:
         error.exit_code = FAILED  # 1 would say that the request was carried out in vain
         raise
@@ -217,51 +220,66 @@ def _load_key(path: Path) -> SigningKey:
     return SigningKey.load(path, password)
 
 
-def _carry_out(job: Any, started: float, options: Mapping[str, Any]) -> None:
+def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Output) -> None:
     from expunge.request._run import carry_out
     from expunge.request._stopwatch import Clocks
 
-    console, errors = Console(), Console(stderr=True)
     outcome = carry_out(
         job,
         **options,
-        on_message=lambda message: errors.print(escape(message), highlight=False),
-        on_preflight=lambda findings: console.print(findings.terminal()),
+        on_message=lambda message: output.message(escape(message)),
+        on_preflight=lambda findings: output.show(findings.terminal(), highlight=True),
+        progress=output.progress,
         # Processor time counts from the start of the process: libraries are loaded for the request.
         started=Clocks(started, 0.0),
     )
+    output.data(lambda: _outcome_data(outcome))
     if outcome.evidence is None:
-        errors.print("Nothing was changed (--dry-run).", highlight=False)
+        output.message("Nothing was changed (--dry-run).")
         return
     verdict = outcome.evidence.verdict
     colour = COLOURS[verdict.status]
-    console.print(f"\n[bold {colour}]{verdict.status.upper()}[/] {escape(verdict.headline)}")
-    for reason in verdict.reasons:
-        console.print(f"  {escape(reason)}", highlight=False)
-    if verdict.next_steps:
-        console.print("[bold]What to try next[/]")
-    for step in verdict.next_steps:
-        console.print(f"  {escape(step)}", highlight=False)
-    console.print(_accuracy_table(outcome.evidence))
-    errors.print(
-        f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more.",
-        highlight=False,
+    output.show(
+        f"\n[bold {colour}]{verdict.status.upper()}[/] {escape(verdict.headline)}", highlight=True
     )
-    errors.print(
+    for reason in verdict.reasons:
+        output.show(f"  {escape(reason)}")
+    if verdict.next_steps:
+        output.show("[bold]What to try next[/]")
+    for step in verdict.next_steps:
+        output.show(f"  {escape(step)}")
+    output.show(_accuracy_table(outcome.evidence), highlight=True)
+    output.message(
+        f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more."
+    )
+    output.message(
         f"Head of the ledger: {outcome.head}\nNote it elsewhere: `expunge verify {job.out} --head "
         "HASH` then fails if this request or an earlier one was changed or removed.",
-        highlight=False,
         markup=False,
         soft_wrap=True,
     )
     seconds = outcome.seconds
     if seconds is not None and seconds.processor is not None:
-        errors.print(
-            f"It {seconds.processor.in_words()}; {format_duration(seconds.total)} went by.",
-            highlight=False,
+        output.message(
+            f"It {seconds.processor.in_words()}; {format_duration(seconds.total)} went by."
         )
     if code := EXIT_CODES[verdict.status]:
         raise typer.Exit(code)
+
+
+def _outcome_data(outcome: Outcome) -> dict[str, Any]:
+    """What a request found and did, for programs; all numbers are in the evidence."""
+    found = {"preflight": outcome.preflight.as_dict()}
+    evidence = outcome.evidence
+    if evidence is None:
+        return found | {"status": None, "folder": None}
+    return found | {
+        "status": evidence.status,
+        "verdict": evidence.verdict.model_dump(mode="json"),
+        "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],
+        "folder": str(outcome.folder),
+        "head": outcome.head,
+    }
 
 
 def _accuracy_table(evidence: Evidence) -> Table:

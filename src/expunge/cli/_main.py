@@ -20,6 +20,7 @@ COMMANDS = {
     "train": "expunge.cli._train:train_command",
     "retrain": "expunge.cli._train:retrain_command",
     "unlearn": "expunge.cli._unlearn:unlearn_command",
+    "evaluate": "expunge.cli._evaluate:evaluate_command",
     "audit": "expunge.cli._audit:audit_command",
     "forget": "expunge.cli._forget:forget_command",
     "verify": "expunge.cli._verify:verify_command",

@@ -11,7 +11,19 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from expunge._options import Option
+from expunge._registry import Registry
+from expunge.cli._completion import complete_names
 from expunge.engine._procedure import PLAIN_OPTIONS
+from expunge.methods import METHODS
+from expunge.update import ADDONS, AGGREGATES, MOMENTS
+
+NAMES: dict[str, Registry[Any]] = {
+    "method": METHODS,
+    "addon": ADDONS,
+    "aggregate": AGGREGATES,
+    "moments": MOMENTS,
+}
+"""Options whose values are names, which a shell completes."""
 
 
 def takes_procedure_options(
@@ -62,9 +74,11 @@ def _as_parameter(option: Option, optional: bool, defaults: Mapping[str, str]) -
     name = f"--{option.name.replace('_', '-')}"
     flags = (name, option.flag) if option.flag else (name,)
     kind = option.type if default is not None else option.type | None
+    names = NAMES.get(option.name)
+    complete = None if names is None else complete_names(names)
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation=Annotated[kind, typer.Option(*flags, help=text)],
+        annotation=Annotated[kind, typer.Option(*flags, help=text, autocompletion=complete)],
     )

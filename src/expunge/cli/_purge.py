@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 
 from expunge._errors import InvalidInput
+from expunge.cli._output import AsJson, Output, Quiet
 
 
 class What(StrEnum):
@@ -40,6 +40,8 @@ def purge_command(
         bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it without asking.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Remove what still remembers forgotten records: old weights, attempts, checkpoints, examples.
 
@@ -57,26 +59,24 @@ def purge_command(
     from expunge.request._purge import PURGED, find_remnants, outside_of, purge
 
     store = store or cache_dir() / "store"
-    console, errors = Console(), Console(stderr=True)
+    output = Output(as_json=as_json, quiet=quiet)
     remnants = find_remnants(folder, store, audits or ())
+    output.data([{"path": each.path, "bytes": each.size, "why": each.why} for each in remnants])
     for remnant in remnants:
-        console.print(
+        output.show(
             f"{escape(str(remnant.path))}  {remnant.size / 1e6:.1f} MB  {remnant.why}",
-            highlight=False,
             soft_wrap=True,
         )
     for words in outside_of(ledger):
-        errors.print(f"Not touched: {escape(words)}", highlight=False)
+        output.message(f"Not touched: {escape(words)}")
     if not remnants:
-        console.print("Nothing that remembers forgotten records is left here.", highlight=False)
+        output.show("Nothing that remembers forgotten records is left here.")
         return
     total = sum(remnant.size for remnant in remnants) / 1e6
     if dry_run:
-        errors.print(f"{total:.1f} MB would be removed (--dry-run).", highlight=False)
+        output.message(f"{total:.1f} MB would be removed (--dry-run).")
         return
-    if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?"):
+    if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?", err=True):
         raise InvalidInput("Nothing was removed. Say yes to the question, or use --yes.")
     removed = purge(folder, remnants, store)
-    errors.print(
-        f"Removed {len(removed)} files; their hashes are in {folder / PURGED}.", highlight=False
-    )
+    output.message(f"Removed {len(removed)} files; their hashes are in {folder / PURGED}.")

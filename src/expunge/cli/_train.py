@@ -6,24 +6,30 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from expunge._files import refuse_existing, require_file
 from expunge._options import SEEDS
+from expunge.cli._completion import complete_model
 from expunge.cli._options import (
+    MODEL,
     Data,
     Device,
     Force,
+    ForeignModel,
     Initial,
     MovedData,
     Out,
     Scenario,
     ScenarioSeed,
+    check_model_and_data,
 )
+from expunge.cli._output import Output, Quiet
 from expunge.data import parse_scenario
-from expunge.data._formats import find_data
 from expunge.engine import Recipe
-from expunge.models._build import check_model
+from expunge.models._build import check_model, read_model_spec
+
+Schedule = Literal["step", "one-cycle"]
+SCHEDULE = "step: x0.1 after 91 % of the epochs; one-cycle: for short trainings."
 
 
 def train_command(
@@ -31,7 +37,10 @@ def train_command(
     data: Data = "digits",
     model: Annotated[
         str | None,
-        typer.Option(help="small-cnn, resnet18 or vgg16 (default: by the size of the images)."),
+        typer.Option(
+            help=f"{MODEL}, with options as in vgg16,dropout=0 (default: by the inputs).",
+            autocompletion=complete_model,
+        ),
     ] = None,
     width: Annotated[float, typer.Option(help="Factor on the channels of every layer.")] = 1.0,
     epochs: Annotated[int, typer.Option(help="Passes over the training data.")] = 100,
@@ -39,19 +48,17 @@ def train_command(
     lr: Annotated[
         float, typer.Option(help="Learning rate: the first (step) or the highest (one-cycle).")
     ] = 0.1,
-    schedule: Annotated[
-        Literal["step", "one-cycle"],
-        typer.Option(help="step: x0.1 after 91 % of the epochs; one-cycle: for short trainings."),
-    ] = "step",
+    schedule: Annotated[Schedule, typer.Option(help=SCHEDULE)] = "step",
     seed: Annotated[
         int,
         typer.Option(min=0, max=SEEDS[-1], help="Seed of initial weights, order and augmentation."),
     ] = 0,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Train on at most this many images.")
+        int | None, typer.Option(min=1, help="Train on at most this many examples.")
     ] = None,
     device: Device = "auto",
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Train an initial model. If interrupted, the same command resumes.
 
@@ -59,8 +66,9 @@ def train_command(
     """
     recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr, schedule=schedule)
     refuse_existing(out, force=force)
-    check_model(model or "small-cnn", width)
-    find_data(data)
+    check_model(read_model_spec(model or "small-cnn")[0], width)
+    check_model_and_data(model, data)
+    output = Output(quiet=quiet)
 
     from expunge.evaluation._model_files import train_initial
 
@@ -74,16 +82,28 @@ def train_command(
         limit=limit,
         device=device,
         force=force,
+        progress=output.progress,
     )
-    report_written(out, artifact.seconds)
+    report_written(output, out, artifact.seconds)
 
 
 def retrain_command(
     initial: Initial,
     forget: Scenario,
     out: Out,
+    model: ForeignModel = None,
     data: MovedData = None,
     scenario_seed: ScenarioSeed = 0,
+    epochs: Annotated[
+        int | None, typer.Option(help="Passes over the retained data (default: as trained).")
+    ] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Examples per step (default: as trained).")
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate (default: as trained).")] = None,
+    schedule: Annotated[
+        Schedule | None, typer.Option(help=f"{SCHEDULE[:-1]} (default: as trained).")
+    ] = None,
     seed: Annotated[
         int | None,
         typer.Option(
@@ -94,6 +114,7 @@ def retrain_command(
     ] = None,
     device: Device = "auto",
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Retrain without the forgotten data: the ideal model that unlearning is compared with.
 
@@ -102,25 +123,31 @@ def retrain_command(
     refuse_existing(out, force=force)
     require_file(initial)
     parse_scenario(forget)
-    if data is not None:
-        find_data(data)
+    check_model_and_data(model, data)
+    given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "schedule": schedule}
+    changes = {name: value for name, value in given.items() if value is not None}
+    Recipe(**changes)  # type: ignore[arg-type]
+    output = Output(quiet=quiet)
 
     from expunge.engine._artifact import load_artifact
     from expunge.evaluation._model_files import retrain_ideal
 
+    first = load_artifact(initial, model=model, data=data)
     artifact = retrain_ideal(
-        load_artifact(initial),
+        first,
         forget,
         out,
         data=data,
         scenario_seed=scenario_seed,
         seed=seed,
+        recipe=Recipe(**(first.card.recipe | changes)) if changes else None,
         device=device,
         force=force,
+        progress=output.progress,
     )
-    report_written(out, artifact.seconds)
+    report_written(output, out, artifact.seconds)
 
 
-def report_written(out: Path, seconds: float) -> None:
+def report_written(output: Output, out: Path, seconds: float) -> None:
     """Say which file was written, and how long its training took."""
-    Console(stderr=True).print(f"Wrote {out} ({seconds:.1f} s of steps).", highlight=False)
+    output.message(f"Wrote {out} ({seconds:.1f} s of steps).")

@@ -6,16 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from expunge._files import refuse_existing, require_file
 from expunge._options import SEEDS
-from expunge.cli._options import Device, Force, Initial, MovedData, Out, Scenario, ScenarioSeed
+from expunge.cli._options import (
+    Device,
+    Force,
+    ForeignModel,
+    Initial,
+    MovedData,
+    Out,
+    Scenario,
+    ScenarioSeed,
+    check_model_and_data,
+)
+from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
-from expunge.data._formats import find_data
 from expunge.distributed._launch import check_timeout, launched_group
 from expunge.engine import Procedure
 from expunge.evaluation import METRICS
@@ -42,12 +51,15 @@ def unlearn_command(
     evaluate: Annotated[
         Literal["never", "end", "every-epoch"], typer.Option(help="When to score the model.")
     ] = "end",
+    model: ForeignModel = None,
     data: MovedData = None,
     device: Device = "auto",
     timeout: Annotated[
         float, typer.Option(help="Under torchrun: seconds to wait for other processes.")
     ] = 1800.0,
     force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Unlearn a part of the training data. If interrupted, the same command resumes.
 
@@ -61,9 +73,9 @@ def unlearn_command(
         if path is not None:
             require_file(path)
     parse_scenario(forget)
-    if data is not None:
-        find_data(data)
+    check_model_and_data(model, data)
     check_timeout(timeout)
+    output = Output(as_json=as_json, quiet=quiet)
     chosen = Procedure.from_plain(procedure)
 
     from expunge.engine._artifact import load_artifact
@@ -71,7 +83,7 @@ def unlearn_command(
 
     with launched_group(device, timeout) as group:
         done = unlearn_artifact(
-            load_artifact(initial),
+            load_artifact(initial, model=model, data=data),
             forget,
             out,
             chosen,
@@ -79,17 +91,40 @@ def unlearn_command(
             device=device,
             data=data,
             scenario_seed=scenario_seed,
-            ideal=None if ideal is None else load_artifact(ideal),
+            ideal=None
+            if ideal is None
+            else load_artifact(ideal, model=model, data=data, stage="ideal"),
             evaluate_at=evaluate,
             force=force,
             group=group,
+            progress=output.progress,
         )
     if not group.is_first:
         return
-    if done.before is not None and done.after is not None:
-        columns = {"initial": done.before, "unlearned": done.after, "ideal": done.ideal}
-        Console().print(scores_table({k: s for k, s in columns.items() if s is not None}))
-    report_written(out, done.artifact.seconds)
+    columns = {"initial": done.before, "unlearned": done.after, "ideal": done.ideal}
+    scores = {name: score for name, score in columns.items() if score is not None}
+    seconds = done.artifact.seconds
+    output.data({"file": out, "seconds": seconds, "scores": scores_data(scores)})
+    if scores:
+        show_scores(output, scores)
+    report_written(output, out, seconds)
+
+
+def show_scores(output: Output, columns: dict[str, Scores]) -> None:
+    """The table of scores, and why others are not in it."""
+    output.show(scores_table(columns))
+    left_out: dict[str, list[str]] = {}
+    for name, why in next(iter(columns.values())).left_out.items():
+        left_out.setdefault(why, []).append(METRICS[name].label)
+    for why, names in left_out.items():
+        output.show(f"[dim]No {', '.join(names)}: {why}.[/]")
+
+
+def scores_data(columns: dict[str, Scores]) -> dict[str, Any]:
+    """The same for programs."""
+    data: dict[str, Any] = {name: score.as_dict() for name, score in columns.items()}
+    left_out = next((score.left_out for score in columns.values()), {})
+    return data | ({"left_out": dict(left_out)} if left_out else {})
 
 
 def scores_table(columns: dict[str, Scores]) -> Table:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from expunge._errors import ExpungeError
 from expunge.cli._forget import COLOURS, show_interval
+from expunge.cli._output import AsJson, Output
 
 if TYPE_CHECKING:
     from expunge.request import Ledger
@@ -48,6 +48,7 @@ def verify_command(
     id_key: Annotated[
         Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Verify evidence: every hash, the chain of requests, and the headline numbers.
 
@@ -66,52 +67,65 @@ def verify_command(
     subject, note = (None, "") if quick else subject_of_requests(folder, data)
     store = cache_dir() / "store"
     verifications = verify(folder, subject, head=head, key=key, id_key=id_key, store=store)
-    console = Console()
+    output, latest = Output(as_json=as_json), Ledger.read(folder).head
+    output.data(
+        {
+            "requests": [
+                {"number": each.number, "status": each.status, "ok": each.ok, "lines": each.lines}
+                for each in verifications
+            ],
+            "ok": all(each.ok for each in verifications),
+            "note": note,
+            "head": latest,
+        }
+    )
     for verification in verifications:
         hashes = "everything checked holds" if verification.ok else "[red]NOT everything holds[/]"
-        console.print(
-            f"[bold]Request {verification.number}[/]: {_verdict(verification.status)}; {hashes}",
-            highlight=False,
+        output.show(
+            f"[bold]Request {verification.number}[/]: {_verdict(verification.status)}; {hashes}"
         )
         for line in verification.lines:
             colour = LINE_COLOURS.get(line.split(":")[0], "yellow")
-            console.print(f"  [{colour}]{escape(line)}[/]", highlight=False)
+            output.show(f"  [{colour}]{escape(line)}[/]")
     if note:
-        console.print(escape(note), style="yellow", highlight=False)
-    console.print(
-        f"Head of the ledger: {Ledger.read(folder).head}", highlight=False, soft_wrap=True
-    )
+        output.show(escape(note), style="yellow")
+    output.show(f"Head of the ledger: {latest}", soft_wrap=True)
     if problems := [problem for checked in verifications for problem in checked.problems]:
         raise ExpungeError(f"{len(problems)} checks failed. The first problem: {problems[0]}")
     counts = Counter(verification.status for verification in verifications)
     verdicts = ", ".join(f"{count} {status}" for status, count in counts.items())
-    console.print(
-        f"[bold green]Everything checked holds.[/] Verdicts: {verdicts}.", highlight=False
-    )
+    output.show(f"[bold green]Everything checked holds.[/] Verdicts: {verdicts}.")
 
 
-def _look_up(ledger: Ledger, entry: str, id_key: Path | None) -> None:
+def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) -> None:
     from expunge.request._id_key import require_key
 
-    console, key = Console(), require_key(id_key)
+    key = require_key(id_key)
     found = ledger.find(entry, key)
+    output.data(
+        {
+            "hash": key.hash_id(entry),
+            "requests": [
+                {"number": number, "records": [row.model_dump(mode="json") for row in rows]}
+                for number, rows in found.items()
+            ],
+        }
+    )
     if not found:
-        console.print(f"No request in {ledger.root} names this id.", highlight=False)
+        output.show(f"No request in {ledger.root} names this id.")
         raise typer.Exit(1)
-    console.print(f"Its keyed hash: {key.hash_id(entry)}", highlight=False, soft_wrap=True)
+    output.show(f"Its keyed hash: {key.hash_id(entry)}", soft_wrap=True)
     for number, rows in found.items():
         evidence = ledger.entries[number - 1].evidence
-        console.print(
+        output.show(
             f"[bold]Request {number}[/] of {evidence.request.when}: {_verdict(evidence.status)}; "
-            f"records of this id: {len(rows)}",
-            highlight=False,
+            f"records of this id: {len(rows)}"
         )
         for row in rows:
-            console.print(
+            output.show(
                 f"  confidence in the label {row.before.confidence:.3f} → "
                 f"{row.after.confidence:.3f}, exposure {row.before.exposure:.2f} → "
-                f"{row.after.exposure:.2f}{f', {row.flag}' if row.flag else ''}",
-                highlight=False,
+                f"{row.after.exposure:.2f}{f', {row.flag}' if row.flag else ''}"
             )
 
 
@@ -130,6 +144,7 @@ def ledger_command(
     id_key: Annotated[
         Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Show the requests made of a model, in order, with their results.
 
@@ -138,13 +153,14 @@ def ledger_command(
 
     Example:  expunge ledger requests --find anna
     """
-    from expunge.request._head_file import head_problem
     from expunge.request._ledger import Ledger
 
     ledger = Ledger.read_existing(folder)
+    output = Output(as_json=as_json, width=110)
     if find is not None:
-        _look_up(ledger, find, id_key)
+        _look_up(ledger, find, id_key, output)
         return
+    output.data(lambda: _ledger_data(ledger))
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
     for name in names:
@@ -166,15 +182,40 @@ def ledger_command(
             *changes,
             str(evidence.stopped.epoch),
         )
-    console = Console() if Console().is_terminal else Console(width=110)
-    console.print(table)
+    output.show(table, highlight=True)
     last = ledger.entries[-1].evidence
     for row in last.earlier:
-        console.print(
+        output.show(
             f"  request {row.number}: {row.status}, accuracy {show_interval(row.ua)}, "
-            f"expected {show_interval(row.target)}",
-            highlight=False,
+            f"expected {show_interval(row.target)}"
         )
-    problems = [head_problem(ledger), *(problem for _, problem in ledger.broken_seals())]
-    for problem in filter(None, problems):
-        console.print(f"[red]{escape(problem)}[/]", highlight=False)
+    for problem in _problems(ledger):
+        output.show(f"[red]{escape(problem)}[/]")
+
+
+def _problems(ledger: Ledger) -> list[str]:
+    from expunge.request._head_file import head_problem
+
+    found = [head_problem(ledger), *(problem for _, problem in ledger.broken_seals())]
+    return [problem for problem in found if problem]
+
+
+def _ledger_data(ledger: Ledger) -> dict[str, Any]:
+    """The requests for programs."""
+    rows = []
+    for entry in ledger.entries:
+        evidence = entry.evidence
+        request = evidence.request
+        rows.append(
+            {
+                "number": entry.number,
+                "when": request.when,
+                "ids": request.ids,
+                "records": request.records,
+                "status": evidence.status,
+                "attempt": request.attempt,
+                "epoch": evidence.stopped.epoch,
+                "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],
+            }
+        )
+    return {"requests": rows, "head": ledger.head, "problems": _problems(ledger)}

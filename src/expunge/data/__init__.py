@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from expunge.data._augment import Augment as Augment
     from expunge.data._download import cache_dir as cache_dir
     from expunge.data._download import fetch as fetch
+    from expunge.data._examples import Examples as Examples
     from expunge.data._formats import DATASETS as DATASETS
     from expunge.data._formats import Format as Format
     from expunge.data._formats import load as load

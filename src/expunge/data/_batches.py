@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
-from expunge.data._images import ImageSet
+from expunge.data._examples import Examples
 from expunge.distributed._batch_shares import UNDIVIDED, BatchDivision, BatchShare
 from expunge.distributed._loader import batch_count, divide_loader, has_distributed_sampler
 
@@ -246,7 +246,7 @@ def as_source(
     device: torch.device,
     division: BatchDivision = UNDIVIDED,
 ) -> Source:
-    """Make a source from an :class:`ImageSet`, tensors, a map-style dataset or a ``DataLoader``.
+    """Make a source from :class:`Examples`, tensors, a map-style dataset or a ``DataLoader``.
 
     A loader keeps its batch size and its augmentation. ``batch_size`` is that of all processes
     together; ``division`` says which part of each batch belongs to this process.
@@ -295,8 +295,8 @@ def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
     are fetched one by one.
     """
     getitem = type(data).__getitem__
-    if isinstance(data, ImageSet) and getitem is ImageSet.__getitem__:
-        return data.images, data.labels
+    if isinstance(data, Examples) and getitem is Examples.__getitem__:
+        return data.inputs, data.labels
     if isinstance(data, TensorDataset) and getitem is TensorDataset.__getitem__:
         return (data.tensors[0], data.tensors[1]) if len(data.tensors) == 2 else None
     if isinstance(data, Subset) and getitem is Subset.__getitem__:

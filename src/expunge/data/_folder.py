@@ -83,7 +83,9 @@ class _Tree:
                 raise DataError(f"{root}: {place} should be in the folder of its class.")
         train = [place for place in files if not parted or place.parts[0] == "train"]
         classes = tuple(sorted({place.parts[parted] for place in train}))
-        heads = {place: _read_header(f"{root}: {place}", read) for place, read in files.items()}
+        heads = {
+            place: read_image_header(f"{root}: {place}", read) for place, read in files.items()
+        }
         grey = all(mode in GREY for mode, _ in heads.values())
         shape = _as_size(size) or heads[train[0]][1]
         return cls(root, files, parted, classes, shape, "L" if grey else "RGB")
@@ -102,7 +104,7 @@ class _Tree:
         pixels = np.empty((len(places), channels, *self.size), np.uint8)
         for row, place in zip(pixels, places, strict=True):
             source = f"{self.root}: {place}"
-            row[:] = _decode(source, self.files[place], self.size, self.mode)
+            row[:] = decode_image(source, self.files[place], self.size, self.mode)
         names = [str(place) for place in places]
         return image_set_from(self.root, pixels, np.array(labels), self.classes, names)
 
@@ -133,7 +135,7 @@ def _as_size(size: Size | None) -> tuple[int, int] | None:
 # Image files may be damaged, or made to do damage.
 
 
-def _read_header(source: str, read: Read) -> tuple[str, tuple[int, int]]:
+def read_image_header(source: str, read: Read) -> tuple[str, tuple[int, int]]:
     """Mode and (height, width) from the file's header."""
     image = _open(source, read)
     return image.mode, (image.height, image.width)
@@ -153,7 +155,9 @@ def _open(source: str, read: Read) -> Image.Image:
         raise _broken(source, error) from error
 
 
-def _decode(source: str, read: Read, size: tuple[int, int], mode: str) -> npt.NDArray[np.uint8]:
+def decode_image(
+    source: str, read: Read, size: tuple[int, int], mode: str
+) -> npt.NDArray[np.uint8]:
     """Pixels [C, H, W] of one image in ``mode`` L or RGB, resized to ``size`` (height, width)."""
     image = _open(source, read)
     try:

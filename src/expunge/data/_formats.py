@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from expunge._errors import DataError, InvalidInput
+from expunge._factory import has_module, is_factory
 from expunge._files import is_there
 from expunge._lazy import deferred
-from expunge._options import check_seed
+from expunge._options import Option, check_seed
 from expunge._registry import Registry
+from expunge._specs import join_spec, read_option, split_spec, unknown_options_in
 
 if TYPE_CHECKING:
-    from expunge.data._images import ImageSet
+    from expunge.data._examples import Examples
     from expunge.data._splits import Splits
 
 
@@ -22,17 +25,42 @@ if TYPE_CHECKING:
 class Format:
     """One dataset format.
 
-    ``load`` takes a path (or None) and gives (train, test); ``load_val`` gives a validation part
-    that the files define themselves, or None. ``flip``: a mirror image keeps its label.
+    ``load`` takes a path (or None), and the ``options`` that were given by name. It gives
+    (train, test), or (train, test, val) with None for a validation part that the files do not
+    define; ``load_val`` can give that part by itself. ``flip``: a mirror image keeps its label.
+    ``suffixes`` are the endings of files that need not be introduced by the format's name.
     """
 
     name: str
     description: str
-    load: Callable[[Any], tuple[ImageSet, ImageSet]]
+    load: Callable[..., tuple[Examples | None, ...]]
     flip: bool
     needs_path: bool = False
-    load_val: Callable[[Any], ImageSet | None] | None = None
+    load_val: Callable[..., Examples | None] | None = None
+    options: tuple[Option, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    takes_names: bool = False
+    """Whether what stands for the path may be a name that is no path."""
 
+
+TABLE_OPTIONS = (
+    Option("label", str, None, "Column to predict (default: label, target, class or y)."),
+    Option("id", str, None, "Column that names rows; rows may share a name (default: id)."),
+    Option("split", str, None, "Column of train, val and test (default: split)."),
+    Option("text", str, None, "Column of text, or several joined by +: the inputs."),
+    Option("tokens", str, None, "Column of token ids: the inputs."),
+    Option("image", str, None, "Column of image files: the inputs."),
+    Option("ignore", str, None, "Columns to leave out, joined by +."),
+    Option("categories", str, None, "Columns of numbers that are categories, joined by +."),
+    Option("missing", Literal["refuse", "encode"], "refuse", "What to do about empty cells."),
+    Option("task", Literal["classification", "regression"], "classification", "What the label is."),
+    Option("length", int, 256, "Tokens kept of a text.", at_least=1),
+    Option("vocabulary", int, None, "Number of token ids (default: 16384 for text).", at_least=2),
+)
+ARRAY_OPTIONS = (
+    Option("kind", Literal["images", "vectors", "tokens"], None, "What the inputs are."),
+    *(each for each in TABLE_OPTIONS if each.name in ("task", "vocabulary")),
+)
 
 DATASETS: Registry[Format] = Registry("dataset")
 for _format in (
@@ -69,9 +97,61 @@ for _format in (
         flip=True,
         needs_path=True,
         load_val=deferred("expunge.data._npz:load_npz_val"),
+        options=ARRAY_OPTIONS,
+        suffixes=(".npz",),
+    ),
+    Format(
+        "csv",
+        "a table in a CSV or TSV file: numbers, categories, text, token ids or image files",
+        deferred("expunge.data._table_files:load_csv"),
+        flip=True,
+        needs_path=True,
+        options=TABLE_OPTIONS,
+        suffixes=(".csv", ".tsv"),
+    ),
+    Format(
+        "parquet",
+        "a table in a Parquet file, as csv (extra: parquet)",
+        deferred("expunge.data._table_files:load_parquet"),
+        flip=True,
+        needs_path=True,
+        options=TABLE_OPTIONS,
+        suffixes=(".parquet",),
+    ),
+    Format(
+        "hf",
+        "a dataset of the Hugging Face library, saved to disk or by name, as csv (extra: hf)",
+        deferred("expunge.data._table_files:load_hf"),
+        flip=True,
+        needs_path=True,
+        options=TABLE_OPTIONS,
+        takes_names=True,
     ),
 ):
     DATASETS.add(_format.name, _format)
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A dataset that was named: its format, its path and its options; ``str`` names it again."""
+
+    format: Format
+    path: Path | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        base = self.format.name if self.path is None else f"{self.format.name}:{self.path}"
+        return join_spec(base, self.options)
+
+    def load(self) -> tuple[Examples, Examples, Examples | None]:
+        """Train, test, and the validation part that the files define, if any."""
+        train, test, *rest = self.format.load(self.path, **self.options)
+        val = rest[0] if rest else None
+        if self.format.load_val is not None:
+            val = self.format.load_val(self.path, **self.options)
+        assert train is not None
+        assert test is not None
+        return train, test, val
 
 
 def load(
@@ -81,47 +161,68 @@ def load(
     seed: int = 0,
     val_fraction: float = 0.1,
     limit: int | None = None,
+    val_from: Literal["train", "test"] = "train",
 ) -> Splits:
     """Load a dataset and hold out its validation part.
 
     Args:
-        spec: A name of :data:`DATASETS`, a name with a path (``cifar10:/data``), or the path of an
-            image folder, an archive of one, or an ``.npz`` file.
+        spec: A name of :data:`DATASETS`, a name with a path and options (``cifar10:/data``,
+            ``csv:people.csv,label=income``), the path of an image folder, an archive of one, or a
+            file whose ending says what it is; or ``package.module:factory``, a function that
+            returns (train, test) or (train, val, test).
         root: The path, if not in ``spec``. cifar10 and svhn without one use the download cache.
-        seed: Decides which images are held out, and which ``limit`` keeps.
-        val_fraction: The part of the training images that becomes val, exactly
+        seed: Decides which examples are held out, and which ``limit`` keeps.
+        val_fraction: The part of the training examples that becomes val, exactly
             ``round(val_fraction * N)``; ignored if the files define a validation part.
-        limit: Keep only this many of the remaining training images, evenly over the classes.
+        val_from: Where val is taken from. ``test`` leaves the training examples, and so their
+            indices, as they are: for models that were trained on all of them.
+        limit: Keep only this many of the remaining training examples, evenly over the classes.
 
     >>> splits = load("digits", limit=100)
     >>> len(splits.train), len(splits.val), len(splits.test), splits.flip
     (100, 135, 450, False)
     """
-    kind, path = find_data(spec, root)
+    source = find_data(spec, root)
     check_seed(seed)
 
-    from expunge.data._splits import Splits, hold_out, thin_out
+    from expunge.data._encoding import encode_splits
+    from expunge.data._splits import Splits, draw_val, hold_out, thin_out
+    from expunge.data._table import Rows
 
-    train, test = kind.load(path)
-    for part, images in (("train", train), ("test", test)):
-        if not len(images):
-            raise DataError(f"The {part} part of {spec} should hold images. (got none)")
-    val = kind.load_val(path) if kind.load_val else None
-    if val is None:
+    train, test, val = source.load()
+    for part, examples in (("train", train), ("test", test)):
+        if not len(examples):
+            raise DataError(f"The {part} part of {spec} should hold {examples.noun}s. (got none)")
+    if val is None and val_from == "test" and val_fraction > 0:
+        rest, held = draw_val(test, round(val_fraction * len(train)), seed)
+        test, val = test.subset(rest), test.subset(held)
+    elif val is None:
         train, val = hold_out(train, val_fraction, seed)
     if limit is not None:
         train = thin_out(train, limit, seed)
-    return Splits(kind.name, train, val, test, kind.flip)
+    # Only now is it settled which rows of a table are trained on, and may be learnt from.
+    encoding = None
+    if isinstance(train, Rows) and isinstance(val, Rows) and isinstance(test, Rows):
+        train, val, test, encoding = encode_splits(train, val, test)
+    flip = source.format.flip and train.kind == "images"
+    return Splits(source.format.name, train, val, test, flip, encoding)
 
 
-def find_data(spec: str, root: str | Path | None = None) -> tuple[Format, Path | None]:
-    """The format and the path that :func:`load` would use; its arguments are checked."""
+def find_data(spec: str, root: str | Path | None = None) -> DataSource:
+    """What :func:`load` would load; its arguments are checked, nothing is read."""
     if not isinstance(spec, str):
         raise InvalidInput(f"A dataset should be a name or a path, as a string. (got {spec!r})")
+    if is_data_factory(spec):
+        if not has_module(spec):
+            raise _unknown_format(spec.partition(":")[0])
+        return DataSource(_factory_format(spec))
     name, _, inline = spec.partition(":")
-    if name not in DATASETS and _is_path(name, spec):
-        name, inline = "npz" if spec.lower().endswith(".npz") else "folder", spec
-    kind = DATASETS[name]
+    if name not in DATASETS and (looks_like_path(spec) or is_there(Path(spec).expanduser())):
+        name, inline = _format_of(spec), spec
+    kind = _known_format(name)
+    named = {option.name: option for option in kind.options}
+    inline, given = split_spec(inline, named)
+    options = {key: read_option(named[key], text) for key, text in given.items()}
     if inline and root is not None:
         raise InvalidInput(f"The path should be given once. (got {inline} and {root})")
     place = inline or root
@@ -130,12 +231,59 @@ def find_data(spec: str, root: str | Path | None = None) -> tuple[Format, Path |
             f"The dataset {kind.name!r} should come with a path, like {kind.name}:/data/mine."
         )
     path = Path(place).expanduser() if place else None
-    if path is not None and not is_there(path):
-        raise DataError(f"There is no file or folder {path}. Check the path.")
-    return kind, path
+    if path is not None and not kind.takes_names and not is_there(path):
+        hint = unknown_options_in(str(place), named) or "Check the path."
+        raise DataError(f"There is no file or folder {path}. {hint}")
+    return DataSource(kind, path, options)
 
 
-def _is_path(name: str, spec: str) -> bool:
-    """Whether ``spec`` is a path by itself: one that exists, or looks like one that should."""
-    looks = "/" in name or name.lower().endswith(".npz")
-    return looks or is_there(Path(spec).expanduser())
+def is_data_factory(spec: str) -> bool:
+    """Whether ``spec`` has the form ``package.module:factory`` and is not a dataset with a path.
+
+    >>> is_data_factory("shop.data:load"), is_data_factory("npz:photos")
+    (True, False)
+    """
+    return is_factory(spec) and spec.partition(":")[0] not in DATASETS
+
+
+def _factory_format(spec: str) -> Format:
+    def load_from_factory(_: Path | None) -> tuple[Examples | None, ...]:
+        from expunge._factory import call_factory, importable_from_here
+        from expunge.data._read_dataset import read_splits
+
+        with importable_from_here():  # a dataset may import more when it is read
+            splits = read_splits(call_factory(spec, "data"), f"The data factory {spec}")
+        return splits["train"], splits["test"], splits.get("val")
+
+    return Format(spec, "a function of yours", load_from_factory, flip=False)
+
+
+def _known_format(name: str) -> Format:
+    if name not in DATASETS:
+        raise _unknown_format(name)
+    return DATASETS[name]
+
+
+def _unknown_format(name: str) -> InvalidInput:
+    """An error that names the formats there are, and other ways to say where data are."""
+    near = difflib.get_close_matches(name.lower(), DATASETS, n=1, cutoff=0.5)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    return InvalidInput(
+        f"Unknown dataset {name!r}. {hint}Known: {', '.join(DATASETS)}; or the path of a folder or "
+        f"file; or package.module:factory (no module {name!r} is installed or in {Path.cwd()})."
+    )
+
+
+def _format_of(spec: str) -> str:
+    """The format of a path by itself, from its ending."""
+    for name in DATASETS:
+        for suffix in DATASETS[name].suffixes:
+            base = spec.lower().partition(f"{suffix},")[0]
+            if spec.lower().endswith(suffix) or len(base) < len(spec):
+                return name
+    return "folder"
+
+
+def looks_like_path(spec: str) -> bool:
+    """Whether ``spec`` looks like a path by itself, whether or not there is anything."""
+    return "/" in spec.partition(":")[0] or _format_of(spec) != "folder"

@@ -1,4 +1,4 @@
-"""Read lists of image ids from text, CSV or JSON files."""
+"""Read lists of ids from text, CSV or JSON files."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read_ids(path: Path, columns: Sequence[str] = COLUMNS) -> tuple[Id, ...]:
         ids = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines]
     ids_given = tuple(entry for entry in ids if entry != "")
     if not ids_given:
-        raise DataError(f"The list of ids {path} is empty. It should name one image or more.")
+        raise DataError(f"The list of ids {path} is empty. It should name one example or more.")
     return ids_given
 
 

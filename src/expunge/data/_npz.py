@@ -1,19 +1,22 @@
-"""Images and labels in one ``.npz`` file, as ``numpy.savez`` writes it."""
+"""Inputs and labels in one ``.npz`` file, as ``numpy.savez`` writes it."""
 
 from __future__ import annotations
 
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from expunge._errors import DataError
+from expunge._errors import DataError, InvalidInput
 from expunge.data._archive import check_unpacked_size
-from expunge.data._images import ImageSet, image_set_from
-from expunge.data._splits import split_stratified
+from expunge.data._examples import Examples
+from expunge.data._images import image_set_from
+from expunge.data._splits import split_off_test
 
 MAX_LABEL = 65_535
 _LABEL_KEYS = ("y", "y_train", "y_test", "y_val")
@@ -31,30 +34,33 @@ _BROKEN = (
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def load_npz(root: Path) -> tuple[ImageSet, ImageSet]:
+def load_npz(root: Path, **options: Any) -> tuple[Examples, Examples]:
     """(train, test) from the keys ``x_train, y_train, x_test, y_test``, or from ``x, y``.
 
-    Of ``x, y`` a fixed 20 % of every class becomes test. Images are NHW, NHWC or NCHW with 1 or 3
-    channels (where both fit, the last axis is taken); whole numbers in 0..255, or fractions in
-    [0, 1], which become ``round(255 * x)``. Labels are whole numbers from 0. ``classes`` may name
-    the classes and ``ids`` the training images (of ``x, y``: all images).
+    Of ``x, y`` a fixed 20 % of every class becomes test (of a regression: of all).
+
+    * Images are NHW, NHWC or NCHW with 1 or 3 channels (where both fit, the last axis is taken);
+      whole numbers in 0..255, or fractions in [0, 1], which become ``round(255 * x)``.
+    * Two axes are vectors, [N, F] of any numbers; with the option ``kind=tokens``, token ids.
+
+    Labels are whole numbers from 0; with ``task=regression``, any numbers. ``classes`` may name
+    the classes and ``ids`` the training examples (of ``x, y``: all examples).
     """
     arrays = _read(root)
-    classes = _classes(root, arrays)
     if "x_train" not in arrays:
-        full = _image_set(root, arrays, "x", "y", classes, _ids(arrays))
-        rest, held = split_stratified(full.labels, fraction=0.2)
+        full = _examples(root, arrays, "x", "y", options, _ids(arrays))
+        rest, held = split_off_test(full)
         return full.subset(rest), full.subset(held)
-    train = _image_set(root, arrays, "x_train", "y_train", classes, _ids(arrays))
-    return train, _image_set(root, arrays, "x_test", "y_test", classes)
+    train = _examples(root, arrays, "x_train", "y_train", options, _ids(arrays))
+    return train, _examples(root, arrays, "x_test", "y_test", options)
 
 
-def load_npz_val(root: Path) -> ImageSet | None:
-    """The images of ``x_val, y_val``, if the file has them beside ``x_train``."""
+def load_npz_val(root: Path, **options: Any) -> Examples | None:
+    """The examples of ``x_val, y_val``, if the file has them beside ``x_train``."""
     arrays = _read(root, only_with="x_val")
     if "x_train" not in arrays:
         return None
-    return _image_set(root, arrays, "x_val", "y_val", _classes(root, arrays))
+    return _examples(root, arrays, "x_val", "y_val", options)
 
 
 def _read(path: Path, only_with: str | None = None) -> Arrays:
@@ -112,11 +118,69 @@ def _ids(arrays: Arrays) -> list[str] | None:
     return [str(name) for name in arrays["ids"].reshape(-1)] if "ids" in arrays else None
 
 
-def _image_set(
-    path: Path, arrays: Arrays, x: str, y: str, classes: list[str], names: list[str] | None = None
-) -> ImageSet:
-    labels = _labels(path, y, arrays[y])
-    return image_set_from(f"{path} ({x})", _images(path, x, arrays[x]), labels, classes, names)
+def _examples(
+    path: Path,
+    arrays: Arrays,
+    x: str,
+    y: str,
+    options: Mapping[str, Any],
+    names: list[str] | None = None,
+) -> Examples:
+    kind = options.get("kind") or ("vectors" if arrays[x].ndim == 2 else "images")
+    source = f"{path} ({x})"
+    labels: npt.NDArray[Any]
+    if options.get("task") == "regression":
+        labels, classes = _numbers(path, y, arrays[y]), []
+    else:
+        labels, classes = _labels(path, y, arrays[y]), _classes(path, arrays)
+    if kind == "images" and classes:
+        return image_set_from(source, _images(path, x, arrays[x]), labels, classes, names)
+    inputs = {"images": _images, "vectors": _vectors, "tokens": _tokens}[kind](path, x, arrays[x])
+    try:
+        return Examples(
+            torch.from_numpy(np.ascontiguousarray(inputs)),
+            torch.from_numpy(np.ascontiguousarray(labels)),
+            classes,
+            names,
+        )
+    except InvalidInput as error:
+        raise DataError(f"{source}: {error}") from error
+
+
+def _vectors(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """``values`` as float32 [N, F]."""
+    _check_table(path, key, values, np.number)
+    made = values.astype(np.float32)
+    if not np.isfinite(made).all():
+        row = int(np.flatnonzero(~np.isfinite(made).all(axis=1))[0])
+        raise DataError(f"{path}: {key} should be finite. (NaN or infinity at index {row})")
+    return made
+
+
+def _tokens(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """``values`` as int64 [N, L]."""
+    _check_table(path, key, values, np.integer)
+    if values.size and values.min() < 0:
+        raise DataError(f"{path}: {key} should hold token ids from 0. (got {values.min()})")
+    return values.astype(np.int64)
+
+
+def _check_table(path: Path, key: str, values: npt.NDArray[Any], kind: type[Any]) -> None:
+    what = "whole numbers" if kind is np.integer else "numbers"
+    if values.ndim != 2 or not values.shape[1] or not np.issubdtype(values.dtype, kind):
+        raise DataError(
+            f"{path}: {key} should be {what} of shape [N, F]. "
+            f"(got {values.dtype} of shape {values.shape})"
+        )
+
+
+def _numbers(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    if not np.issubdtype(values.dtype, np.number) or values.size != len(np.atleast_1d(values)):
+        raise DataError(
+            f"{path}: {key} should hold one number per example. "
+            f"(got {values.dtype} of shape {values.shape})"
+        )
+    return values.reshape(-1).astype(np.float32)
 
 
 def _labels(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:

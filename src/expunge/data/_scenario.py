@@ -1,10 +1,10 @@
-"""Scenarios, which pick the training images to forget: a random part, a class, or listed ids."""
+"""Scenarios, which pick the training examples to forget: a random part, a class, or listed ids."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,21 +14,21 @@ from expunge._registry import Registry
 from expunge.data._id_file import Id, as_number, read_ids
 
 if TYPE_CHECKING:
-    from expunge.data._images import ImageSet
+    from expunge.data._examples import Examples
     from expunge.data._splits import Selection
 
 
 class Scenario(Protocol):
-    """A rule that picks the images to forget; its ``str`` is what :func:`parse_scenario` reads."""
+    """A rule that picks the examples to forget; :func:`parse_scenario` reads what ``str`` gives."""
 
-    def pick(self, train: ImageSet, seed: int) -> Selection:
-        """The images of ``train`` to forget and to retain; the same for the same seed."""
+    def pick(self, train: Examples, seed: int) -> Selection:
+        """The examples of ``train`` to forget and to retain; the same for the same seed."""
         ...
 
 
 @dataclass(frozen=True)
 class RandomForget:
-    """``round(fraction * N)`` of the N training images, at least one. ``fraction`` in (0, 1)."""
+    """``round(fraction * N)`` of the N training examples, at least one. ``fraction`` in (0, 1)."""
 
     fraction: float
 
@@ -39,7 +39,7 @@ class RandomForget:
     def __str__(self) -> str:
         return f"random:{self.fraction}"
 
-    def pick(self, train: ImageSet, seed: int) -> Selection:
+    def pick(self, train: Examples, seed: int) -> Selection:
         from expunge.data._splits import draw, select
 
         return select(train, draw(range(len(train)), self.fraction, seed))
@@ -47,7 +47,7 @@ class RandomForget:
 
 @dataclass(frozen=True)
 class ClassForget:
-    """``round(fraction * n)`` of the n images of one class, at least one. ``fraction`` in (0, 1].
+    """``round(fraction * n)`` of the n examples of one class, at least one. ``fraction`` in (0, 1].
 
     ``label`` is a class name or an index; a number that is itself a class name is that class.
     """
@@ -64,14 +64,14 @@ class ClassForget:
         plain = self.fraction == 1 and ":" not in str(self.label)
         return f"class:{self.label}" if plain else f"class:{self.label}:{self.fraction}"
 
-    def pick(self, train: ImageSet, seed: int) -> Selection:
+    def pick(self, train: Examples, seed: int) -> Selection:
         from expunge.data._splits import draw, select
 
         label = self._resolve(train.classes)
         members = (train.labels == label).nonzero()[:, 0].tolist()
         if not members:
             raise InvalidInput(
-                f"The class {train.classes[label]!r} should have training images to forget. "
+                f"The class {train.classes[label]!r} should have training {train.noun}s to forget. "
                 "(got none)"
             )
         return select(train, draw(members, self.fraction, seed))
@@ -92,10 +92,10 @@ class ClassForget:
 
 @dataclass(frozen=True)
 class IdsForget:
-    """Exactly the images listed: indices into the training part, or image names.
+    """Exactly the examples listed: indices into the training part, or names.
 
-    A number is an index, unless images have numbers for names: then every id is a name, so that
-    an image that is no longer there is never confused with another one. A name that several images
+    A number is an index, unless examples have numbers for names: then every id is a name, so that
+    one that is no longer there is never confused with another one. A name that several examples
     share stands for all of them. ``path`` is the file the ids came from, if any.
     """
 
@@ -106,7 +106,7 @@ class IdsForget:
         object.__setattr__(self, "ids", tuple(as_number(entry) for entry in self.ids))
         object.__setattr__(self, "path", str(self.path))
         if not self.ids:
-            raise InvalidInput("`ids` should name one image or more. (got none)")
+            raise InvalidInput("`ids` should name one example or more. (got none)")
         repeated = [entry for entry, count in Counter(self.ids).items() if count > 1]
         if repeated:
             raise InvalidInput(
@@ -117,10 +117,10 @@ class IdsForget:
     def __str__(self) -> str:
         return f"ids:{self.path}" if self.path else f"ids:<{len(self.ids)} given>"
 
-    def pick(self, train: ImageSet, seed: int) -> Selection:
+    def pick(self, train: Examples, seed: int) -> Selection:
         from expunge.data._splits import select
 
-        # Index the images by name.
+        # Index the examples by name.
         by_name: dict[str, list[int]] = {}
         for index, name in enumerate(train.names or ()):
             by_name.setdefault(name, []).append(index)
@@ -136,11 +136,13 @@ class IdsForget:
             else:
                 unknown.append(entry)
         if unknown:
-            rule = f"indices in 0..{len(train) - 1}" + (" or image names" if by_name else "")
+            rule = f"indices in 0..{len(train) - 1}" + (
+                f" or {train.noun} names" if by_name else ""
+            )
             raise InvalidInput(
-                f"Ids should be {'names of training images' if numbered else rule}. "
+                f"Ids should be {f'names of training {train.noun}s' if numbered else rule}. "
                 f"(got {_some(unknown)}: {len(unknown)} of {len(self.ids)} unknown) "
-                "An image held out for validation or test has nothing to be forgotten."
+                "What is held out for validation or test has nothing to be forgotten."
             )
         return select(train, sorted(chosen))
 
@@ -169,7 +171,7 @@ def parse_scenario(text: str) -> Scenario:
 
 
 def _parse_random(rest: str) -> Scenario:
-    """random:0.1, that share of the training images."""
+    """random:0.1, that share of the training examples."""
     fraction = _float(rest)
     if fraction is None:
         raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
@@ -177,14 +179,14 @@ def _parse_random(rest: str) -> Scenario:
 
 
 def _parse_class(rest: str) -> Scenario:
-    """class:3 or class:cat, all images of a class; class:3:0.4, that share of them."""
+    """class:3 or class:cat, all examples of a class; class:3:0.4, that share of them."""
     label, _, last = rest.rpartition(":")
     fraction = _float(last)
     return ClassForget(rest) if not label or fraction is None else ClassForget(label, fraction)
 
 
 def _parse_ids(rest: str) -> Scenario:
-    """ids:FILE, the images that a text, CSV or JSON file lists."""
+    """ids:FILE, the examples that a text, CSV or JSON file lists."""
     return IdsForget(read_ids(Path(rest).expanduser()), rest)
 
 
@@ -196,14 +198,19 @@ SCENARIOS.add("ids", _parse_ids)
 
 def absolute_spec(spec: str) -> str:
     """A dataset or scenario with its path, if any, made absolute: it holds from any directory."""
-    from expunge.data._formats import DATASETS
-
     kind, colon, path = spec.partition(":")
-    if kind not in DATASETS and kind not in SCENARIOS and is_there(Path(spec).expanduser()):
-        return str(Path(spec).expanduser().resolve())
-    if colon and kind.lower() not in ("random", "class") and path:
-        return f"{kind}:{Path(path).expanduser().resolve()}"
-    return spec
+    if kind.lower() in SCENARIOS:
+        is_file = SCENARIOS.name(kind) == "ids" and colon and path
+        return f"{kind}:{Path(path).expanduser().resolve()}" if is_file else spec
+
+    from expunge.data._formats import find_data, is_data_factory
+
+    if is_data_factory(spec):
+        return spec
+    source = find_data(spec)
+    if source.path is None or not is_there(source.path):
+        return spec
+    return str(replace(source, path=source.path.resolve()))
 
 
 def _float(text: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import torch
@@ -11,23 +12,44 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._options import check_seed
-from expunge.data._images import ImageSet
+from expunge.data._examples import Examples
 from expunge.data._scenario import parse_scenario
+
+if TYPE_CHECKING:
+    from expunge.data._encoding import Encoding
+
+TEST_SHARE = 0.2
+"""Of data that do not say which examples are for test."""
 
 
 @dataclass(frozen=True)
 class Splits:
-    """The three parts of a dataset; ``flip`` says whether a mirror image keeps its label."""
+    """The three parts of a dataset; ``flip`` says whether a mirror image keeps its label.
+
+    ``encoding`` is the rule that a table was turned into tensors by, learnt from ``train``.
+    """
 
     name: str
-    train: ImageSet
-    val: ImageSet
-    test: ImageSet
+    train: Examples
+    val: Examples
+    test: Examples
     flip: bool
+    encoding: Encoding | None = None
+
+    @property
+    def in_channels(self) -> int:
+        """The size of an input: channels of images, columns of vectors, token ids there are."""
+        if self.encoding is not None:
+            return self.encoding.size
+        inputs = self.train.inputs
+        return int(inputs.max()) + 1 if self.train.kind == "tokens" else int(inputs.shape[1])
 
 
-def hold_out(train: ImageSet, fraction: float = 0.1, seed: int = 0) -> tuple[ImageSet, ImageSet]:
-    """Split ``train`` into (train, val), with exactly ``round(fraction * N)`` images in val.
+Some = TypeVar("Some", bound=Examples)
+
+
+def hold_out(train: Some, fraction: float = 0.1, seed: int = 0) -> tuple[Some, Some]:
+    """Split ``train`` into (train, val), with exactly ``round(fraction * N)`` examples in val.
 
     ``fraction`` is in [0, 1). The draw depends on ``seed`` and N alone; both parts keep the order
     of ``train``.
@@ -37,7 +59,7 @@ def hold_out(train: ImageSet, fraction: float = 0.1, seed: int = 0) -> tuple[Ima
     held = round(fraction * len(train))
     if held >= len(train):
         raise InvalidInput(
-            f"Holding out {fraction} of {len(train)} images leaves none to train on. "
+            f"Holding out {fraction} of {len(train)} {train.noun}s leaves none to train on. "
             "Use a smaller fraction."
         )
     order = torch.from_numpy(np.random.default_rng(seed).permutation(len(train)))
@@ -45,9 +67,9 @@ def hold_out(train: ImageSet, fraction: float = 0.1, seed: int = 0) -> tuple[Ima
 
 
 def split_stratified(labels: Tensor, fraction: float, seed: int = 0) -> tuple[list[int], list[int]]:
-    """Indices (rest, held) with ``round(fraction * n)`` of the n images of every class held.
+    """Indices (rest, held) with ``round(fraction * n)`` of the n examples of every class held.
 
-    A class of two images or more has at least one on either side; a single image stays in rest.
+    A class of two examples or more has at least one on either side; a single one stays in rest.
 
     >>> split_stratified(torch.tensor([0, 0, 0, 0, 1]), 0.25)
     ([0, 1, 3, 4], [2])
@@ -61,17 +83,41 @@ def split_stratified(labels: Tensor, fraction: float, seed: int = 0) -> tuple[li
     return rest, held
 
 
-def thin_out(train: ImageSet, limit: int, seed: int = 0) -> ImageSet:
-    """``limit`` images of ``train``, with class counts as equal as the data allow.
+def draw_val(whole: Examples, wanted: int, seed: int = 0) -> tuple[list[int], list[int]]:
+    """Indices (rest, val) with about ``wanted`` of ``whole`` in val, with its class mix.
 
-    Two classes differ by more than one image only where the smaller one is used up.
+    At most half of it, and at least one.
+    """
+    share = min(max(wanted, 1) / max(len(whole), 1), 0.5)
+    if not whole.is_regression:
+        return split_stratified(whole.labels, share, seed)
+    order = np.random.default_rng(seed).permutation(len(whole)).tolist()
+    held = round(share * len(whole))
+    return sorted(order[held:]), sorted(order[:held])
+
+
+def split_off_test(data: Examples) -> tuple[list[int], list[int]]:
+    """Indices (rest, test): a fixed 20 % of every class is for test; of a regression, of all."""
+    if not data.is_regression:
+        return split_stratified(data.labels, fraction=TEST_SHARE)
+    order = np.random.default_rng(0).permutation(len(data)).tolist()
+    held = round(TEST_SHARE * len(data))
+    return sorted(order[held:]), sorted(order[:held])
+
+
+def thin_out(train: Some, limit: int, seed: int = 0) -> Some:
+    """``limit`` examples of ``train``, with class counts as equal as the data allow.
+
+    Two classes differ by more than one example only where the smaller one is used up.
     """
     if limit < 1:
-        raise InvalidInput(f"`limit` should be 1 or more images. (got {limit})")
+        raise InvalidInput(f"`limit` should be 1 or more {train.noun}s. (got {limit})")
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(train))
     labels = train.labels.cpu().numpy()[order]
-    position = np.empty(len(train), dtype=np.int64)  # an image's position among those of its class
+    position = np.empty(
+        len(train), dtype=np.int64
+    )  # an example's position among those of its class
     for label in np.unique(labels):
         members = labels == label
         position[members] = np.arange(members.sum())
@@ -94,13 +140,13 @@ def draw(members: Sequence[int], fraction: float, seed: int) -> list[int]:
     return sorted(chosen.tolist())
 
 
-def select(train: ImageSet, forget: Iterable[int]) -> Selection:
+def select(train: Examples, forget: Iterable[int]) -> Selection:
     """Split ``train`` into ``forget`` and the rest, which must not be empty."""
     mask = torch.zeros(len(train), dtype=torch.bool)
     mask[torch.tensor(list(forget), dtype=torch.int64)] = True
     if mask.all():
         raise InvalidInput(
-            f"Some images should be left to retain. (got all {len(train)} to forget) "
+            f"Some {train.noun}s should be left to retain. (got all {len(train)} to forget) "
             "To forget everything, discard the model."
         )
     return Selection(mask.nonzero()[:, 0], (~mask).nonzero()[:, 0])
@@ -111,8 +157,8 @@ class Division:
     """A dataset whose training part a scenario has divided."""
 
     splits: Splits
-    forget: ImageSet
-    retain: ImageSet
+    forget: Examples
+    retain: Examples
 
 
 def divide(splits: Splits, scenario: str, seed: int) -> Division:
@@ -124,7 +170,7 @@ def divide(splits: Splits, scenario: str, seed: int) -> Division:
 
 
 def _draw_per_class(labels: Tensor, share: Callable[[int], int], seed: int) -> list[int]:
-    """``share(n)`` random indices from each class of n images, sorted."""
+    """``share(n)`` random indices from each class of n examples, sorted."""
     rng = np.random.default_rng(seed)
     values = labels.cpu().numpy()
     drawn: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,11 +12,21 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
+from expunge._files import read_text
 from expunge._versions import versions
-from expunge.data import Division, Splits, load
-from expunge.engine._model_from_config import fit_weights
+from expunge.data import Division, Splits, absolute_spec, load
+from expunge.data._formats import is_data_factory
+from expunge.engine._model_from_config import (
+    build_from_config,
+    check_model_fits,
+    fit_weights,
+    sizes_for,
+)
 from expunge.engine._recipe import Recipe
-from expunge.models import build_model
+from expunge.engine._weights import State, read_state, without_prefix
+from expunge.models._build import is_external, is_model_factory, read_model_spec
+
+ModelStage = Literal["initial", "ideal", "unlearned"]
 
 
 class _Card(pydantic.BaseModel):
@@ -23,28 +34,51 @@ class _Card(pydantic.BaseModel):
 
 
 class ModelCard(_Card):
-    """How to build the model."""
+    """How to build the model: the arguments of :func:`expunge.build_model`, its options apart."""
 
     name: str
     num_classes: int
     in_channels: int
     width: float = 1.0
+    options: dict[str, Any] = {}
+
+    @pydantic.model_serializer(mode="wrap")
+    def _omit_empty(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        if not self.options:
+            values.pop("options")
+        return values
 
 
 class DataCard(_Card):
-    """Which data it was trained on; ``fingerprint`` is a hash of the training part."""
+    """Which data it was trained on; ``fingerprint`` is a hash of the training part.
+
+    ``encoding`` describes how a table was turned into tensors, without any of its values.
+    ``val_from`` is the split that val is taken out of, where the data have none.
+    """
 
     spec: str
     seed: int = 0
     val_fraction: float = 0.1
     limit: int | None = None
-    fingerprint: str
+    fingerprint: str = ""
+    encoding: list[dict[str, Any]] | None = None
+    val_from: Literal["train", "test"] = "train"
+
+    @pydantic.model_serializer(mode="wrap")
+    def _omit_implied(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        if self.encoding is None:
+            values.pop("encoding")
+        if self.val_from == "train":
+            values.pop("val_from")
+        return values
 
 
 class Card(_Card):
     """What later commands need to know about a weights file."""
 
-    stage: Literal["initial", "ideal", "unlearned"]
+    stage: ModelStage = "initial"
     model: ModelCard
     data: DataCard
     seed: int = 0
@@ -85,42 +119,143 @@ def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
     tensors.save(path, model.state_dict(), stamped.model_dump(mode="json", exclude={"seconds"}))
 
 
-def load_artifact(path: str | Path) -> Artifact:
-    """Build the model that a file describes, with the weights in the file."""
-    if Path(path).suffix.lower() in (".pt", ".pth", ".bin", ".ckpt"):
+def load_artifact(
+    path: str | Path,
+    *,
+    model: str | None = None,
+    data: str | None = None,
+    stage: ModelStage = "initial",
+) -> Artifact:
+    """Build the model that a file describes, with the weights in the file.
+
+    Args:
+        path: a file that expunge wrote, or weights of any other origin, ``.safetensors`` or a
+            torch file with a state dict. The latter have a card beside them (``NAME.card.json``),
+            or ``model`` and ``data`` say what they are of.
+        model: a name with options, as ``vgg16,width=0.25``. A function of the user that a card
+            names is only called if it is named here, too: a weights file must not run code.
+        data: where the data are, if the file does not say, or if they have moved.
+        stage: what weights without a card are to the caller.
+    """
+    path = Path(path)
+    state, card = read_weights(path)
+    if card is None:
+        card = _card_of_foreign(path, model, data, stage)
+    else:
+        check_named_model(path, card, model)
+    if not card.data.fingerprint:
+        splits = load_card_data(card, data)
+        known = describe_data(card.data, splits)
+        card = card.model_copy(update={"data": known})
+    net = build_from_config(card.model.model_dump())
+    fit_weights(net, without_prefix(state, net), str(path))
+    return Artifact(net.eval(), card)
+
+
+def check_named_model(path: Path, card: Card, model: str | None) -> None:
+    """Raise if ``model`` is not that of the card, or if the card names code and nobody else does.
+
+    A weights file must not run code: whoever loads it names the function as well.
+    """
+    name = card.model.name
+    if model and read_model_spec(model)[0] != name:
         raise InvalidInput(
-            "A model should be a file written by `expunge train`, `retrain` or `unlearn`. (got "
-            f"{path}, a torch file, which does not say what model it is of) To forget records of "
-            "such a model, use `expunge forget --weights FILE --model package.module:factory "
-            "--data ...`, or expunge.unlearn in Python."
+            f"{path} holds a {name}, as its card says. (got the model {model!r}) Leave `model` out."
         )
-    state, notes = tensors.load(path)
-    if not notes:
-        raise DataError(
-            f"{path} holds weights without a card, so their model is unknown. Use a file written "
-            "by `expunge train`, `retrain` or `unlearn`."
+    if not model and is_model_factory(name):
+        raise InvalidInput(
+            f"The card of {path} names code, the function {name}, which was not called. If it is "
+            f"yours, say so: --model {name}."
         )
+
+
+def read_weights(path: Path) -> tuple[State, Card | None]:
+    """Weights by name, and their card: in the file, or beside it."""
+    state, notes = read_state(path)
+    if "stage" not in notes:
+        beside = sidecar_of(path)
+        return state, _read_card(beside, _read_json(beside)) if beside.is_file() else None
+    return state, _read_card(path, notes)
+
+
+def sidecar_of(path: Path) -> Path:
+    """Where the card of weights is that have none inside.
+
+    >>> sidecar_of(Path("models/people.pt")).as_posix()
+    'models/people.card.json'
+    """
+    return path.with_name(f"{path.stem}.card.json")
+
+
+def _read_json(path: Path) -> Any:
     try:
-        card = Card.model_validate(notes)
+        return json.loads(read_text(path, "UTF-8 JSON"))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path} is not valid JSON: {error}.") from error
+
+
+def _read_card(path: Path, notes: Any) -> Card:
+    try:
+        return Card.model_validate(notes)
     except pydantic.ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DataError(f"The card of {path} is damaged: {where}: {first['msg']}.") from error
-    model = build_model(**card.model.model_dump())
-    fit_weights(model, state, str(path))
-    return Artifact(model.eval(), card)
+
+
+def _card_of_foreign(path: Path, model: str | None, data: str | None, stage: ModelStage) -> Card:
+    """A card for weights that somebody else wrote: what they are of was said beside them."""
+    if model is None or data is None:
+        raise InvalidInput(
+            f"{path} holds weights without a card, so that nobody knows of what. Give --model (a "
+            "built-in name, timm:NAME, hf:PATH or package.module:factory) and --data, or put a "
+            f"card beside it, {sidecar_of(path).name}."
+        )
+    name, options = read_model_spec(model)
+    width = options.pop("width", 1.0) if not is_external(name) else 1.0
+    # Such a model was trained on all of train, so that val comes out of test.
+    card = DataCard(spec=absolute_spec(data), val_from="test")
+    splits = load_data(card)
+    check_model_fits(name, splits.train)
+    return Card(
+        stage=stage,
+        model=ModelCard(name=name, width=width, options=options, **sizes_for(splits)),
+        data=describe_data(card, splits),
+    )
+
+
+def describe_data(card: DataCard, splits: Splits) -> DataCard:
+    """The card of data with their fingerprint, and how they were encoded."""
+    encoding = None if splits.encoding is None else splits.encoding.describe()
+    known = {"fingerprint": splits.train.fingerprint(), "encoding": encoding}
+    return card.model_copy(update=known)
+
+
+def load_data(card: DataCard, override: str | None = None) -> Splits:
+    """Load data as a card describes them, from ``override`` if they have moved."""
+    return load(
+        override or card.spec,
+        seed=card.seed,
+        val_fraction=card.val_fraction,
+        limit=card.limit,
+        val_from=card.val_from,
+    )
 
 
 def load_card_data(card: Card, override: str | None = None) -> Splits:
     """Load the data that a model was trained on, from ``override`` if they have moved.
 
-    They are checked by their fingerprint.
+    They are checked by their fingerprint. A function of the user that gives them is only called if
+    ``override`` names it: a weights file must not run code.
     """
     spec = override or card.data.spec
-    splits = load(
-        spec, seed=card.data.seed, val_fraction=card.data.val_fraction, limit=card.data.limit
-    )
-    if splits.train.fingerprint() != card.data.fingerprint:
+    if override is None and is_data_factory(spec):
+        raise InvalidInput(
+            f"The card of the weights names code, the function {spec}, which was not called. If it "
+            f"is yours, say so: --data {spec}."
+        )
+    splits = load_data(card.data, override)
+    if card.data.fingerprint and splits.train.fingerprint() != card.data.fingerprint:
         raise DataError(
             f"The training data at {spec} are not those the model was trained on: their "
             "fingerprint differs. Point --data at the original data."
@@ -139,6 +274,8 @@ def matching_ideal(
             f"The ideal model has {ideal.card.model.num_classes} classes, the model "
             f"{card.model.num_classes}."
         )
+    if ideal.card.stage == "ideal" and ideal.card.forgotten is None:
+        return ideal.model  # weights without a card: whoever named them so vouches for it
     expected = (division.forget.fingerprint(), card.data.fingerprint)
     actual = (ideal.card.forgotten, ideal.card.data.fingerprint)
     if ideal.card.stage != "ideal" or expected != actual:

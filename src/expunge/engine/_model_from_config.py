@@ -15,50 +15,104 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
-from expunge.data import Augment, ImageSet, Splits
+from expunge.data import Augment, Examples, ImageSet, Splits
 from expunge.engine._recipe import Recipe
+from expunge.engine._regression import label_statistics, loss_for
 from expunge.engine._run_builder import Result
 from expunge.engine._unlearn import train
-from expunge.models import build_model, channel_statistics
+from expunge.models import MODELS, build_model, channel_statistics
+from expunge.models._build import RESERVED, inputs_of_model, is_external
+from expunge.models._normalise import column_statistics
 
 
-def sizes_for(data: ImageSet) -> dict[str, int]:
-    """The number of classes and of input channels that a model for ``data`` has."""
-    return {"num_classes": data.num_classes, "in_channels": data.shape[0]}
+def sizes_for(splits: Splits) -> dict[str, int]:
+    """The number of outputs and the size of inputs that a model for these data has."""
+    return {
+        "num_classes": max(splits.train.num_classes, 1),
+        "in_channels": splits.in_channels,
+    }
 
 
 def default_model(splits: Splits) -> str:
-    """The name of a model whose size suits the images."""
-    return "small-cnn" if min(splits.train.shape[1:]) < 28 else "resnet18"
+    """The name of a model that suits the inputs, and their size."""
+    data = splits.train
+    if not isinstance(data, ImageSet):
+        models = {"vectors": "mlp", "tokens": "text-bag"}
+        if data.kind not in models:
+            raise InvalidInput(
+                f"There is no built-in model for inputs of shape {list(data.inputs.shape[1:])}. "
+                "Name one of yours: package.module:factory."
+            )
+        return models[data.kind]
+    return "small-cnn" if min(data.shape[1:]) < 28 else "resnet18"
 
 
 def default_augment(splits: Splits) -> Augment | None:
-    """Random crops and mirror images as in the paper; none for images too small to crop."""
-    return Augment(padding=4, flip=splits.flip) if min(splits.train.shape[1:]) >= 28 else None
+    """Random crops and mirror images as in the paper; only for images large enough to crop."""
+    data = splits.train
+    if not isinstance(data, ImageSet) or min(data.shape[1:]) < 28:
+        return None
+    return Augment(padding=4, flip=splits.flip)
+
+
+def check_model_fits(name: str, data: Examples) -> None:
+    """Raise if a built-in model is for other inputs than these."""
+    if is_external(name):
+        return
+    wanted = inputs_of_model(MODELS[name])
+    fractions = data.inputs.ndim == 4 and data.inputs.is_floating_point()
+    if wanted != data.kind and not (wanted == "images" and fractions):
+        suited = [each for each in MODELS if inputs_of_model(MODELS[each]) == data.kind]
+        raise InvalidInput(
+            f"The model {name} takes {wanted}. (got {data.kind}: {data!r}) Use "
+            f"{' or '.join([*suited, 'package.module:factory'])}."
+        )
 
 
 def train_from_config(
     config: Mapping[str, Any],
-    data: ImageSet,
+    data: Examples,
     *,
     recipe: Recipe,
     augment: Augment | None,
     seed: int,
     **options: Any,
 ) -> Result:
-    """Train a fresh model on ``data``, whose channel statistics it normalises by.
+    """Train a fresh model on ``data``, whose statistics it normalises by.
 
-    ``seed`` decides the initial weights as well as the run; ``options`` are those of
-    :func:`expunge.train`, such as ``checkpoint``.
+    These are the mean and deviation of each channel of images, or of each column of vectors; and of
+    the numbers to predict, for a regression. ``seed`` decides the initial weights as well as the
+    run; ``options`` are those of :func:`expunge.train`, such as ``checkpoint``.
     """
-    mean, std = channel_statistics(data.images)
-    model = build_model(**config, mean=mean, std=std, seed=seed)
-    return train(model, data, recipe=recipe, augment=augment, seed=seed, **options)
+    check_model_fits(config["name"], data)
+    statistics: dict[str, Any] = {}
+    if data.kind in ("images", "vectors"):
+        measure = channel_statistics if data.kind == "images" else column_statistics
+        statistics["mean"], statistics["std"] = measure(data.inputs)
+    if data.is_regression:
+        statistics["output"] = label_statistics(data)
+    model = build_model(**_arguments(config), **statistics, seed=seed)
+    loss = loss_for(data)
+    return train(model, data, recipe=recipe, augment=augment, seed=seed, loss=loss, **options)
+
+
+def build_from_config(config: Mapping[str, Any]) -> nn.Module:
+    """A fresh model whose weights, statistics included, are to be loaded."""
+    regression = config.get("num_classes") == 1 and not is_external(config["name"])
+    return build_model(**_arguments(config), output=(0.0, 1.0) if regression else None)
+
+
+def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments of :func:`expunge.build_model`; a card has the model's options by themselves."""
+    options: dict[str, Any] = config.get("options", {})
+    if wrong := [name for name in options if name in RESERVED]:
+        raise InvalidInput(f"`{wrong[0]}` is no option of the model {config['name']}.")
+    return {name: value for name, value in config.items() if name != "options"} | options
 
 
 def restore_from_config(config: Mapping[str, Any], path: Path) -> nn.Module:
     """The model that ``config`` describes, with the weights in ``path``, in eval mode."""
-    model = build_model(**config)
+    model = build_from_config(config)
     fit_weights(model, tensors.load(path)[0], str(path))
     return model.eval()
 

@@ -79,8 +79,14 @@ def _on_device(
 
 
 def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:
-    """Return the predictions; refused unless logits [N, K] are finite and labels [N] below K."""
+    """Return the predictions; refused unless logits [N, K] are finite and labels [N] below K.
+
+    Labels that are floats belong to a regression, whose outputs may also be [N].
+    """
     logits, labels = predictions
+    if logits.ndim == 1 and labels.is_floating_point():  # a regression without a second axis
+        predictions = predictions._replace(logits=logits[:, None])
+        logits = predictions.logits
     if logits.ndim != 2 or labels.shape != logits.shape[:1] or len(logits) == 0:
         raise InvalidInput(
             f"Predictions of {name} should be logits [N, K] and labels [N], N > 0. "
@@ -92,6 +98,8 @@ def check_predictions(predictions: Predictions, name: str = "the split") -> Pred
             f"Logits of {name} should be finite: {len(wrong)} of {len(logits)} examples have NaN "
             f"or infinity, the first at index {int(wrong[0])}. The model has diverged."
         )
+    if labels.is_floating_point():  # a regression
+        return predictions
     classes = logits.shape[1]
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
         outside = labels[(labels < 0) | (labels >= classes)]

@@ -26,13 +26,13 @@ class StepTimes:
 
 
 def measure_step_times(
-    model: nn.Module, images: Tensor, labels: Tensor, batch_size: int, repeat: int = 3
+    model: nn.Module, inputs: Tensor, labels: Tensor, batch_size: int, repeat: int = 3
 ) -> StepTimes:
     """Time ``model`` on batches of ``batch_size``: medians of ``repeat`` runs after a warm-up."""
     net = copy.deepcopy(model)
-    count = min(batch_size, len(images))
+    count = min(batch_size, len(inputs))
     device = next((p.device for p in net.parameters()), torch.device("cpu"))
-    x, y = images[:count].to(device), labels[:count].to(device)
+    x, y = inputs[:count].to(device), labels[:count].to(device)
     if x.ndim == 4 and x.shape[1] > 1 and runs_on(net.eval(), channels_last(x)):
         net, x = to_channels_last(net), channels_last(x)
 

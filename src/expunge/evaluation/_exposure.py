@@ -12,7 +12,7 @@ import numpy as np
 
 from expunge._errors import InvalidInput
 from expunge._files import atomic
-from expunge.data._images import ImageSet
+from expunge.data._examples import Examples
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._attack import Attack
 from expunge.evaluation.attacks._registry import ATTACKS
@@ -87,8 +87,8 @@ def expose(
     *,
     attack: Attack | str = "loss",
     references: Sequence[Views] = (),
-    forget: ImageSet | None = None,
-    retain: ImageSet | None = None,
+    forget: Examples | None = None,
+    retain: Examples | None = None,
     fpr: float = 0.01,
     seed: int = 0,
 ) -> Exposure:
@@ -99,7 +99,7 @@ def expose(
         attack: whose scores to use. The loss makes easy examples look exposed; RMIA with a
             reference model corrects for that.
         references: models that saw neither the forget set nor, for RMIA, the retain set.
-        forget, retain: the images, for the names of examples and classes.
+        forget, retain: the data, for the names of examples and classes.
         fpr: the share of unseen examples that would be called exposed; at least 1 / len(test).
     """
     part: Attack = ATTACKS[attack] if isinstance(attack, str) else attack
@@ -114,7 +114,7 @@ def expose(
     ]
     line = 1.0 - fpr
     tables = {}
-    for name, images in (("forget", forget), ("retain", retain)):
+    for name, data in (("forget", forget), ("retain", retain)):
         before, after = (exposure_of(scores[name], scores["test"]) for scores in member_scores)
         chosen = after > line
         if name == "retain":
@@ -126,8 +126,8 @@ def expose(
             Exposed(
                 name,  # type: ignore[arg-type]
                 i,
-                "" if images is None or images.names is None else images.names[i],
-                str(int(labels[i])) if images is None else images.classes[int(labels[i])],
+                "" if data is None or data.names is None else data.names[i],
+                str(int(labels[i])) if data is None else data.classes[int(labels[i])],
                 float(before[i]),
                 float(after[i]),
                 float(after[i] - before[i]),

@@ -63,7 +63,55 @@ for _name, _what in _ATTACKS.items():
             decimals=3,
         ),
     )
-for _name in ("ra", "ta", "va", *(f"mia_{name}" for name in _ATTACKS)):
+_LABEL_UNITS = "units of the label"
+for _name, _where, _direction in (
+    ("forget", "the forget set", "ideal"),
+    ("retain", "the retain set", "ideal"),
+    ("test", "the test set", "lower"),
+    ("val", "the validation set", "lower"),
+):
+    METRICS.add(
+        f"{_name}_rmse",
+        Metric(
+            f"RMSE {_name}",
+            f"root mean squared error on {_where} (regression)",
+            _direction,  # type: ignore[arg-type]
+            unit=_LABEL_UNITS,
+            decimals=4,
+        ),
+    )
+METRICS.add(
+    "test_r2",
+    Metric(
+        "R² test",
+        "share of the variance on the test set that is explained (regression)",
+        "higher",
+        unit="at most 1",
+        decimals=4,
+    ),
+)
+METRICS.add(
+    "fid_rmse",
+    Metric(
+        "FID RMS",
+        "root mean squared difference from the ideal model's predictions on the forget set",
+        "lower",
+        unit=_LABEL_UNITS,
+        decimals=4,
+    ),
+)
+METRICS.add(
+    "mia_error",
+    Metric(
+        "MIA error",
+        "share of the forget set an SVC on the absolute error takes for retained data",
+        "ideal",
+        unit="0 to 1",
+        decimals=3,
+    ),
+)
+_ERRORS = ("forget_rmse", "retain_rmse", "test_rmse", "val_rmse", "mia_error")
+for _name in ("ra", "ta", "va", *(f"mia_{name}" for name in _ATTACKS), *_ERRORS):
     _metric = METRICS[_name]
     METRICS.add(
         f"gap_{_name}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +19,7 @@ from expunge.engine._artifact import (
     Card,
     DataCard,
     ModelCard,
+    describe_data,
     load_artifact,
     load_card_data,
     matching_ideal,
@@ -29,9 +31,11 @@ from expunge.engine._model_from_config import (
     sizes_for,
     train_from_config,
 )
+from expunge.engine._regression import loss_for
 from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.evaluation._scores import Scores
 from expunge.methods import Retrain
+from expunge.models._build import is_external, read_model_spec
 
 EvaluateAt = Literal["never", "end", "every-epoch"]
 
@@ -47,19 +51,25 @@ def train_initial(
     limit: int | None = None,
     device: str = "auto",
     force: bool = False,
+    progress: bool = True,
 ) -> Artifact:
-    """Train a model on a dataset's training part and write it to ``out``."""
+    """Train a model on a dataset's training part and write it to ``out``.
+
+    ``model`` is a name with options, such as ``vgg16,dropout=0``; by default, one that suits.
+    """
     _refuse_existing(out, force=force)
     recipe = recipe or Recipe()
     splits = load(data, limit=limit)
+    name, options = read_model_spec(model or default_model(splits))
     card = Card(
         stage="initial",
         model=ModelCard(
-            name=model or default_model(splits), width=width, **sizes_for(splits.train)
+            name=name,
+            width=options.pop("width", width),
+            options=options,
+            **sizes_for(splits),
         ),
-        data=DataCard(
-            spec=absolute_spec(data), limit=limit, fingerprint=splits.train.fingerprint()
-        ),
+        data=describe_data(DataCard(spec=absolute_spec(data), limit=limit), splits),
         seed=seed,
         recipe=asdict(recipe),
     )
@@ -71,6 +81,7 @@ def train_initial(
         seed=seed,
         device=device,
         checkpoint=_checkpoint_of(out),
+        progress=progress,
         title="initial",
     )
     return _write(out, result, card)
@@ -84,13 +95,20 @@ def retrain_ideal(
     data: str | None = None,
     scenario_seed: int = 0,
     seed: int | None = None,
+    recipe: Recipe | None = None,
     device: str = "auto",
     force: bool = False,
+    progress: bool = True,
 ) -> Artifact:
-    """Train the initial model's architecture from scratch on what is retained, by its recipe."""
+    """Train the initial model's architecture from scratch on what is retained, by its recipe.
+
+    ``recipe`` says how, where the card of the initial model does not.
+    """
     _refuse_existing(out, force=force)
     if initial.card.stage != "initial":
         raise InvalidInput(f"Retrain from an initial model, not an {initial.card.stage} one.")
+    if recipe is None:
+        recipe = recipe_of(initial.card)
     division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
     seed = initial.card.seed + 1000 if seed is None else seed
     card = initial.card.model_copy(
@@ -100,19 +118,32 @@ def retrain_ideal(
             "scenario": absolute_spec(scenario),
             "scenario_seed": scenario_seed,
             "forgotten": division.forget.fingerprint(),
+            "recipe": asdict(recipe),
         }
     )
     result = train_from_config(
         card.model.model_dump(),
         division.retain,
-        recipe=Recipe(**card.recipe),
+        recipe=recipe,
         augment=default_augment(division.splits),
         seed=seed,
         device=device,
         checkpoint=_checkpoint_of(out),
+        progress=progress,
         title="ideal",
     )
     return _write(out, result, card)
+
+
+def recipe_of(card: Card) -> Recipe:
+    """How a model was trained; an error if its card does not say."""
+    if not card.recipe:
+        raise InvalidInput(
+            "The weights do not say how they were trained, so that it cannot be repeated. Give "
+            "--epochs, --batch-size and --lr to `expunge retrain`, or a `recipe` in the card "
+            "beside the weights."
+        )
+    return Recipe(**card.recipe)
 
 
 @dataclass(frozen=True)
@@ -139,6 +170,7 @@ def unlearn_artifact(
     evaluate_at: EvaluateAt = "end",
     force: bool = False,
     group: Group = SINGLE,
+    progress: bool = True,
 ) -> Unlearned:
     """Unlearn a scenario from an initial model, score it, and write it to ``out``.
 
@@ -158,12 +190,14 @@ def unlearn_artifact(
         forget=division.forget,
         retain=division.retain,
         unseen=division.splits.val,
+        loss=loss_for(division.splits.train),
         augment=default_augment(division.splits),
         checkpoint=_checkpoint_of(out),
         callbacks=[EpochScores(scorer)] if evaluate_at == "every-epoch" else [],
         seed=seed,
         device=device,
         group=group,
+        progress=progress,
         **procedure.arguments(),
     )
     card = initial.card.model_copy(
@@ -210,7 +244,8 @@ def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Arti
     if not group.is_first:
         return Artifact(result.model, card, seconds)
     _checkpoint_of(out).unlink(missing_ok=True)
-    return replace(load_artifact(out), seconds=seconds)
+    named = card.model.name if is_external(card.model.name) else None
+    return replace(load_artifact(out, model=named), seconds=seconds)
 
 
 def _refuse_existing(out: Path, *, force: bool) -> None:
@@ -227,3 +262,44 @@ def _times_of(out: Path) -> Path:
 def _checkpoint_of(out: Path) -> Path:
     """Where the state of the run that writes ``out`` is kept until it is done."""
     return out.with_name(out.name + ".checkpoint")
+
+
+def evaluate_artifacts(
+    models: Mapping[str, Artifact],
+    *,
+    ideal: Artifact | None = None,
+    scenario: str | None = None,
+    scenario_seed: int = 0,
+    data: str | None = None,
+) -> dict[str, Scores]:
+    """The scores of one or more models on what the first was to forget, and of the ideal model.
+
+    ``scenario`` says what that is, where the card of the first does not.
+    """
+    first = next(iter(models.values()))
+    scenario, scenario_seed = forgotten_by(first.card, scenario, scenario_seed)
+    division = divide(load_card_data(first.card, data), scenario, scenario_seed)
+    for name, artifact in models.items():
+        if artifact.card.data.fingerprint != first.card.data.fingerprint:
+            raise InvalidInput(f"The {name} model was trained on other data than the first one.")
+    reference = matching_ideal(ideal, first.card, division, scenario, scenario_seed)
+    scorer = Scorer(division, reference, attacks=True)
+    scores = {name: scorer.score(artifact.model) for name, artifact in models.items()}
+    return scores if ideal is None else scores | {"ideal": scorer.score(ideal.model)}
+
+
+def forgotten_by(card: Card, scenario: str | None, scenario_seed: int) -> tuple[str, int]:
+    """What a model was to forget, and the seed of its draw: as its card says, or as was given."""
+    if card.scenario is None or card.scenario_seed is None:
+        if scenario is None:
+            raise InvalidInput(
+                f"An {card.stage} model has forgotten nothing, as far as its card says. Give "
+                "--forget: what it was, or is, to forget."
+            )
+        return scenario, scenario_seed
+    if scenario is not None and absolute_spec(scenario) != card.scenario:
+        raise InvalidInput(
+            f"The model was to forget {card.scenario}, as its card says. (got {scenario}) Leave "
+            "--forget out."
+        )
+    return card.scenario, card.scenario_seed

@@ -14,6 +14,12 @@ from expunge.data._batches import Data
 from expunge.engine._argument_kinds import check_data_kind
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._predict import Predictions
+from expunge.evaluation._regression_scores import (
+    LEFT_OUT,
+    regression_scores,
+    rms_difference,
+    rmse,
+)
 from expunge.evaluation._views import Views, check_same_labels, view, view_once
 from expunge.evaluation.attacks._paper_attacks import member_shares
 
@@ -23,9 +29,10 @@ class Scores:
     """Accuracies and fidelity in percent, rUA in points, ``mia_*`` in [0, 1]; None: not computed.
 
     ``gaps`` holds, for RA, TA, VA and the attacks, the score minus the ideal model's; rUA is that
-    of UA. ``per_class`` holds the accuracy on each class, in percent, for every split (``"ua"``,
-    ``"ra"``, …); NaN where a split has no example of a class. :data:`~expunge.evaluation.METRICS`
-    defines each.
+    of UA. A regression has the ``*_rmse`` instead, in units of its label, and ``left_out`` says
+    why it lacks the others; UA, RA and TA are NaN then. ``per_class`` holds the accuracy on each
+    class, in percent, for every split (``"ua"``, ``"ra"``, …); NaN where a split has no example of
+    a class. :data:`~expunge.evaluation.METRICS` defines each.
     """
 
     ua: float
@@ -39,17 +46,27 @@ class Scores:
     mia_logits: float | None = None
     mia_entropy: float | None = None
     mia_modified_entropy: float | None = None
+    forget_rmse: float | None = None
+    retain_rmse: float | None = None
+    test_rmse: float | None = None
+    val_rmse: float | None = None
+    test_r2: float | None = None
+    fid_rmse: float | None = None
+    mia_error: float | None = None
     gaps: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
     per_class: Mapping[str, tuple[float, ...]] = field(
         default_factory=dict, hash=False, compare=False, repr=False
     )
+
+    left_out: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
+    """Metrics that make no sense for these data, and why."""
 
     def as_dict(self, *, per_class: bool = False) -> dict[str, float]:
         """The scores that exist, by name; gaps as ``gap_ra``, classes as ``ua_class_3``."""
         values_by_name = {
             name: value
             for name in (item.name for item in fields(self))
-            if isinstance(value := getattr(self, name), float)
+            if isinstance(value := getattr(self, name), float) and value == value
         }
         values_by_name |= {f"gap_{name}": value for name, value in self.gaps.items()}
         if per_class:
@@ -74,6 +91,10 @@ def evaluate(
 
     rUA (27) is UA minus the ideal's UA: near zero is good, above means still remembered, below
     means too brutal. FID (28) is the share of the forget set where both predict the same class.
+
+    Where labels are floats, the model is a regression: it is scored by root mean squared errors,
+    R² and a membership attack on errors, and ``left_out`` of the scores says which of the metrics
+    above it does not have, and why.
 
     Args:
         model: maps a batch of inputs to logits.
@@ -115,6 +136,8 @@ def score(
     seed: int = 0,
 ) -> Scores:
     """The scores of :func:`evaluate`, from existing predictions."""
+    if views.is_regression:
+        return _score_regression(views, ideal, attacks=attacks, exact=exact, seed=seed)
     scores = _scores_without_ideal(views, attacks=attacks, exact=exact, seed=seed)
     if ideal is None:
         return scores
@@ -130,6 +153,24 @@ def score(
     best = _scores_without_ideal(ideal, attacks=attacks, exact=exact, seed=seed).as_dict()
     gaps = {k: v - best[k] for k, v in scores.as_dict().items() if k in best and k != "ua"}
     return replace(scores, gaps=gaps)
+
+
+def _score_regression(
+    views: Views, ideal: Predictions | Views | None, *, attacks: bool, exact: bool, seed: int
+) -> Scores:
+    values = regression_scores(views, attacks=attacks, exact=exact, seed=seed)
+    gaps: dict[str, float] = {}
+    if ideal is not None:
+        reference = ideal if isinstance(ideal, Predictions) else ideal.forget
+        check_same_labels(reference, views.forget)
+        best: dict[str, Any] = {"forget_rmse": rmse(reference)}
+        if isinstance(ideal, Views):
+            best = regression_scores(ideal, attacks=attacks, exact=exact, seed=seed)
+        gaps = {name: values[name] - value for name, value in best.items() if name in values}
+        gaps.pop("test_r2", None)
+        values["fid_rmse"] = rms_difference(views.forget, reference)
+    nan = float("nan")
+    return Scores(nan, nan, nan, gaps=gaps, left_out=LEFT_OUT, **values)
 
 
 def _scores_without_ideal(views: Views, *, attacks: bool, exact: bool, seed: int) -> Scores:

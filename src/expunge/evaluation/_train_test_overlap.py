@@ -36,7 +36,7 @@ def check_overlap(
     Labels are left out: the same image under another label was seen all the same.
 
     Args:
-        train_parts: by name, :class:`~expunge.ImageSet` or other data sets or arrays [N, ...].
+        train_parts: by name, :class:`~expunge.Examples` or other data sets or arrays [N, ...].
         test: the same for the test set.
 
     >>> import torch

@@ -41,6 +41,11 @@ class Views:
         if len(widths) > 1:
             raise InvalidInput(f"All splits should have the same classes. (got {sorted(widths)})")
 
+    @property
+    def is_regression(self) -> bool:
+        """Whether labels are numbers rather than classes."""
+        return self.forget.labels.is_floating_point()
+
     def items(self) -> Iterator[tuple[str, Predictions]]:
         """The splits that were given, by name."""
         for name in SPLITS:

@@ -30,6 +30,9 @@ class AdversarialExamples(Method):
     so learning them moves its decision boundary around x and hardly elsewhere: the confidence at x
     falls.
 
+    Use it for classifiers of images or vectors without unseen data at hand; it needs time for the
+    attack before its first step.
+
     The attack is projected gradient ascent of the loss in the L2 ball around x: ``steps`` steps of
     a tenth of the radius, in the direction of the gradient, until the prediction changes. Where it
     does not, the radius is doubled and the ascent goes on. An x that is mispredicted already is
@@ -86,6 +89,7 @@ class AdversarialExamples(Method):
             found.append(tuple(part.cpu() for part in example))
             return example.inputs
 
+        problem.splits.labels("forget")  # refused where there are no classes
         _, labels = problem.predict("forget", initial=True, change=attack)
         parts = zip(*interleave(problem.group, found), strict=True)
         examples = Adversarial(*(torch.cat(part) for part in parts))

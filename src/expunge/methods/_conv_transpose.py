@@ -14,7 +14,15 @@ from expunge.methods._problem import Problem
 
 @dataclass(frozen=True)
 class ConvTranspose(FineTune):
-    """Swap height and width of every square convolution kernel; then FT."""
+    """Swap height and width of every square convolution kernel; then FT.
+
+    Use it as a strong baseline for convolutional networks, where there is time to fine-tune
+    afterwards.
+
+    Reference: the Machine Unlearning Challenge of NeurIPS 2023, as described by X. F. Cadet, A.
+    Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi, *Deep Unlearn: Benchmarking Machine
+    Unlearning for Image Classification*, 2024 (arXiv 2410.01276).
+    """
 
     @torch.no_grad()
     def prepare(self, problem: Problem) -> None:

@@ -12,7 +12,13 @@ from expunge.update._gradients import Term
 
 @dataclass(frozen=True)
 class GradientAscent(Method):
-    """U = -L on forget, no constraint. The gradient of U already ranks by saliency."""
+    """U = -L on forget, no constraint. The gradient of U already ranks by saliency.
+
+    Use it to see what nothing but pushing does: it forgets, and breaks the rest within epochs.
+
+    Reference: A. Thudi, G. Deza, V. Chandrasekaran, N. Papernot, *Unrolling SGD: Understanding
+    Factors Influencing Machine Unlearning*, EuroS&P 2022 (arXiv 2109.13398).
+    """
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         return Term(-problem.loss_on(forget))

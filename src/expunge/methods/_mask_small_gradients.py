@@ -19,6 +19,12 @@ class MaskSmallGradients(FineTune):
     The sum is over the batches of one pass, the gradients are those of the loss on forget and on
     retain in eval mode, and ε ~ N(0, 1). Deviation: the paper does not say which losses; these are
     NGPlus's up to sign, which the absolute value removes.
+
+    Use it as a strong baseline for small forget sets, where there is time to fine-tune afterwards.
+
+    Reference: the Machine Unlearning Challenge of NeurIPS 2023, as described by X. F. Cadet, A.
+    Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi, *Deep Unlearn: Benchmarking Machine
+    Unlearning for Image Classification*, 2024 (arXiv 2410.01276).
     """
 
     share: float = 0.3

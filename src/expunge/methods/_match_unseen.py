@@ -87,6 +87,11 @@ class MatchUnseen(Method):
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
 
+    Use it for deletion requests, where forgotten records should be treated as unseen ones are; it
+    is what `expunge forget` does by default.
+
+    Reference: none; it is this package's own, described in docs/requests.md.
+
     Args:
         views: what margins are averaged over: ``shifts`` of images by a pixel or two, the
             ``mirrored`` ones too, or the ``plain`` inputs. ``auto`` is ``mirrored`` where the

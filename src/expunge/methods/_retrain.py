@@ -21,6 +21,12 @@ class Retrain(FineTune):
     An epoch is one pass over the retain set. Every submodule's ``reset_parameters`` draws the new
     weights; frozen parameters stay. ``reset=False`` starts from the weights as given, for a model
     that is fresh already.
+
+    Use it to have the ideal model that others are compared with, or where a doubt is worth the
+    price of a training.
+
+    Reference: Y. Cao, J. Yang, *Towards Making Systems Forget with Machine Unlearning*, IEEE S&P
+    2015.
     """
 
     epoch_over: ClassVar[Split] = "retain"

@@ -27,6 +27,12 @@ class Scrub(Method):
     At the initial model the gradient of U is exactly zero, unless BatchNorm or dropout make the
     student differ from M₀: the first step is then that of C. With the aggregation ``min-abs``
     there is none, and the model stays as it is.
+
+    Use it where retained outputs should stay those of the initial model, not only their classes;
+    with Rewind, where forgotten data should look unseen.
+
+    Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded Machine
+    Unlearning*, NeurIPS 2023 (arXiv 2302.09880).
     """
 
     gamma: float = 1.0

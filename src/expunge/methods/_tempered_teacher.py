@@ -32,6 +32,9 @@ class TemperedTeacher(Method):
 
     accuracies in [0, 1]. Above 1 it smooths the targets, below 1 it sharpens them.
 
+    Use it where there are unseen data and the initial model is a teacher worth keeping, as for
+    large ones with few retained data.
+
     Reference: C. N. Spartalis, T. Semertzidis, E. Gavves, P. Daras, *LoTUS: Large-Scale Machine
     Unlearning with a Taste of Uncertainty*, CVPR 2025 (arXiv 2503.18314).
 

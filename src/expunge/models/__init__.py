@@ -1,4 +1,4 @@
-"""Classifiers for small images, each with a width factor, normalisation inside."""
+"""Small models for images, vectors and text, each with a width factor, normalisation inside."""
 
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from expunge.models._normalise import channel_statistics as channel_statistics
     from expunge.models._resnet import ResNet18 as ResNet18
     from expunge.models._small import SmallCNN as SmallCNN
+    from expunge.models._text import TextBag as TextBag
+    from expunge.models._vectors import MLP as MLP
     from expunge.models._vgg import VGG16 as VGG16
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -8,8 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
+from expunge._factory import is_factory
 from expunge._options import check_kind
 from expunge._registry import Registry
+from expunge._specs import plain_value, split_spec
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,18 +20,64 @@ MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
 MODELS.declare("resnet18", "expunge.models._resnet:ResNet18")
 MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
 MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
+MODELS.declare("mlp", "expunge.models._vectors:MLP")
+MODELS.declare("text-bag", "expunge.models._text:TextBag")
 
+SCHEMES = {"timm": "timm:NAME (extra: timm)", "hf": "hf:PATH (extra: transformers)"}
+"""Models of other libraries."""
 
 MAX_WIDTH = 64
 """A resnet18 has 46 billion weights then."""
 
 
 def check_model(name: str, width: float) -> None:
-    """Raise unless ``name`` is a built-in model and ``width`` in (0, 64]."""
-    MODELS.name(name)
+    """Raise unless ``name`` is a model that can be built and ``width`` in (0, 64]."""
+    if not is_external(name):
+        MODELS.name(name)
     check_kind("width", float, width)
     if not 0 < width <= MAX_WIDTH:
         raise InvalidInput(f"`width` should be positive and at most {MAX_WIDTH}. (got {width})")
+
+
+def is_external(name: str) -> bool:
+    """Whether ``name`` is ``timm:NAME``, ``hf:PATH`` or ``package.module:factory``.
+
+    >>> [is_external(name) for name in ("vgg16", "timm:resnet18", "shop.models:build")]
+    [False, True, True]
+    >>> is_external("keras:vgg/16")
+    Traceback (most recent call last):
+    expunge._errors.InvalidInput: Unknown model 'keras:vgg/16'. Known: resnet18, vgg16, small-cnn, \
+mlp, text-bag, timm:NAME (extra: timm), hf:PATH (extra: transformers), package.module:factory.
+    """
+    kind, colon, rest = name.partition(":")
+    if name in MODELS or not colon:
+        return False
+    if (kind in SCHEMES and rest) or is_factory(name):
+        return True
+    known = ", ".join([*MODELS, *SCHEMES.values(), "package.module:factory"])
+    raise InvalidInput(f"Unknown model {name!r}. Known: {known}.")
+
+
+def is_model_factory(name: str) -> bool:
+    """Whether ``name`` is a function in somebody's code."""
+    return is_external(name) and name.partition(":")[0] not in SCHEMES
+
+
+def read_model_spec(spec: str) -> tuple[str, dict[str, Any]]:
+    """The name of a model and its options: ``vgg16,width=0.25``.
+
+    >>> read_model_spec("vgg16,width=0.25,dropout=0")
+    ('vgg16', {'width': 0.25, 'dropout': 0})
+    """
+    name, given = split_spec(spec)
+    options = {key: plain_value(text) for key, text in given.items()}
+    if wrong := [key for key in options if key in RESERVED]:
+        raise InvalidInput(f"`{wrong[0]}` of a model comes from its data. (got {spec!r})")
+    return (name if is_external(name) else MODELS.name(name)), options
+
+
+RESERVED = ("name", "num_classes", "in_channels", "mean", "std", "seed", "output")
+"""Arguments of :func:`build_model` that are no options of a model."""
 
 
 def build_model(
@@ -40,13 +88,24 @@ def build_model(
     width: float = 1.0,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
+    output: tuple[float, float] | None = None,
     seed: int | None = None,
     **options: Any,
 ) -> nn.Module:
-    """Build a freshly initialised model that takes images in [0, 1] or as uint8.
+    """Build a freshly initialised model.
 
-    ``options`` are specific to the model, such as ``dropout`` of vgg16. ``seed`` makes the initial
-    weights reproducible and leaves the global random state alone.
+    Those for images take them in [0, 1] or as uint8, those for vectors standardise each column, and
+    those for text take token ids. ``timm:NAME``, ``hf:PATH`` and ``package.module:factory`` are
+    models of other libraries, and of yours.
+
+    Args:
+        num_classes: Number of outputs; 1 for a regression.
+        in_channels: Channels of images, columns of vectors, or number of token ids.
+        width: Factor on the channels of every layer; not for other libraries' models.
+        mean, std: Of the inputs, for each channel or column.
+        output: Mean and deviation of the numbers that a regression predicts.
+        seed: Makes the initial weights reproducible and leaves the global random state alone.
+        options: Specific to the model, such as ``dropout`` of vgg16.
 
     >>> import torch
     >>> model = build_model("small-cnn", in_channels=1, width=0.25, seed=0)
@@ -54,22 +113,54 @@ def build_model(
     torch.Size([2, 10])
     """
     check_model(name, width)
-    if num_classes < 2:
+    if num_classes < 1 or (num_classes < 2 and output is None and not is_external(name)):
         raise InvalidInput(f"`num_classes` should be at least 2. (got {num_classes})")
 
     import torch
     from torch import nn
 
-    from expunge.models._normalise import Normalise
-
-    kind = MODELS[name]
-    parameters = inspect.signature(kind).parameters
-    for option in options:
-        if option not in parameters:
-            raise InvalidInput(f"The model {name} has no option {option!r}.")
-    normalise = Normalise(mean or [0.5] * in_channels, std or [0.25] * in_channels)
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.manual_seed(seed)
+        if is_external(name):
+            from expunge.models._external import build_external, takes_unit_floats
+
+            sizes = {"num_classes": num_classes, "in_channels": in_channels}
+            return takes_unit_floats(build_external(name, **sizes, options=options))
+        kind = MODELS[name]
+        parameters = inspect.signature(kind).parameters
+        for option in options:
+            if option not in parameters:
+                raise InvalidInput(f"The model {name} has no option {option!r}.")
         body = kind(num_classes=num_classes, in_channels=in_channels, width=width, **options)
-    return nn.Sequential(OrderedDict(normalise=normalise, body=body))
+    layers: OrderedDict[str, nn.Module] = OrderedDict(body=body)
+    if (normalise := _normalisation(kind, in_channels, mean, std)) is not None:
+        layers["normalise"] = normalise
+        layers.move_to_end("normalise", last=False)
+    if output is not None:
+        from expunge.models._normalise import Rescale
+
+        layers["rescale"] = Rescale(*output)
+    return nn.Sequential(layers)
+
+
+def _normalisation(
+    kind: Callable[..., nn.Module],
+    size: int,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+) -> nn.Module | None:
+    """The layer that prepares inputs of the kind that a model takes."""
+    from expunge.models._normalise import Normalise, Standardise
+
+    takes = inputs_of_model(kind)
+    if takes == "images":
+        return Normalise(mean or [0.5] * size, std or [0.25] * size)
+    if takes == "vectors":
+        return Standardise(mean or [0.0] * size, std or [1.0] * size)
+    return None
+
+
+def inputs_of_model(kind: Any) -> str:
+    """What the models of a class take: "images", "vectors" or "tokens"."""
+    return str(getattr(kind, "takes", "images"))

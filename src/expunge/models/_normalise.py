@@ -36,6 +36,56 @@ class Normalise(nn.Module):
         return (x - self.mean) / self.std
 
 
+class Standardise(nn.Module):
+    """``(x - mean) / std`` per column of vectors [N, F].
+
+    >>> Standardise(mean=[1.0, 0.0], std=[2.0, 1.0])(torch.tensor([[5.0, 1.0]]))
+    tensor([[2., 1.]])
+    """
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(list(mean)))
+        self.register_buffer("std", torch.tensor(list(std)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x - self.mean) / self.std
+
+
+class Rescale(nn.Module):
+    """``mean + std * x``: a network predicts standardised numbers, its user gets them in units."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: float, std: float) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(float(mean)))
+        self.register_buffer("std", torch.tensor(float(std)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.mean + self.std * x
+
+
+def column_statistics(vectors: Tensor) -> tuple[list[float], list[float]]:
+    """Mean and standard deviation of each column of vectors [N, F]; 0 and 1 for some.
+
+    Columns of zeros and ones alone, as categories are encoded, and columns of one value are left as
+    they are.
+
+    >>> column_statistics(torch.tensor([[1.0, 0.0], [5.0, 1.0]]))
+    ([3.0, 0.0], [2.0, 1.0])
+    """
+    values = vectors.double()
+    mean, std = values.mean(dim=0), values.std(dim=0, correction=0)
+    binary = ((values == 0) | (values == 1)).all(dim=0)
+    plain = binary | (std < 1e-12 * mean.abs().clamp_min(1.0))
+    return mean.masked_fill(plain, 0.0).tolist(), std.masked_fill(plain, 1.0).tolist()
+
+
 def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel of uint8 images [N, C, H, W], in [0, 1].
 

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from expunge._errors import DataError, InvalidInput
-from expunge._files import is_there
+from expunge._errors import InvalidInput
 from expunge._options import Option, takes_options
 from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
 from expunge.methods import METHODS
@@ -19,8 +18,6 @@ Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]
-TORCH_SUFFIXES = (".pt", ".pth", ".bin", ".ckpt")
-"""Endings of weights that ``torch.save`` wrote."""
 IncludeDuplicates = Literal["none", "exact", "near"]
 """Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
 
@@ -155,17 +152,6 @@ def preferred_settings(method: str) -> dict[str, Any]:
     if "epochs" in preferred:
         preferred["max_epochs"] = preferred.pop("epochs")
     return preferred
-
-
-def check_weights_file(path: Path) -> None:
-    """Raise unless ``path`` is a file of a kind that weights are read from."""
-    if not (is_there(path) and path.is_file()):
-        raise DataError(f"There is no weights file {path}. Check the path.")
-    if path.suffix.lower() not in (".safetensors", *TORCH_SUFFIXES):
-        raise InvalidInput(
-            f"A weights file should end in .safetensors, {', '.join(TORCH_SUFFIXES)}. "
-            f"(got {path.name})"
-        )
 
 
 def make_job(**values: Any) -> Job:

@@ -16,6 +16,7 @@ from expunge._errors import InvalidInput
 from expunge._files import is_there, read_text
 from expunge._toml_lines import line_of
 from expunge.data import DATASETS, absolute_spec
+from expunge.data._formats import is_data_factory, looks_like_path
 from expunge.request._job import (
     DEFAULT_METHOD,
     PROCEDURE_OPTIONS,
@@ -23,7 +24,6 @@ from expunge.request._job import (
     explain_violation,
     preferred_settings,
 )
-from expunge.request.subject._factory import is_factory
 
 JOB = "job.toml"
 """The file of a bundle that a request is repeated from, together with the file of ids."""
@@ -114,11 +114,13 @@ def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
         if isinstance(value := values.get(name), str):
             resolved[name] = base / Path(value).expanduser()
     data = values.get("data")
-    if isinstance(data, str) and data and not is_factory(data):
+    if isinstance(data, str) and data and not is_data_factory(data):
         kind, colon, inner = data.partition(":")
         if kind in DATASETS:
-            resolved["data"] = f"{kind}:{base / Path(inner).expanduser()}" if inner else data
-        elif not colon and ("/" in data or data.endswith(".npz") or is_there(base / data)):
+            place = base / Path(inner).expanduser()
+            is_path = inner and (not DATASETS[kind].takes_names or is_there(place))
+            resolved["data"] = f"{kind}:{place}" if is_path else data
+        elif not colon and (looks_like_path(data) or is_there(base / data)):
             resolved["data"] = str(base / Path(data).expanduser())
     return resolved
 
@@ -133,7 +135,7 @@ def job_to_toml(job: Job) -> str:
     for name in ("weights", "records", "out", "id_key"):
         if name in values:
             values[name] = str(Path(values[name]).expanduser().resolve())
-    if values["data"] and not is_factory(values["data"]):
+    if values["data"] and not is_data_factory(values["data"]):
         values["data"] = absolute_spec(values["data"])
     options = values.pop("model_options")
     lines = [

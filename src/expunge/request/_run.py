@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data import Augment
+from expunge.data import Augment, Examples
 from expunge.distributed import as_group
 from expunge.engine import Procedure
 from expunge.engine._prediction_memory import keep_predictions, predict_once
@@ -33,7 +33,6 @@ from expunge.request.evidence._sections import Attempt, Status, Stop
 from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.subject._dataset import InMemoryData
 from expunge.request.subject._load import Subject, load_subject, make_subject
 
 
@@ -324,7 +323,7 @@ class _RequestInProgress:
     def _predictions_before(
         self,
         findings: Preflight,
-        forget: InMemoryData,
+        forget: Examples,
         to_forget: Sequence[int],
         gone: Collection[int],
     ) -> SplitPredictions:
@@ -364,7 +363,7 @@ class _RequestInProgress:
             "forgotten": forgotten,
         }
 
-    def _unlearn(self, forget: InMemoryData, retain: InMemoryData) -> CalibrationResult:
+    def _unlearn(self, forget: Examples, retain: Examples) -> CalibrationResult:
         """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
         job, subject = self.job, self.subject
         procedure = job.procedure
@@ -406,8 +405,8 @@ class _RequestInProgress:
         findings: Preflight,
         to_forget: Sequence[int],
         calibrated: CalibrationResult,
-        forget: InMemoryData,
-        retain: InMemoryData,
+        forget: Examples,
+        retain: Examples,
         before: SplitPredictions,
     ) -> tuple[CalibrationResult, Evidence, nn.Module | None]:
         """Build the evidence; a run that did not achieve its aim is undone.

@@ -88,6 +88,11 @@ class Saliency(Addon):
     Deviation: a median at the level of rounding, below 8·eps times the largest |∇L| of all
     parameters, counts as 0. Such a tensor (a bias before BatchNorm) has nothing to rank by: all of
     it moves, instead of a half that rounding chooses.
+
+    Use it to compare with: the mask that the paper's add-ons improve on.
+
+    Reference: C. Fan, J. Liu, Y. Zhang, E. Wong, D. Wei, S. Liu, *SalUn: Empowering Machine
+    Unlearning via Gradient-based Weight Saliency*, ICLR 2024 (arXiv 2310.12508).
     """
 
     ranks: ClassVar[bool] = True

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from expunge.cli._list import KINDS
+from expunge.cli._list import KINDS, describe_part
+from expunge.methods import METHODS
 from tests.unit.cli.conftest import Expunge
 
 
@@ -30,3 +33,31 @@ def test_an_unknown_kind_is_wrong_usage(expunge: Expunge) -> None:
     ending = expunge("list", "addon")
     assert ending.code == 2
     assert ending.err == "Wrong usage: Unknown kind of part 'addon'. Did you mean 'addons'?\n"
+
+
+def test_a_list_of_one_kind_says_what_its_parts_are_for_and_cites_them(expunge: Expunge) -> None:
+    out = " ".join(expunge("list", "methods").out.split())
+    assert "Use it for deletion requests" in out
+    assert "Towards Unbounded Machine Unlearning" in out
+    assert "Use it" not in expunge("list").out
+
+
+def test_every_method_says_what_it_is_for_and_where_it_comes_from() -> None:
+    """Paragraphs of its docstring that begin with "Use it" and "Reference:"."""
+    parts = [describe_part(METHODS, name) for name in METHODS]
+    assert [part["name"] for part in parts if not part["use"]] == []
+    assert [part["name"] for part in parts if not part["reference"]] == []
+
+
+def test_options_of_data_are_listed_once(expunge: Expunge) -> None:
+    out = expunge("list", "datasets").out
+    assert out.count("missing=refuse|encode") == 1
+    assert "options: as csv" in out
+
+
+def test_lists_as_json(expunge: Expunge) -> None:
+    found = json.loads(expunge("list", "--json").out)
+    assert list(found) == list(KINDS)
+    (scrub,) = [part for part in found["methods"] if part["name"] == "scrub"]
+    assert scrub["also"] == "SCRUB"
+    assert scrub["reference"].startswith("M. Kurmanji")

@@ -342,8 +342,12 @@ def test_files_that_are_no_models_fail(expunge: Expunge, trained: Path, tmp_path
     cut.write_bytes(cut.read_bytes()[:-1])
     plain = tmp_path / "plain"
     tensors.save(plain, {"x": torch.zeros(1)}, {})
-    for path, text in ((cut, "truncated"), (plain, "without a card"), ("nowhere", "no file")):
+    for path, text, code in (
+        (cut, "truncated", 1),
+        (plain, "without a card", 2),
+        ("nowhere", "no file", 1),
+    ):
         ending = expunge("unlearn", path, *UNLEARN, "-o", tmp_path / "out")
-        assert ending.code == 1
+        assert ending.code == code
         assert text in ending.err
-        assert ending.err.startswith("Failed:")
+        assert ending.err.startswith({1: "Failed:", 2: "Wrong usage:"}[code])

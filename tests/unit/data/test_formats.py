@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data import DATASETS, load
+from expunge.data import DATASETS, absolute_spec, load
 
 
 @pytest.fixture
@@ -25,9 +25,10 @@ def folder(tmp_path):
 
 
 def test_every_format_says_what_it_is():
-    assert list(DATASETS) == ["digits", "cifar10", "svhn", "folder", "npz"]
-    assert [DATASETS[name].flip for name in DATASETS] == [False, True, False, True, True]
-    assert [DATASETS[name].needs_path for name in DATASETS] == [False, False, False, True, True]
+    built_in, files = ["digits", "cifar10", "svhn"], ["folder", "npz", "csv", "parquet", "hf"]
+    assert list(DATASETS) == [*built_in, *files]
+    assert [name for name in DATASETS if not DATASETS[name].flip] == ["digits", "svhn"]
+    assert [name for name in DATASETS if DATASETS[name].needs_path] == files
     assert all(DATASETS[name].description for name in DATASETS)
 
 
@@ -91,3 +92,60 @@ def test_a_path_is_given_once_where_one_is_needed(tmp_path):
 def test_what_looks_like_a_path_is_told_to_be_missing(spec):
     with pytest.raises(DataError, match=f"There is no file or folder {spec.removeprefix('./')}"):
         load(spec)
+
+
+def test_an_unknown_scheme_names_the_known_ones():
+    complaint = r"Unknown dataset 'jsonl'\. Known: digits, .*, csv, parquet, hf; .*factory"
+    with pytest.raises(InvalidInput, match=complaint):
+        load("jsonl:people.jsonl")
+    with pytest.raises(InvalidInput, match=r"Did you mean 'csv'\? Known: digits"):
+        load("cvs:people.csv")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (",lable=y", "Did you mean 'label'"),
+        (",kind=pictures", "`kind` should be one of images, vectors, tokens"),
+        (",vocabulary=1", "`vocabulary` should be a whole number, at least 2"),
+    ],
+)
+def test_options_of_a_format_are_checked(npz, options, complaint):
+    with pytest.raises((DataError, InvalidInput), match=complaint):
+        load(f"csv:{npz}{options}" if "lable" in options else f"npz:{npz}{options}")
+
+
+def test_a_function_gives_data_wherever_a_name_does(tmp_path, monkeypatch):
+    (tmp_path / "formats_data.py").write_text(
+        "import torch\nfrom torch.utils.data import TensorDataset\n"
+        "def load():\n"
+        "    make = lambda n: TensorDataset(torch.rand(n, 3), torch.arange(n) % 3)\n"
+        "    return make(30), make(12)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    splits = load("formats_data:load")
+    assert (len(splits.train), len(splits.val), len(splits.test)) == (27, 3, 12)
+    assert absolute_spec("formats_data:load") == "formats_data:load"
+
+
+def test_a_spec_made_absolute_keeps_its_options(npz, monkeypatch):
+    monkeypatch.chdir(npz.parent)
+    assert absolute_spec("npz:mine.npz,kind=images") == f"npz:{npz},kind=images"
+    assert absolute_spec("mine.npz") == f"npz:{npz}"
+    assert absolute_spec("hf:imdb,text=text") == "hf:imdb,text=text"
+    assert absolute_spec("random:0.1") == "random:0.1"
+    assert absolute_spec("ids:mine.txt") == f"ids:{npz.parent / 'mine.txt'}"
+
+
+def test_arrays_of_two_axes_are_vectors_or_token_ids(tmp_path):
+    path = tmp_path / "a.npz"
+    np.savez(path, x=np.arange(60).reshape(20, 3), y=np.arange(20) % 2)
+    vectors, tokens = load(str(path)), load(f"{path},kind=tokens")
+    assert (vectors.train.kind, vectors.in_channels) == ("vectors", 3)
+    assert tokens.train.kind == "tokens"
+    np.savez(path, x=np.ones((20, 3)), y=np.arange(20) / 7)
+    numbers = load(f"{path},task=regression")
+    assert numbers.train.is_regression
+    np.savez(path, x=np.full((20, 3), np.nan), y=np.arange(20) % 2)
+    with pytest.raises(DataError, match="should be finite"):
+        load(str(path))

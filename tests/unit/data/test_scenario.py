@@ -189,5 +189,5 @@ def test_a_number_too_long_to_be_an_index_is_a_name():
 
 
 def test_no_ids_at_all_are_refused():
-    with pytest.raises(InvalidInput, match="one image or more"):
+    with pytest.raises(InvalidInput, match="one example or more"):
         IdsForget(())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,14 @@ import torch
 import expunge
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
-from expunge.engine._artifact import Card, DataCard, ModelCard, load_artifact, save_artifact
+from expunge.engine._artifact import (
+    Card,
+    DataCard,
+    ModelCard,
+    load_artifact,
+    load_card_data,
+    save_artifact,
+)
 from expunge.engine._model_from_config import fit_weights
 from expunge.models import build_model
 from tests.tiny import bits, same
@@ -44,11 +52,14 @@ def test_a_model_comes_back_with_its_card(tmp_path: Path) -> None:
     assert torch.equal(found.model(x), model.eval()(x))
 
 
-def test_weights_without_a_card_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "model.safetensors"
-    safetensors.torch.save_file(built().state_dict(), path)
-    with pytest.raises(DataError, match="weights without a card"):
+@pytest.mark.parametrize("name", ["model.safetensors", "model.pt"])
+def test_weights_without_a_card_are_refused_with_what_to_say(tmp_path: Path, name: str) -> None:
+    path = foreign(tmp_path / name)
+    complaint = r"weights without a card.* --model .* and --data, or .* model\.card\.json"
+    with pytest.raises(InvalidInput, match=complaint):
         load_artifact(path)
+    with pytest.raises(InvalidInput, match=complaint):
+        load_artifact(path, model="small-cnn")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +84,7 @@ def test_a_damaged_card_is_refused_by_field(
 def test_a_checkpoint_is_not_taken_for_a_model(tmp_path: Path) -> None:
     path = tmp_path / "run"
     tensors.save(path, {}, {"version": 1, "fingerprint": {}, "tree": {}})
-    with pytest.raises(DataError, match="is damaged"):
+    with pytest.raises(InvalidInput, match="weights without a card"):
         load_artifact(path)
 
 
@@ -106,10 +117,90 @@ def test_infinities_that_belong_to_a_model_are_fine() -> None:
     fit_weights(model, model.state_dict(), "a file")
 
 
-def test_a_torch_file_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    path = tmp_path / "initial.pt"
-    torch.save(built().state_dict(), path)
-    with pytest.raises(InvalidInput, match="expunge forget --weights FILE --model"):
+def foreign(path: Path, classes: int = 10) -> Path:
+    """Weights that somebody else trained, without a card."""
+    config = MODEL.model_dump() | {"num_classes": classes}
+    state = build_model(**config, mean=[0.3], std=[0.2], seed=1).state_dict()
+    if path.suffix == ".pt":
+        torch.save({"state_dict": {f"module.{k}": v for k, v in state.items()}}, path)
+    else:
+        safetensors.torch.save_file(state, path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "model.pt"])
+def test_weights_of_any_origin_are_read_if_somebody_says_what_they_are_of(
+    tmp_path: Path, name: str
+) -> None:
+    path = foreign(tmp_path / name)
+    found = load_artifact(path, model="small-cnn,width=0.1", data="digits", stage="unlearned")
+    assert found.card.model == MODEL.model_copy(update={"num_classes": 10})
+    assert (found.card.stage, found.card.data.spec) == ("unlearned", "digits")
+    assert torch.allclose(found.model.normalise.mean, torch.tensor(0.3))
+    # Such a model was trained on all of train, so val comes out of test.
+    splits = load_card_data(found.card)
+    assert (len(splits.train), len(splits.val) + len(splits.test)) == (1347, 450)
+    assert splits.train.fingerprint() == found.card.data.fingerprint
+    with pytest.raises(InvalidInput, match="do not fit the model"):
+        load_artifact(path, model="small-cnn", data="digits")
+    with pytest.raises(InvalidInput, match=r"The model mlp takes vectors\. \(got images"):
+        load_artifact(path, model="mlp", data="digits")
+
+
+def test_a_card_beside_weights_says_what_they_are_of(tmp_path: Path) -> None:
+    path = foreign(tmp_path / "mine.pt")
+    card = {"model": MODEL.model_dump() | {"num_classes": 10}, "data": {"spec": "digits"}}
+    card["recipe"] = {"epochs": 3}
+    (tmp_path / "mine.card.json").write_text(json.dumps(card))
+    found = load_artifact(path)
+    assert found.card.recipe == {"epochs": 3}
+    assert len(found.card.data.fingerprint) == 64
+    (tmp_path / "mine.card.json").write_text("{")
+    with pytest.raises(DataError, match=r"mine\.card\.json is not valid JSON"):
+        load_artifact(path)
+
+
+def test_code_that_a_card_names_is_not_run_unless_the_user_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "artifact_shop.py").write_text(
+        "import pathlib, torch\n"
+        "from torch.utils.data import TensorDataset\n"
+        "pathlib.Path('trace').touch()\n"
+        "def build(): return torch.nn.Linear(2, 3)\n"
+        "def data():\n"
+        "    make = lambda n: TensorDataset(torch.ones(n, 2), torch.arange(n) % 3)\n"
+        "    return make(6), make(6)\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    path, net = tmp_path / "m.safetensors", torch.nn.Linear(2, 3)
+    named = ModelCard(name="artifact_shop:build", num_classes=3, in_channels=2)
+    data = DataCard(spec="artifact_shop:data", fingerprint="abc")
+    save_artifact(path, net, Card(model=named, data=data))
+    with pytest.raises(InvalidInput, match=r"names code.*--model artifact_shop:build"):
+        load_artifact(path)
+    card = Card(model=named, data=data)
+    with pytest.raises(InvalidInput, match=r"names code.*--data artifact_shop:data"):
+        load_card_data(card)
+    assert not (tmp_path / "trace").exists()
+    found = load_artifact(path, model="artifact_shop:build")
+    assert same(bits(found.model), bits(net))
+    with pytest.raises(DataError, match="fingerprint differs"):
+        load_card_data(card, "artifact_shop:data")
+    with pytest.raises(InvalidInput, match=r"holds a artifact_shop:build, as its card says"):
+        load_artifact(path, model="mlp")
+
+
+def test_options_of_a_model_are_in_its_card_where_there_are_any(tmp_path: Path) -> None:
+    assert "options" not in MODEL.model_dump()
+    config = {"name": "vgg16", "num_classes": 3, "in_channels": 1, "width": 0.05}
+    named = ModelCard(**config, options={"dropout": 0.25})
+    path = tmp_path / "m.safetensors"
+    save_artifact(path, build_model(**config), CARD.model_copy(update={"model": named}))
+    assert load_artifact(path).model.body.classifier[2].p == 0.25
+    reserved = named.model_copy(update={"options": {"seed": 3}})
+    save_artifact(path, build_model(**config), CARD.model_copy(update={"model": reserved}))
+    with pytest.raises(InvalidInput, match="`seed` is no option of the model vgg16"):
         load_artifact(path)
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from expunge._errors import DataError, InvalidInput
+from expunge.data import Examples
 from expunge.request._id_key import IdKey
 from expunge.request._ids import resolve_ids
-from expunge.request.subject._dataset import Examples
 from tests.unit.request.worlds import job_of, subject_of
 
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput, StorageError
-from expunge.data import load
+from expunge.data import Examples, load
 from expunge.distributed import Group
 from expunge.engine._artifact import load_artifact
 from expunge.engine._checkpoint import model_digest
@@ -28,7 +28,6 @@ from expunge.request._ledger import Ledger, weights_digest
 from expunge.request._run import forget
 from expunge.request._verify import subject_of_requests, verify
 from expunge.request.evidence import read_evidence
-from expunge.request.subject._dataset import Examples
 from tests.unit.dispatch.forks import Fork
 from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly, timeless
 from tests.unit.request.worlds import fitted, floats

@@ -10,9 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from expunge.data import ImageSet
+from expunge.data import Examples, ImageSet
 from expunge.request._job import Job, make_job
-from expunge.request.subject._dataset import Examples, InMemoryData
 from expunge.request.subject._load import Subject, make_subject
 
 CLASSES = ("ant", "bee", "cat", "dog")
@@ -67,7 +66,7 @@ class Viewing(nn.Module):
         return self.head(self.conv(x).view(len(x), -1))
 
 
-def fitted(data: InMemoryData, model: nn.Module | None = None, steps: int = 60) -> nn.Module:
+def fitted(data: Examples, model: nn.Module | None = None, steps: int = 60) -> nn.Module:
     """A net trained on ``data`` for a moment."""
     torch.manual_seed(0)
     net = Net() if model is None else model

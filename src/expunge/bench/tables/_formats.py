@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import RenderableType
 
@@ -63,6 +63,24 @@ def render(table: Printable, fmt: str = "terminal") -> RenderableType:
     if fmt == "csv":
         return table.csv()
     raise InvalidInput(f"Unknown format {fmt!r}. Known: {', '.join(FORMATS)}.")
+
+
+def table_data(table: Printable) -> dict[str, Any]:
+    """A table for programs: title, notes, and a dict per row with the numbers unrounded."""
+    header, *rows = csv.reader(io.StringIO(table.csv()))
+    cells = [dict(zip(header, (_as_number(cell) for cell in row), strict=True)) for row in rows]
+    return {
+        "title": getattr(table, "title", ""),
+        "notes": list(getattr(table, "notes", ())),
+        "rows": cells,
+    }
+
+
+def _as_number(cell: str) -> str | float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell or None
 
 
 def markdown_table(

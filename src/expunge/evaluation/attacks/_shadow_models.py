@@ -26,7 +26,7 @@ from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import InvalidInput
 from expunge._part_values import describe, rebuild
-from expunge.data import Augment, ImageSet
+from expunge.data import Augment, Examples, ImageSet
 from expunge.engine import Procedure, Recipe, unlearn
 from expunge.engine._artifact import ModelCard
 from expunge.engine._model_from_config import restore_from_config, train_from_config
@@ -80,8 +80,8 @@ class Shadows:
 def run_shadows(
     plan: ShadowPlan,
     *,
-    retain: ImageSet,
-    targets: ImageSet,
+    retain: Examples,
+    targets: Examples,
     store: Store,
     workers: int | None = None,
     device: str = "auto",
@@ -108,7 +108,7 @@ def run_references(
     plan: ShadowPlan,
     count: int,
     *,
-    retain: ImageSet,
+    retain: Examples,
     store: Store,
     workers: int | None = None,
     device: str = "auto",
@@ -166,7 +166,7 @@ def train_shadow(context: dispatch.Context) -> None:
     config = context.config
     retain, targets = _read_data(Path(context.options["data"]))
     seen, kept = draw_members(len(targets), len(retain), config)
-    data = _join(targets.subset(np.flatnonzero(seen)), retain.subset(kept))
+    data = join(targets.subset(np.flatnonzero(seen)), retain.subset(kept))
     seed = int(config["seed"]) * 1_000_003 + int(config["index"])
     result = train_from_config(
         config["model"],
@@ -223,7 +223,7 @@ def draw_members(
     return seen, np.sort(kept)
 
 
-def _save_scores(folder: Path, model: nn.Module, targets: ImageSet, seen: Any) -> None:
+def _save_scores(folder: Path, model: nn.Module, targets: Examples, seen: Any) -> None:
     predictions = predict(model, targets)
     confidence = scaled_confidence(predictions.logits, predictions.labels)
     tensors.save(
@@ -235,7 +235,7 @@ def _save_scores(folder: Path, model: nn.Module, targets: ImageSet, seen: Any) -
 
 
 @contextmanager
-def shared_data(store: Store, retain: ImageSet, targets: ImageSet) -> Iterator[Path]:
+def shared_data(store: Store, retain: Examples, targets: Examples) -> Iterator[Path]:
     """A file with the examples, for the workers alone: named after its content, gone at the end.
 
     The records to be forgotten are among them, so that what an audit which was killed left behind
@@ -252,8 +252,8 @@ def shared_data(store: Store, retain: ImageSet, targets: ImageSet) -> Iterator[P
         try:
             folder.mkdir(mode=0o700)
             path = folder / f"{name}.safetensors"
-            arrays = {"retain": retain.images, "retain_labels": retain.labels}
-            arrays |= {"targets": targets.images, "targets_labels": targets.labels}
+            arrays = {"retain": retain.inputs, "retain_labels": retain.labels}
+            arrays |= {"targets": targets.inputs, "targets_labels": targets.labels}
             tensors.save(path, arrays, {"classes": list(retain.classes)}, private=True)
             yield path
         finally:
@@ -273,14 +273,16 @@ def remove_abandoned_data(base: Path) -> None:
             continue
 
 
-def _read_data(path: Path) -> tuple[ImageSet, ImageSet]:
+def _read_data(path: Path) -> tuple[Examples, Examples]:
     arrays, notes = tensors.load(path)
+    images = arrays["retain"].ndim == 4 and arrays["retain"].dtype == torch.uint8
     retain, targets = (
-        ImageSet(arrays[name], arrays[f"{name}_labels"], notes["classes"])
+        (ImageSet if images else Examples)(arrays[name], arrays[f"{name}_labels"], notes["classes"])
         for name in ("retain", "targets")
     )
     return retain, targets
 
 
-def _join(a: ImageSet, b: ImageSet) -> ImageSet:
-    return ImageSet(torch.cat([a.images, b.images]), torch.cat([a.labels, b.labels]), a.classes)
+def join(a: Examples, b: Examples) -> Examples:
+    """The examples of both, those of ``a`` first, without their names."""
+    return type(a)(torch.cat([a.inputs, b.inputs]), torch.cat([a.labels, b.labels]), a.classes)

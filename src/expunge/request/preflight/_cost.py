@@ -15,7 +15,6 @@ from expunge.engine._step_times import StepTimes, measure_step_times
 from expunge.methods import Method
 from expunge.request._job import Job
 from expunge.request.calibrate._run import fit_to_size
-from expunge.request.subject._dataset import inputs_of
 from expunge.request.subject._load import Subject
 
 OVERHEAD = 1.15
@@ -65,7 +64,7 @@ class Cost:
 
 def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
     """Estimate the cost of a request from steps timed on this machine."""
-    inputs = inputs_of(subject.train)[:TIMED_EXAMPLES]
+    inputs = subject.train.inputs[:TIMED_EXAMPLES]
     speed = _measure_speed(subject.model, inputs, subject.train.labels[:TIMED_EXAMPLES])
 
     # The request: all epochs allowed, and the given and the new model over all data.

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from expunge.data import Examples
 from expunge.engine._predict import Predictions, predict
-from expunge.request.subject._dataset import InMemoryData
 
 MAX_WIDTH = 1024
 """Wider features are projected to this many dimensions, to bound the memory they take."""
@@ -18,12 +18,12 @@ BLOCK = 1 << 22
 """Similarities held at once: 16 MiB."""
 
 
-def features(model: nn.Module, data: InMemoryData) -> Tensor:
+def features(model: nn.Module, data: Examples) -> Tensor:
     """Features of every example, float32 [N, D]: input of the last Linear layer, or the logits."""
     return predict_with_features(model, data)[1]
 
 
-def predict_with_features(model: nn.Module, data: InMemoryData) -> tuple[Predictions, Tensor]:
+def predict_with_features(model: nn.Module, data: Examples) -> tuple[Predictions, Tensor]:
     """Predictions and features in one pass.
 
     The last Linear layer is the one that is called last. If none takes one vector per example, the

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
+from expunge.data import Examples
 from expunge.evaluation import Estimate, Predictions, predict
 from expunge.request._accuracy import accuracy_interval, wilson_interval
-from expunge.request.subject._dataset import Examples, InMemoryData, inputs_of
 
 SAMPLE = 512
 """Number of training examples on which input corrections are tried."""
@@ -48,7 +48,7 @@ class ModelFit:
 
 def check_model_fit(
     model: nn.Module,
-    train: InMemoryData,
+    train: Examples,
     predictions: Mapping[str, Predictions],
     classes: Sequence[str],
     *,
@@ -114,7 +114,7 @@ def explain_by_label_order(
 
 def explain_by_input_scaling(
     model: nn.Module,
-    train: InMemoryData,
+    train: Examples,
     level: float = 0.95,
     predictions: Predictions | None = None,
 ) -> str | None:
@@ -126,7 +126,7 @@ def explain_by_input_scaling(
     indices = np.linspace(0, len(train) - 1, min(SAMPLE, len(train))).round().astype(np.int64)
     indices = np.unique(indices)
     sample = train.subset(indices)
-    inputs, count = inputs_of(sample), len(sample)
+    inputs, count = sample.inputs, len(sample)
     if predictions is None:
         before = _count_correct(model, inputs, sample)
     else:
@@ -179,7 +179,7 @@ def _standardise(x: Tensor) -> Tensor:
     return (values - mean) / std.clamp_min(1e-6)
 
 
-def _count_correct(model: nn.Module, inputs: Tensor, sample: InMemoryData) -> int | None:
+def _count_correct(model: nn.Module, inputs: Tensor, sample: Examples) -> int | None:
     """Right predictions on ``sample`` with other inputs; None if the model cannot take them."""
     try:
         predictions = predict(model, Examples(inputs, sample.labels, sample.classes))

@@ -15,16 +15,19 @@ from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
-from expunge.engine._artifact import Card
+from expunge._files import check_weights_file
+from expunge.data import Examples
+from expunge.data._read_dataset import scaled_to_unit
+from expunge.engine._artifact import Card, check_named_model, read_weights
 from expunge.engine._device import device_of, pick_device
 from expunge.engine._memory_layout import channels_last, runs_on
-from expunge.engine._model_from_config import fit_weights
+from expunge.engine._model_from_config import build_from_config, check_model_fits, fit_weights
+from expunge.engine._weights import without_prefix
 from expunge.models import MODELS, build_model
+from expunge.models._build import is_external, read_model_spec
+from expunge.models._external import build_external
 from expunge.request._job import Job
-from expunge.request.subject._dataset import InMemoryData, inputs_of, scaled_to_unit
-from expunge.request.subject._factory import call_factory, is_factory
 from expunge.request.subject._splits import SubjectData, gather_data, load_data
-from expunge.request.subject._weights import read_weights, without_prefix
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +42,9 @@ class Subject:
     """
 
     model: nn.Module
-    train: InMemoryData
-    val: InMemoryData
-    test: InMemoryData
+    train: Examples
+    val: Examples
+    test: Examples
     classes: tuple[str, ...]
     weights_digest: str
     data_digest: str
@@ -62,12 +65,13 @@ class Subject:
         model = self.build()
         fit_weights(model, without_prefix(state, model), str(path))
         model = model.to(device_of(self.model)).eval()
-        _ensure_plain_layout(model, inputs_of(self.train)[:2])
+        _ensure_plain_layout(model, self.train.inputs[:2])
         return replace(self, model=model, weights_digest=tensors.state_digest(model.state_dict()))
 
 
 def load_subject(job: Job) -> Subject:
     """Load the model, weights and data of a job, and check them against each other."""
+    check_weights_file(job.weights)
     state, card = read_weights(job.weights)
     if card is not None:
         _check_against_card(job, card)
@@ -97,7 +101,7 @@ def _assemble(
     # Try two examples: in what form does the model take its inputs?
     model = model.to(pick_device(device, model)).eval()
     data, notes = _adapt_to_model(data, model)
-    _ensure_plain_layout(model, inputs_of(data.train)[:2])
+    _ensure_plain_layout(model, data.train.inputs[:2])
     # Name every output, also those for which the data have no class.
     outputs = _count_outputs(model, data)
     classes = data.train.classes
@@ -122,44 +126,25 @@ def _assemble(
 def _model_builder(job: Job, card: Card | None, data: SubjectData) -> Callable[[], nn.Module]:
     """A function that makes a fresh model: as the card says, from a factory, or by name."""
     if card is not None:
-        return functools.partial(build_model, **card.model.model_dump())
+        return functools.partial(build_from_config, card.model.model_dump())
     if not job.model:
         raise InvalidInput(
             f"`model` should be given: {job.weights} has no card that says how to build it. Name a "
-            f"built-in model ({', '.join(MODELS)}) or package.module:factory."
+            f"built-in model ({', '.join(MODELS)}), timm:NAME, hf:PATH or package.module:factory."
         )
-    if is_factory(job.model):
-        return functools.partial(_call_model_factory, job.model, job.model_options)
-    if job.model not in MODELS and ":" in job.model:
-        raise InvalidInput(
-            f"The model factory should read package.module:factory. (got {job.model!r})"
-        )
-    name = MODELS.name(job.model)
-    sizes: dict[str, Any] = {"num_classes": data.train.num_classes}
-    shape = inputs_of(data.train).shape
-    if len(shape) == 4:
-        sizes["in_channels"] = shape[1]
-    return functools.partial(build_model, **({"name": name} | sizes | job.model_options))
-
-
-def _call_model_factory(spec: str, options: dict[str, Any]) -> nn.Module:
-    model = call_factory(spec, "model", **options)
-    if not isinstance(model, nn.Module):
-        raise InvalidInput(
-            f"The model factory {spec} should return a torch.nn.Module. "
-            f"(got {type(model).__name__})"
-        )
-    return model
+    name, options = read_model_spec(job.model)
+    options = options | job.model_options
+    sizes = {"num_classes": data.train.num_classes, "in_channels": data.in_channels}
+    if is_external(name):
+        return functools.partial(build_external, name, **sizes, options=options)
+    check_model_fits(name, data.train)
+    return functools.partial(build_model, **({"name": name} | sizes | options))
 
 
 def _check_against_card(job: Job, card: Card) -> None:
     """Check that a model named beside an artifact is the one in the artifact."""
-    from_card = card.model.model_dump()
-    if job.model and (is_factory(job.model) or MODELS.name(job.model) != from_card["name"]):
-        raise InvalidInput(
-            f"{job.weights} holds a {from_card['name']}, as its card says. "
-            f"(got the model {job.model!r}) Leave `model` out."
-        )
+    check_named_model(job.weights, card, job.model)
+    from_card = card.model.model_dump() | card.model.options
     for name, value in job.model_options.items():
         if from_card.get(name) != value:
             raise InvalidInput(
@@ -170,7 +155,7 @@ def _check_against_card(job: Job, card: Card) -> None:
 
 def _adapt_to_model(data: SubjectData, model: nn.Module) -> tuple[SubjectData, tuple[str, ...]]:
     """Images as bytes, or as fractions x / 255 for a model that takes only floats."""
-    inputs = inputs_of(data.train)[:2]
+    inputs = data.train.inputs[:2]
     failure = _failure_on(model, inputs)
     if failure is None:
         return data, ()
@@ -200,7 +185,7 @@ def _to_plain_layout(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _count_outputs(model: nn.Module, data: SubjectData) -> int:
     """Number of classes the model distinguishes, checked against the labels of the data."""
-    inputs = inputs_of(data.train)[:8]
+    inputs = data.train.inputs[:8]
     logits = _run(model, inputs)
     if not isinstance(logits, Tensor) or logits.ndim != 2 or len(logits) != len(inputs):
         got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__

@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
+from expunge.data import Examples
 from expunge.evaluation import predict
 from expunge.evaluation.attacks._features import confidence, entropy
 from expunge.request._ids import resolve_ids
 from expunge.request.preflight._check import preflight
-from expunge.request.subject._dataset import Examples
 from tests.unit.request.preflight.findings import check, printed
 from tests.unit.request.worlds import job_of
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.data import ImageSet
+from expunge.data import Examples, ImageSet
 from expunge.data._row_hashes import row_hashes
 from expunge.request.preflight import _duplicates as duplicates
 from expunge.request.preflight._duplicates import (
@@ -18,7 +18,6 @@ from expunge.request.preflight._duplicates import (
     find_near,
 )
 from expunge.request.preflight._features import features
-from expunge.request.subject._dataset import Examples
 from tests.unit.request.worlds import cosine, fitted, subject_of
 
 

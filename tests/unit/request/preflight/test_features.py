@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
+from expunge.data import Examples
 from expunge.request.preflight._features import (
     MAX_WIDTH,
     features,
     nearest_neighbours,
     predict_with_features,
 )
-from expunge.request.subject._dataset import Examples
 from tests.unit.request.worlds import Net, cosine, floats
 
 

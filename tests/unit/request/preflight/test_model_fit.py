@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.data import ImageSet
+from expunge.data import Examples, ImageSet
 from expunge.evaluation import Predictions, predict
 from expunge.request.preflight._model_fit import (
     check_model_fit,
@@ -14,7 +14,6 @@ from expunge.request.preflight._model_fit import (
     explain_by_label_order,
     input_corrections,
 )
-from expunge.request.subject._dataset import Examples, InMemoryData
 from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
 
 
@@ -23,7 +22,7 @@ def net() -> nn.Module:
     return fitted(floats(240, 1))
 
 
-def judge(net: nn.Module, train: InMemoryData, val: InMemoryData, level: float = 0.95):
+def judge(net: nn.Module, train: Examples, val: Examples, level: float = 0.95):
     said = {"train": predict(net, train), "val": predict(net, val), "test": predict(net, val)}
     return check_model_fit(net, train, said, CLASSES, level=level)
 

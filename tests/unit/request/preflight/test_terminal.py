@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from expunge.data import Examples
 from expunge.request.preflight._terminal import printable
-from expunge.request.subject._dataset import Examples
 from tests.unit.request.preflight.findings import check, printed
 
 EVIL = ("[bold red]ant[/]", "\x1b[2Jbee", "cat\u202egod", "x" * 200)

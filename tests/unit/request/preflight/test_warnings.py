@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import torch
 
-from expunge.request.subject._dataset import Examples
+from expunge.data import Examples
 from expunge.request.subject._load import make_subject
 from tests.unit.request.preflight.findings import check, printed
 from tests.unit.request.worlds import Net, fitted, floats, job_of

@@ -122,7 +122,7 @@ def test_a_model_that_flattens_with_view_can_be_evaluated(tmp_path):
         ({"model": "inputs_own:no_net"}, InvalidInput, r"return a torch\.nn\.Module\. \(got str\)"),
         ({"model": ""}, InvalidInput, r"`model` should be given: .*w\.pt has no card"),
         ({"model": "resnet19"}, InvalidInput, "Unknown model 'resnet19'. Did you mean 'resnet18'"),
-        ({"model": "a b:c"}, InvalidInput, r"should read package\.module:factory"),
+        ({"model": "a b:c"}, InvalidInput, r"Unknown model 'a b:c'\. Known: .*module:factory"),
         ({"model": "small-cnn"}, InvalidInput, r"do not fit the model: missing body\."),
         (
             {"model_options": {"classes": 5}},

@@ -8,7 +8,9 @@ from safetensors.torch import save_file
 from torch import nn
 
 from expunge._errors import DataError, InvalidInput
-from expunge.request.subject._weights import read_weights, without_prefix
+from expunge._files import check_weights_file
+from expunge.engine._artifact import read_weights
+from expunge.engine._weights import without_prefix
 
 
 class Evil:
@@ -102,11 +104,17 @@ def test_damaged_missing_and_foreign_files_are_refused(tmp_path, net):
     path.write_bytes(path.read_bytes()[:200])
     with pytest.raises(DataError, match="truncated or not a torch file"):
         read_weights(path)
-    with pytest.raises(DataError, match="no weights file"):
-        read_weights(tmp_path / "none.pt")
+    for missing in (tmp_path / "none.pt", tmp_path / "none.safetensors"):
+        with pytest.raises(DataError, match="There is no"):
+            read_weights(missing)
     (tmp_path / "w.safetensors").write_bytes(b"nonsense")
     with pytest.raises(DataError, match="not a safetensors file"):
         read_weights(tmp_path / "w.safetensors")
+
+
+def test_weights_are_known_by_their_endings(tmp_path):
     (tmp_path / "w.h5").write_bytes(b"")
     with pytest.raises(InvalidInput, match=r"should end in \.safetensors, \.pt.*got w\.h5"):
-        read_weights(tmp_path / "w.h5")
+        check_weights_file(tmp_path / "w.h5")
+    with pytest.raises(DataError, match="no weights file"):
+        check_weights_file(tmp_path / "none.pt")

@@ -7,14 +7,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import pydantic
 import torch
 from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
-from expunge.engine._artifact import Card
-from expunge.request._job import TORCH_SUFFIXES, check_weights_file
+from expunge._files import TORCH_SUFFIXES, require_file
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model", "net")
 """Keys under which checkpoints keep their weights."""
@@ -24,13 +22,12 @@ PREFIXES = ("module.", "_orig_mod.")
 State = dict[str, Tensor]
 
 
-def read_weights(path: Path) -> tuple[State, Card | None]:
-    """Weights by name, and the card if expunge wrote the file."""
-    check_weights_file(path)
+def read_state(path: Path) -> tuple[State, dict[str, Any]]:
+    """Weights by name, and what expunge wrote about them: nothing, if it did not write the file."""
     if path.suffix.lower() in TORCH_SUFFIXES:
-        return _find_state(path, _load(path)), None
-    state, metadata = tensors.load(path)
-    return state, _read_card(path, metadata) if "stage" in metadata else None
+        require_file(path)
+        return _find_state(path, _load(path)), {}
+    return tensors.load(path)
 
 
 def without_prefix(state: State, model: nn.Module) -> State:
@@ -86,12 +83,3 @@ def _described(content: Any) -> str:
     if isinstance(content, dict):
         return f"a dict of {', '.join(repr(str(key)) for key in list(content)[:5]) or 'nothing'}"
     return type(content).__name__
-
-
-def _read_card(path: Path, metadata: dict[str, Any]) -> Card:
-    try:
-        return Card.model_validate(metadata)
-    except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise DataError(f"The card of {path} is damaged: {where}: {first['msg']}.") from error

@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from expunge._errors import InvalidInput
-from expunge.request.subject._factory import call_factory, is_factory
+from expunge._factory import call_factory, is_factory
+from expunge.data._formats import is_data_factory
 
 CODE = {
     "inputs_plain": "def make(n=1): return n\nnumber = 3\n",
@@ -70,8 +71,10 @@ def test_wrong_options_are_explained():
         ("a:c.d", True),
         ("digits", False),
         ("folder:photos", False),
+        ("csv:people", False),
         ("a:b/c", False),
     ],
 )
 def test_a_factory_is_told_from_a_data_set(spec, answer):
-    assert is_factory(spec) is answer
+    assert is_data_factory(spec) is answer
+    assert is_factory(spec) or not answer

@@ -7,9 +7,9 @@ from PIL import Image
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data import ImageSet
+from expunge.data import Examples, ImageSet
 from expunge.data._batches import as_arrays
-from expunge.request.subject._dataset import Examples, inputs_of, read_dataset, scaled_to_unit
+from expunge.data._read_dataset import read_dataset, scaled_to_unit
 from tests.unit.request.worlds import bytes_of, floats
 
 
@@ -58,7 +58,7 @@ def test_what_does_not_pair_up_is_refused(labels, names, complaint):
 def test_bytes_become_fractions():
     data = bytes_of(4, 0, names=True)
     other = scaled_to_unit(data)
-    assert torch.equal(other.inputs * 255, inputs_of(data).float())
+    assert torch.equal(other.inputs * 255, data.inputs.float())
     assert other.names == data.names
 
 

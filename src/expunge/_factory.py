@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -12,18 +13,24 @@ from pathlib import Path
 from typing import Any
 
 from expunge._errors import InvalidInput
-from expunge.data import DATASETS
 
 _SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def is_factory(spec: str) -> bool:
-    """Whether ``spec`` has the form ``package.module:factory`` and is not a dataset with a path.
+    """Whether ``spec`` has the form ``package.module:factory``.
 
-    >>> is_factory("shop.models:build"), is_factory("npz:photos"), is_factory("npz:a/b.npz")
+    >>> is_factory("shop.models:build"), is_factory("resnet18"), is_factory("npz:a/b.npz")
     (True, False, False)
     """
-    return bool(_SPEC.fullmatch(spec)) and spec.partition(":")[0] not in DATASETS
+    return bool(_SPEC.fullmatch(spec))
+
+
+def has_module(spec: str) -> bool:
+    """Whether the package of a factory can be found, from here too; nothing of it is run."""
+    top = spec.partition(":")[0].partition(".")[0]
+    with importable_from_here():
+        return top in sys.modules or importlib.util.find_spec(top) is not None
 
 
 @contextmanager

@@ -1,98 +1,79 @@
-"""One split of the data in memory, and how a user's dataset is read into it."""
+"""A user's datasets, read into memory."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import IterableDataset, Subset, TensorDataset
+from torch.utils.data import IterableDataset, Subset
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data import ImageSet
 from expunge.data._batches import as_arrays
-from expunge.data._images import Indices, as_index, check_labels
+from expunge.data._examples import Examples
+from expunge.data._images import ImageSet
 
 READ_TWICE = 16
 """This many examples are read twice: if a second reading differs, the dataset is random."""
 
 
-class Examples(TensorDataset):
-    """Inputs of any shape with their labels, with the interface of an :class:`~expunge.ImageSet`.
-
-    Args:
-        inputs: ``[N, ...]`` of any type.
-        labels: ``int64`` of shape ``[N]``, each in ``0..len(classes)-1``.
-        classes: The name of every class, in label order.
-        names: A file name or id for every example, or None.
-
-    >>> pair = Examples(torch.rand(2, 3), torch.tensor([1, 0]), ("a", "b"), ("x", "y"))
-    >>> len(pair), pair.num_classes, pair[0][1], pair.subset([1]).names
-    (2, 2, tensor(1), ('y',))
-    """
-
-    def __init__(
-        self,
-        inputs: Tensor,
-        labels: Tensor,
-        classes: Sequence[str],
-        names: Sequence[str] | None = None,
-    ) -> None:
-        check_labels(labels, classes, names, len(inputs), "example")
-        super().__init__(inputs, labels)
-        self.inputs, self.labels = inputs, labels
-        self.classes = tuple(classes)
-        self.names = None if names is None else tuple(names)
-
-    def __repr__(self) -> str:
-        shape = tuple(self.inputs.shape[1:])
-        return f"Examples({len(self)} of {shape}, {self.num_classes} classes)"
-
-    @property
-    def num_classes(self) -> int:
-        """Number of classes, including those without an example."""
-        return len(self.classes)
-
-    def subset(self, indices: Indices) -> Examples:
-        """The examples at ``indices``, in that order, with their names and all classes."""
-        chosen = as_index(indices, len(self))
-        names = None if self.names is None else [self.names[i] for i in chosen.tolist()]
-        return Examples(self.inputs[chosen], self.labels[chosen], self.classes, names)
-
-    def fingerprint(self) -> str:
-        """SHA-256 over type, shape, inputs and labels: equal data, equal fingerprint."""
-        digest = hashlib.sha256(f"{self.inputs.dtype}{tuple(self.inputs.shape)}".encode())
-        for tensor in (self.inputs, self.labels):
-            flat = tensor.cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().data)
-        return digest.hexdigest()
-
-
-InMemoryData = ImageSet | Examples
-"""One split in memory: uint8 images, or examples of any other kind."""
-
-
-def inputs_of(data: InMemoryData) -> Tensor:
-    """All inputs, [N, ...]."""
-    return data.images if isinstance(data, ImageSet) else data.inputs
-
-
-def scaled_to_unit(data: InMemoryData) -> Examples:
+def scaled_to_unit(data: Examples) -> Examples:
     """The same examples as floats x / 255."""
-    return Examples(inputs_of(data).float() / 255, data.labels, data.classes, data.names)
+    return Examples(data.inputs.float() / 255, data.labels, data.classes, data.names)
 
 
-def read_dataset(data: Any, split: str, classes: Sequence[str] | None = None) -> InMemoryData:
+SPLITS = ("train", "val", "test")
+
+
+def read_splits(given: Any, source: str) -> dict[str, Examples]:
+    """(train, test), (train, val, test), or a mapping or object with these, read into memory.
+
+    All splits get the longest list of class names that they agree on. ``source`` is for messages.
+    """
+    sets = {
+        split: read_dataset(data, split)
+        for split, data in _name_splits(given, source).items()
+        if data is not None
+    }
+    longest = max((data.classes for data in sets.values()), key=len)
+    for split, data in sets.items():
+        if data.classes != longest[: data.num_classes]:
+            raise DataError(
+                f"{source}: train, val and test should have the same classes. ({split} has "
+                f"{', '.join(data.classes[:5])}, another {', '.join(longest[:5])})"
+            )
+        sets[split] = type(data)(data.inputs, data.labels, longest, data.names)
+    return sets
+
+
+def _name_splits(given: Any, source: str) -> dict[str, Any]:
+    """The splits by name, whatever container they come in."""
+    if isinstance(given, Mapping):
+        splits = {split: given.get(split) for split in SPLITS}
+    elif isinstance(given, tuple | list) and len(given) in (2, 3):
+        names = SPLITS if len(given) == 3 else ("train", "test")
+        splits = dict(zip(names, given, strict=True))
+    else:
+        splits = {split: getattr(given, split, None) for split in SPLITS}
+    missing = [split for split in ("train", "test") if splits.get(split) is None]
+    if missing:
+        raise InvalidInput(
+            f"{source} should return (train, test), (train, val, test), or a dict or object with "
+            f"these. (got {type(given).__name__} without {' and '.join(missing)})"
+        )
+    return splits
+
+
+def read_dataset(data: Any, split: str, classes: Sequence[str] | None = None) -> Examples:
     """``data`` as an :class:`~expunge.ImageSet` (uint8 images) or as :class:`Examples`.
 
     ``split`` ("train", "val" or "test") is named in error messages. ``classes`` default to the
     ``classes`` attribute of the dataset, or else to the labels that occur.
     """
-    if isinstance(data, ImageSet | Examples) and as_arrays(data) is not None:
+    if isinstance(data, Examples) and as_arrays(data) is not None:
         return data
     if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
         raise InvalidInput(

@@ -1,0 +1,126 @@
+"""Models of other libraries and of the user: timm:NAME, hf:PATH, package.module:factory.
+
+Their weights keep the names that they have there. Images come to them as floats x / 255.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from expunge._errors import InvalidInput
+from expunge._factory import call_factory
+from expunge._lazy import import_extra
+
+HF_HEADS = {
+    "ForSequenceClassification": "AutoModelForSequenceClassification",
+    "ForImageClassification": "AutoModelForImageClassification",
+}
+"""Endings of architectures that classify, and the class that builds them."""
+
+
+def build_external(
+    name: str, *, num_classes: int, in_channels: int, options: dict[str, Any]
+) -> nn.Module:
+    """The model that ``name`` stands for, with the weights that it is made with."""
+    kind, _, rest = name.partition(":")
+    builders: dict[str, Callable[..., nn.Module]] = {"timm": _build_timm, "hf": _build_hf}
+    if kind not in builders:
+        model = call_factory(name, "model", **options)
+        if not isinstance(model, nn.Module):
+            raise InvalidInput(
+                f"The model factory {name} should return a torch.nn.Module. "
+                f"(got {type(model).__name__})"
+            )
+        return model
+    return builders[kind](rest, num_classes=num_classes, in_channels=in_channels, **options)
+
+
+def takes_unit_floats(model: nn.Module) -> nn.Module:
+    """``model`` with a hook that hands images over as floats x / 255 where they come as bytes."""
+    model.register_forward_pre_hook(_bytes_to_unit)
+    return model
+
+
+def _bytes_to_unit(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(
+        x.float() / 255 if isinstance(x, Tensor) and x.dtype == torch.uint8 else x for x in inputs
+    )
+
+
+def _build_timm(name: str, *, num_classes: int, in_channels: int, **options: Any) -> nn.Module:
+    try:
+        timm = import_extra("timm", "timm", "Models of timm")
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"{error} timm itself needs a torchvision that fits this torch; where there is none, "
+            "write a function that makes the model, and name it package.module:factory."
+        ) from error
+    try:
+        model: nn.Module = timm.create_model(
+            name, pretrained=False, num_classes=num_classes, in_chans=in_channels, **options
+        )
+    except Exception as error:  # the names and options are timm's
+        raise InvalidInput(f"timm cannot make the model {name!r}: {error}") from error
+    return model
+
+
+def _build_hf(path: str, *, num_classes: int, in_channels: int, **options: Any) -> nn.Module:
+    """A classifier of the transformers library from the configuration in a folder."""
+    library = import_extra("transformers", "transformers", "Models of transformers")
+    place = Path(path).expanduser()
+    if not (place / "config.json").is_file():
+        raise InvalidInput(
+            f"hf:PATH should be a folder that save_pretrained wrote, with a config.json. (got "
+            f"{place})"
+        )
+    try:
+        config = library.AutoConfig.from_pretrained(place, **options)
+        architecture = (config.architectures or [""])[0]
+        head = next((auto for end, auto in HF_HEADS.items() if architecture.endswith(end)), None)
+        if head is None:
+            raise InvalidInput(
+                f"hf:PATH should be a model that classifies: {', '.join(HF_HEADS)}. (got "
+                f"{architecture or 'none'} in {place})"
+            )
+        model: nn.Module = getattr(library, head).from_config(config)
+    except InvalidInput:
+        raise
+    except Exception as error:  # a damaged configuration, or one that needs code of its own
+        raise InvalidInput(f"transformers cannot make the model in {place}: {error}") from error
+    images = architecture.endswith("ForImageClassification")
+    padding = 0 if getattr(config, "pad_token_id", None) is None else config.pad_token_id
+    model.register_forward_pre_hook(_ByName(images, padding), with_kwargs=True)
+    model.register_forward_hook(_logits_alone)
+    return model
+
+
+class _ByName:
+    """Hands inputs over by the names that models of transformers know, with an attention mask.
+
+    Tables pad with 0: if the model pads with another id, it gets that one.
+    """
+
+    def __init__(self, images: bool, padding: int) -> None:
+        self.images, self.padding = images, padding
+
+    def __call__(
+        self, _: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if not inputs:
+            return inputs, named
+        if self.images:
+            (values,) = _bytes_to_unit(_, inputs)
+            return (), named | {"pixel_values": values}
+        ids = inputs[0]
+        there = ids != 0
+        tokens = ids if self.padding == 0 else ids.masked_fill(~there, self.padding)
+        return (), named | {"input_ids": tokens, "attention_mask": there.long()}
+
+
+def _logits_alone(_: nn.Module, __: tuple[Any, ...], output: Any) -> Any:
+    return getattr(output, "logits", output)

@@ -1,0 +1,71 @@
+"""What a shell offers for values."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from expunge.cli._completion import (
+    complete_data,
+    complete_model,
+    complete_names,
+    complete_protocol,
+    complete_scenario,
+    complete_words,
+)
+from expunge.methods import METHODS
+
+
+def words(offered: list[tuple[str, str]]) -> list[str]:
+    return [word for word, _ in offered]
+
+
+def test_names_and_short_names_are_offered_with_a_line_about_them() -> None:
+    offered = complete_names(METHODS)("s")
+    assert words(offered) == ["SRL", "scrub", "SCRUB"]
+    assert offered[0][1] == METHODS.summary("random-label")
+
+
+def test_data_are_formats_and_then_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "people.csv").touch()
+    (tmp_path / "photos").mkdir()
+    (tmp_path / ".hidden").touch()
+    monkeypatch.chdir(tmp_path)
+    assert words(complete_data("c")) == ["cifar10", "csv:"]
+    assert words(complete_data("csv:p")) == ["csv:people.csv", "csv:photos/"]
+    assert words(complete_data("peo")) == ["people.csv"]
+    assert words(complete_data(f"{tmp_path}/pe")) == [f"{tmp_path}/people.csv"]
+    assert words(complete_data("/nowhere/at/all")) == []
+
+
+def test_other_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.toml").touch()
+    assert words(complete_scenario("")) == ["random:", "class:", "ids:"]
+    assert words(complete_scenario("ids:mi")) == ["ids:mine.toml"]
+    assert words(complete_model("t")) == ["text-bag", "timm:"]
+    assert words(complete_protocol("")) == ["demo", "cpu", "paper", "mine.toml"]
+    assert words(complete_words(("auto", "cpu"))("c")) == ["cpu"]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("expunge unlearn m.st --method ran", ["random-label"]),
+        ("expunge unlearn m.st --addon pro", ["prob"]),
+        ("expunge list met", ["methods", "metrics"]),
+        ("expunge bench run pap", ["paper"]),
+    ],
+)
+def test_a_shell_completes_values(line: str, offered: list[str]) -> None:
+    code = "import sys; from expunge.cli import main; sys.argv = ['expunge']; main()"
+    asked = {"_EXPUNGE_COMPLETE": "complete_bash", "COMP_WORDS": line}
+    asked["COMP_CWORD"] = str(len(line.split()) - 1)
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True
+    )
+    assert done.stdout.split() == offered

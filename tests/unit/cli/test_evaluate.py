@@ -1,0 +1,173 @@
+"""Tables, texts, regressions and weights of any origin, from training to a request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from expunge.engine._artifact import load_artifact
+from tests.unit.cli.conftest import Ending, Expunge
+from tests.unit.data.tables import people, write_csv
+
+TRAIN = ("--epochs", "4", "--batch-size", "16", "--lr", "0.05", "--width", "0.1", "--quiet")
+UNLEARN = ("--epochs", "1", "--batch-size", "16", "--addon", "none", "--quiet", "--json")
+
+
+def ok(ending: Ending) -> Any:
+    """The JSON that a command printed."""
+    assert ending.code == 0, ending.err
+    assert ending.err == ""
+    return json.loads(ending.out) if ending.out else None
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    return f"csv:{write_csv(tmp_path / 'people.csv', people(160))},label=income"
+
+
+def test_a_table_passes_through_all_commands(
+    expunge: Expunge, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPUNGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EXPUNGE_ID_KEY", str(tmp_path / "id.key"))
+    initial, ideal, done = (tmp_path / f"{k}.safetensors" for k in ("initial", "ideal", "done"))
+    assert ok(expunge("train", "--data", table, *TRAIN, "-o", initial)) is None
+    card = load_artifact(initial).card
+    assert (card.model.name, card.model.num_classes, card.model.in_channels) == ("mlp", 2, 6)
+    assert [row["as"] for row in card.data.encoding or ()] == ["number", "number", "category"]
+    assert "nurse" not in card.model_dump_json()
+    ok(expunge("retrain", initial, "-f", "random:0.2", "-o", ideal, "--quiet"))
+
+    unlearned = ok(
+        expunge("unlearn", initial, "-f", "random:0.2", "-m", "SRL", *UNLEARN,
+                "--ideal", ideal, "-o", done)
+    )  # fmt: skip
+    assert unlearned["file"] == str(done)
+    assert {*unlearned["scores"]} == {"initial", "unlearned", "ideal"}
+    scored = ok(expunge("evaluate", done, "--ideal", ideal, "--initial", initial, "--json"))
+    assert scored["unlearned"] == unlearned["scores"]["unlearned"]
+    assert 0 <= scored["unlearned"]["ta"] <= 100
+
+    audit = expunge("audit", done, "--initial", initial, "-o", tmp_path / "audit", "--json",
+                    "--allow-overlap", "--quiet")  # fmt: skip
+    found = ok(audit)
+    assert found["scores"]["unlearned"]["ua"] == scored["unlearned"]["ua"]
+    assert not list((tmp_path / "audit").glob("exposed-*.png")), "rows cannot be shown"
+
+    (tmp_path / "ids.txt").write_text("\n".join(load_card_names(initial)[:4]))
+    looked = ok(
+        expunge("forget", "--weights", initial, "--ids", tmp_path / "ids.txt", "--dry-run",
+                "-o", tmp_path / "requests", "--json", "--quiet")
+    )  # fmt: skip
+    assert looked["status"] is None
+    assert looked["preflight"]["ids"]["asked"] == 4
+
+
+def test_a_request_on_a_table_is_carried_out(
+    expunge: Expunge, table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EXPUNGE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("EXPUNGE_ID_KEY", str(tmp_path / "id.key"))
+    initial, out = tmp_path / "initial.safetensors", tmp_path / "requests"
+    ok(expunge("train", "--data", table, *TRAIN, "-o", initial))
+    names = load_card_names(initial)
+    (tmp_path / "ids.txt").write_text("\n".join(names[:20]))
+    ending = expunge(
+        "forget", "--weights", initial, "--ids", tmp_path / "ids.txt", "-o", out, "-m", "SRL",
+        "--max-epochs", "1", "--force", "--json", "--quiet",
+    )  # fmt: skip
+    assert ending.code in (0, 1, 3), ending.err
+    assert ending.err == ""
+    found = json.loads(ending.out)
+    assert found["status"] in ("achieved", "not achieved", "cannot be told")
+    assert {0: "achieved", 1: "not achieved", 3: "cannot be told"}[ending.code] == found["status"]
+    assert (out / "0001" / "report.html").is_file()
+    written = "".join(path.read_text() for path in (out / "0001").glob("*.json"))
+    assert names[0] not in written
+    listed = ok(expunge("ledger", out, "--json"))
+    assert listed["requests"][0]["status"] == found["status"]
+    assert listed["head"] == found["head"]
+    checked = ok(expunge("verify", out, "--quick", "--json"))
+    assert checked["ok"] is True
+
+
+def load_card_names(path: Path) -> list[str]:
+    from expunge.engine._artifact import load_card_data
+
+    return list(load_card_data(load_artifact(path).card).train.names or ())
+
+
+def test_a_text_classifier_passes_through(expunge: Expunge, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    topics = {"wine": ["grape", "oak", "dry"], "ship": ["sail", "mast", "keel"]}
+    lines = []
+    for number in range(80):
+        topic = ("wine", "ship")[number % 2]
+        text = " ".join([*rng.choice(topics[topic], 3), *rng.choice(["the", "a", "old"], 2)])
+        lines.append(f"{number},{text},{topic}")
+    path = write_csv(tmp_path / "notes.csv", lines, "id,note,label")
+    initial, done = tmp_path / "initial.safetensors", tmp_path / "done.safetensors"
+    data = f"csv:{path},text=note,vocabulary=200"
+    ok(expunge("train", "--data", data, *TRAIN, "-o", initial))
+    assert load_artifact(initial).card.model.name == "text-bag"
+    said = ok(expunge("unlearn", initial, "-f", "random:0.2", "-m", "SRL", *UNLEARN, "-o", done))
+    assert said["scores"]["initial"]["ta"] > 90
+
+
+def test_a_regression_is_unlearned_and_scored_by_its_errors(
+    expunge: Expunge, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, 2))
+    y = 500 + 80 * x[:, 0] - 30 * x[:, 1]
+    lines = [f"{a},{b},{c}" for (a, b), c in zip(x, y, strict=True)]
+    data = f"csv:{write_csv(tmp_path / 'prices.csv', lines, 'a,b,price')},label=price"
+    data += ",task=regression"
+    initial, done = tmp_path / "initial.safetensors", tmp_path / "done.safetensors"
+    ok(expunge("train", "--data", data, *TRAIN, "-o", initial))
+    arguments = ("unlearn", initial, "-f", "random:0.2", "-o", done)
+    refused = expunge(*arguments, "-m", "SRL", *UNLEARN)
+    assert refused.code == 2
+    assert "classes" in refused.err
+    said = ok(expunge(*arguments, "-m", "NGPlus", *UNLEARN))
+    assert said["scores"]["initial"]["test_rmse"] < 60
+    assert "a regression has none" in said["scores"]["left_out"]["ua"]
+    shown = expunge("evaluate", done)
+    assert shown.code == 0, shown.err
+    assert "RMSE forget" in shown.out
+    assert "No UA: accuracy counts right classes, and a regression has none" in shown.out
+    audit = expunge("audit", done, "-o", tmp_path / "audit")
+    assert audit.code == 2
+    assert "expunge evaluate" in audit.err
+
+
+def test_weights_of_any_origin_are_unlearned_scored_and_retrained(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    mine, done, ideal = (tmp_path / name for name in ("mine.pt", "done.pt", "ideal.safetensors"))
+    torch.save(load_artifact(trained).model.state_dict(), mine)
+    named = ("--model", "small-cnn,width=0.1", "--data", "digits")
+    lacking = expunge("unlearn", mine, "-f", "random:0.2", *UNLEARN, "-o", ideal)
+    assert lacking.code == 2
+    assert "Give --model" in lacking.err
+    out = tmp_path / "done.safetensors"
+    said = ok(expunge("unlearn", mine, "-f", "random:0.1", *named, *UNLEARN, "-o", out))
+    # What expunge wrote says itself what it is of; as a torch file it needs to be told again.
+    torch.save(load_artifact(out).model.state_dict(), done)
+    scored = ok(expunge("evaluate", done, "-f", "random:0.1", *named, "--json"))
+    assert scored["unlearned"] == ok(expunge("evaluate", out, "--json"))["unlearned"]
+    assert scored["unlearned"] == said["scores"]["unlearned"]
+    unknown = expunge("retrain", mine, "-f", "random:0.1", *named, "-o", ideal)
+    assert unknown.code == 2
+    assert "--epochs, --batch-size and --lr" in unknown.err
+    ok(expunge("retrain", mine, "-f", "random:0.1", *named, "--epochs", "1", "-o", ideal, "-q"))
+    compared = ok(expunge("evaluate", out, "--ideal", ideal, "--json"))
+    assert "rua" in compared["unlearned"]
+    other = expunge("evaluate", out, "-f", "random:0.3")
+    assert other.code == 2
+    assert "Leave --forget out" in " ".join(other.err.split())
