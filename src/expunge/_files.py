@@ -12,8 +12,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 from expunge._errors import DataError, InvalidInput, StorageError
 
@@ -135,7 +135,7 @@ def read_text(path: str | Path, kind: str) -> str:
         raise DataError(f"{path} cannot be read as a {kind} file: {error}.") from error
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path) -> BufferedReader:
     """Open a regular file for reading; ``OSError`` for a pipe or a device, which might never end.
 
     What lies in a folder of evidence may have been put there by anybody.
