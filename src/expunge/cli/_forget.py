@@ -269,7 +269,8 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
 
 def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     """What a request found and did, for programs; all numbers are in the evidence."""
-    found = {"preflight": outcome.preflight.as_dict()}
+    findings = outcome.preflight
+    found = {"preflight": None if findings is None else findings.as_dict()}
     evidence = outcome.evidence
     if evidence is None:
         return found | {"status": None, "folder": None}

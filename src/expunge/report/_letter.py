@@ -141,11 +141,11 @@ def _measured(evidence: Evidence) -> tuple[str, ...]:
             sum(getattr(row, when).verdict in TELLS for row in evidence.attacks)
             for when in ("before", "after")
         ]
-        before, after = (str(count) if count else "none" for count in told)
-        now = f"now {after} can" if evidence.unlearned else "that has not changed"
+        could, can = (str(count) if count else "none" for count in told)
+        now = f"now {can} can" if evidence.unlearned else "that has not changed"
         points.append(
             f"We tried {len(evidence.attacks)} ways to find out from the model's answers whether "
-            f"it had learned from these records. Before, {before} of them could tell; {now}."
+            f"it had learned from these records. Before, {could} of them could tell; {now}."
         )
     if evidence.status == "achieved":
         points.append("Our tests would have noticed a model that had forgotten nothing.")

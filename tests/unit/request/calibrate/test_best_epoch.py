@@ -85,7 +85,7 @@ def looks(*values: tuple[float, ...]) -> list[Look | None]:
     ("course", "best"),
     [
         ([(3.0, 90.0), (0.9, 89.0), (0.5, 89.5)], 3),
-        ([(0.9, 90.0), (0.2, 86.0), (0.1, 87.0)], 1),  # three points less are not worth it
+        ([(0.9, 90.0), (0.4, 86.0), (0.5, 87.0)], 1),  # three points less are not worth it
         ([(0.9, 89.5), (0.5, 89.0)], 2),  # what barely arrives may not pass the audit
         ([(0.6, 90.0, 1.0), (0.5, 90.0, 5.0)], 1),  # a class that lost more
         ([(0.5, 89.0), (0.5, 89.0)], 2),  # of equals the later
