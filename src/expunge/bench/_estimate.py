@@ -14,6 +14,7 @@ from expunge.data import load, parse_scenario
 from expunge.data._scenario import ClassForget, RandomForget
 from expunge.engine._device import pick_device
 from expunge.engine._step_times import StepTimes, measure_step_times
+from expunge.methods import METHODS
 from expunge.models import build_model
 from expunge.store import Stage, Store
 
@@ -153,7 +154,7 @@ def _seconds(run: PlannedRun, stage: Stage, pace: StepTimes, sizes: tuple[int, i
         return 2 * judging
     procedure = configuration.procedure
     passes = 2 if getattr(procedure.method, "constrained", False) else 1
-    teacher = 2 * pace.inference if configuration.method == "scrub" else 0.0
+    teacher = 2 * pace.inference if METHODS.bare_name(configuration.method) == "scrub" else 0.0
     unlearning = procedure.epochs * forget * (passes * pace.training + teacher)
     return unlearning + len(stage.config["evaluate_at"]) * judging
 

@@ -121,6 +121,11 @@ class Dials:
         """The dials of an unlearning run."""
         return cls(**{field.name: record[field.name] for field in fields(cls)})
 
+    def same_budget(self, other: Dials | None) -> bool:
+        """Whether rate, batches and epochs are those of ``other``."""
+        names = ("lr", "batch_size", "budget")
+        return other is not None and all(getattr(self, n) == getattr(other, n) for n in names)
+
 
 @dataclass(frozen=True)
 class TaskRuns:
@@ -161,14 +166,18 @@ class TaskRuns:
     def main_arms(self) -> dict[Arm, list[Record]]:
         """The runs of each arm at the main dials, without those of a sweep.
 
-        An arm that has only runs at one other setting, as its method has its own, is there with it.
+        An arm that was never run at them, as its method has weights of its own, is there with the
+        one setting that shares rate, batches and epochs with them, or with its only one.
         """
-        at_main = _grouped([r for r in self.unlearned if Dials.of(r) == self.main_dials], Arm.of)
-        return {
-            arm: at_main.get(arm, runs)
-            for arm, runs in _grouped(self.unlearned, Arm.of).items()
-            if arm in at_main or len({Dials.of(run) for run in runs}) == 1
-        }
+        shown = {}
+        for arm, runs in _grouped(self.unlearned, Arm.of).items():
+            by_dials = _grouped(runs, Dials.of)
+            alike = [dials for dials in by_dials if dials.same_budget(self.main_dials)]
+            for chosen in ([d for d in by_dials if d == self.main_dials], alike, [*by_dials]):
+                if len(chosen) == 1:
+                    shown[arm] = by_dials[chosen[0]]
+                    break
+        return shown
 
     @property
     def references(self) -> dict[str, tuple[Record, ...]]:

@@ -159,6 +159,7 @@ def _reference(
             "test_limit": block.test_limit,
             "scenario": scenario,
             "scenario_seed": seed,
+            **({"metrics": list(protocol.metrics)} if protocol.metrics else {}),
         },
         parents=parents,
         run=f"{FUNCTIONS}:score_references",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
@@ -229,14 +229,13 @@ def _preferred_options(method: Method | str) -> dict[str, Any]:
 
 
 def _make_addon(name: str, chosen: dict[str, Any]) -> Addon:
-    kind: Any = ADDONS[name]
+    addon: Addon = ADDONS.resolve(name)
     for option_name in chosen:
-        if option_name not in kind.__dataclass_fields__:
+        if option_name not in type(addon).__dataclass_fields__:
             raise InvalidInput(
                 f"`{option_name}` does not apply to the add-on {ADDONS.label(name)}."
             )
-    addon: Addon = kind(**chosen)
-    return addon
+    return replace(addon, **chosen)
 
 
 def _make_linear(name: str, weights: dict[str, float]) -> Aggregate:
