@@ -44,10 +44,11 @@ class Procedure:
         metadata=option(str, "SRL, NGPlus, SCRUB, FT: `expunge list methods`.", flag="-m"),
     )
     addon: Addon | str = field(
-        default="focus", metadata=option(str, "none, SalUn, AND, PROB, BER, FOCUS.", flag="-a")
+        default="focus",
+        metadata=option(str, "none, SalUn, AND, PROB, BER, FOCUS, OPT, SAND.", flag="-a"),
     )
     aggregate: Aggregate | str | Any = field(
-        default="linear", metadata=option(str, "linear, min-abs, or torchjd:NAME.")
+        default="linear", metadata=option(str, "linear, min-abs, SAGO, GRU, PDU, or torchjd:NAME.")
     )
     epochs: int = field(
         default=10,

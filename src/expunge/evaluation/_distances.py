@@ -26,7 +26,8 @@ NARROWEST = 1e-3
 def js_divergence(model: Predictions, reference: Predictions) -> float:
     """The mean Jensen-Shannon divergence ½ KL(p‖m) + ½ KL(q‖m), m = (p + q)/2, in bits, in [0, 1].
 
-    >>> sure, unsure = (Predictions(torch.tensor([[z, -z]]), torch.tensor([0])) for z in (99.0, 0.0))
+    >>> label = torch.tensor([0])
+    >>> sure, unsure = (Predictions(torch.tensor([[z, -z]]), label) for z in (99.0, 0.0))
     >>> js_divergence(sure, sure), round(js_divergence(sure, unsure), 4)
     (0.0, 0.3113)
     """
