@@ -15,7 +15,10 @@ def weights(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize(("name", "count"), [("resnet18", 11_173_962), ("vgg16", 15_253_578)])
+SIZES = {"resnet18": 11_173_962, "vgg16": 15_253_578, "vgg16-released": 15_311_818}
+
+
+@pytest.mark.parametrize(("name", "count"), SIZES.items())
 def test_full_width_models_have_the_published_size(name: str, count: int) -> None:
     with torch.device("meta"):  # shapes alone
         assert weights(MODELS[name](num_classes=10, in_channels=3, width=1.0)) == count
@@ -106,3 +109,13 @@ def test_wrong_models_are_refused(wrong: dict[str, object], text: str) -> None:
 def test_normalise_refuses_a_deviation_of_zero() -> None:
     with pytest.raises(InvalidInput, match="`std` positive"):
         Normalise([0.0], [0.0])
+
+
+def test_the_released_vgg16_has_a_map_of_2x2_and_no_bias_before_batchnorm() -> None:
+    body = build_model("vgg16-released", width=0.0625).body
+    convolutions = [m for m in body.features if isinstance(m, nn.Conv2d)]
+    assert len(convolutions) == 13
+    assert all(m.bias is None for m in convolutions)
+    assert body.features[:-2](torch.rand(2, 3, 32, 32)).shape[2:] == (2, 2)
+    assert [m.out_features for m in body.classifier if isinstance(m, nn.Linear)] == [16, 16, 10]
+    assert not any(isinstance(m, nn.Dropout) for m in body.modules())

@@ -24,7 +24,12 @@ TIMED_BATCH = 32
 """Images of a timed step: an image of a larger batch costs about the same."""
 ATTACKS = 3.0
 """Seconds the five attacks take on a set of ten thousand, roughly."""
-SIZES = {"digits": (1212, 450, 1), "cifar10": (45_000, 10_000, 3), "svhn": (65_931, 26_032, 3)}
+SIZES = {
+    "digits": (1212, 450, 1),
+    "cifar10": (45_000, 10_000, 3),
+    "cifar100": (45_000, 10_000, 3),
+    "svhn": (65_931, 26_032, 3),
+}
 """Training images (without the validation part), test images, channels."""
 
 

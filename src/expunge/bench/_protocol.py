@@ -125,7 +125,8 @@ class Protocol(_TomlTable):
     title: str = ""
     seeds: Annotated[tuple[Seed, ...], pydantic.Field(min_length=1)] = (0, 1, 2)
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
-    attacks: bool = True
+    attacks: bool | Literal["released"] = True
+    """Whether the five attacks are run; ``released`` with the features of the released code."""
     metrics: tuple[Literal["rmia_auc", "jsd", "activation_distance", "zrf"], ...] = ()
     """What is measured besides the paper's metrics."""
     block: Annotated[tuple[ProtocolBlock, ...], pydantic.Field(min_length=1)]

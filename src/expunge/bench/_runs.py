@@ -32,7 +32,15 @@ TASK_SETTINGS = ("dataset", "arch", "width", "limit", "scenario")
 """The settings of a record that make up its task."""
 
 _MOMENTS_FIRST = ("published", "", "adam")
-_WRITTEN = {"cifar10": "CIFAR-10", "svhn": "SVHN", "vgg16": "VGG16", "resnet18": "ResNet18"}
+_WRITTEN = {
+    "digits": "digits",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+    "vgg16": "VGG16",
+    "vgg16-released": "VGG16 (released)",
+    "resnet18": "ResNet18",
+}
 
 Seeds = dict[int, Record]
 """One record per seed, by seed."""

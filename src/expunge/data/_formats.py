@@ -49,6 +49,12 @@ for _format in (
         flip=True,
     ),
     Format(
+        "cifar100",
+        "CIFAR-100 from its official archives, 100 fine labels",
+        deferred("expunge.data._cifar100:load_cifar100"),
+        flip=True,
+    ),
+    Format(
         "svhn",
         "SVHN, cropped digits, from its official .mat files",
         deferred("expunge.data._svhn:load_svhn"),
@@ -87,7 +93,8 @@ def load(
     Args:
         spec: A name of :data:`DATASETS`, a name with a path (``cifar10:/data``), or the path of an
             image folder, an archive of one, or an ``.npz`` file.
-        root: The path, if not in ``spec``. cifar10 and svhn without one use the download cache.
+        root: The path, if not in ``spec``. cifar10, cifar100 and svhn without one use the download
+            cache.
         seed: Decides which images are held out, and which ``limit`` keeps.
         val_fraction: The part of the training images that becomes val, exactly
             ``round(val_fraction * N)``; ignored if the files define a validation part.

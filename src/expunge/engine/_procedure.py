@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from expunge._errors import InvalidInput
 from expunge._options import (
     BatchNormPolicy,
+    BatchOrder,
     MomentDtype,
     Option,
     Precision,
@@ -68,6 +69,14 @@ class Procedure:
     schedule: Schedule = field(
         default="constant",
         metadata=option(Schedule, "How the learning rate changes over the run.", later=True),
+    )
+    batches: BatchOrder = field(
+        default="continued",
+        metadata=option(
+            BatchOrder,
+            "released: retain is reshuffled per epoch, and augmentation ends with the first.",
+            later=True,
+        ),
     )
     strict: bool = field(
         default=False, metadata=option(bool, "Weights outside the mask do not move at all.")

@@ -15,7 +15,7 @@ from expunge.distributed._shared_inference import shared_inference
 from expunge.engine import Callback, Run
 from expunge.engine._predict import Predictions, predict
 from expunge.evaluation._distances import activation_distance, js_divergence, zrf
-from expunge.evaluation._scores import Scores, score
+from expunge.evaluation._scores import Released, Scores, score
 from expunge.evaluation._views import Views, view
 from expunge.evaluation.attacks._rmia import RMIA
 from expunge.evaluation.attacks._roc import Sample, auc
@@ -57,7 +57,7 @@ class Scorer:
 
     division: Division
     ideal: nn.Module | Predictions | Views | None = None
-    attacks: bool = False
+    attacks: bool | Released = False
     group: Group = SINGLE
     more: Collection[str] = ()
     untrained: Predictions | None = None

@@ -12,5 +12,6 @@ if TYPE_CHECKING:
     from expunge.models._resnet import ResNet18 as ResNet18
     from expunge.models._small import SmallCNN as SmallCNN
     from expunge.models._vgg import VGG16 as VGG16
+    from expunge.models._vgg import ReleasedVGG16 as ReleasedVGG16
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

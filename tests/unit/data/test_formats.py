@@ -25,7 +25,7 @@ def folder(tmp_path):
 
 
 def test_every_format_says_what_it_is():
-    assert list(DATASETS) == ["digits", "cifar10", "svhn", "folder", "npz"]
+    assert list(DATASETS) == ["digits", "cifar10", "cifar100", "svhn", "folder", "npz"]
     assert [DATASETS[name].flip for name in DATASETS] == [False, True, False, True, True]
     assert [DATASETS[name].needs_path for name in DATASETS] == [False, False, False, True, True]
     assert all(DATASETS[name].description for name in DATASETS)
