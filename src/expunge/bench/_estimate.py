@@ -11,6 +11,7 @@ import torch
 from expunge.bench._protocol import ProtocolBlock
 from expunge.bench._stages import PlannedRun, StageOptions
 from expunge.data import load, parse_scenario
+from expunge.data._hardest import HardestForget
 from expunge.data._scenario import ClassForget, RandomForget
 from expunge.engine._device import pick_device
 from expunge.engine._step_times import StepTimes, measure_step_times
@@ -138,7 +139,7 @@ def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
 def _forgotten(scenario: str, train: int) -> int:
     """How many training images a scenario forgets, roughly."""
     parsed = parse_scenario(scenario)
-    if isinstance(parsed, RandomForget):
+    if isinstance(parsed, RandomForget | HardestForget):
         return round(parsed.fraction * train)
     if isinstance(parsed, ClassForget):
         return round(parsed.fraction * train / 10)

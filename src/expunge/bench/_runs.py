@@ -283,6 +283,8 @@ def scenario_in_words(scenario: str) -> str:
     try:
         if kind == "random":
             return f"{100 * float(name):g} % random forgetting"
+        if kind == "hardest":
+            return f"the {100 * float(name):g} % hardest to forget"
         if kind == "class":
             return f"{100 * float(share):g} % of class {name}" if share else f"class {name}"
     except ValueError:

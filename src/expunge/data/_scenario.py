@@ -1,4 +1,4 @@
-"""Scenarios, which pick the training images to forget: a random part, a class, or listed ids."""
+"""Scenarios, which pick the images to forget: a random part, a class, listed ids, the hardest."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class IdsForget:
 
 
 def parse_scenario(text: str) -> Scenario:
-    """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4`` or ``ids:FILE``.
+    """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``hardest:0.1``, ``ids:FILE``.
 
     >>> parse_scenario("class:cat:0.4")
     ClassForget(label='cat', fraction=0.4)
@@ -162,8 +162,8 @@ def parse_scenario(text: str) -> Scenario:
     parse = SCENARIOS[kind]
     if not rest:
         raise InvalidInput(
-            "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION or "
-            f"ids:FILE. (got {text!r})"
+            "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION, "
+            f"hardest:FRACTION or ids:FILE. (got {text!r})"
         )
     return parse(rest)
 
@@ -183,6 +183,16 @@ def _parse_class(rest: str) -> Scenario:
     return ClassForget(rest) if not label or fraction is None else ClassForget(label, fraction)
 
 
+def _parse_hardest(rest: str) -> Scenario:
+    """hardest:0.1, that share of the training images, those a model is least right about unseen."""
+    from expunge.data._hardest import HardestForget
+
+    fraction = _float(rest)
+    if fraction is None:
+        raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
+    return HardestForget(fraction)
+
+
 def _parse_ids(rest: str) -> Scenario:
     """ids:FILE, the images that a text, CSV or JSON file lists."""
     return IdsForget(read_ids(Path(rest).expanduser()), rest)
@@ -191,6 +201,7 @@ def _parse_ids(rest: str) -> Scenario:
 SCENARIOS: Registry[Callable[[str], Scenario]] = Registry("scenario")
 SCENARIOS.add("random", _parse_random)
 SCENARIOS.add("class", _parse_class)
+SCENARIOS.add("hardest", _parse_hardest)
 SCENARIOS.add("ids", _parse_ids)
 
 
@@ -201,7 +212,7 @@ def absolute_spec(spec: str) -> str:
     kind, colon, path = spec.partition(":")
     if kind not in DATASETS and kind not in SCENARIOS and is_there(Path(spec).expanduser()):
         return str(Path(spec).expanduser().resolve())
-    if colon and kind.lower() not in ("random", "class") and path:
+    if colon and kind.lower() not in ("random", "class", "hardest") and path:
         return f"{kind}:{Path(path).expanduser().resolve()}"
     return spec
 

@@ -51,7 +51,8 @@ class SelectiveDampening(OneShot):
             for forget, retain in problem.pairs():
                 batches += 1
                 for sums, batch in ((of_forget, forget), (of_retain, retain)):
-                    torch._foreach_addcmul_(sums, *[problem.gradient(batch)] * 2)
+                    gradients = problem.gradient(batch)
+                    torch._foreach_addcmul_(sums, gradients, gradients)
         sizes = [len(problem.splits.labels(split)) for split in ("forget", "retain")]
         share = sizes[0] / sum(sizes)
         for p, f, r in zip(parameters, of_forget, of_retain, strict=True):
