@@ -19,7 +19,7 @@ from expunge.engine import Procedure, Recipe
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS, Linear
-from expunge.update._aggregate import as_aggregate
+from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate
 
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
@@ -113,6 +113,9 @@ class ProtocolBlock(_TomlTable):
     methods: tuple[str, ...] = ()
     addons: tuple[str, ...] = ("none",)
     moments: Annotated[tuple[str, ...], pydantic.Field(min_length=1)] = ("published",)
+    aggregates: tuple[str, ...] = ()
+    """Of the methods, each with every add-on; by default that of ``unlearning``. A TorchJD
+    aggregator is ``torchjd:NAME``."""
     baselines: tuple[str, ...] = ()
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
@@ -159,7 +162,7 @@ class Protocol(_TomlTable):
 class Configuration:
     """One way to unlearn within a block: an arm with its dials.
 
-    ``moments`` is empty where the add-on has none.
+    ``moments`` is empty where the add-on has none, ``aggregate`` is the name of the aggregation.
     """
 
     block: ProtocolBlock
@@ -168,30 +171,40 @@ class Configuration:
     addon: str
     moments: str = ""
     baseline: bool = False
+    aggregate: str = "linear"
 
     @property
     def label(self) -> str:
         """``SRL-FOCUS``: the short names of the paper, with options that were given."""
-        method = METHODS.label(self.method)
-        return method if self.addon == "none" else f"{method}-{ADDONS.label(self.addon)}"
+        words = [METHODS.label(self.method)]
+        words += [] if self.aggregate == "linear" else [aggregate_label(self.aggregate)]
+        words += [] if self.addon == "none" else [ADDONS.label(self.addon)]
+        return "-".join(words)
 
 
 def configurations_of(block: ProtocolBlock) -> Iterator[Configuration]:
     """The configurations of a block: its baselines, then each method with each add-on."""
     unlearning = block.unlearning
-    tried = [(method, "none", True) for method in block.baselines]
-    tried += [(method, addon, False) for method in block.methods for addon in block.addons]
-    for method, addon, baseline in tried:
+    usual = unlearning.aggregate
+    tried = [(method, "none", usual, True) for method in block.baselines]
+    tried += [
+        (method, addon, aggregate, False)
+        for method in block.methods
+        for aggregate in block.aggregates or (usual,)
+        for addon in block.addons
+    ]
+    for method, addon, aggregate, baseline in tried:
         name, own_moments = without_moments(addon)
         for moments in _moments_for(name, own_moments or block.moments):
             for variant in unlearning.variants(block.width):
                 yield Configuration(
                     block,
-                    _procedure(unlearning, method, name, moments, variant),
+                    _procedure(unlearning, method, name, moments, aggregate, variant),
                     METHODS.name(method),
                     name,
                     moments,
                     baseline,
+                    aggregate_name(aggregate),
                 )
 
 
@@ -219,16 +232,22 @@ def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _procedure(
-    unlearning: Unlearning, method: str, addon: str, moments: str, variant: dict[str, float]
+    unlearning: Unlearning,
+    method: str,
+    addon: str,
+    moments: str,
+    aggregate: str,
+    variant: dict[str, float],
 ) -> Procedure:
     plain: dict[str, Any] = unlearning.model_dump() | variant
     plain |= {"method": method, "addon": addon, "moments": moments or None}
+    plain["aggregate"] = aggregate
     plain["epochs"] = int(variant["epochs"])
     if "p" not in ADDONS[addon].__dataclass_fields__ or "p" in split_options(addon)[1]:
         plain["p"] = None
     # Rate, epochs and batches are the same for all; how a method uses them may be its own.
     decided = {*BUDGET, *unlearning.swept}
-    if not isinstance(as_aggregate(unlearning.aggregate), Linear):
+    if not isinstance(as_aggregate(aggregate), Linear):
         plain["alpha"] = plain["beta"] = None
         decided |= {"alpha", "beta"}
     elif plain["beta"] is None:

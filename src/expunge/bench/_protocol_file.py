@@ -165,6 +165,11 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
         aggregate = as_aggregate(block.unlearning.aggregate)
     except InvalidInput as error:
         raise InvalidInput(f"{line('unlearning')}: {error}") from error
+    for name in block.aggregates:
+        try:
+            as_aggregate(name)
+        except InvalidInput as error:
+            raise InvalidInput(f"{line('aggregates')}: {error}") from error
     if not isinstance(aggregate, Linear) and block.unlearning.alpha != Unlearning().alpha:
         raise InvalidInput(f"{line('unlearning')}: `alpha` applies to the aggregation linear.")
 

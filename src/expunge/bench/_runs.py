@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from expunge._errors import InvalidInput
 from expunge.bench._records import Record
 from expunge.methods import METHODS
-from expunge.update import ADDONS
+from expunge.update import ADDONS, AGGREGATES
+from expunge.update._aggregate import aggregate_label
 
 K = TypeVar("K", bound=Hashable)
 
@@ -89,16 +90,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Arm:
-    """A method with an add-on; ``moments`` is empty where the add-on has none."""
+    """A method with an add-on; ``moments`` is empty where the add-on has none.
+
+    ``aggregate`` is empty for the paper's, ``linear``.
+    """
 
     method: str
     addon: str = "none"
     moments: str = ""
+    aggregate: str = ""
 
     @classmethod
     def of(cls, record: Record) -> Arm:
         """The arm of an unlearning run."""
-        return cls(record["method"], record["addon"], record["moments"] or "")
+        aggregate = record["aggregate"] or ""
+        aggregate = "" if aggregate == "linear" else aggregate
+        return cls(record["method"], record["addon"], record["moments"] or "", aggregate)
 
     @property
     def label(self) -> str:
@@ -108,6 +115,9 @@ class Arm:
         ('SRL-FOCUS', 'SCRUB-PROB (adam)')
         """
         name = METHODS.label(self.method) if self.method in METHODS else self.method
+        if self.aggregate:
+            known = self.aggregate in AGGREGATES or ":" in self.aggregate
+            name += f"-{aggregate_label(self.aggregate) if known else self.aggregate}"
         if self.addon not in ("", "none"):
             name += f"-{ADDONS.label(self.addon) if self.addon in ADDONS else self.addon}"
         return name if self.moments in ("", "published") else f"{name} ({self.moments})"
@@ -250,15 +260,22 @@ def group_records(records: Iterable[Record], *, tell_blocks_apart: bool = False)
 
 
 def select_arms(arms: Iterable[Arm], method: str, addons: Sequence[str]) -> list[Arm]:
-    """The arms of a method with some add-ons, in their order; published moments come first."""
-    chosen = [arm for arm in arms if arm.method == method and arm.addon in addons]
+    """The arms of a method with some add-ons, in their order; published moments come first.
+
+    Those with an aggregation of their own are left out.
+    """
+    own = [arm for arm in arms if arm.method == method and not arm.aggregate]
+    chosen = [arm for arm in own if arm.addon in addons]
     return sorted(chosen, key=lambda arm: (addons.index(arm.addon), *_moments_rank(arm)))
 
 
 def preferred_arms(arms: Iterable[Arm]) -> dict[tuple[str, str], Arm]:
-    """One arm per method and add-on: with published moments, else with Adam's, else others."""
+    """One arm per method and add-on: with published moments, else with Adam's, else others.
+
+    Those with an aggregation of their own are left out.
+    """
     chosen: dict[tuple[str, str], Arm] = {}
-    for arm in arms:
+    for arm in (arm for arm in arms if not arm.aggregate):
         rival = chosen.setdefault((arm.method, arm.addon), arm)
         chosen[arm.method, arm.addon] = min(arm, rival, key=_moments_rank)
     return chosen

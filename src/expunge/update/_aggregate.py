@@ -191,6 +191,21 @@ def as_aggregate(part: Aggregate | str | Any) -> Aggregate:
     raise InvalidInput(f"`aggregate` should be a name or an aggregation. (got {part!r})")
 
 
+def aggregate_name(text: str) -> str:
+    """The full name of an aggregation, with its options; those of TorchJD as they are given."""
+    return text if text.lower().startswith("torchjd:") else AGGREGATES.name(text)
+
+
+def aggregate_label(name: str) -> str:
+    """The short name that tables print: ``PCGrad`` for ``torchjd:PCGrad``.
+
+    >>> aggregate_label("rectified"), aggregate_label("torchjd:CAGrad(c=0.4)")
+    ('GRU', 'CAGrad(c=0.4)')
+    """
+    kind, _, rest = name.partition(":")
+    return rest if kind.lower() == "torchjd" else AGGREGATES.label(name)
+
+
 def _named(name: str) -> Aggregate:
     """A registered aggregation; the error suggests TorchJD's where that has one of the name."""
     if name not in AGGREGATES and name.lower() in (known := _torchjd_names()):

@@ -9,8 +9,9 @@ import pytest
 from expunge._errors import InvalidInput
 from expunge.bench._protocol import Protocol
 from expunge.bench._protocol_file import load_protocol
+from expunge.bench._stages import plan
 from expunge.methods import Scrub
-from expunge.update import Focus, Linear, Prob, PublishedMoments
+from expunge.update import Focus, Linear, Prob, PublishedMoments, Rectified
 from tests.unit.bench.tiny_protocol import write_tiny
 
 
@@ -123,6 +124,33 @@ def test_a_quarter_of_the_width_has_four_times_the_papers_rate_and_its_other_num
         1e-4
     }
     assert Scrub(loss="released") in {arm.procedure.method for arm in main}
+
+
+def test_aggregations_multiply_methods_and_show_in_their_labels(tmp_path: Path) -> None:
+    change = (
+        'addons = ["none", "FOCUS"]',
+        'addons = ["none", "FOCUS"]\naggregates = ["linear", "GRU", "torchjd:CAGrad(c=0.4)"]',
+    )
+    arms = [a for a in load_protocol(write_tiny(tmp_path, change)).configurations if not a.baseline]
+    assert [arm.label for arm in arms] == [
+        "SRL",
+        "SRL-FOCUS",
+        "SRL-GRU",
+        "SRL-GRU-FOCUS",
+        "SRL-CAGrad(c=0.4)",
+        "SRL-CAGrad(c=0.4)-FOCUS",
+    ]
+    assert [arm.aggregate for arm in arms[::2]] == ["linear", "rectified", "torchjd:CAGrad(c=0.4)"]
+    assert arms[2].procedure.aggregate == Rectified()
+    assert arms[0].procedure.aggregate == Linear(0.05, 0.95)
+
+
+def test_rivals_share_models_and_runs_with_the_quarter_protocol() -> None:
+    quarter, rivals = (plan(load_protocol(name)) for name in ("paper-quarter", "rivals"))
+    own = [run for run in rivals if run.configuration.block.name == "cifar10"]
+    assert {run.reference.key for run in own} <= {run.reference.key for run in quarter}
+    shared = {run.unlearn.key for run in own} & {run.unlearn.key for run in quarter}
+    assert len(shared) == 3 * 10, "FT, GA, MSG, CT, l1-sparse, SRL, NGPlus, SCRUB, released, MATCH"
 
 
 def test_only_names_blocks(tmp_path: Path) -> None:
