@@ -29,6 +29,9 @@ Schedule = Literal["constant", "linear"]
 """``linear``: the rate falls to 0 over the run, step by step."""
 Augmented = Literal["both", "retain"]
 """Which batches an augmentation changes: those of forget and retain, or of retain alone."""
+BatchOrder = Literal["continued", "released"]
+"""``released``: what the paper's released code does. Retain data are shuffled anew at every epoch,
+instead of going on where they were, and the augmentation of images ends with the first epoch."""
 MomentDtype = Literal["fp32", "bf16"]
 """What moments are kept in; what is computed with them is in float32 at least."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import inspect
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
@@ -12,6 +14,7 @@ from expunge._errors import InvalidInput
 from expunge._lazy import load_object, read_docstring
 
 T = TypeVar("T")
+_WITH_OPTIONS = re.compile(r"([^()]+)\((.*)\)")
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,8 @@ class Registry(Generic[T]):
     """A table from names to parts, with aliases, in any case.
 
     A part is either added itself or declared by where it is, and then imported on first use: names,
-    labels and summaries of declared parts cost no import.
+    labels and summaries of declared parts cost no import. A name may be followed by options of the
+    part in brackets, as ``scrub(gamma=2)``.
 
     >>> colours: Registry[int] = Registry("colour")
     >>> colours.add("dark-red", 1, alias="DR")
@@ -69,17 +73,31 @@ class Registry(Generic[T]):
         self._names = {key: value for key, value in self._names.items() if value != name}
 
     def name(self, name: str) -> str:
-        """The full name behind a name or an alias, or an error with the nearest suggestion."""
+        """The full name behind a name or an alias, or an error with the nearest suggestion.
+
+        Options stay with it: ``SCRUB(gamma=2)`` is ``scrub(gamma=2)``.
+        """
+        bare, options = self._split(name)
+        return bare + join_options(options)
+
+    def bare_name(self, name: str) -> str:
+        """The full name without options."""
+        return self._split(name)[0]
+
+    def _split(self, text: str) -> tuple[str, dict[str, Any]]:
+        """The full name and the options behind it; what is a name as it stands has none."""
+        name, options = (text, {}) if text.lower() in self._names else split_options(text)
         try:
-            return self._names[name.lower()]
+            return self._names[name.lower()], options
         except KeyError:
             near = difflib.get_close_matches(name.lower(), self._names, n=1, cutoff=0.5)
             hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(self))}."
             raise InvalidInput(f"Unknown {self.kind} {name!r}.{hint}") from None
 
     def label(self, name: str) -> str:
-        """The short name that tables and figures print."""
-        return self._labels[self.name(name)]
+        """The short name that tables and figures print, with the options that were given."""
+        bare, options = self._split(name)
+        return self._labels[bare] + join_options(options)
 
     def label_of(self, part: Any) -> str:
         """The label of a registered class, given the class or an instance of it."""
@@ -103,28 +121,38 @@ class Registry(Generic[T]):
         return next((text for text in paragraphs if text.startswith(beginning)), "")
 
     def _text(self, name: str) -> str:
-        part = self._parts[self.name(name)]
+        part = self._parts[self.bare_name(name)]
         if isinstance(part, _Declared):
             return read_docstring(part.path)
         texts = (getattr(part, name, None) for name in ("description", "definition"))
         return next(filter(None, texts), None) or inspect.getdoc(part) or ""
 
     def resolve(self, part: Any) -> Any:
-        """A part, given itself or the name of a class that can be made without arguments."""
+        """A part, given itself or the name of a class, with options in brackets if need be."""
         if not isinstance(part, str):
             return part
         kind: Any = self[part]
-        return kind()
+        name, options = self._split(part)
+        known = [field.name for field in dataclasses.fields(kind)] if options else []
+        for option in options:
+            if option not in known:
+                raise InvalidInput(
+                    f"The {self.kind} {self._labels[name]} has no option {option!r}. "
+                    f"(it has: {', '.join(known) or 'none'})"
+                )
+        return kind(**options)
 
     def __getitem__(self, name: str) -> T:
-        key = self.name(name)
+        key = self.bare_name(name)
         part = self._parts[key]
         if isinstance(part, _Declared):
             part = self._parts[key] = cast(T, load_object(part.path))
         return part
 
     def __contains__(self, name: str) -> bool:
-        return name.lower() in self._names
+        match = _WITH_OPTIONS.fullmatch(name.strip())
+        bare = match[1].strip() if match else name
+        return bool({name.lower(), bare.lower()} & self._names.keys())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parts)
@@ -135,3 +163,49 @@ class Registry(Generic[T]):
 
 def _on_one_line(text: str) -> str:
     return " ".join(text.split()).replace("``", "")
+
+
+def split_options(text: str) -> tuple[str, dict[str, Any]]:
+    """A name and the options in brackets behind it: numbers, ``true``, ``false`` or words.
+
+    >>> split_options("SCRUB(gamma=0.5, loss=released)")
+    ('SCRUB', {'gamma': 0.5, 'loss': 'released'})
+    >>> split_options("SCRUB")
+    ('SCRUB', {})
+    """
+    match = _WITH_OPTIONS.fullmatch(text.strip())
+    if match is None:
+        return text, {}
+    options: dict[str, Any] = {}
+    for piece in match[2].split(","):
+        name, equals, value = (word.strip() for word in piece.partition("="))
+        if not equals or not name.isidentifier() or not value or name in options:
+            raise InvalidInput(
+                f"Options in brackets should read name(option=value, ...). (got {text!r})"
+            )
+        options[name] = _plain(value)
+    return match[1].strip(), options
+
+
+def join_options(options: dict[str, Any]) -> str:
+    """What :func:`split_options` reads, in the order of the names; empty where there are none."""
+    if not options:
+        return ""
+    words = {True: "true", False: "false"}
+    pairs = (
+        f"{name}={words[value] if isinstance(value, bool) else value}"
+        for name, value in sorted(options.items())
+    )
+    return f"({','.join(pairs)})"
+
+
+def _plain(text: str) -> Any:
+    """A number or a switch where the text is one, else the text."""
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -62,6 +62,8 @@ WORLDS: dict[str, tuple[Callable[[], nn.Module], Callable[[int, int], TensorData
     "fitted": (confident, fitted),
     "conv": (TinyConv, images),  # with a bias before BatchNorm: its gradient is all rounding
 }
+QUICK = {"impair-repair": "UNSIR(steps=2)"}
+"""Methods with options that make them quick."""
 PARTS: dict[str, Addon] = {name: ADDONS[name]() for name in ADDONS} | {"prob 1/2": Prob(p=0.5)}
 
 
@@ -113,7 +115,7 @@ def gradients(
         for split, (x, y) in splits.tensors.items()
         if split != "unseen"
     )
-    model, kind = WORLDS[world][0]().train(), METHODS[method]()
+    model, kind = WORLDS[world][0]().train(), METHODS.resolve(QUICK.get(method, method))
     problem = OrderedProblem(
         model, ranks=True, pairs=lambda: iter([(forget, retain)]), splits=splits
     )

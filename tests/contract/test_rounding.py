@@ -26,7 +26,8 @@ TOLERANCE = 1e-5
 WIDE_TOLERANCE = 1e-3
 """Where rounding is divided by a small number: by √(v + ε) ≥ 1e-4 for FOCUS, and by 1 - p, for the
 probability p of the label, in the gradient of the loss of a fitted model."""
-THRESHOLDS = ("prob", "bernoulli")
+SMOOTH = ("focus", "focus-optimal", "sand")
+THRESHOLDS = ("prob", "bernoulli", "optimal", "focus-optimal")
 """Here one f may lie within rounding of its threshold, and fall on its other side."""
 
 
@@ -47,7 +48,7 @@ def assert_equal_up_to_rounding(steps: Steps, others: Steps) -> None:
         assert step.keys() == other.keys()
         world, _, addon = name.split(maxsplit=2)
         largest = max(float(entries.abs().max()) for entries in step.values())
-        tolerance = WIDE_TOLERANCE if addon == "focus" or world == "fitted" else TOLERANCE
+        tolerance = WIDE_TOLERANCE if addon in SMOOTH or world == "fitted" else TOLERANCE
         different = sum(
             int(((other[key] - step[key]).abs() > tolerance * largest).sum()) for key in step
         )

@@ -68,16 +68,59 @@ def mask_bernoulli(f: Vector, uniform: Vector) -> Vector:
     return [1.0 if u < x else 0.0 for u, x in zip(uniform, f, strict=True)]
 
 
-def mask_saliency(salience: Vector, largest: float) -> Vector:
-    """SalUn: at least the (lower) median of the absolute values.
+def mask_saliency(
+    salience: Vector, largest: float, quantile: float = 0.5, interpolation: str = "lower"
+) -> Vector:
+    """SalUn: at least the (lower) median of the absolute values, or another quantile of them.
 
     Deviation: a median below ``TAU`` times the largest entry over all parameters is zero.
     """
     sizes = [abs(s) for s in salience]
-    median = sorted(sizes)[(len(sizes) - 1) // 2] if sizes else 0.0
+    place = quantile * (len(sizes) - 1)
+    low, high = math.floor(place), math.ceil(place)
+    share = {"lower": 0.0, "midpoint": 0.5 * (high > low), "linear": place - low}[interpolation]
+    ordered = sorted(sizes)
+    median = ordered[low] + share * (ordered[high] - ordered[low]) if sizes else 0.0
     if median <= TAU * largest:
         median = 0.0
     return [1.0 if s >= median else 0.0 for s in sizes]
+
+
+def comparable_products(g_u: Vector, g_c: Vector, largest_u: float, largest_c: float) -> Vector:
+    """g_u·g_c, or 0 where one of them is rounding beside the other."""
+    if is_stationary(largest_u, largest_c):
+        return [0.0] * len(g_u)
+    products = []
+    for u, c in zip(g_u, g_c, strict=True):
+        size_u, size_c = abs(u) / largest_u, abs(c) / largest_c
+        both_count = size_u > TAU * size_c and size_c > TAU * size_u
+        products.append(u * c if both_count else 0.0)
+    return products
+
+
+def mask_optimal(g_u: Vector, g_c: Vector, products: Vector, alpha: float, beta: float) -> Vector:
+    """OPT: drop the lowest product, one after the other, until the step is feasible."""
+    kept = sorted(range(len(g_u)), key=lambda i: products[i])
+    last = -math.inf
+    while kept:
+        cross = math.fsum(products[i] for i in kept)
+        along_u = alpha / beta * math.fsum(g_u[i] ** 2 for i in kept) + cross
+        along_c = beta / alpha * math.fsum(g_c[i] ** 2 for i in kept) + cross
+        if along_u >= 0 and along_c >= 0:
+            break
+        last = products[kept.pop(0)]
+    return [1.0 if product > last else 0.0 for product in products]
+
+
+def mask_sand(g_u: Vector, g_c: Vector, agree: Vector, tau: float, k: float) -> Vector:
+    """SAND-mask with two environments: max(0, tanh(k (|mean sign| - tau)/variance))."""
+    weights = []
+    for u, c, a in zip(g_u, g_c, agree, strict=True):
+        mean = (u + c) / 2
+        variance = (u - mean) ** 2 + (c - mean) ** 2
+        steep = k * (a - tau) / max(variance, 1.2e-38)
+        weights.append(max(0.0, math.tanh(steep)))
+    return weights
 
 
 def linear(g_u: Vector, g_c: Vector, alpha: float, beta: float) -> Vector:
@@ -173,7 +216,7 @@ class Tensor1:
     ) -> Outcome:
         """``largest``: of |g_u| and |g_c| over all parameters, if there are others."""
         f = None
-        if self.addon in ("prob", "bernoulli", "focus"):
+        if self.addon in ("prob", "bernoulli", "focus", "focus-optimal"):
             if variances is None:
                 variances = (self.of_u.variance(g_u), self.of_c.variance(g_c))
             f = focus(g_u, g_c, *variances, self.eps)
@@ -207,6 +250,18 @@ class Tensor1:
                 return mask_bernoulli(f, uniform)
             case "focus":
                 return f
+            case "optimal":
+                products = comparable_products(g_u, g_c, *largest)
+                return mask_optimal(g_u, g_c, products, self.alpha, self.beta)
+            case "focus-optimal":
+                own = [[w * x for w, x in zip(f, g, strict=True)] for g in (g_u, g_c)]
+                products = comparable_products(g_u, g_c, *largest)
+                products = [w * w * x for w, x in zip(f, products, strict=True)]
+                mask = mask_optimal(*own, products, self.alpha, self.beta)
+                return [m * w for m, w in zip(mask, f, strict=True)]
+            case "sand":
+                agree = mask_and_above_rounding(g_u, g_c, *largest)
+                return mask_sand(g_u, g_c, agree, 0.5, 1e-6)
         raise KeyError(self.addon)
 
 

@@ -9,10 +9,25 @@ import pytest
 import torch
 from torch import Tensor
 
-from expunge.update import Bernoulli, Focus, Linear, MinAbs, Prob, Update
+from expunge.update import (
+    Bernoulli,
+    Focus,
+    FocusOptimal,
+    Linear,
+    MinAbs,
+    Prob,
+    Saliency,
+    Update,
+)
 from expunge.update._block_loop import SMALL
 from expunge.update._compiler import ROW
-from tests.reference.algorithm import Outcome, Tensor1, diagnostics, mask_and
+from tests.reference.algorithm import (
+    Outcome,
+    Tensor1,
+    diagnostics,
+    mask_and,
+    mask_saliency,
+)
 
 STEPS = 3
 AGGREGATES = {"linear": Linear(), "min-abs": MinAbs()}
@@ -21,7 +36,7 @@ LARGE = [(17, 1000), (), (5,), (40, ROW), (3, 111)]
 
 
 def addon(name: str, moments: str):
-    kinds = {"prob": Prob, "bernoulli": Bernoulli, "focus": Focus}
+    kinds = {"prob": Prob, "bernoulli": Bernoulli, "focus": Focus, "focus-optimal": FocusOptimal}
     return kinds[name](moments=moments) if name in kinds else name
 
 
@@ -234,6 +249,50 @@ def test_a_tensor_in_full_disagreement_does_not_move(aggregate):
 )
 def test_compiled_steps_follow_the_paper(name, aggregate, moments):
     check(name, aggregate, moments, problem(with_zeros, LARGE), compile=True)
+
+
+def conflicting(kind, shapes) -> list[tuple[list[Tensor], list[Tensor]]]:
+    """Gradients of C that mostly oppose those of U."""
+    return [
+        (g_u, [0.2 * c - u for u, c in zip(g_u, g_c, strict=True)])
+        for g_u, g_c in problem(kind, shapes)
+    ]
+
+
+@pytest.mark.parametrize("make", [problem, conflicting], ids=lambda make: make.__name__)
+@pytest.mark.parametrize("kind", [ordinary, with_zeros, channels_last])
+@pytest.mark.parametrize("name", ["optimal", "focus-optimal", "sand"])
+def test_rival_masks_are_their_definitions(name, kind, make):
+    check(name, "linear", "adam", make(kind, [(7,), (), (0,), (11, 13), (4, 3, 5, 5)]))
+
+
+@pytest.mark.parametrize("interpolation", ["lower", "midpoint", "linear"])
+@pytest.mark.parametrize("quantile", [0.0, 0.5, 0.9])
+def test_saliency_ranks_by_any_quantile(quantile, interpolation):
+    [(g_u, g_c), *_] = problem(ordinary, SHAPES)
+    saliency = Saliency(quantile=quantile, interpolation=interpolation)
+    steps = Update(saliency, Linear(0.0, 1.0)).combine(g_u, g_c)
+    for step, u, c in zip(steps, g_u, g_c, strict=True):
+        mask = mask_saliency(numbers(u), largest(g_u), quantile, interpolation)
+        assert torch.equal(step, torch.tensor(mask).reshape(u.shape) * c)
+
+
+def test_an_optimal_step_is_feasible_and_keeps_as_much_as_it_can():
+    [(g_u, g_c), *_] = conflicting(ordinary, [(400,)])
+    update = Update("optimal", Linear(0.05, 0.95))
+    [step] = update.combine(g_u, g_c)
+    assert update.diagnostics.feasible
+    assert 0 < update.diagnostics.moved < 1
+    plain = Update("none", Linear(0.05, 0.95))
+    plain.combine(g_u, g_c)
+    assert not plain.diagnostics.feasible
+    # With one more of what was dropped, it would not be.
+    [u], [c] = g_u, g_c
+    dropped = step == 0
+    nearest = torch.where(dropped, u * c, -torch.inf).argmax()
+    more = step.clone()
+    more[nearest] = 0.05 * u[nearest] + 0.95 * c[nearest]
+    assert torch.dot(more, u) < 0
 
 
 def comparable(seed: int) -> list[Tensor]:

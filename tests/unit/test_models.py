@@ -19,7 +19,10 @@ def weights(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-@pytest.mark.parametrize(("name", "count"), [("resnet18", 11_173_962), ("vgg16", 15_253_578)])
+SIZES = {"resnet18": 11_173_962, "vgg16": 15_253_578, "vgg16-released": 15_311_818}
+
+
+@pytest.mark.parametrize(("name", "count"), SIZES.items())
 def test_full_width_models_have_the_published_size(name: str, count: int) -> None:
     with torch.device("meta"):  # shapes alone
         assert weights(MODELS[name](num_classes=10, in_channels=3, width=1.0)) == count
@@ -149,3 +152,13 @@ def test_a_bag_of_words_does_not_read_padding_or_order() -> None:
 def test_one_output_is_for_regressions_only() -> None:
     with pytest.raises(InvalidInput, match="`num_classes` should be at least 2"):
         build_model("mlp", num_classes=1, in_channels=3)
+
+
+def test_the_released_vgg16_has_a_map_of_2x2_and_no_bias_before_batchnorm() -> None:
+    body = build_model("vgg16-released", width=0.0625).body
+    convolutions = [m for m in body.features if isinstance(m, nn.Conv2d)]
+    assert len(convolutions) == 13
+    assert all(m.bias is None for m in convolutions)
+    assert body.features[:-2](torch.rand(2, 3, 32, 32)).shape[2:] == (2, 2)
+    assert [m.out_features for m in body.classifier if isinstance(m, nn.Linear)] == [16, 16, 10]
+    assert not any(isinstance(m, nn.Dropout) for m in body.modules())

@@ -32,7 +32,7 @@ def test_the_papers_names_are_aliases_in_any_case(short: str, name: str) -> None
 
 def test_addons_are_labelled_as_in_the_paper() -> None:
     assert [ADDONS.label(name) for name in ADDONS] == [
-        *["none", "SalUn", "AND", "PROB", "BER", "FOCUS"]
+        *["none", "SalUn", "AND", "PROB", "BER", "FOCUS", "OPT", "FOCUS-OPT", "SAND"]
     ]
 
 
@@ -99,3 +99,37 @@ def test_a_declared_part_is_imported_on_first_use_and_once() -> None:
     assert table["S"] is table["scrub"] is Scrub
     with pytest.raises(AttributeError, match="Gone"):
         table["gone"]
+
+
+def test_options_in_brackets_make_a_part() -> None:
+    assert METHODS.resolve("SCRUB(gamma=2.5, loss=released)") == Scrub(gamma=2.5, loss="released")
+    assert METHODS.name("SCRUB( loss = released )") == "scrub(loss=released)"
+    assert METHODS.name("scrub(loss=released,gamma=2)") == "scrub(gamma=2,loss=released)"
+    assert METHODS.label("scrub(loss=released)") == "SCRUB(loss=released)"
+    assert METHODS.bare_name("SCRUB(loss=released)") == "scrub"
+    assert METHODS["scrub(loss=released)"] is Scrub
+    assert "SCRUB(loss=released)" in METHODS
+    assert METHODS.resolve("Ideal(reset=false)").reset is False
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("SCRUB(los=released)", "SCRUB has no option 'los'. (it has: gamma, loss)"),
+        ("SCRUB(released)", "Options in brackets should read name(option=value, ...)"),
+        ("SCRUB(gamma=1,gamma=2)", "Options in brackets"),
+        ("SCRUBB(gamma=1)", "Did you mean 'scrub'?"),
+        ("none(p=0.3)", "none has no option 'p'. (it has: none)"),
+    ],
+)
+def test_wrong_options_are_refused(text: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as error:
+        (ADDONS if text.startswith("none") else METHODS).resolve(text)
+    assert words in str(error.value)
+
+
+def test_a_name_with_brackets_of_its_own_is_a_name() -> None:
+    table: Registry[int] = Registry("class")
+    table.add("crab (red)", 1)
+    assert table["Crab (red)"] == 1
+    assert table.name("crab (red)") == "crab (red)"

@@ -11,9 +11,11 @@ import torch
 from expunge.bench._protocol import ProtocolBlock
 from expunge.bench._stages import PlannedRun, StageOptions
 from expunge.data import load, parse_scenario
+from expunge.data._hardest import HardestForget
 from expunge.data._scenario import ClassForget, RandomForget
 from expunge.engine._device import pick_device
 from expunge.engine._step_times import StepTimes, measure_step_times
+from expunge.methods import METHODS
 from expunge.models import MODELS, build_model
 from expunge.models._build import inputs_of_model
 from expunge.store import Stage, Store
@@ -26,7 +28,12 @@ TIMED_BATCH = 32
 """Images of a timed step: an image of a larger batch costs about the same."""
 ATTACKS = 3.0
 """Seconds the five attacks take on a set of ten thousand, roughly."""
-SIZES = {"digits": (1212, 450, 1), "cifar10": (45_000, 10_000, 3), "svhn": (65_931, 26_032, 3)}
+SIZES = {
+    "digits": (1212, 450, 1),
+    "cifar10": (45_000, 10_000, 3),
+    "cifar100": (45_000, 10_000, 3),
+    "svhn": (65_931, 26_032, 3),
+}
 """Training images (without the validation part), test images, channels."""
 
 
@@ -139,7 +146,7 @@ def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
 def _forgotten(scenario: str, train: int) -> int:
     """How many training images a scenario forgets, roughly."""
     parsed = parse_scenario(scenario)
-    if isinstance(parsed, RandomForget):
+    if isinstance(parsed, RandomForget | HardestForget):
         return round(parsed.fraction * train)
     if isinstance(parsed, ClassForget):
         return round(parsed.fraction * train / 10)
@@ -160,7 +167,7 @@ def _seconds(run: PlannedRun, stage: Stage, pace: StepTimes, sizes: tuple[int, i
         return 2 * judging
     procedure = configuration.procedure
     passes = 2 if getattr(procedure.method, "constrained", False) else 1
-    teacher = 2 * pace.inference if configuration.method == "scrub" else 0.0
+    teacher = 2 * pace.inference if METHODS.bare_name(configuration.method) == "scrub" else 0.0
     unlearning = procedure.epochs * forget * (passes * pace.training + teacher)
     return unlearning + len(stage.config["evaluate_at"]) * judging
 

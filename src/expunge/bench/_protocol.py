@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,18 +13,21 @@ import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
+from expunge._registry import join_options, split_options
 from expunge.data import DATASETS, Augment
 from expunge.engine import Procedure, Recipe
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS, Linear
-from expunge.update._aggregate import as_aggregate
+from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate
 
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
-
+RateRule = Annotated[str, pydantic.Field(pattern=r"^\d+(\.\d+)?(e-?\d+)? ?/ ?width$")]
+"""A rate at width 1 that a block divides by its own, as ``1e-4/width``."""
+Rate = Positive | RateRule
 
 BUDGET = ("epochs", "batch_size", "lr")
 """Options that a protocol decides for every method, whatever the method prefers."""
@@ -55,25 +59,47 @@ class Unlearning(_TomlTable):
     """How models unlearn: the options of a procedure; the defaults are the paper's.
 
     A list of ``lr``, ``alpha`` or ``epochs`` makes a run with each of its values; ``beta`` is
-    1 - alpha by default.
+    1 - alpha by default. Adam moves every weight by about ``lr``, and a unit of a wide layer adds
+    up more of them: ``lr = "1e-4/width"`` does to the function of a narrow model what 1e-4 does to
+    that of a model of width 1.
     """
 
     epochs: Count | tuple[Count, ...] = 10
-    lr: Positive | tuple[Positive, ...] = 1e-4
+    lr: Rate | tuple[Rate, ...] = 1e-4
     alpha: Positive | tuple[Positive, ...] = 0.05
     aggregate: str = "linear"
     p: Share = 0.3
 
-    def variants(self) -> Iterator[dict[str, float]]:
-        """Every combination of the values that are lists."""
+    def variants(self, width: float) -> Iterator[dict[str, float]]:
+        """Every combination of the values that are lists, for models of a width."""
         names = ("epochs", "lr", "alpha")
         given = [v if isinstance(v := getattr(self, name), tuple) else (v,) for name in names]
-        for values in itertools.product(*given):
-            yield dict(zip(names, values, strict=True))
+        for epochs, lr, alpha in itertools.product(*given):
+            yield {"epochs": epochs, "lr": rate_at(lr, width), "alpha": alpha}
+
+    @property
+    def swept(self) -> set[str]:
+        """The options that are lists: a sweep decides them even where a method has a preference."""
+        return {name for name, value in self if isinstance(value, tuple)}
+
+
+def rate_at(rule: float | str, width: float) -> float:
+    """A learning rate, or what a rule such as ``1e-4/width`` says for a width.
+
+    >>> rate_at("1e-4/width", 0.25)
+    0.0004
+    """
+    if isinstance(rule, str):
+        return float(re.split(r" ?/", rule)[0]) / width
+    return rule
 
 
 class ProtocolBlock(_TomlTable):
-    """One data set and architecture, and everything that is tried on them."""
+    """One data set and architecture, and everything that is tried on them.
+
+    Options of a method or an add-on stand in brackets behind its name: ``SCRUB(loss=released)``.
+    An add-on that names its moments, as ``FOCUS(moments=adam)``, has these and not the block's.
+    """
 
     name: str = ""
     data: str
@@ -87,6 +113,9 @@ class ProtocolBlock(_TomlTable):
     methods: tuple[str, ...] = ()
     addons: tuple[str, ...] = ("none",)
     moments: Annotated[tuple[str, ...], pydantic.Field(min_length=1)] = ("published",)
+    aggregates: tuple[str, ...] = ()
+    """Of the methods, each with every add-on; by default that of ``unlearning``. A TorchJD
+    aggregator is ``torchjd:NAME``."""
     baselines: tuple[str, ...] = ()
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
@@ -99,7 +128,10 @@ class Protocol(_TomlTable):
     title: str = ""
     seeds: Annotated[tuple[Seed, ...], pydantic.Field(min_length=1)] = (0, 1, 2)
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
-    attacks: bool = True
+    attacks: bool | Literal["released"] = True
+    """Whether the five attacks are run; ``released`` with the features of the released code."""
+    metrics: tuple[Literal["rmia_auc", "jsd", "activation_distance", "zrf"], ...] = ()
+    """What is measured besides the paper's metrics."""
     block: Annotated[tuple[ProtocolBlock, ...], pydantic.Field(min_length=1)]
 
     @cached_property
@@ -130,7 +162,7 @@ class Protocol(_TomlTable):
 class Configuration:
     """One way to unlearn within a block: an arm with its dials.
 
-    ``moments`` is empty where the add-on has none.
+    ``moments`` is empty where the add-on has none, ``aggregate`` is the name of the aggregation.
     """
 
     block: ProtocolBlock
@@ -139,29 +171,52 @@ class Configuration:
     addon: str
     moments: str = ""
     baseline: bool = False
+    aggregate: str = "linear"
 
     @property
     def label(self) -> str:
-        """``SRL-FOCUS``: the short names of the paper."""
-        return self.procedure.label
+        """``SRL-FOCUS``: the short names of the paper, with options that were given."""
+        words = [METHODS.label(self.method)]
+        words += [] if self.aggregate == "linear" else [aggregate_label(self.aggregate)]
+        words += [] if self.addon == "none" else [ADDONS.label(self.addon)]
+        return "-".join(words)
 
 
 def configurations_of(block: ProtocolBlock) -> Iterator[Configuration]:
     """The configurations of a block: its baselines, then each method with each add-on."""
     unlearning = block.unlearning
-    tried = [(method, "none", True) for method in block.baselines]
-    tried += [(method, addon, False) for method in block.methods for addon in block.addons]
-    for method, addon, baseline in tried:
-        for moments in _moments_for(addon, block.moments):
-            for variant in unlearning.variants():
+    usual = unlearning.aggregate
+    tried = [(method, "none", usual, True) for method in block.baselines]
+    tried += [
+        (method, addon, aggregate, False)
+        for method in block.methods
+        for aggregate in block.aggregates or (usual,)
+        for addon in block.addons
+    ]
+    for method, addon, aggregate, baseline in tried:
+        name, own_moments = without_moments(addon)
+        for moments in _moments_for(name, own_moments or block.moments):
+            for variant in unlearning.variants(block.width):
                 yield Configuration(
                     block,
-                    _procedure(unlearning, method, addon, moments, variant),
+                    _procedure(unlearning, method, name, moments, aggregate, variant),
                     METHODS.name(method),
-                    ADDONS.name(addon),
+                    name,
                     moments,
                     baseline,
+                    aggregate_name(aggregate),
                 )
+
+
+def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
+    """The full name of an add-on without its moments, and these if it names them.
+
+    >>> without_moments("FOCUS(moments=adam)"), without_moments("FOCUS")
+    (('focus', ('adam',)), ('focus', ()))
+    """
+    name, options = split_options(ADDONS.name(addon))
+    moments = options.pop("moments", None)
+    return name + join_options(options), () if moments is None else (str(moments),)
 
 
 def augment_of(block: ProtocolBlock) -> Augment | None:
@@ -177,17 +232,27 @@ def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _procedure(
-    unlearning: Unlearning, method: str, addon: str, moments: str, variant: dict[str, float]
+    unlearning: Unlearning,
+    method: str,
+    addon: str,
+    moments: str,
+    aggregate: str,
+    variant: dict[str, float],
 ) -> Procedure:
     plain: dict[str, Any] = unlearning.model_dump() | variant
     plain |= {"method": method, "addon": addon, "moments": moments or None}
+    plain["aggregate"] = aggregate
     plain["epochs"] = int(variant["epochs"])
-    if "p" not in ADDONS[addon].__dataclass_fields__:
+    if "p" not in ADDONS[addon].__dataclass_fields__ or "p" in split_options(addon)[1]:
         plain["p"] = None
-    if not isinstance(as_aggregate(unlearning.aggregate), Linear):
+    # Rate, epochs and batches are the same for all; how a method uses them may be its own.
+    decided = {*BUDGET, *unlearning.swept}
+    if not isinstance(as_aggregate(aggregate), Linear):
         plain["alpha"] = plain["beta"] = None
+        decided |= {"alpha", "beta"}
     elif plain["beta"] is None:
         plain["beta"] = round(1.0 - variant["alpha"], 12)
-    # Rate, epochs and batches are the same for all; how a method uses them may be its own.
-    plain |= {k: v for k, v in METHODS[method].preferred.items() if k not in BUDGET}
+    if "alpha" in decided:
+        decided.add("beta")
+    plain |= {k: v for k, v in METHODS[method].preferred.items() if k not in decided}
     return Procedure.from_plain(plain)

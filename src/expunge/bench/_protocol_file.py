@@ -69,7 +69,8 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
 
 def _explained(error: pydantic.ValidationError, text: str, file: str) -> InvalidInput:
     first = error.errors()[0]
-    path = [part for part in first["loc"] if isinstance(part, int) or part.islower()]
+    # Without the names that pydantic gives to the alternatives of a type.
+    path = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
     if path[:1] == ["block"] and len(path) > 3 and find_line(text, path)[1] < len(path):
         shared = path[2:]  # from the protocol's own [training] or [unlearning]
         path = shared if find_line(text, shared)[1] == len(shared) else path
@@ -100,7 +101,7 @@ def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
     if len(set(protocol.seeds)) < len(protocol.seeds):
         raise InvalidInput(f"{line('seeds')}: a seed is listed twice.")
     for index, block in enumerate(blocks):
-        epochs = max(variant["epochs"] for variant in block.unlearning.variants())
+        epochs = max(variant["epochs"] for variant in block.unlearning.variants(block.width))
         if min(protocol.evaluate_at) > epochs:
             raise InvalidInput(
                 f"{line('evaluate_at')}: block {block.name!r} unlearns for {epochs} epochs, so "
@@ -116,6 +117,9 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
     def registered(key: str, registry: Registry[Any], names: tuple[str, ...]) -> tuple[str, ...]:
         try:
             full_names = tuple(registry.name(name) for name in names)
+            for name in full_names:
+                if "(" in name:  # options of the part itself
+                    registry.resolve(name)
         except InvalidInput as error:
             raise InvalidInput(f"{line(key)}: {error}") from error
         for name in full_names:
@@ -140,12 +144,13 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
             raise InvalidInput(f"{line('scenarios')}: {scenario!r} is listed twice.")
 
     # Methods and add-ons.
-    if "retrain" in registered("baselines", METHODS, block.baselines):
+    baselines = registered("baselines", METHODS, block.baselines)
+    if "retrain" in [METHODS.bare_name(name) for name in baselines]:
         raise InvalidInput(f"{line('baselines')}: the retrained ideal is always there.")
     methods = registered("methods", METHODS, block.methods)
-    registered("addons", ADDONS, block.addons)
+    addons = registered("addons", ADDONS, block.addons)
     registered("moments", MOMENTS, block.moments)
-    needing = [addon for addon in block.addons if ADDONS.name(addon) not in ("none", "saliency")]
+    needing = [addon for addon in addons if not ADDONS[addon].ranks and addon != "none"]
     for method in methods:
         if not METHODS.resolve(method).constrained and needing:
             raise InvalidInput(
@@ -160,6 +165,11 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
         aggregate = as_aggregate(block.unlearning.aggregate)
     except InvalidInput as error:
         raise InvalidInput(f"{line('unlearning')}: {error}") from error
+    for name in block.aggregates:
+        try:
+            as_aggregate(name)
+        except InvalidInput as error:
+            raise InvalidInput(f"{line('aggregates')}: {error}") from error
     if not isinstance(aggregate, Linear) and block.unlearning.alpha != Unlearning().alpha:
         raise InvalidInput(f"{line('unlearning')}: `alpha` applies to the aggregation linear.")
 

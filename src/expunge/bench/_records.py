@@ -203,7 +203,6 @@ def _settings(run: PlannedRun) -> dict[str, Any]:
     configuration = run.configuration
     block, procedure = configuration.block, configuration.procedure
     aggregate = procedure.aggregate
-    linear = isinstance(aggregate, Linear)
     return {
         "block": block.name,
         "dataset": block.data.partition(":")[0],
@@ -216,7 +215,7 @@ def _settings(run: PlannedRun) -> dict[str, Any]:
         "method": configuration.method,
         "addon": configuration.addon,
         "moments": configuration.moments,
-        "aggregate": "linear" if linear else type(aggregate).__name__,
+        "aggregate": configuration.aggregate,
         "alpha": aggregate.alpha if isinstance(aggregate, Linear) else None,
         "beta": aggregate.beta if isinstance(aggregate, Linear) else None,
         "lr": procedure.lr,

@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 from expunge._errors import InvalidInput
 from expunge.bench._records import Record
 from expunge.methods import METHODS
-from expunge.update import ADDONS
+from expunge.update import ADDONS, AGGREGATES
+from expunge.update._aggregate import aggregate_label
 
 K = TypeVar("K", bound=Hashable)
 
@@ -32,7 +33,15 @@ TASK_SETTINGS = ("dataset", "arch", "width", "limit", "scenario")
 """The settings of a record that make up its task."""
 
 _MOMENTS_FIRST = ("published", "", "adam")
-_WRITTEN = {"cifar10": "CIFAR-10", "svhn": "SVHN", "vgg16": "VGG16", "resnet18": "ResNet18"}
+_WRITTEN = {
+    "digits": "digits",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+    "vgg16": "VGG16",
+    "vgg16-released": "VGG16 (released)",
+    "resnet18": "ResNet18",
+}
 
 Seeds = dict[int, Record]
 """One record per seed, by seed."""
@@ -81,16 +90,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Arm:
-    """A method with an add-on; ``moments`` is empty where the add-on has none."""
+    """A method with an add-on; ``moments`` is empty where the add-on has none.
+
+    ``aggregate`` is empty for the paper's, ``linear``.
+    """
 
     method: str
     addon: str = "none"
     moments: str = ""
+    aggregate: str = ""
 
     @classmethod
     def of(cls, record: Record) -> Arm:
         """The arm of an unlearning run."""
-        return cls(record["method"], record["addon"], record["moments"] or "")
+        aggregate = record["aggregate"] or ""
+        aggregate = "" if aggregate == "linear" else aggregate
+        return cls(record["method"], record["addon"], record["moments"] or "", aggregate)
 
     @property
     def label(self) -> str:
@@ -100,6 +115,9 @@ class Arm:
         ('SRL-FOCUS', 'SCRUB-PROB (adam)')
         """
         name = METHODS.label(self.method) if self.method in METHODS else self.method
+        if self.aggregate:
+            known = self.aggregate in AGGREGATES or ":" in self.aggregate
+            name += f"-{aggregate_label(self.aggregate) if known else self.aggregate}"
         if self.addon not in ("", "none"):
             name += f"-{ADDONS.label(self.addon) if self.addon in ADDONS else self.addon}"
         return name if self.moments in ("", "published") else f"{name} ({self.moments})"
@@ -120,6 +138,11 @@ class Dials:
     def of(cls, record: Record) -> Dials:
         """The dials of an unlearning run."""
         return cls(**{field.name: record[field.name] for field in fields(cls)})
+
+    def same_budget(self, other: Dials | None) -> bool:
+        """Whether rate, batches and epochs are those of ``other``."""
+        names = ("lr", "batch_size", "budget")
+        return other is not None and all(getattr(self, n) == getattr(other, n) for n in names)
 
 
 @dataclass(frozen=True)
@@ -161,14 +184,18 @@ class TaskRuns:
     def main_arms(self) -> dict[Arm, list[Record]]:
         """The runs of each arm at the main dials, without those of a sweep.
 
-        An arm that has only runs at one other setting, as its method has its own, is there with it.
+        An arm that was never run at them, as its method has weights of its own, is there with the
+        one setting that shares rate, batches and epochs with them, or with its only one.
         """
-        at_main = _grouped([r for r in self.unlearned if Dials.of(r) == self.main_dials], Arm.of)
-        return {
-            arm: at_main.get(arm, runs)
-            for arm, runs in _grouped(self.unlearned, Arm.of).items()
-            if arm in at_main or len({Dials.of(run) for run in runs}) == 1
-        }
+        shown = {}
+        for arm, runs in _grouped(self.unlearned, Arm.of).items():
+            by_dials = _grouped(runs, Dials.of)
+            alike = [dials for dials in by_dials if dials.same_budget(self.main_dials)]
+            for chosen in ([d for d in by_dials if d == self.main_dials], alike, [*by_dials]):
+                if len(chosen) == 1:
+                    shown[arm] = by_dials[chosen[0]]
+                    break
+        return shown
 
     @property
     def references(self) -> dict[str, tuple[Record, ...]]:
@@ -233,15 +260,22 @@ def group_records(records: Iterable[Record], *, tell_blocks_apart: bool = False)
 
 
 def select_arms(arms: Iterable[Arm], method: str, addons: Sequence[str]) -> list[Arm]:
-    """The arms of a method with some add-ons, in their order; published moments come first."""
-    chosen = [arm for arm in arms if arm.method == method and arm.addon in addons]
+    """The arms of a method with some add-ons, in their order; published moments come first.
+
+    Those with an aggregation of their own are left out.
+    """
+    own = [arm for arm in arms if arm.method == method and not arm.aggregate]
+    chosen = [arm for arm in own if arm.addon in addons]
     return sorted(chosen, key=lambda arm: (addons.index(arm.addon), *_moments_rank(arm)))
 
 
 def preferred_arms(arms: Iterable[Arm]) -> dict[tuple[str, str], Arm]:
-    """One arm per method and add-on: with published moments, else with Adam's, else others."""
+    """One arm per method and add-on: with published moments, else with Adam's, else others.
+
+    Those with an aggregation of their own are left out.
+    """
     chosen: dict[tuple[str, str], Arm] = {}
-    for arm in arms:
+    for arm in (arm for arm in arms if not arm.aggregate):
         rival = chosen.setdefault((arm.method, arm.addon), arm)
         chosen[arm.method, arm.addon] = min(arm, rival, key=_moments_rank)
     return chosen
@@ -266,6 +300,8 @@ def scenario_in_words(scenario: str) -> str:
     try:
         if kind == "random":
             return f"{100 * float(name):g} % random forgetting"
+        if kind == "hardest":
+            return f"the {100 * float(name):g} % hardest to forget"
         if kind == "class":
             return f"{100 * float(share):g} % of class {name}" if share else f"class {name}"
     except ValueError:

@@ -25,8 +25,9 @@ from expunge.engine._model_from_config import (
     train_from_config,
 )
 from expunge.engine._progress import StepReporter
-from expunge.evaluation import Predictions, predict
+from expunge.evaluation import Predictions, Views, predict
 from expunge.evaluation._scorer import EpochScores, Scorer
+from expunge.models import build_model, channel_statistics
 from expunge.store import Entry
 from expunge.update._agreement import accord
 from expunge.update._gradients import loss_gradient
@@ -37,6 +38,9 @@ WEIGHTS, METRICS_FILE, STEPS, HISTOGRAMS = (
     "steps.json",
     "agreement.json",
 )
+IDEAL = "ideal.safetensors"
+"""What the ideal model says, kept with the reference."""
+UNTRAINED_SEED = 2000
 HISTOGRAM_BINS = 50
 HISTOGRAM_PREFIX = "f_bin_"
 
@@ -60,18 +64,17 @@ def score_references(context: dispatch.Context) -> None:
     config = context.config
     parts = _parts(context, initial, config)
     models = {name: _restore(entry, parts.splits) for name, entry in _named(initial, ideal)}
-    predictions = predict(models["ideal"], parts.forget)
-    scorer = Scorer(parts, predictions, attacks=config["attacks"])
+    outputs = _ideal_outputs(models["ideal"], parts, initial, config)
+    tensors.save(context.folder / IDEAL, outputs, {})
+    scorer = _scorer(parts, outputs, config)
     rows = []
     for done, (name, model) in enumerate(models.items()):
         context.progress(done, 2, f"scoring {name}")
-        scores = scorer.score(model)
+        scores = scorer.score_by_name(model, per_class=True)
         trained = _read_rows(initial if name == "initial" else ideal)[-1]
         times = {k: trained[k] for k in ("seconds", "processor_seconds")}
-        rows.append({"model": name, "epoch": 0, **scores.as_dict(per_class=True), **times})
+        rows.append({"model": name, "epoch": 0, **scores, **times})
     _write_rows(context.folder, rows)
-    arrays = {"logits": predictions.logits, "labels": predictions.labels}
-    tensors.save(context.folder / "ideal.safetensors", arrays, {})
 
 
 def unlearn_arm(context: dispatch.Context) -> None:
@@ -80,9 +83,7 @@ def unlearn_arm(context: dispatch.Context) -> None:
     initial, reference = context.parents
     config, judging = context.config, reference.config
     parts = _parts(context, initial, judging)
-    arrays, _ = tensors.load(reference.path("ideal.safetensors"))
-    predictions = Predictions(arrays["logits"], arrays["labels"])
-    scorer = Scorer(parts, predictions, attacks=judging["attacks"])
+    scorer = _scorer(parts, tensors.load(reference.path(IDEAL))[0], judging)
     procedure: Procedure = rebuild(config["procedure"])
     epochs = frozenset(config["evaluate_at"])
     keep = context.options.get("keep", "last")
@@ -262,6 +263,46 @@ def agreement_of(run: Run) -> list[Tensor]:
         sure = accord(u, c, new_u, new_c, update.addon.stability, (scale, scale))
         agreement.append((0.5 + 0.5 * sure).detach())
     return agreement
+
+
+def _ideal_outputs(
+    ideal: nn.Module, parts: Division, initial: Entry, config: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """Logits and labels on the forget set; with more metrics also of val, test and no training."""
+    forget = predict(ideal, parts.forget)
+    outputs = {"logits": forget.logits, "labels": forget.labels}
+    if not config.get("metrics"):
+        return outputs
+    for name, split in (("val", parts.splits.val), ("test", parts.splits.test)):
+        predictions = predict(ideal, split)
+        outputs |= {f"{name}_logits": predictions.logits, f"{name}_labels": predictions.labels}
+    mean, std = channel_statistics(parts.splits.train.images)
+    untrained = build_model(
+        **(initial.config["model"] | sizes_for(parts.splits.train)),
+        mean=mean,
+        std=std,
+        seed=UNTRAINED_SEED,
+    )
+    return outputs | {"untrained_logits": predict(untrained, parts.forget).logits}
+
+
+def _scorer(parts: Division, outputs: dict[str, Tensor], config: Mapping[str, Any]) -> Scorer:
+    """Scores against the ideal model's ``outputs``, as a protocol wants it."""
+    forget = Predictions(outputs["logits"], outputs["labels"])
+    more = config.get("metrics", ())
+    if not more:
+        return Scorer(parts, forget, attacks=config["attacks"])
+    val, test = (
+        Predictions(outputs[f"{name}_logits"], outputs[f"{name}_labels"])
+        for name in ("val", "test")
+    )
+    return Scorer(
+        parts,
+        Views(forget=forget, test=test, val=val),
+        attacks=config["attacks"],
+        more=more,
+        untrained=Predictions(outputs["untrained_logits"], forget.labels),
+    )
 
 
 def _named(initial: Entry, ideal: Entry) -> Iterable[tuple[str, Entry]]:

@@ -99,7 +99,7 @@ def _data(block: ProtocolBlock, options: StageOptions) -> dict[str, Any]:
     """What identifies the data: a name that fixes them, or a fingerprint where it does not."""
     kind = block.data.partition(":")[0]
     identity: dict[str, Any] = {"name": kind, "limit": block.limit, "val_fraction": VAL_FRACTION}
-    if kind in ("digits", "cifar10", "svhn"):
+    if kind in ("digits", "cifar10", "cifar100", "svhn"):
         return identity
     splits = load(block.data, options.root, val_fraction=VAL_FRACTION, limit=block.limit)
     return identity | {"fingerprint": splits.train.fingerprint()}
@@ -159,6 +159,7 @@ def _reference(
             "test_limit": block.test_limit,
             "scenario": scenario,
             "scenario_seed": seed,
+            **({"metrics": list(protocol.metrics)} if protocol.metrics else {}),
         },
         parents=parents,
         run=f"{FUNCTIONS}:score_references",
@@ -197,6 +198,7 @@ def _unlearn(
 
 def _cost(block: ProtocolBlock, epochs: float) -> float:
     """Roughly proportional to the work; only ratios count."""
-    size = {"digits": 1.2, "cifar10": 45.0, "svhn": 66.0}.get(block.data.partition(":")[0], 10.0)
+    sizes = {"digits": 1.2, "cifar10": 45.0, "cifar100": 45.0, "svhn": 66.0}
+    size = sizes.get(block.data.partition(":")[0], 10.0)
     images = min(size, (block.limit or 1_000_000) / 1000)
     return epochs * images * block.width

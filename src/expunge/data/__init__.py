@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from expunge.data._formats import DATASETS as DATASETS
     from expunge.data._formats import Format as Format
     from expunge.data._formats import load as load
+    from expunge.data._hardest import HardestForget as HardestForget
     from expunge.data._images import ImageSet as ImageSet
     from expunge.data._scenario import SCENARIOS as SCENARIOS
     from expunge.data._scenario import ClassForget as ClassForget

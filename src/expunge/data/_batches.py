@@ -210,6 +210,13 @@ def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
     return [generator for generator in generators if isinstance(generator, torch.Generator)]
 
 
+def stop_augmenting(*sources: Source | None) -> None:
+    """From the next pass on, batches of sources that augment themselves are left as they are."""
+    for source in sources:
+        if isinstance(source, ArraySource):
+            source.augment = None
+
+
 class Stream:
     """An endless walk over a source; ``position`` is (pass, batch), from where it can resume."""
 

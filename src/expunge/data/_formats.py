@@ -77,6 +77,12 @@ for _format in (
         flip=True,
     ),
     Format(
+        "cifar100",
+        "CIFAR-100 from its official archives, 100 fine labels",
+        deferred("expunge.data._cifar100:load_cifar100"),
+        flip=True,
+    ),
+    Format(
         "svhn",
         "SVHN, cropped digits, from its official .mat files",
         deferred("expunge.data._svhn:load_svhn"),
@@ -170,7 +176,8 @@ def load(
             ``csv:people.csv,label=income``), the path of an image folder, an archive of one, or a
             file whose ending says what it is; or ``package.module:factory``, a function that
             returns (train, test) or (train, val, test).
-        root: The path, if not in ``spec``. cifar10 and svhn without one use the download cache.
+        root: The path, if not in ``spec``. cifar10, cifar100 and svhn without one use the download
+            cache.
         seed: Decides which examples are held out, and which ``limit`` keeps.
         val_fraction: The part of the training examples that becomes val, exactly
             ``round(val_fraction * N)``; ignored if the files define a validation part.

@@ -1,4 +1,4 @@
-"""Scenarios, which pick the training examples to forget: a random part, a class, or listed ids."""
+"""Scenarios, which pick the examples to forget: at random, a class, listed ids, the hardest."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class IdsForget:
 
 
 def parse_scenario(text: str) -> Scenario:
-    """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4`` or ``ids:FILE``.
+    """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``hardest:0.1``, ``ids:FILE``.
 
     >>> parse_scenario("class:cat:0.4")
     ClassForget(label='cat', fraction=0.4)
@@ -164,8 +164,8 @@ def parse_scenario(text: str) -> Scenario:
     parse = SCENARIOS[kind]
     if not rest:
         raise InvalidInput(
-            "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION or "
-            f"ids:FILE. (got {text!r})"
+            "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION, "
+            f"hardest:FRACTION or ids:FILE. (got {text!r})"
         )
     return parse(rest)
 
@@ -185,6 +185,16 @@ def _parse_class(rest: str) -> Scenario:
     return ClassForget(rest) if not label or fraction is None else ClassForget(label, fraction)
 
 
+def _parse_hardest(rest: str) -> Scenario:
+    """hardest:0.1, that share of the training images, those a model is least right about unseen."""
+    from expunge.data._hardest import HardestForget
+
+    fraction = _float(rest)
+    if fraction is None:
+        raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
+    return HardestForget(fraction)
+
+
 def _parse_ids(rest: str) -> Scenario:
     """ids:FILE, the examples that a text, CSV or JSON file lists."""
     return IdsForget(read_ids(Path(rest).expanduser()), rest)
@@ -193,6 +203,7 @@ def _parse_ids(rest: str) -> Scenario:
 SCENARIOS: Registry[Callable[[str], Scenario]] = Registry("scenario")
 SCENARIOS.add("random", _parse_random)
 SCENARIOS.add("class", _parse_class)
+SCENARIOS.add("hardest", _parse_hardest)
 SCENARIOS.add("ids", _parse_ids)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
 from expunge._options import (
     Augmented,
     BatchNormPolicy,
+    BatchOrder,
     MomentDtype,
     Option,
     Precision,
@@ -45,10 +46,11 @@ class Procedure:
         metadata=option(str, "SRL, NGPlus, SCRUB, FT: `expunge list methods`.", flag="-m"),
     )
     addon: Addon | str = field(
-        default="focus", metadata=option(str, "none, SalUn, AND, PROB, BER, FOCUS.", flag="-a")
+        default="focus",
+        metadata=option(str, "none, SalUn, AND, PROB, BER, FOCUS, OPT, SAND.", flag="-a"),
     )
     aggregate: Aggregate | str | Any = field(
-        default="linear", metadata=option(str, "linear, min-abs, or torchjd:NAME.")
+        default="linear", metadata=option(str, "linear, min-abs, SAGO, GRU, PDU, or torchjd:NAME.")
     )
     epochs: int = field(
         default=10,
@@ -72,6 +74,14 @@ class Procedure:
     augmented: Augmented = field(
         default="both",
         metadata=option(Augmented, "Which batches are augmented, if any are.", later=True),
+    )
+    batches: BatchOrder = field(
+        default="continued",
+        metadata=option(
+            BatchOrder,
+            "released: retain is reshuffled per epoch, and augmentation ends with the first.",
+            later=True,
+        ),
     )
     strict: bool = field(
         default=False, metadata=option(bool, "Weights outside the mask do not move at all.")
@@ -234,14 +244,13 @@ def _preferred_options(method: Method | str) -> dict[str, Any]:
 
 
 def _make_addon(name: str, chosen: dict[str, Any]) -> Addon:
-    kind: Any = ADDONS[name]
+    addon: Addon = ADDONS.resolve(name)
     for option_name in chosen:
-        if option_name not in kind.__dataclass_fields__:
+        if option_name not in type(addon).__dataclass_fields__:
             raise InvalidInput(
                 f"`{option_name}` does not apply to the add-on {ADDONS.label(name)}."
             )
-    addon: Addon = kind(**chosen)
-    return addon
+    return replace(addon, **chosen)
 
 
 def _make_linear(name: str, weights: dict[str, float]) -> Aggregate:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
-from expunge.data._batches import Batch, Source, Stream
+from expunge.data._batches import Batch, Source, Stream, stop_augmenting
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._group import check_same_bits
 from expunge.engine._callbacks import Callback
@@ -40,6 +40,7 @@ from expunge.engine._snapshots import (
     restore_snapshot,
     scale_rates,
     take_snapshot,
+    without_functions,
 )
 from expunge.methods import Method, Problem
 from expunge.update import Aggregate, Update
@@ -180,6 +181,7 @@ class Run:
             self._call("on_start")
             while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
                 if self.step % self.steps_per_epoch == 0:
+                    self._order_batches()
                     with self._method_watch.running():
                         self.method.begin_epoch(self.problem, self.epoch + 1, self.epochs)
                 if not self._take_step():
@@ -200,6 +202,12 @@ class Run:
             raise
         finally:
             self._call("on_end")
+
+    def _order_batches(self) -> None:
+        """Before an epoch but the first: do with the batches what the released code does."""
+        if self.procedure.batches == "released" and self.epoch > 0:
+            self._retain.seek((self.epoch, 0))
+            stop_augmenting(self.forget, self.retain)
 
     def _is_stopped(self) -> bool:
         """Whether a callback has stopped the run, in any process: all continue, or none does."""
@@ -352,7 +360,7 @@ class Run:
             "history": self.history.as_dict(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "scheduler": None if self.scheduler is None else _plain(self.scheduler.state_dict()),
+            "scheduler": without_functions(self.scheduler),
             "update": self.update.state_dict(),
             "problem": self.problem.state_dict(),
             "random": random,
@@ -376,6 +384,7 @@ class Run:
         if tree is None:
             return False
         self.step = self._saved = tree["step"]
+        self._order_batches()
         if self._forget is not None:
             self._forget.seek(tree["forget"])
         self._retain.seek(tree["retain"])
@@ -391,7 +400,7 @@ class Run:
         self.optimizer.load_state_dict(tree["optimizer"])
         match_memory_format(self.optimizer)
         if self.scheduler is not None:
-            current = self.scheduler.state_dict()  # with the functions that `_plain` left out
+            current = self.scheduler.state_dict()  # with the functions that were left out
             self.scheduler.load_state_dict(current | tree["scheduler"])
         self.update.load_state_dict(tree["update"])
         self.problem.load_state_dict(tree["problem"])
@@ -400,9 +409,3 @@ class Run:
         self.update.aggregate = restore_aggregate(tree.get("aggregate"), self._first_aggregate)
         restore_callbacks(self.callbacks, tree.get("callbacks", []))
         return True
-
-
-def _plain(state: dict[str, Any]) -> dict[str, Any]:
-    """A scheduler's state without its functions, which the caller passes again."""
-    simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
-    return {k: v for k, v in state.items() if isinstance(v, simple) and k != "lr_lambdas"}

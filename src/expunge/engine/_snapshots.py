@@ -66,6 +66,15 @@ def scale_rates(optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None,
         scheduler.base_lrs = [rate * factor for rate in scheduler.base_lrs]
 
 
+def without_functions(scheduler: LRScheduler | None) -> dict[str, Any] | None:
+    """A scheduler's state without its functions, which the caller passes again."""
+    if scheduler is None:
+        return None
+    simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
+    items = scheduler.state_dict().items()
+    return {k: v for k, v in items if isinstance(v, simple) and k != "lr_lambdas"}
+
+
 def describe_aggregate(now: Aggregate, first: Aggregate) -> dict[str, Any] | None:
     """An aggregation that a callback set, as plain values; None if there is nothing to keep."""
     name = next((name for name in AGGREGATES if AGGREGATES[name] is type(now)), None)

@@ -10,7 +10,14 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from expunge._options import Augmented, BatchNormPolicy, MomentDtype, Precision, Schedule
+from expunge._options import (
+    Augmented,
+    BatchNormPolicy,
+    BatchOrder,
+    MomentDtype,
+    Precision,
+    Schedule,
+)
 from expunge.data._augment import Augment
 from expunge.data._batches import Data
 from expunge.distributed import Group, as_group
@@ -44,6 +51,7 @@ def unlearn(
     augment: Augment | None = None,
     augmented: Augmented | None = None,
     batchnorm: BatchNormPolicy | None = None,
+    batches: BatchOrder = "continued",
     strict: bool = False,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -82,6 +90,8 @@ def unlearn(
         augmented: which of them: those of ``both`` sets (the default), or of ``retain`` alone.
         batchnorm: what may move running statistics: ``published`` (every batch; the default),
             ``retain-only``, ``frozen``.
+        batches: ``released`` is as in the paper's released code: retain data are shuffled anew at
+            every epoch, and ``augment`` ends with the first one.
         strict: a parameter outside the mask does not move at all; see :class:`expunge.Update`.
         device: ``auto`` takes an accelerator if there is one.
         checkpoint: a file to keep the state of the run in, every ``checkpoint_every`` steps, at the

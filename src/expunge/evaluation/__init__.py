@@ -8,6 +8,10 @@ if TYPE_CHECKING:
     from expunge.engine._predict import Predictions as Predictions
     from expunge.engine._predict import predict as predict
     from expunge.evaluation._contact_sheet import contact_sheet as contact_sheet
+    from expunge.evaluation._distances import activation_distance as activation_distance
+    from expunge.evaluation._distances import js_divergence as js_divergence
+    from expunge.evaluation._distances import klom as klom
+    from expunge.evaluation._distances import zrf as zrf
     from expunge.evaluation._exposure import Exposed as Exposed
     from expunge.evaluation._exposure import Exposure as Exposure
     from expunge.evaluation._exposure import expose as expose

@@ -163,3 +163,54 @@ METRICS.add(
         decimals=4,
     ),
 )
+METRICS.add(
+    "rmia_auc",
+    Metric(
+        "RMIA AUC",
+        "chance that RMIA, with the ideal model as reference, ranks a forget example above an "
+        "unseen one",
+        "ideal",
+        unit="0 to 1, 0.5 is chance",
+        decimals=3,
+    ),
+)
+METRICS.add(
+    "jsd",
+    Metric(
+        "JSD",
+        "Jensen-Shannon divergence of the outputs on the forget set from the ideal model's",
+        "lower",
+        unit="bits",
+        decimals=4,
+    ),
+)
+METRICS.add(
+    "activation_distance",
+    Metric(
+        "activation distance",
+        "Euclidean distance of the probabilities on the forget set from the ideal model's",
+        "lower",
+        unit="0 to 1.41",
+        decimals=3,
+    ),
+)
+METRICS.add(
+    "zrf",
+    Metric(
+        "ZRF",
+        "1 - JSD of the outputs on the forget set from those of an untrained model",
+        "ideal",
+        unit="0 to 1",
+        decimals=3,
+    ),
+)
+METRICS.add(
+    "klom",
+    Metric(
+        "KLoM",
+        "divergence of an example's margins over runs from those of retrained models",
+        "lower",
+        unit="nats",
+        decimals=3,
+    ),
+)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import nn
 
 from expunge.data import Division
@@ -12,8 +14,35 @@ from expunge.distributed import SINGLE, Group
 from expunge.distributed._shared_inference import shared_inference
 from expunge.engine import Callback, Run
 from expunge.engine._predict import Predictions, predict
-from expunge.evaluation._scores import Scores, score
-from expunge.evaluation._views import view
+from expunge.evaluation._distances import activation_distance, js_divergence, zrf
+from expunge.evaluation._scores import Released, Scores, score
+from expunge.evaluation._views import Views, view
+from expunge.evaluation.attacks._rmia import RMIA
+from expunge.evaluation.attacks._roc import Sample, auc
+
+Measure = Callable[[Views, Views, Predictions], float]
+"""From the views of a model, those of the ideal one, and an untrained model on the forget set."""
+
+
+def rmia_auc(model: Views, ideal: Views) -> float:
+    """The AUC of RMIA, forget against test, with the ideal model as its reference, in [0, 1].
+
+    Unseen data are those of the classes that the forget set has.
+    """
+    fair = [_of_forget_classes(views) for views in (model, ideal)]
+    found = RMIA().score(fair[0], fair[1:]).scores
+    return Sample.of(found["forget"], found["test"]).value(auc)
+
+
+MORE_METRICS: dict[str, Measure] = {
+    "rmia_auc": lambda model, ideal, untrained: rmia_auc(model, ideal),
+    "jsd": lambda model, ideal, untrained: js_divergence(model.forget, ideal.forget),
+    "activation_distance": lambda model, ideal, untrained: activation_distance(
+        model.forget, ideal.forget
+    ),
+    "zrf": lambda model, ideal, untrained: zrf(model.forget, untrained),
+}
+"""What a benchmark may measure besides the paper's metrics, by name."""
 
 
 @dataclass
@@ -22,27 +51,65 @@ class Scorer:
 
     ``ideal`` is the model retrained without the forget set, whose predictions are computed once, or
     those predictions. In a ``group``, all processes make the same calls and share the work.
+    ``more`` names metrics of :data:`MORE_METRICS`; they need the ``ideal`` model's views, and
+    ``untrained`` predictions.
     """
 
     division: Division
-    ideal: nn.Module | Predictions | None = None
-    attacks: bool = False
+    ideal: nn.Module | Predictions | Views | None = None
+    attacks: bool | Released = False
     group: Group = SINGLE
+    more: Collection[str] = ()
+    untrained: Predictions | None = None
 
     def score(self, model: nn.Module) -> Scores:
         """UA, RA, TA; with an ideal model rUA and FID; with ``attacks`` the membership attacks."""
-        division = self.division
+        views = self._view(model)
+        return self.group.run_in_first(lambda: self._score(views))
+
+    def score_by_name(self, model: nn.Module, *, per_class: bool = False) -> dict[str, float]:
+        """The scores that exist by name, with those of ``more``."""
+        views = self._view(model)
+
+        def measure() -> dict[str, float]:
+            values = self._score(views).as_dict(per_class=per_class)
+            if self.more:
+                assert isinstance(self.ideal, Views)
+                assert self.untrained is not None
+                values |= {m: MORE_METRICS[m](views, self.ideal, self.untrained) for m in self.more}
+            return values
+
+        return self.group.run_in_first(measure)
+
+    def _view(self, model: nn.Module) -> Views:
+        splits = self.division.splits
+        rest: dict[str, Any] = {"val": splits.val} if "rmia_auc" in self.more else {}
         with shared_inference(self.group):
             if isinstance(self.ideal, nn.Module):
-                self.ideal = predict(self.ideal, division.forget)
-            ideal = self.ideal
-            views = view(
+                self.ideal = predict(self.ideal, self.division.forget)
+            return view(
                 model,
-                forget=division.forget,
-                retain=division.retain,
-                test=division.splits.test,
+                forget=self.division.forget,
+                retain=self.division.retain,
+                test=splits.test,
+                **rest,
             )
-        return self.group.run_in_first(lambda: score(views, ideal, attacks=self.attacks))
+
+    def _score(self, views: Views) -> Scores:
+        ideal = self.ideal.forget if isinstance(self.ideal, Views) else self.ideal
+        assert not isinstance(ideal, nn.Module)
+        without_val = Views(views.forget, views.test, views.retain)
+        return score(without_val, ideal, attacks=self.attacks)
+
+
+def _of_forget_classes(views: Views) -> Views:
+    classes = torch.unique(views.forget.labels)
+
+    def restrict(part: Predictions) -> Predictions:
+        return part.take(torch.isin(part.labels, classes).nonzero()[:, 0])
+
+    val = None if views.val is None else restrict(views.val)
+    return Views(forget=views.forget, test=restrict(views.test), val=val)
 
 
 class EpochScores(Callback):
@@ -55,4 +122,4 @@ class EpochScores(Callback):
 
     def on_epoch(self, run: Run) -> None:
         if self.epochs is None or run.epoch in self.epochs:
-            run.record(**self.scorer.score(run.model).as_dict(per_class=self.per_class))
+            run.record(**self.scorer.score_by_name(run.model, per_class=self.per_class))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,8 @@ from expunge.evaluation._regression_scores import (
 )
 from expunge.evaluation._views import Views, check_same_labels, view, view_once
 from expunge.evaluation.attacks._paper_attacks import member_shares
+
+Released = Literal["released"]
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def evaluate(
     test: Data,
     val: Data | None = None,
     ideal: nn.Module | Predictions | Views | None = None,
-    attacks: bool = False,
+    attacks: bool | Released = False,
     exact: bool = False,
     seed: int = 0,
 ) -> Scores:
@@ -102,7 +104,8 @@ def evaluate(
         ideal: a model trained without the forget set, whose predictions are computed once and
             kept; or its :class:`Views`; or its predictions on ``forget`` alone, which give rUA and
             FID but no gaps.
-        attacks: also run the paper's five membership attacks (4), on the ideal model too.
+        attacks: also run the paper's five membership attacks (4), on the ideal model too;
+            ``"released"`` with the features of its released code.
         exact: fit them with the plain, slow solver.
         seed: draws the retained examples that the attacks learn from.
 
@@ -131,7 +134,7 @@ def score(
     views: Views,
     ideal: Predictions | Views | None = None,
     *,
-    attacks: bool = False,
+    attacks: bool | Released = False,
     exact: bool = False,
     seed: int = 0,
 ) -> Scores:
@@ -156,7 +159,12 @@ def score(
 
 
 def _score_regression(
-    views: Views, ideal: Predictions | Views | None, *, attacks: bool, exact: bool, seed: int
+    views: Views,
+    ideal: Predictions | Views | None,
+    *,
+    attacks: bool | Released,
+    exact: bool,
+    seed: int,
 ) -> Scores:
     values = regression_scores(views, attacks=attacks, exact=exact, seed=seed)
     gaps: dict[str, float] = {}
@@ -173,12 +181,15 @@ def _score_regression(
     return Scores(nan, nan, nan, gaps=gaps, left_out=LEFT_OUT, **values)
 
 
-def _scores_without_ideal(views: Views, *, attacks: bool, exact: bool, seed: int) -> Scores:
+def _scores_without_ideal(
+    views: Views, *, attacks: bool | Released, exact: bool, seed: int
+) -> Scores:
     retain = views.split("retain")
     parts = {"ua": views.forget, "ra": retain, "ta": views.test}
     if views.val is not None:
         parts["va"] = views.val
-    shares = member_shares(views, exact=exact, seed=seed) if attacks else {}
+    released = attacks == "released"
+    shares = member_shares(views, exact=exact, seed=seed, released=released) if attacks else {}
     values_by_name: dict[str, Any] = {name: accuracy(part) for name, part in parts.items()}
     values_by_name |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}
     classes = {name: class_accuracies(part) for name, part in parts.items()}

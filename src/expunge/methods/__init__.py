@@ -7,13 +7,19 @@ from expunge._lazy import lazy_exports
 if TYPE_CHECKING:
     from expunge.data._batches import Batch as Batch
     from expunge.methods._adversarial_examples import AdversarialExamples as AdversarialExamples
+    from expunge.methods._bad_teacher import BadTeacher as BadTeacher
     from expunge.methods._batchnorm import BatchNormPolicy as BatchNormPolicy
+    from expunge.methods._contrastive_rounds import ContrastiveRounds as ContrastiveRounds
     from expunge.methods._conv_transpose import ConvTranspose as ConvTranspose
     from expunge.methods._fine_tune import FineTune as FineTune
+    from expunge.methods._fisher_noise import FisherNoise as FisherNoise
+    from expunge.methods._gradient_alignment import GradientAlignment as GradientAlignment
     from expunge.methods._gradient_ascent import GradientAscent as GradientAscent
     from expunge.methods._gradient_difference import GradientDifference as GradientDifference
+    from expunge.methods._impair_repair import ImpairRepair as ImpairRepair
     from expunge.methods._l1_sparse import L1Sparse as L1Sparse
     from expunge.methods._mask_small_gradients import MaskSmallGradients as MaskSmallGradients
+    from expunge.methods._masked_teacher import MaskedTeacher as MaskedTeacher
     from expunge.methods._match_unseen import MatchUnseen as MatchUnseen
     from expunge.methods._method import Method as Method
     from expunge.methods._neg_grad_plus import NegGradPlus as NegGradPlus
@@ -24,6 +30,7 @@ if TYPE_CHECKING:
     from expunge.methods._registry import METHODS as METHODS
     from expunge.methods._retrain import Retrain as Retrain
     from expunge.methods._scrub import Scrub as Scrub
+    from expunge.methods._selective_dampening import SelectiveDampening as SelectiveDampening
     from expunge.methods._tempered_teacher import TemperedTeacher as TemperedTeacher
     from expunge.methods._tokens import next_token_loss as next_token_loss
 else:

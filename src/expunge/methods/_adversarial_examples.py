@@ -199,7 +199,7 @@ def as_numbers(inputs: Tensor) -> Tensor:
     if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
         kind = inputs.dtype if isinstance(inputs, Tensor) else type(inputs).__name__
         raise InvalidInput(
-            "Adversarial examples need inputs that can change a little: images or vectors, bytes "
+            "This method needs inputs that can change a little: images or vectors, bytes "
             f"or floating-point numbers. Take another method, such as `npo`. (got {kind})"
         )
     return inputs

@@ -32,6 +32,9 @@ class Method:
     needs_unseen: ClassVar[bool] = False
     """Whether a run needs data that the model never saw: ``unlearn(..., unseen=val)``."""
 
+    twice_differentiable: ClassVar[bool] = True
+    """Whether the gradients of its losses have gradients, as ``gradient-alignment`` needs them."""
+
     preferred: ClassVar[Mapping[str, Any]] = {}
     """Options of a run that suit this method better than the general defaults."""
 

@@ -28,6 +28,21 @@ METHODS.declare(
     "tempered-teacher", "expunge.methods._tempered_teacher:TemperedTeacher", alias="LoTUS"
 )
 METHODS.declare("scrub", "expunge.methods._scrub:Scrub", alias="SCRUB")
+METHODS.declare("bad-teacher", "expunge.methods._bad_teacher:BadTeacher", alias="BadT")
+METHODS.declare("masked-teacher", "expunge.methods._masked_teacher:MaskedTeacher", alias="DELETE")
+METHODS.declare("impair-repair", "expunge.methods._impair_repair:ImpairRepair", alias="UNSIR")
+METHODS.declare(
+    "contrastive-rounds",
+    "expunge.methods._contrastive_rounds:ContrastiveRounds",
+    alias="NeurIPS23",
+)
+METHODS.declare(
+    "gradient-alignment", "expunge.methods._gradient_alignment:GradientAlignment", alias="IGA"
+)
+METHODS.declare(
+    "selective-dampening", "expunge.methods._selective_dampening:SelectiveDampening", alias="SSD"
+)
+METHODS.declare("fisher-noise", "expunge.methods._fisher_noise:FisherNoise", alias="Fisher")
 METHODS.declare(
     "mask-small-gradients", "expunge.methods._mask_small_gradients:MaskSmallGradients", alias="MSG"
 )

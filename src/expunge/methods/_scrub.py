@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from torch import Tensor
@@ -17,6 +17,8 @@ from expunge.methods._problem import Problem
 from expunge.methods._tokens import labelled
 from expunge.update._gradients import Term
 
+ScrubLoss = Literal["divergence", "released"]
+
 
 @dataclass(frozen=True)
 class Scrub(Method):
@@ -28,35 +30,57 @@ class Scrub(Method):
     student differ from M₀: the first step is then that of C. With the aggregation ``min-abs``
     there is none, and the model stays as it is.
 
+    Deviation: the paper's released code has another loss in place of the divergence. It calls
+    PyTorch's ``KLDivLoss`` with probabilities where logarithms belong, and with model and initial
+    model exchanged: Σ p (log p - p₀), whose gradient is mostly that of the negative entropy of p.
+    It also passes each retain batch through the model twice, once per term of C, so that
+    BatchNorm's running statistics move further (and each forget batch where SalUn is on top, which
+    is not offered here). The paper's rows of SCRUB come from it.
+
     Use it where retained outputs should stay those of the initial model, not only their classes;
     with Rewind, where forgotten data should look unseen.
 
     Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded Machine
     Unlearning*, NeurIPS 2023 (arXiv 2302.09880).
+
+    Args:
+        gamma: γ, not negative.
+        loss: ``divergence``, or ``released``: :func:`released_divergence` in its place, and two
+            passes over retain batches.
     """
 
+    twice_differentiable: ClassVar[bool] = False
+
     gamma: float = 1.0
+    loss: ScrubLoss = field(default="divergence", metadata={"later": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.loss not in get_args(ScrubLoss):
+            known = ", ".join(get_args(ScrubLoss))
+            raise InvalidInput(f"`loss` should be one of {known}. (got {self.loss!r})")
         if not self.gamma >= 0:
             raise InvalidInput(f"`gamma` should not be negative. (got {self.gamma})")
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)
-        divergence = kl_divergence(*self._both(problem, forget, logits))
+        divergence = self._divergence(problem, forget, logits)
         return Term(-divergence, saliency=problem.loss(logits, forget.targets))
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
+        if self.loss == "released":
+            with torch.no_grad():
+                problem.logits(retain)
         logits = problem.logits(retain)
-        divergence = kl_divergence(*self._both(problem, retain, logits))
+        divergence = self._divergence(problem, retain, logits)
         return divergence + self.gamma * problem.loss(logits, retain.targets)
 
-    def _both(self, problem: Problem, batch: Batch, logits: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] of the initial model and of the student; of tokens, the labelled ones."""
+    def _divergence(self, problem: Problem, batch: Batch, logits: Tensor) -> Tensor:
+        """Between initial model and student, the mean over the batch or its labelled tokens."""
         problem.check_exclusive("SCRUB", logits, batch.targets)
         initial = problem.initial_logits(batch)
-        return labelled(initial, batch.targets), labelled(logits, batch.targets)
+        compare = kl_divergence if self.loss == "divergence" else released_divergence
+        return compare(labelled(initial, batch.targets), labelled(logits, batch.targets))
 
 
 def kl_divergence(initial: Tensor, current: Tensor) -> Tensor:
@@ -74,6 +98,21 @@ def kl_divergence(initial: Tensor, current: Tensor) -> Tensor:
     """
     divergence: Tensor = _KLDivergence.apply(initial, current)  # type: ignore[no-untyped-call]
     return divergence
+
+
+def released_divergence(initial: Tensor, current: Tensor) -> Tensor:
+    """Σ p (log p - p₀), the mean over the batch: what the paper's released code computes for KL.
+
+    p₀ and p are the softmax of ``initial`` and ``current`` [B, K]; differentiable in the latter.
+
+    >>> import torch
+    >>> sure = torch.tensor([[9.0, -9.0]])
+    >>> round(float(released_divergence(sure, sure)), 4)
+    -1.0
+    """
+    log_p = F.log_softmax(current, dim=-1)
+    terms = log_p.exp() * (log_p - F.softmax(initial, dim=-1))
+    return terms.sum(dim=-1).mean()
 
 
 class _KLDivergence(torch.autograd.Function):

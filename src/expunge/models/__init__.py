@@ -14,5 +14,6 @@ if TYPE_CHECKING:
     from expunge.models._text import TextBag as TextBag
     from expunge.models._vectors import MLP as MLP
     from expunge.models._vgg import VGG16 as VGG16
+    from expunge.models._vgg import ReleasedVGG16 as ReleasedVGG16
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

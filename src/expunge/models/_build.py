@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
 MODELS.declare("resnet18", "expunge.models._resnet:ResNet18")
 MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
+MODELS.declare("vgg16-released", "expunge.models._vgg:ReleasedVGG16")
 MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
 MODELS.declare("mlp", "expunge.models._vectors:MLP")
 MODELS.declare("text-bag", "expunge.models._text:TextBag")

@@ -102,7 +102,7 @@ class Job(pydantic.BaseModel):
     @pydantic.field_validator("method")
     @classmethod
     def _known_method(cls, name: str) -> str:
-        if METHODS.name(name) == "retrain":
+        if METHODS.bare_name(name) == "retrain":
             raise InvalidInput("to train again without the data, use `expunge retrain`")
         return name
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from expunge.update._aggregate import Jacobian as Jacobian
     from expunge.update._aggregate import Linear as Linear
     from expunge.update._aggregate import MinAbs as MinAbs
+    from expunge.update._aggregate import SignGated as SignGated
+    from expunge.update._aggregate import TorchJD as TorchJD
     from expunge.update._diagnostics import Diagnostics as Diagnostics
     from expunge.update._gradients import Term as Term
     from expunge.update._loss_scale import LossScale as LossScale
@@ -24,9 +26,15 @@ if TYPE_CHECKING:
     from expunge.update._moments import Moments as Moments
     from expunge.update._moments import PublishedMoments as PublishedMoments
     from expunge.update._moments import SampleMoments as SampleMoments
+    from expunge.update._optimal_mask import FocusOptimal as FocusOptimal
+    from expunge.update._optimal_mask import Optimal as Optimal
     from expunge.update._registry import ADDONS as ADDONS
     from expunge.update._registry import AGGREGATES as AGGREGATES
     from expunge.update._registry import MOMENTS as MOMENTS
+    from expunge.update._sand_mask import SandMask as SandMask
     from expunge.update._update import Update as Update
+    from expunge.update._weighted import PrimalDual as PrimalDual
+    from expunge.update._weighted import Rectified as Rectified
+    from expunge.update._weighted import Weighted as Weighted
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from expunge._errors import InvalidInput
 from expunge._part_values import check_fields
 from expunge.update._moments import AdamMoments, Moments
 from expunge.update._noise_floor import agree_in_sign, is_stationary
+from expunge.update._quantiles import Interpolation
 from expunge.update._registry import MOMENTS
 
 
@@ -34,7 +35,8 @@ class Signals(NamedTuple):
     salience: Tensor | None = None
     """The gradient of the loss on forget data, for add-ons that rank by it."""
     threshold: Tensor | None = None
-    """The median of |salience| over each parameter's whole tensor."""
+    """One for each parameter's whole tensor: a quantile of |salience|, or where products are
+    cut off."""
     balance: Tensor | None = None
     """‖ĝ_C‖∞/‖ĝ_U‖∞ over all parameters, for add-ons that compare signs; infinite where one of the
     two losses is at a stationary point."""
@@ -46,6 +48,8 @@ class Addon:
 
     draws: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
+    cuts: ClassVar[bool] = False
+    """Whether a threshold is found from both gradients of a whole tensor: see ``find_cut``."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -69,6 +73,10 @@ class Addon:
         """The weight of each parameter, in [0, 1]."""
         raise TypeError(f"{type(self).__name__} should define `weight`.")
 
+    def find_cut(self, signals: Signals, ratio: float | None) -> Tensor:
+        """The threshold of a whole tensor, for add-ons that cut; ``ratio`` is α/β of ``linear``."""
+        raise TypeError(f"{type(self).__name__} should define `find_cut`.")
+
 
 @dataclass(frozen=True)
 class NoAddon(Addon):
@@ -87,15 +95,35 @@ class Saliency(Addon):
 
     Deviation: a median at the level of rounding, below 8·eps times the largest |∇L| of all
     parameters, counts as 0. Such a tensor (a bias before BatchNorm) has nothing to rank by: all of
-    it moves, instead of a half that rounding chooses.
+    it moves, instead of a half that rounding chooses. The released code of the paper interpolates
+    the median (``midpoint``; ``linear`` on NGPlus, which is the same for a median): at most one
+    weight of each tensor less moves. For SRL and SCRUB it passes each forget batch through the
+    model once more, so that BatchNorm's running statistics see it twice.
 
     Use it to compare with: the mask that the paper's add-ons improve on.
 
     Reference: C. Fan, J. Liu, Y. Zhang, E. Wong, D. Wei, S. Liu, *SalUn: Empowering Machine
     Unlearning via Gradient-based Weight Saliency*, ICLR 2024 (arXiv 2310.12508).
+
+    Args:
+        quantile: in place of the median, in [0, 1).
+        interpolation: of a quantile between two values: ``lower``, ``midpoint`` or ``linear``.
     """
 
     ranks: ClassVar[bool] = True
+
+    quantile: float = field(default=0.5, metadata={"later": True})
+    interpolation: Interpolation = field(default="lower", metadata={"later": True})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.quantile < 1.0:
+            raise InvalidInput(f"`quantile` should be in [0, 1). (got {self.quantile})")
+        if self.interpolation not in get_args(Interpolation):
+            known = ", ".join(get_args(Interpolation))
+            raise InvalidInput(
+                f"`interpolation` should be one of {known}. (got {self.interpolation!r})"
+            )
 
     def weight(self, signals: Signals) -> Tensor:
         assert signals.salience is not None

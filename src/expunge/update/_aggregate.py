@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from inspect import isabstract
 from pathlib import Path
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from expunge._errors import InvalidInput
 from expunge._part_values import check_fields
-from expunge._registry import Registry
+from expunge._registry import Registry, split_options
 from expunge.update._registry import AGGREGATES
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+TORCHJD_DEFAULTS: dict[str, dict[str, Any]] = {"CAGrad": {"c": 0.5}}
+"""Arguments that TorchJD wants and papers have a usual value for."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,37 @@ class MinAbs(Aggregate):
 
 
 @dataclass(frozen=True)
+class SignGated(Aggregate):
+    """SAGO: β·ĝ_C, and α·ĝ_U besides where both have the same sign.
+
+    The retain gradient always counts; the forget gradient is let in only where it does not oppose
+    it. No component ever points against ĝ_C. Where ĝ_C is rounding beside ĝ_U, it has no sign.
+
+    Reference: *Modeling LLM Unlearning as an Asymmetric Two-Task Learning Problem*, ACL 2026
+    (arXiv 2604.14808), from its description: an element-wise gate by the signs.
+
+    >>> import torch
+    >>> SignGated(1.0, 1.0).combine(torch.tensor([2.0, -1.0]), torch.tensor([3.0, 5.0]))
+    tensor([5., 5.])
+    """
+
+    alpha: float = 0.05
+    beta: float = 0.95
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not 0.0 < value < math.inf:
+                raise InvalidInput(f"`{name}` should be positive and finite. (got {value})")
+
+    def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        from expunge.update._noise_floor import agree_in_sign
+
+        gate = agree_in_sign(objective, constraint, objective.new_ones(()))
+        return self.alpha * gate * objective + self.beta * constraint
+
+
+@dataclass(frozen=True)
 class Jacobian(Aggregate):
     """Any aggregator of a Jacobian: a callable from a (2, n) matrix to a vector of n.
 
@@ -104,6 +139,33 @@ class Jacobian(Aggregate):
 
 
 @dataclass(frozen=True)
+class TorchJD(Aggregate):
+    """An aggregator of TorchJD by name and arguments, so that a run with it can be written down.
+
+    ``options`` are pairs of a name and a number. Like :class:`Jacobian`, it sees all parameters at
+    once.
+    """
+
+    elementwise: ClassVar[bool] = False
+
+    name: str
+    options: tuple[tuple[str, Any], ...] = ()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "options", tuple((str(k), v) for k, v in self.options))
+        _ = self.aggregator
+
+    @cached_property
+    def aggregator(self) -> Any:
+        """The aggregator itself, from a (2, n) matrix to a vector of n."""
+        return _make_torchjd(self.name, dict(self.options))
+
+    def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
+        return Jacobian(self.aggregator).combine(objective, constraint)
+
+
+@dataclass(frozen=True)
 class Alone(Aggregate):
     """The objective's gradient itself: what remains of any aggregation without a constraint."""
 
@@ -112,15 +174,36 @@ class Alone(Aggregate):
 
 
 def as_aggregate(part: Aggregate | str | Any) -> Aggregate:
-    """An aggregation from an instance, a name, ``torchjd:NAME``, or a TorchJD aggregator."""
+    """An aggregation from an instance, a name, ``torchjd:NAME``, or a TorchJD aggregator.
+
+    Options stand in brackets: ``primal-dual(slack=0.1)``, ``torchjd:CAGrad(c=0.4)``.
+    """
     if isinstance(part, Aggregate):
         return part
     if isinstance(part, str):
-        kind, _, name = part.partition(":")
-        return _torchjd(name) if kind.lower() == "torchjd" else _named(part)
+        kind, _, rest = part.partition(":")
+        if kind.lower() != "torchjd":
+            return _named(part)
+        name, options = split_options(rest)
+        return TorchJD(_torchjd_table().name(name), tuple(options.items()))
     if callable(part) and not isinstance(part, type):
         return Jacobian(part)
     raise InvalidInput(f"`aggregate` should be a name or an aggregation. (got {part!r})")
+
+
+def aggregate_name(text: str) -> str:
+    """The full name of an aggregation, with its options; those of TorchJD as they are given."""
+    return text if text.lower().startswith("torchjd:") else AGGREGATES.name(text)
+
+
+def aggregate_label(name: str) -> str:
+    """The short name that tables print: ``PCGrad`` for ``torchjd:PCGrad``.
+
+    >>> aggregate_label("rectified"), aggregate_label("torchjd:CAGrad(c=0.4)")
+    ('GRU', 'CAGrad(c=0.4)')
+    """
+    kind, _, rest = name.partition(":")
+    return rest if kind.lower() == "torchjd" else AGGREGATES.label(name)
 
 
 def _named(name: str) -> Aggregate:
@@ -143,23 +226,28 @@ def _torchjd_names() -> dict[str, str]:
     return {name.lower(): name for name in re.findall(r"import ([A-Z]\w+)", text)}
 
 
-def _torchjd(name: str) -> Jacobian:
+def _torchjd_table() -> Registry[type]:
     try:
         import torchjd.aggregation as torchjd
     except ImportError as error:
         raise InvalidInput(
-            f"`torchjd:{name}` needs the extra: pip install 'expunge[torchjd]'."
+            "Aggregations `torchjd:NAME` need the extra: pip install 'expunge[torchjd]'."
         ) from error
     table: Registry[type] = Registry("TorchJD aggregator")
     for candidate in dir(torchjd):
         part = getattr(torchjd, candidate)
         if isinstance(part, type) and issubclass(part, torchjd.Aggregator) and not isabstract(part):
             table.add(candidate, part)
+    return table
+
+
+def _make_torchjd(name: str, options: dict[str, Any]) -> Any:
+    table = _torchjd_table()
     kind = table[name]
     try:
-        return Jacobian(kind())
+        return kind(**(TORCHJD_DEFAULTS.get(table.name(name), {}) | options))
     except TypeError as error:
         raise InvalidInput(
-            f"`torchjd:{name}` takes arguments: pass "
-            f"`aggregate=torchjd.aggregation.{kind.__name__}(...)`."
+            f"`torchjd:{name}` takes other arguments ({error}): give numbers in brackets, as "
+            f"torchjd:CAGrad(c=0.4), or pass `aggregate=torchjd.aggregation.{kind.__name__}(...)`."
         ) from error

@@ -169,7 +169,7 @@ class SmallTensors:
 
     def _join(self, field: str) -> Tensor | None:
         tensors: list[Tensor] = [getattr(piece, field) for piece in self._pieces]
-        if tensors[0] is None or field == "balance":  # one for all parameters
+        if tensors[0] is None or field in ("balance", "weight_u", "weight_c"):  # one for all
             return tensors[0]
         if field == "threshold":  # one per parameter
             tensors = [

@@ -30,8 +30,8 @@ A salt for the rounding follows where moments are kept in bfloat16.
 
 
 class Block(NamedTuple):
-    """A stretch of parameters: flat tensors of one length, or scalars for ``threshold`` and
-    ``balance``."""
+    """A stretch of parameters: flat tensors of one length, or scalars for ``threshold``,
+    ``balance`` and the weights of the two gradients."""
 
     objective: Tensor
     constraint: Tensor
@@ -42,6 +42,8 @@ class Block(NamedTuple):
     salience: Tensor | None = None
     threshold: Tensor | None = None
     balance: Tensor | None = None
+    weight_u: Tensor | None = None
+    weight_c: Tensor | None = None
 
     def stretch(self, start: int, stop: int) -> Block:
         """Elements ``start`` to ``stop``."""
@@ -84,10 +86,12 @@ def advance(
             block.balance,
         )
     )
-    if block.aggregated is None:
-        aggregated = spec.aggregate.combine(g_u, g_c)
-    else:
+    if block.aggregated is not None:
         aggregated = block.aggregated.to(g_u.dtype)
+    elif block.weight_u is not None and block.weight_c is not None:
+        aggregated = block.weight_u.to(g_u.dtype) * g_u + block.weight_c.to(g_u.dtype) * g_c
+    else:
+        aggregated = spec.aggregate.combine(g_u, g_c)
     step = weight * aggregated
     sums: tuple[Tensor, ...] = ()
     if spec.diagnose:

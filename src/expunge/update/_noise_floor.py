@@ -67,6 +67,18 @@ def agree_in_sign(objective: Tensor, constraint: Tensor, balance: Tensor | None)
     return torch.maximum(agree, stationary.to(agree.dtype))
 
 
+def comparable_product(objective: Tensor, constraint: Tensor, balance: Tensor) -> Tensor:
+    """ĝ_U·ĝ_C where neither is rounding beside the other, as :func:`agree_in_sign` tells; else 0.
+
+    Zero everywhere where one loss is at a stationary point.
+    """
+    level = noise_level(objective.dtype)
+    scaled = objective.abs() * balance
+    size = constraint.abs()
+    both = (scaled > level * size) & (size > level * scaled) & ~is_stationary(balance)
+    return torch.where(both, objective * constraint, 0.0)
+
+
 def is_stationary(balance: Tensor) -> Tensor:
     """Whether one of the two losses is at a stationary point, by their ``balance``."""
     return balance == torch.inf

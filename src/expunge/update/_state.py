@@ -24,6 +24,9 @@ class State:
     float32 (float64 for float64 parameters); they are empty for add-ons without moments. They may
     be kept in bfloat16, and in the host's memory (``offload``). Of a parameter that is sharded over
     processes, they cover the part that is here.
+
+    ``aggregate`` holds the scalars that an aggregation keeps, such as the multiplier of
+    ``primal-dual``.
     """
 
     def __init__(
@@ -38,6 +41,7 @@ class State:
         self.step = 0
         self.moments_u: list[Tensor] = []
         self.moments_c: list[Tensor] = []
+        self.aggregate: dict[str, Tensor] = {}
         self._generators: dict[str, torch.Generator] = {}
 
     def prepare(self, params: Sequence[Tensor]) -> None:
@@ -76,6 +80,7 @@ class State:
             "moments_u": list(self.moments_u),
             "moments_c": list(self.moments_c),
             "generators": {key: g.get_state() for key, g in self._generators.items()},
+            **({"aggregate": dict(self.aggregate)} if self.aggregate else {}),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -88,6 +93,7 @@ class State:
         self.step = int(state["step"])
         self.moments_u = [local_part(m).clone() for m in state["moments_u"]]
         self.moments_c = [local_part(m).clone() for m in state["moments_c"]]
+        self.aggregate = {name: value.clone() for name, value in state.get("aggregate", {}).items()}
         self._generators = {}
         for key, bits in state["generators"].items():
             device, _, stream = key.partition("#")

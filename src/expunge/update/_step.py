@@ -8,18 +8,21 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from expunge.update._addons import Addon, NoAddon
-from expunge.update._aggregate import Alone
+from expunge._errors import InvalidInput
+from expunge.update._addons import Addon, NoAddon, Signals
+from expunge.update._aggregate import Alone, Linear
+from expunge.update._agreement import accord
 from expunge.update._block_loop import BlockLoop
 from expunge.update._diagnostics import DiagnosticSums, merge_records
-from expunge.update._flat_views import flat, flatten, laid_out
+from expunge.update._flat_views import flat, flatten, laid_out, moment_dtype
 from expunge.update._gradients import LossGradient
 from expunge.update._kernel import SUMS, Block, KernelSpec
-from expunge.update._median import absolute_medians
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
+from expunge.update._quantiles import Interpolation, absolute_quantile, absolute_quantiles
 from expunge.update._shards import ShardedParameters, ShardLayout, by_layout
 from expunge.update._state import State
 from expunge.update._stochastic_rounding import salt_of
+from expunge.update._weighted import Readings, Weighted, read_products
 
 
 class StepResult(NamedTuple):
@@ -66,23 +69,32 @@ def compute_step(
         g_c = [u.clone() for u in g_u]
     else:
         g_c = [_dense(second.gradients[k], params[k]) for k in used]
-    # An aggregation that is not elementwise sees all of them at once.
-    whole = None
-    if not spec.aggregate.elementwise:
+    # An aggregation that is not elementwise sees all of them at once; one that weighs them anew
+    # at every step decides now.
+    layouts = by_layout(shards, used)
+    whole, weights, ratio = None, None, None
+    if isinstance(spec.aggregate, Linear) and spec.aggregate.beta > 0:
+        ratio = spec.aggregate.alpha / spec.aggregate.beta
+    if isinstance(spec.aggregate, Weighted):
+        loss = None if second is None else second.loss
+        readings = _readings(spec.aggregate, layouts, g_u, g_c, loss)
+        weights = spec.aggregate.weights(readings, state.aggregate)
+    elif not spec.aggregate.elementwise:
         whole = spec.aggregate.combine(flatten(g_u), flatten(g_c)) if used else None
+    if weights is not None or not spec.aggregate.elementwise:
         # The kernel no longer aggregates, so neither should its compilation depend on how.
         spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnose)
     # The scales that tell a gradient from rounding.
-    layouts = by_layout(shards, used)
     salience = first.salience
     ranked = g_u if salience is None else [salience[k] for k in used]
-    scales = _scales(spec.addon, layouts, g_u, g_c, ranked)
+    scales = _scales(spec.addon, layouts, g_u, g_c, ranked)._replace(weights=weights, ratio=ratio)
     # Moments, agreement, weight and aggregation, block by block.
     records: list[Tensor] = []
     for layout, members in layouts:
         loop = BlockLoop(spec, state, coefficients, compile, layout.stream)
         chosen = [(used[j], g_u[j], g_c[j]) for j in members]
-        loop.run(_blocks(spec, state, params, chosen, whole, salience, layout, scales))
+        blocks = _blocks(spec, state, params, chosen, whole, salience, layout, scales)
+        loop.run(_with_cuts(spec, blocks, coefficients, layout, scales))
         if spec.diagnose:
             records.append(_over_processes(loop.sums, layout))
     record = merge_records(records) if spec.diagnose else None
@@ -163,9 +175,10 @@ def _blocks(
     rankings: list[Tensor] = []
     thresholds: list[Tensor] = []
     if spec.addon.ranks and layout.groups:
-        # All medians together, before the first block: each exchange serves every tensor.
+        # All thresholds together, before the first block: each exchange serves every tensor.
         rankings = [_ranking(spec, u, salience, params, k) for k, u, _ in chosen]
-        thresholds = absolute_medians([flat(r) for r in rankings], layout.sum_parts)
+        flat_rankings = [flat(ranking) for ranking in rankings]
+        thresholds = absolute_quantiles(flat_rankings, layout.sum_parts, *_quantile(spec.addon))
     offset = 0
     for j, (k, u, c) in enumerate(chosen):
         count = u.numel()
@@ -174,6 +187,9 @@ def _blocks(
         block = Block(flat(u), flat(c))
         if scales.balance is not None:
             block = block._replace(balance=scales.balance.to(u.device))
+        if scales.weights is not None:
+            weight_u, weight_c = (weight.to(u.device) for weight in scales.weights)
+            block = block._replace(weight_u=weight_u, weight_c=weight_c)
         if spec.addon.statistics is not None:
             block = block._replace(
                 moment_u=flat(state.moments_u[k]), moment_c=flat(state.moments_c[k])
@@ -182,7 +198,10 @@ def _blocks(
             block = block._replace(aggregated=whole[offset : offset + count].to(u.device))
         if spec.addon.ranks:
             values = flat(rankings[j] if rankings else _ranking(spec, u, salience, params, k))
-            threshold = thresholds[j] if thresholds else values.abs().median()
+            if thresholds:
+                threshold = thresholds[j]
+            else:
+                threshold = absolute_quantile(values, *_quantile(spec.addon))
             if scales.floor is not None:
                 threshold = threshold.masked_fill(threshold <= scales.floor.to(u.device), 0.0)
             block = block._replace(salience=values, threshold=threshold)
@@ -197,6 +216,67 @@ class Scales(NamedTuple):
     """‖ĝ_C‖∞/‖ĝ_U‖∞, for add-ons that compare signs."""
     floor: Tensor | None = None
     """The level of rounding of the gradient that ranks, for add-ons that rank."""
+    weights: tuple[Tensor, Tensor] | None = None
+    """Of ĝ_U and ĝ_C, from an aggregation that decides them at every step."""
+    ratio: float | None = None
+    """α/β of the aggregation ``linear``."""
+
+
+def _quantile(addon: Addon) -> tuple[float, Interpolation]:
+    """Which quantile of a tensor its threshold is, for add-ons that rank."""
+    return getattr(addon, "quantile", 0.5), getattr(addon, "interpolation", "lower")
+
+
+def _readings(
+    aggregate: Weighted,
+    layouts: Sequence[tuple[ShardLayout, list[int]]],
+    g_u: Sequence[Tensor],
+    g_c: Sequence[Tensor],
+    loss: Tensor | None,
+) -> Readings:
+    """The products of the gradients over all parameters and processes, and the loss."""
+    total = read_products([], [])
+    if g_u:
+        total = Readings(*(value.to(g_u[0].device) for value in total[:3]))
+    if aggregate.reads_products:
+        for layout, members in layouts:
+            part = torch.stack(
+                read_products([g_u[j] for j in members], [g_c[j] for j in members])[:3]
+            )
+            layout.sum_parts(part)
+            sums = [a + b.to(a.device) for a, b in zip(total[:3], part.unbind(), strict=True)]
+            total = Readings(*sums)
+    return total._replace(constraint=loss if aggregate.reads_loss else None)
+
+
+def _with_cuts(
+    spec: KernelSpec,
+    blocks: Iterator[Block],
+    coefficients: tuple[float, ...],
+    layout: ShardLayout,
+    scales: Scales,
+) -> Iterator[Block]:
+    """The blocks with the thresholds that add-ons find from both gradients of a whole tensor."""
+    if not spec.addon.cuts:
+        yield from blocks
+        return
+    if layout.groups:
+        raise InvalidInput(
+            "This add-on sorts whole tensors, so parameters should not be sharded over processes. "
+            f"(got {spec.addon!r})"
+        )
+    for block in blocks:
+        u, c = (side.to(moment_dtype(side.dtype)) for side in (block.objective, block.constraint))
+        sure = None
+        moments = spec.addon.statistics
+        if moments is not None and block.moment_u is not None and block.moment_c is not None:
+            keep, add, scale_u, scale_c, *_ = coefficients
+            kept = (block.moment_u.to(u), block.moment_c.to(c))
+            if not moments.from_parts:
+                kept = (keep * kept[0] + add * u * u, keep * kept[1] + add * c * c)
+            sure = accord(u, c, *kept, spec.addon.stability, (scale_u, scale_c))
+        signals = Signals(u, c, sure, balance=block.balance)
+        yield block._replace(threshold=spec.addon.find_cut(signals, scales.ratio))
 
 
 def _scales(

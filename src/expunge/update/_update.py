@@ -24,6 +24,7 @@ from expunge.update._registry import ADDONS
 from expunge.update._shards import ShardedParameters, is_sharded, local_part, sharded_parameters
 from expunge.update._state import MomentDtype, State
 from expunge.update._step import StepResult, compute_step
+from expunge.update._weighted import Weighted
 
 Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
 
@@ -39,8 +40,8 @@ class Update:
 
     Args:
         addon: a name (``"focus"``, ``"PROB"``, …) or an instance such as ``Focus(eps=1e-6)``.
-        aggregate: a name (``"linear"``, ``"min-abs"``, ``"torchjd:UPGrad"``), an instance, or any
-            TorchJD aggregator.
+        aggregate: a name (``"linear"``, ``"min-abs"``, ``"primal-dual"``, ``"torchjd:UPGrad"``),
+            an instance, or any TorchJD aggregator.
         strict: weigh the optimizer's step instead of the gradient, so that a parameter of weight 0
             does not move at all, by momentum or weight decay either. Step with :meth:`step` then.
         diagnostics: keep the sums that :attr:`diagnostics` reads.
@@ -203,11 +204,13 @@ class Update:
         *,
         saliency: Bundle | None = None,
         variances: tuple[Bundle, Bundle] | None = None,
+        constraint_loss: float | Tensor | None = None,
     ) -> Bundle:
         """-Δ from two lists (or dicts) of gradients: what to subtract, as an optimizer does.
 
         The arguments are left as they are. ``variances`` are those of the two batch means, needed
-        with ``SampleMoments`` and with nothing else.
+        with ``SampleMoments`` and with nothing else; ``constraint_loss`` is C itself, needed with
+        ``PrimalDual``.
 
         >>> from expunge.update import Linear
         >>> update = Update("and", Linear(1.0, 1.0))
@@ -224,7 +227,19 @@ class Update:
         given = check_combine_arguments(objective, constraint, saliency, variances, parts=parts)
         if any(map(is_sharded, given.like)):
             raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
-        steps = self._take(given.like, given.first, given.second).steps
+        second = given.second
+        if (
+            second is not None
+            and isinstance(self.aggregate, Weighted)
+            and self.aggregate.reads_loss
+        ):
+            if constraint_loss is None:
+                raise InvalidInput(
+                    f"The aggregation {self.aggregate!r} reads the constraint's loss: give "
+                    "`constraint_loss`, or use `backward`."
+                )
+            second = second._replace(loss=torch.as_tensor(constraint_loss).detach().reshape(()))
+        steps = self._take(given.like, given.first, second).steps
         return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
 
     @torch.no_grad()

@@ -9,7 +9,9 @@ import pytest
 from expunge._errors import InvalidInput
 from expunge.bench._protocol import Protocol
 from expunge.bench._protocol_file import load_protocol
-from expunge.update import Focus, Linear, Prob, PublishedMoments
+from expunge.bench._stages import plan
+from expunge.methods import Scrub
+from expunge.update import Focus, Linear, Prob, PublishedMoments, Rectified
 from tests.unit.bench.tiny_protocol import write_tiny
 
 
@@ -75,6 +77,80 @@ def test_moments_multiply_only_the_addons_that_have_them(tmp_path: Path) -> None
         ("focus", "adam"),
     ]
     assert arms[1].procedure.addon == Focus(moments="published")
+
+
+def test_an_addon_may_name_moments_of_its_own(tmp_path: Path) -> None:
+    change = (
+        'addons = ["none", "FOCUS"]',
+        'addons = ["PROB(p=0.4)", "FOCUS", "FOCUS(moments=adam)"]',
+    )
+    arms = [a for a in load_protocol(write_tiny(tmp_path, change)).configurations if not a.baseline]
+    assert [(arm.label, arm.addon, arm.moments) for arm in arms] == [
+        ("SRL-PROB(p=0.4)", "prob(p=0.4)", "published"),
+        ("SRL-FOCUS", "focus", "published"),
+        ("SRL-FOCUS", "focus", "adam"),
+    ]
+    assert arms[0].procedure.addon == Prob(moments="published", p=0.4)
+    assert arms[2].procedure.addon == Focus(moments="adam")
+
+
+def test_a_rate_by_rule_grows_as_the_width_shrinks(tmp_path: Path) -> None:
+    path = write_tiny(tmp_path, ("lr = 1e-3", 'lr = ["1e-4/width", 1e-3, "5e-5 / width"]'))
+    rates = {arm.procedure.lr for arm in load_protocol(path).configurations}
+    assert rates == {1e-4 / 0.2, 1e-3, 5e-5 / 0.2}
+
+
+def test_a_sweep_decides_even_where_a_method_has_a_preference(tmp_path: Path) -> None:
+    change = ('baselines = ["FT"]', 'baselines = ["MATCH"]')
+    (own,) = (a for a in load_protocol(write_tiny(tmp_path, change)).configurations if a.baseline)
+    assert own.procedure.aggregate == Linear(0.5, 0.5)
+    path = write_tiny(tmp_path, change, ("lr = 1e-3", "lr = 1e-3\nalpha = [0.1, 0.2]"))
+    swept = [arm for arm in load_protocol(path).configurations if arm.baseline]
+    assert [arm.procedure.aggregate for arm in swept] == [Linear(0.1, 0.9), Linear(0.2, 0.8)]
+    assert {arm.procedure.batchnorm for arm in swept} == {"frozen"}
+
+
+def test_a_quarter_of_the_width_has_four_times_the_papers_rate_and_its_other_numbers() -> None:
+    quarter = load_protocol("paper-quarter")
+    for block in quarter.block:
+        assert (block.width, block.limit, block.training.augment) == (0.25, None, True)
+        assert block.options == ({"dropout": 0.0} if block.model == "vgg16" else {})
+    main = quarter.only(("cifar10-vgg16", "cifar10-vgg16-released")).configurations
+    for arm in main:
+        procedure = arm.procedure
+        assert (procedure.epochs, procedure.batch_size, procedure.lr) == (10, 256, 4e-4)
+        assert procedure.aggregate == Linear(0.05, 0.95) or arm.method == "l1-sparse"
+    assert {arm.procedure.lr for arm in quarter.only(("cifar10-vgg16-rate",)).configurations} == {
+        1e-4
+    }
+    assert Scrub(loss="released") in {arm.procedure.method for arm in main}
+
+
+def test_aggregations_multiply_methods_and_show_in_their_labels(tmp_path: Path) -> None:
+    change = (
+        'addons = ["none", "FOCUS"]',
+        'addons = ["none", "FOCUS"]\naggregates = ["linear", "GRU", "torchjd:CAGrad(c=0.4)"]',
+    )
+    arms = [a for a in load_protocol(write_tiny(tmp_path, change)).configurations if not a.baseline]
+    assert [arm.label for arm in arms] == [
+        "SRL",
+        "SRL-FOCUS",
+        "SRL-GRU",
+        "SRL-GRU-FOCUS",
+        "SRL-CAGrad(c=0.4)",
+        "SRL-CAGrad(c=0.4)-FOCUS",
+    ]
+    assert [arm.aggregate for arm in arms[::2]] == ["linear", "rectified", "torchjd:CAGrad(c=0.4)"]
+    assert arms[2].procedure.aggregate == Rectified()
+    assert arms[0].procedure.aggregate == Linear(0.05, 0.95)
+
+
+def test_rivals_share_models_and_runs_with_the_quarter_protocol() -> None:
+    quarter, rivals = (plan(load_protocol(name)) for name in ("paper-quarter", "rivals"))
+    own = [run for run in rivals if run.configuration.block.name == "cifar10"]
+    assert {run.reference.key for run in own} <= {run.reference.key for run in quarter}
+    shared = {run.unlearn.key for run in own} & {run.unlearn.key for run in quarter}
+    assert len(shared) == 3 * 10, "FT, GA, MSG, CT, l1-sparse, SRL, NGPlus, SCRUB, released, MATCH"
 
 
 def test_only_names_blocks(tmp_path: Path) -> None:

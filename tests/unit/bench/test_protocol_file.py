@@ -40,6 +40,11 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
         (("seeds = [0]", "seeds = []"), "at least 1"),
         (("evaluate_at = [1, 3]", "evaluate_at = [7]"), "nothing would be evaluated"),
         (("width = 0.2", "options = {dropout = 0.5}"), "no option 'dropout'"),
+        (('methods = ["SRL"]', 'methods = ["SCRUB(los=1)"]'), "has no option 'los'"),
+        (('addons = ["none", "FOCUS"]', 'addons = ["FOCUS(moments=adan)"]'), "Did you mean 'adam'"),
+        (("lr = 1e-3", 'lr = "1e-3*width"'), "unlearning.lr"),
+        (("width = 0.2", 'width = 0.2\naggregates = ["GRUU"]'), "Did you mean 'gru'"),
+        (("seeds = [0]", 'seeds = [0]\nmetrics = ["fid"]'), "rmia_auc"),
     ],
 )
 def test_a_wrong_protocol_is_refused_with_its_line(
@@ -67,5 +72,7 @@ def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
     path.write_text("seeds = [")
     with pytest.raises(InvalidInput, match=r"broken\.toml is not TOML"):
         load_protocol(path)
-    with pytest.raises(InvalidInput, match="demo, cpu, paper or a TOML file"):
+    with pytest.raises(
+        InvalidInput, match="demo, cpu, rivals, paper-quarter, paper or a TOML file"
+    ):
         load_protocol("papper")

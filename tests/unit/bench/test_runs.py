@@ -57,6 +57,26 @@ def test_the_main_dials_are_those_that_most_methods_share() -> None:
     ]
 
 
+def test_an_arm_with_weights_of_its_own_is_shown_at_the_rate_of_the_others() -> None:
+    own = run(91, "MATCH", alpha=0.5, beta=0.5)
+    sweep = [run(50, "MATCH", alpha=0.5, beta=0.5, lr=lr) for lr in (2e-4, 8e-4)]
+    runs = only([run(91), run(91, "NGPlus"), *sweep, own])
+    assert runs.main_arms[Arm("match-unseen")] == [own]
+    two = only([run(91), run(91, "NGPlus"), *sweep])
+    assert Arm("match-unseen") not in two.main_arms, "neither of them is the one to show"
+
+
+def test_an_arm_with_an_aggregation_of_its_own_is_shown_and_is_no_arm_of_the_paper() -> None:
+    own = run(91, aggregate="rectified", alpha=None, beta=None)
+    runs = only([run(91), run(91, "NGPlus"), own])
+    arm = Arm("random-label", aggregate="rectified")
+    assert runs.main_arms[arm] == [own]
+    assert arm.label == "SRL-GRU"
+    assert Arm("random-label", aggregate="torchjd:PCGrad").label == "SRL-PCGrad"
+    assert select_arms(runs.main_arms, "random-label", ("none",)) == [SRL]
+    assert preferred_arms(runs.main_arms)["random-label", "none"] == SRL
+
+
 def test_nothing_unlearned_has_no_main_dials() -> None:
     runs = only(references())
     assert runs.main_dials is None

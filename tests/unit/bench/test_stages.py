@@ -33,6 +33,7 @@ def test_what_does_not_matter_leaves_every_key_alone(tmp_path: Path) -> None:
         (("augment = false", "augment = true"), 0),
         (("random:0.3", "random:0.2"), 1),  # the initial model is the same
         (("test_limit = 80", "test_limit = 90"), 2),  # and so is the ideal one
+        (("seeds = [0]", 'seeds = [0]\nmetrics = ["jsd"]'), 2),
         (("lr = 1e-3", "lr = 2e-3"), 3),  # and so are their scores
         (("evaluate_at = [1, 3]", "evaluate_at = [1, 2]"), 3),
         (('baselines = ["FT"]', 'baselines = ["CT"]'), 5),  # and all runs but one

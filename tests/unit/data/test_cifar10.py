@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from expunge._errors import DataError
+from expunge.data import _cifar as cifar
 from expunge.data import _cifar10 as cifar10
 from expunge.data._cifar10 import TEST, TRAIN, load_cifar10
 
@@ -218,7 +219,7 @@ def test_without_a_copy_the_binary_archive_is_fetched(tmp_path, monkeypatch):
         return pack(path.parent, "binary")
 
     monkeypatch.setenv("EXPUNGE_CACHE", str(tmp_path))
-    monkeypatch.setattr(cifar10, "fetch", fetch)
+    monkeypatch.setattr(cifar, "fetch", fetch)
     assert_read(load_cifar10())
     url = "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"
     assert asked == [(url, "c32a1d4ab5d03f1284b67883e8d87530")]

@@ -25,7 +25,8 @@ def folder(tmp_path):
 
 
 def test_every_format_says_what_it_is():
-    built_in, files = ["digits", "cifar10", "svhn"], ["folder", "npz", "csv", "parquet", "hf"]
+    built_in = ["digits", "cifar10", "cifar100", "svhn"]
+    files = ["folder", "npz", "csv", "parquet", "hf"]
     assert list(DATASETS) == [*built_in, *files]
     assert [name for name in DATASETS if not DATASETS[name].flip] == ["digits", "svhn"]
     assert [name for name in DATASETS if DATASETS[name].needs_path] == files

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,47 @@ def seen(**options: Any) -> list[tuple[Batch, Batch]]:
 
 def rows(batches: list[Batch]) -> list[tuple[float, ...]]:
     return [tuple(row.tolist()) for batch in batches for row in batch.inputs]
+
+
+# Batches
+
+
+def test_retain_data_go_on_unless_the_released_order_is_wanted() -> None:
+    """Three steps an epoch of four retain batches: the second epoch begins with the fourth."""
+    continued, released = (
+        [retain for _, retain in seen(epochs=3, batches=order)]
+        for order in ("continued", "released")
+    )
+    assert rows(released[:3]) == rows(continued[:3])
+    assert sorted(rows(continued[:4])) == sorted(map(tuple, points(8, seed=1).tensors[0].tolist()))
+    assert rows(released[3:6]) == rows(continued[4:7]), "the second pass, from its beginning"
+    assert rows(released[6:7]) == rows(continued[8:]), "and the third"
+
+
+def test_in_the_released_order_augmentation_ends_with_the_first_epoch() -> None:
+    """Also in a run that is resumed in the middle of a later one."""
+    plain = {tuple(x.flatten().tolist()) for x in (*FORGET.tensors[0], *RETAIN.tensors[0])}
+    method = Seen()
+    options = {"augment": expunge.Augment(padding=2), "batches": "released", "epochs": 3}
+    unlearn(method=method, addon="none", **options)
+    steps = len(method.batches) // 3  # type: ignore[attr-defined]
+    for number, pair in enumerate(method.batches):  # type: ignore[attr-defined]
+        found = {tuple(x.flatten().tolist()) for batch in pair for x in batch.inputs}
+        assert (found <= plain) is (number >= steps)
+
+
+def test_the_released_order_resumes(tmp_path: Path) -> None:
+    options = {"augment": expunge.Augment(padding=2), "batches": "released", "epochs": 3}
+
+    class Stop(Callback):
+        def on_step(self, run: Run) -> None:
+            if run.step == 5:
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        unlearn(checkpoint=tmp_path / "run", checkpoint_every=2, callbacks=[Stop()], **options)
+    resumed = unlearn(checkpoint=tmp_path / "run", checkpoint_every=2, **options)
+    assert same(bits(resumed.model), bits(unlearn(**options).model))
 
 
 # Randomness

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 import expunge
 from expunge.methods import Batch, Problem, Scrub
-from expunge.methods._scrub import kl_divergence
+from expunge.methods._scrub import kl_divergence, released_divergence
 from tests.tiny import Counting, TinyConv, bits, images, points, same
 
 
@@ -89,3 +89,46 @@ def test_with_batchnorm_the_objective_has_a_gradient_from_the_start() -> None:
     batch = Batch(x, y, "forget")
     Scrub().objective(Problem(model), batch, batch).loss.backward()
     assert model.head.weight.grad.abs().max() > 1e-4
+
+
+def test_the_released_loss_is_torchs_divergence_of_probabilities_with_its_arguments_exchanged() -> (
+    None
+):
+    initial = logits(0, dtype=torch.float64)
+    ours, theirs = (logits(1, dtype=torch.float64).requires_grad_() for _ in range(2))
+    released_divergence(initial, ours).backward()
+    literal = torch.nn.KLDivLoss(reduction="batchmean")
+    literal(F.softmax(initial, dim=1), F.softmax(theirs, dim=1)).backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-12, atol=1e-15)
+
+
+def test_the_released_loss_follows_the_negative_entropy_and_not_the_divergence() -> None:
+    initial = logits(0, (500, 10)) / 2
+
+    def gradient(loss: object) -> Tensor:
+        current = (initial + logits(1, (500, 10)) / 10).requires_grad_()
+        loss(current).backward()
+        return current.grad.flatten()
+
+    def negative_entropy(current: Tensor) -> Tensor:
+        log_p = F.log_softmax(current, dim=1)
+        return (log_p.exp() * log_p).sum(dim=1).mean()
+
+    released = gradient(lambda current: released_divergence(initial, current))
+    true = gradient(lambda current: kl_divergence(initial, current))
+    assert F.cosine_similarity(released, gradient(negative_entropy), dim=0) > 0.9
+    assert F.cosine_similarity(released, true, dim=0).abs() < 0.3
+
+
+def test_the_released_scrub_shows_retain_batches_twice_to_batchnorm() -> None:
+    x, y = images(12).tensors
+    batch = Batch(x, y, "retain")
+    for method, passes in ((Scrub(), 1), (Scrub(loss="released"), 2)):
+        problem = Problem(TinyConv().train())
+        method.constraint(problem, batch, batch)
+        assert int(problem.model.bn1.num_batches_tracked) == passes
+
+
+def test_a_loss_that_is_neither_is_refused() -> None:
+    with pytest.raises(expunge.InvalidInput, match="`loss` should be one of divergence, released"):
+        Scrub(loss="true")

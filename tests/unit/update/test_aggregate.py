@@ -80,15 +80,31 @@ def test_an_unknown_torchjd_name_brings_a_suggestion():
         Update(aggregate="torchjd:UPGrda")
 
 
+@pytest.mark.parametrize(
+    ("name", "aggregator"),
+    [
+        ("torchjd:PCGrad", PCGrad()),
+        ("torchjd:CAGrad", CAGrad(c=0.5)),
+        ("torchjd:cagrad(c=0.2)", CAGrad(c=0.2)),
+    ],
+)
+def test_rivals_of_torchjd_by_name(name, aggregator):
+    g_u, g_c = pair()
+    torch.manual_seed(0)
+    named = vector(Update("focus", name).combine(g_u, g_c))
+    torch.manual_seed(0)  # PCGrad projects in random order
+    torch.testing.assert_close(named, vector(Update("focus", aggregator).combine(g_u, g_c)))
+
+
 def test_a_torchjd_aggregator_with_arguments_says_how_to_pass_them():
-    with pytest.raises(InvalidInput, match=r"aggregate=torchjd.aggregation.CAGrad\(...\)"):
-        Update(aggregate="torchjd:cagrad")
+    with pytest.raises(InvalidInput, match=r"aggregate=torchjd.aggregation.Krum\(...\)"):
+        Update(aggregate="torchjd:Krum")
 
 
 def test_torchjd_absent_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchjd", None)
     monkeypatch.setitem(sys.modules, "torchjd.aggregation", None)
-    with pytest.raises(InvalidInput, match=r"needs the extra: pip install 'expunge\[torchjd\]'"):
+    with pytest.raises(InvalidInput, match=r"need the extra: pip install 'expunge\[torchjd\]'"):
         Update(aggregate="torchjd:UPGrad")
 
 

@@ -17,13 +17,19 @@ from expunge.update import (
     And,
     Bernoulli,
     Focus,
+    FocusOptimal,
     Linear,
     MinAbs,
     NoAddon,
+    Optimal,
+    PrimalDual,
     Prob,
     PublishedMoments,
+    Rectified,
     Saliency,
     SampleMoments,
+    SandMask,
+    SignGated,
     Update,
 )
 
@@ -34,8 +40,15 @@ PARTS = [
     Prob(p=0.4),
     Bernoulli(eps=1e-6),
     Focus(moments=PublishedMoments(rho=0.8)),
+    Saliency(quantile=0.9, interpolation="midpoint"),
+    Optimal(ratio=0.1),
+    FocusOptimal(eps=1e-6),
+    SandMask(tau=0.2),
     Linear(0.1, 0.9),
     MinAbs(),
+    SignGated(0.1, 0.9),
+    Rectified(),
+    PrimalDual(slack=0.1),
     AdamMoments(decay=0.9),
     PublishedMoments(),
     SampleMoments(parts=8),
@@ -75,6 +88,11 @@ def test_parts_are_frozen(part):
         (lambda: Linear(-1, 1), r"`alpha` should be finite and not negative. \(got -1\)"),
         (lambda: Linear(1, float("inf")), "`beta` should be finite and not negative"),
         (lambda: Linear(0, 0), "should not both be 0"),
+        (lambda: Saliency(quantile=1.0), r"`quantile` should be in \[0, 1\). \(got 1.0\)"),
+        (lambda: Saliency(interpolation="upper"), "`interpolation` should be one of lower"),
+        (lambda: Optimal(ratio=0.0), r"`ratio` should be positive and finite. \(got 0.0\)"),
+        (lambda: SandMask(tau=1.0), r"`tau` should be in \[0, 1\). \(got 1.0\)"),
+        (lambda: SignGated(0.0, 1.0), r"`alpha` should be positive and finite. \(got 0.0\)"),
         (lambda: AdamMoments(decay=1.0), r"`decay` should be in \(0, 1\). \(got 1.0\)"),
         (lambda: PublishedMoments(rho=0), r"`rho` should be in \(0, 1\). \(got 0\)"),
         (lambda: SampleMoments(parts=1), r"`parts` should be at least 2. \(got 1\)"),
@@ -107,8 +125,9 @@ def test_names_and_aliases_work_in_any_case(name, kind):
 
 
 def test_registries_hold_the_documented_names():
-    assert list(ADDONS) == ["none", "saliency", "and", "prob", "bernoulli", "focus"]
-    assert list(AGGREGATES) == ["linear", "min-abs"]
+    papers = ["none", "saliency", "and", "prob", "bernoulli", "focus"]
+    assert list(ADDONS) == [*papers, "optimal", "focus-optimal", "sand"]
+    assert list(AGGREGATES) == ["linear", "min-abs", "sign-gated", "rectified", "primal-dual"]
     assert list(MOMENTS) == ["adam", "published", "sample"]
     assert [ADDONS.label(name) for name in ADDONS] == [
         "none",
@@ -117,7 +136,12 @@ def test_registries_hold_the_documented_names():
         "PROB",
         "BER",
         "FOCUS",
+        "OPT",
+        "FOCUS-OPT",
+        "SAND",
     ]
+    labels = ["linear", "min-abs", "SAGO", "GRU", "PDU"]
+    assert [AGGREGATES.label(name) for name in AGGREGATES] == labels
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,8 @@ def _sections(arms: Sequence[Arm]) -> list[tuple[str, list[Arm]]]:
         alone += [SALUN] if method == SALUN.method and SALUN in arms else []
     addons = [*dict.fromkeys((*ADDON_ORDER, *ADDONS, *(arm.addon for arm in arms)))]
     addons.remove("none")
-    sections = [("methods", alone)]
+    aggregated = [arm for arm in arms if arm.aggregate]
+    sections = [("methods", alone), ("aggregations", aggregated)]
     for method in dict.fromkeys(("scrub", "random-label", "neg-grad-plus", *others)):
         chosen = [arm for arm in select_arms(arms, method, addons) if arm != SALUN]
         sections.append((METHODS.label(method) if method in METHODS else method, chosen))

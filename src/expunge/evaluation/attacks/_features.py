@@ -18,6 +18,7 @@ released code, and the SalUn code it grew from, take the class assigned to the e
 and so do we. The paper says *logits*; the released code feeds the softmax: the five attacks use the
 logits, ``probabilities`` is there besides. The paper's *mix entropy* is the modified entropy; the
 released code exchanges its two logarithms (log(1−p_y) and log pᵢ), we use Song and Mittal's.
+``RELEASED`` has what the released code computes for these two.
 """
 
 from __future__ import annotations
@@ -82,6 +83,18 @@ def modified_entropy(predictions: Predictions) -> Array:
     return _column(torch.expm1(of_label) * of_label.clamp_min(_LEAST) - others)
 
 
+def released_modified_entropy(predictions: Predictions) -> Array:
+    """−(1−p_y) log(1−p_y) − Σ_{i≠y} pᵢ log pᵢ, [N, 1]: the logarithms exchanged.
+
+    It is as small for a model that is sure and wrong as for one that is sure and right.
+    """
+    log_p = log_probabilities(predictions)
+    terms = log_p.exp() * log_p.clamp_min(_LEAST)
+    rest = -torch.expm1(_of_label(log_p, predictions.labels))
+    others = terms.sum(1) - _of_label(terms, predictions.labels)
+    return _column(-rest * rest.clamp_min(1e-30).log() - others)
+
+
 def loss(predictions: Predictions) -> Array:
     """The cross-entropy of each example in nats, at least 0, [N]."""
     result: Array = -_of_label(log_probabilities(predictions), predictions.labels).numpy()
@@ -112,3 +125,9 @@ FEATURES.add("probabilities", probabilities, alias="prob")
 
 PAPER_FIVE = ("correctness", "confidence", "logits", "entropy", "modified-entropy")
 """The features of the paper's five attacks."""
+
+RELEASED: dict[str, Feature] = {
+    "logits": probabilities,
+    "modified-entropy": released_modified_entropy,
+}
+"""What the paper's released code computes in place of two of the five."""

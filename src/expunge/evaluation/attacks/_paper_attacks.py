@@ -10,7 +10,7 @@ import numpy as np
 
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views
-from expunge.evaluation.attacks._features import FEATURES, PAPER_FIVE
+from expunge.evaluation.attacks._features import FEATURES, PAPER_FIVE, RELEASED
 from expunge.evaluation.svm._landmarks import Array
 from expunge.evaluation.svm._svc import fit_svc
 
@@ -31,15 +31,17 @@ def decisions(
     *,
     exact: bool = False,
     seed: int = 0,
+    released: bool = False,
 ) -> dict[str, list[Array]]:
     """Decision values on ``targets`` of SVCs fitted to ``members`` and ``others``, one per feature.
 
-    Positive: like a member. The fits run in parallel.
+    Positive: like a member. The fits run in parallel. ``released``: with the features of the
+    paper's released code.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     def fit(name: str) -> list[Array]:
-        feature = FEATURES[name]
+        feature = RELEASED.get(name, FEATURES[name]) if released else FEATURES[name]
         rows = [feature(members), feature(others)]
         flags = np.arange(len(rows[0]) + len(rows[1])) < len(rows[0])
         decide = fit_svc(np.concatenate(rows), flags, exact=exact, seed=seed)
@@ -56,6 +58,7 @@ def member_shares(
     *,
     exact: bool = False,
     seed: int = 0,
+    released: bool = False,
 ) -> dict[str, float]:
     """MIA (4): the share of the forget set that each attack takes for members, in [0, 1].
 
@@ -65,9 +68,12 @@ def member_shares(
     cannot tell.
 
     Deviation: the paper reads "the lower, the better". A share below the ideal model's is as
-    telling as one above, so tables and reports compare it with the ideal's.
+    telling as one above, so tables and reports compare it with the ideal's. Two of the features
+    are not those of the paper's released code: ``released`` takes its.
     """
     members = sample(views.split("retain"), len(views.test.labels), seed)
     others = sample(views.test, len(members.labels), seed)
-    decided = decisions(features, members, others, [views.forget], exact=exact, seed=seed)
+    decided = decisions(
+        features, members, others, [views.forget], exact=exact, seed=seed, released=released
+    )
     return {name: float((values[0] > 0).mean()) for name, values in decided.items()}

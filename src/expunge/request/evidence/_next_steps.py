@@ -79,7 +79,7 @@ def suggest_next_steps(
 
 
 def _other_method(job: Job) -> list[str]:
-    if METHODS.name(job.method) == MOST_SUCCESSFUL:
+    if METHODS.bare_name(job.method) == MOST_SUCCESSFUL:
         return []
     return [f"Try another method: `--method {MOST_SUCCESSFUL}`."]
 

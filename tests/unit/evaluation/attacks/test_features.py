@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.evaluation import FEATURES, Predictions
-from expunge.evaluation.attacks._features import loss
+from expunge.evaluation import FEATURES, Predictions, Views, member_shares, score
+from expunge.evaluation.attacks._features import RELEASED, loss
 from tests.unit.evaluation.worlds import predictions
 
 
@@ -37,6 +37,27 @@ def test_features_are_their_formulas(name: str) -> None:
         for row, y in zip(part.logits.tolist(), part.labels.tolist(), strict=True)
     ]
     np.testing.assert_allclose(FEATURES[name](part), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_released_features_exchange_the_logarithms_and_read_probabilities() -> None:
+    part = predictions(40, 0)
+    expected = []
+    for row, y in zip(part.logits.tolist(), part.labels.tolist(), strict=True):
+        p = literal("probabilities", row, y)
+        others = [p[i] for i in range(len(p)) if i != y]
+        expected.append([-(1 - p[y]) * math.log(1 - p[y]) - sum(v * math.log(v) for v in others)])
+    found = RELEASED["modified-entropy"](part)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    assert np.abs(found - FEATURES["modified-entropy"](part)).max() > 0.1
+    np.testing.assert_array_equal(RELEASED["logits"](part), FEATURES["probabilities"](part))
+
+
+def test_attacks_take_the_released_features_if_asked_to() -> None:
+    views = Views(forget=predictions(60, 1), test=predictions(80, 2), retain=predictions(80, 3))
+    ours, released = (member_shares(views, released=chosen) for chosen in (False, True))
+    same = {name for name in ours if ours[name] == released[name]}
+    assert {"correctness", "confidence", "entropy"} <= same < set(ours)
+    assert score(views, attacks="released").mia_logits == released["logits"]
 
 
 def test_loss_is_the_cross_entropy() -> None:

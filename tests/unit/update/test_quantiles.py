@@ -1,4 +1,4 @@
-"""The median of parts that lie apart is the median."""
+"""Quantiles are those of torch, also of parts that lie apart."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.update._median import absolute_medians, count, tally
+from expunge.update._quantiles import absolute_quantile, absolute_quantiles, count, tally
 
 KINDS = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
 ALIKE = {"rtol": 0, "atol": 0, "equal_nan": True}
 
 
-def apart(tensors: list[list[torch.Tensor]]) -> list[torch.Tensor]:
+def apart(tensors: list[list[torch.Tensor]], *rule: object) -> list[torch.Tensor]:
     """Run one process after the other, in step: each round waits for the counts of all."""
     processes = len(tensors)
     totals: list[torch.Tensor] = []
@@ -31,7 +31,7 @@ def apart(tensors: list[list[torch.Tensor]]) -> list[torch.Tensor]:
                 counts.copy_(done)
 
             try:
-                results.append(absolute_medians(own, total, chunk=64))
+                results.append(absolute_quantiles(own, total, *rule, chunk=64))
             except StopIteration:
                 continue
         if len(results) == processes:
@@ -80,3 +80,15 @@ def test_what_is_empty_everywhere_has_no_say():
 def test_counting_for_accelerators_is_counting():
     digits = torch.randint(0, 257, (1000,), dtype=torch.int32)
     assert torch.equal(count(digits, 257), tally(digits, 257))
+
+
+@pytest.mark.parametrize("interpolation", ["lower", "midpoint", "linear"])
+@pytest.mark.parametrize("quantile", [0.0, 0.1, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("size", [1, 2, 7, 100])
+def test_other_quantiles_are_those_of_torch(size, quantile, interpolation):
+    x = torch.randn(size, generator=torch.Generator().manual_seed(size))
+    want = torch.quantile(x.double().abs(), quantile, interpolation=interpolation)
+    cut = size // 3
+    [parted] = apart([[x[:cut]], [x[cut:]]], quantile, interpolation)
+    for got in (absolute_quantile(x, quantile, interpolation), parted):
+        torch.testing.assert_close(got.double(), want, rtol=1e-6, atol=0)

@@ -1,0 +1,95 @@
+"""The scenario of the training images that are hardest to forget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from torch.nn import functional as F
+
+from expunge._errors import InvalidInput
+
+if TYPE_CHECKING:
+    from expunge.data._images import ImageSet
+    from expunge.data._splits import Selection
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+SIDE = 16
+"""Larger images are averaged down to this many pixels a side."""
+UNITS = 1024
+"""Random features of an image."""
+DECIMALS = 6
+"""Margins are compared to so many decimals, so that rounding decides nothing."""
+
+
+@dataclass(frozen=True)
+class HardestForget:
+    """The ``round(fraction * N)`` images that a model which never saw them is least right about.
+
+    A memorised exception is hard to forget: the initial model is right about it and the ideal model
+    is not, so the whole difference has to be unlearned, where a random forget set consists of
+    images that most models get right anyway. The criterion is the margin of the label under a small
+    model that has not seen the image: see :func:`unseen_margins`. The lowest margins are forgotten,
+    whatever their class.
+    """
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction < 1:
+            raise InvalidInput(f"`fraction` should be in (0, 1). (got {self.fraction})")
+
+    def __str__(self) -> str:
+        return f"hardest:{self.fraction}"
+
+    def pick(self, train: ImageSet, seed: int) -> Selection:
+        """The images to forget and to retain; the seed decides halves and random features."""
+        from expunge.data._splits import select
+
+        count = max(1, round(self.fraction * len(train)))
+        margins = unseen_margins(train, seed).round(DECIMALS)
+        return select(train, np.argsort(margins, kind="stable")[:count].tolist())
+
+
+def unseen_margins(train: ImageSet, seed: int = 0) -> Array:
+    """How far ahead the label of each image is under a model that has not seen it, [N].
+
+    The images are divided into two halves; a ridge regression of the labels on random features,
+    max(0, Wx + b), is fitted to either and asked about the other. The margin is the label's score
+    minus the largest of the others: negative where the model would be wrong.
+    """
+    features = _random_features(train, seed)
+    labels = train.labels.cpu().numpy()
+    order = np.random.default_rng(seed).permutation(len(labels))
+    margins = np.zeros(len(labels))
+    halves = order[: len(order) // 2], order[len(order) // 2 :]
+    for fitted, asked in (halves, halves[::-1]):
+        scores = _ridge(features[fitted], labels[fitted], features[asked], train.num_classes)
+        rows = np.arange(len(asked))
+        own = scores[rows, labels[asked]].copy()
+        scores[rows, labels[asked]] = -np.inf
+        margins[asked] = own - scores.max(axis=1)
+    return margins
+
+
+def _random_features(train: ImageSet, seed: int) -> Array:
+    images = train.images.float() / 255.0
+    if max(images.shape[2:]) > SIDE:
+        images = F.adaptive_avg_pool2d(images, SIDE)
+    flat: Array = images.flatten(1).double().numpy()
+    flat = (flat - flat.mean(axis=0)) / (flat.std(axis=0) + 1e-3)
+    random = np.random.default_rng([seed, 1])
+    weights = random.standard_normal((flat.shape[1], UNITS)) / np.sqrt(flat.shape[1])
+    hidden = np.maximum(flat @ weights + 0.5 * random.standard_normal(UNITS), 0.0)
+    return np.column_stack([hidden, np.ones(len(hidden))])
+
+
+def _ridge(features: Array, labels: Any, asked: Array, classes: int) -> Array:
+    """Scores [M, K] of a ridge regression on ±1 targets."""
+    targets = 2.0 * np.eye(classes)[labels] - 1.0
+    gram = features.T @ features
+    strength = 1e-3 * np.trace(gram) / len(gram)
+    weights = np.linalg.solve(gram + strength * np.eye(len(gram)), features.T @ targets)
+    scores: Array = asked @ weights
+    return scores

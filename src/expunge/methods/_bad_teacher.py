@@ -1,0 +1,81 @@
+"""Bad Teacher: learn forget data from a model that knows nothing (Chundawat et al., 2023)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.func import functional_call
+
+from expunge.data._batches import Batch
+from expunge.methods._method import Method
+from expunge.methods._precision import widened
+from expunge.methods._problem import Problem
+from expunge.methods._retrain import reset_parameters
+from expunge.methods._scrub import kl_divergence
+from expunge.methods._tokens import labelled
+from expunge.update._gradients import Term
+
+WEIGHTS = "bad teacher: "
+
+
+@dataclass(frozen=True)
+class BadTeacher(Method):
+    """U = KL(B‖M) on forget, B a model with random weights; C = KL(M₀‖M) on retain.
+
+    B has the architecture of the model and new weights, drawn once for the run; M₀ is the initial
+    model. Both teachers are frozen, in eval mode. Frozen parameters of the model keep their values
+    in B.
+
+    Reference: V. S. Chundawat, A. K. Tarun, M. Mandal, M. Kankanhalli, *Can Bad Teaching Induce
+    Forgetting? Unlearning in Deep Networks Using an Incompetent Teacher*, AAAI 2023
+    (arXiv 2205.08096).
+
+    Deviation: forget and retain data have a batch each, with weights α and β, in place of batches
+    of the forget set and 30 % of the retain set together.
+    """
+
+    twice_differentiable: ClassVar[bool] = False
+    preferred: ClassVar[dict[str, Any]] = {"alpha": 0.25, "beta": 0.75}
+
+    def prepare(self, problem: Problem) -> None:
+        """Draw the weights of the bad teacher; a checkpoint keeps them."""
+        teacher = copy.deepcopy(problem.model)
+        seed = int(torch.randint(2**62, (), generator=problem.generator))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            reset_parameters(teacher)
+        for name, value in teacher.state_dict().items():
+            # Files keep no memory format, and another one would round differently.
+            kept = value.detach().clone(memory_format=torch.contiguous_format)
+            problem.memory[WEIGHTS + name] = kept
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        logits = problem.logits(forget)
+        problem.check_exclusive("Bad Teacher", logits, forget.targets)
+        teacher = labelled(_bad_logits(problem, forget), forget.targets)
+        divergence = kl_divergence(teacher, labelled(logits, forget.targets))
+        return Term(divergence, saliency=problem.loss(logits, forget.targets))
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
+        logits, initial = problem.logits(retain), problem.initial_logits(retain)
+        return kl_divergence(labelled(initial, retain.targets), labelled(logits, retain.targets))
+
+
+@torch.no_grad()
+def _bad_logits(problem: Problem, batch: Batch) -> Tensor:
+    """The output of the bad teacher, in eval mode."""
+    device = batch.targets.device
+    kept = {n: v for n, v in problem.memory.items() if n.startswith(WEIGHTS)}
+    weights = {name.removeprefix(WEIGHTS): value.to(device) for name, value in kept.items()}
+    inputs = batch.inputs
+    if isinstance(inputs, Mapping):
+        output = functional_call(problem.initial, weights, (), dict(inputs))
+    else:
+        output = functional_call(problem.initial, weights, (inputs,))
+    logits: Tensor = getattr(output, "logits", output)
+    return widened(logits)

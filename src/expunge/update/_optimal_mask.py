@@ -1,0 +1,126 @@
+"""OPT: the feasible update that drops the fewest of the most conflicting parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from expunge._errors import InvalidInput
+from expunge.update._addons import Addon, Focus, Signals
+from expunge.update._noise_floor import comparable_product
+
+
+@dataclass(frozen=True)
+class Optimal(Addon):
+    """OPT: 0 for as few of the most negative ĝ_U·ĝ_C of each tensor as make the step feasible.
+
+    The step -Δ = m ⊙ (α·ĝ_U + β·ĝ_C) is feasible (9), tensor by tensor, where
+
+        r Σ m ĝ_U² + Σ m ĝ_U ĝ_C ≥ 0   and   Σ m ĝ_C²/r + Σ m ĝ_U ĝ_C ≥ 0,   r = α/β.
+
+    The parameters are sorted by ĝ_U·ĝ_C, and the lowest are dropped one after the other until both
+    hold. Where they hold already, all move. Not in the paper: its released code has it as OPT.
+
+    Deviation: parameters with the very product at which the cut falls are all dropped, and rounding
+    is not a sign: a product with a gradient that is rounding beside the other counts as 0, as for
+    AND.
+
+    Args:
+        ratio: r; by default that of the aggregation ``linear``, and 1 with any other.
+    """
+
+    cuts: ClassVar[bool] = True
+
+    ratio: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ratio(self.ratio)
+
+    @property
+    def compares_signs(self) -> bool:
+        return True
+
+    def find_cut(self, signals: Signals, ratio: float | None) -> Tensor:
+        product = _product(signals)
+        return optimal_cut(
+            signals.objective, signals.constraint, product, self.ratio or ratio or 1.0
+        )
+
+    def weight(self, signals: Signals) -> Tensor:
+        assert signals.threshold is not None
+        return (_product(signals) > signals.threshold).to(signals.objective.dtype)
+
+
+@dataclass(frozen=True)
+class FocusOptimal(Focus):
+    """FOCUS-OPT: the focus vector f, and 0 where OPT would drop a parameter of f⊙ĝ_U and f⊙ĝ_C.
+
+    Args:
+        ratio: see :class:`Optimal`.
+    """
+
+    cuts: ClassVar[bool] = True
+
+    ratio: float | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_ratio(self.ratio)
+
+    @property
+    def compares_signs(self) -> bool:
+        return True
+
+    def find_cut(self, signals: Signals, ratio: float | None) -> Tensor:
+        f = super().weight(signals)
+        product = f * f * _product(signals)
+        ratio = self.ratio or ratio or 1.0
+        return optimal_cut(f * signals.objective, f * signals.constraint, product, ratio)
+
+    def weight(self, signals: Signals) -> Tensor:
+        assert signals.threshold is not None
+        f = super().weight(signals)
+        return f * (f * f * _product(signals) > signals.threshold).to(f.dtype)
+
+
+def optimal_cut(objective: Tensor, constraint: Tensor, product: Tensor, ratio: float) -> Tensor:
+    """What lies between the products to drop, so that the rest is feasible, and those to keep.
+
+    -∞ where nothing has to be dropped, ∞ where everything has to.
+
+    >>> u, c = torch.tensor([3.0, -1.0, 1.0]), torch.tensor([-1.0, 2.0, 1.0])
+    >>> optimal_cut(u, c, u * c, ratio=0.1)  # without the first, 0.1·2 - 1 is still below 0
+    tensor(-0.5000)
+    """
+    ordered, order = product.flatten().sort()
+    u, c = (side.flatten()[order].double() for side in (objective, constraint))
+    # What is left after dropping the first k, for k = 0, 1, … and all of them.
+    squares_u, squares_c, products = (
+        _sums_from(values) for values in (ratio * u * u, c * c / ratio, ordered.double())
+    )
+    feasible = torch.minimum(squares_u, squares_c) + products >= 0
+    dropped = feasible.int().argmax()
+    end = torch.full_like(ordered[:1], math.inf)
+    last_dropped, first_kept = torch.cat([-end, ordered]), torch.cat([ordered, end])
+    return 0.5 * last_dropped[dropped] + 0.5 * first_kept[dropped]
+
+
+def _sums_from(values: Tensor) -> Tensor:
+    """Σ_{i ≥ k} of [n] for k = 0..n, the last being exactly 0."""
+    sums = values.flip(0).cumsum(0).flip(0)
+    return torch.cat([sums, torch.zeros_like(values[:1])])
+
+
+def _product(signals: Signals) -> Tensor:
+    assert signals.balance is not None
+    return comparable_product(signals.objective, signals.constraint, signals.balance)
+
+
+def _check_ratio(ratio: float | None) -> None:
+    if ratio is not None and not 0.0 < ratio < math.inf:
+        raise InvalidInput(f"`ratio` should be positive and finite. (got {ratio})")

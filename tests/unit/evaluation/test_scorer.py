@@ -1,0 +1,52 @@
+"""Scores of a benchmark beyond the paper's metrics."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from expunge.data import divide, load
+from expunge.evaluation import RMIA, Predictions, Views, predict, run_attack, view
+from expunge.evaluation._distances import activation_distance, js_divergence, zrf
+from expunge.evaluation._scorer import MORE_METRICS, Scorer, rmia_auc
+from expunge.models import build_model
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_more_metrics_are_those_of_their_functions() -> None:
+    splits = load("digits", limit=90)
+    parts = divide(splits, "class:3:0.8", 0)
+    model, ideal, untrained = (
+        build_model("small-cnn", in_channels=1, width=0.2, seed=seed) for seed in range(3)
+    )
+    data = {"forget": parts.forget, "test": splits.test, "val": splits.val}
+    of_ideal, of_untrained = view(ideal, **data), predict(untrained, parts.forget)
+    scorer = Scorer(parts, of_ideal, more=tuple(MORE_METRICS), untrained=of_untrained)
+    found, plain = scorer.score_by_name(model), Scorer(parts, of_ideal.forget).score(model)
+    assert found == plain.as_dict() | {name: found[name] for name in MORE_METRICS}
+    of_model = view(model, **data)
+    assert found["rmia_auc"] == rmia_auc(of_model, of_ideal)
+    assert found["jsd"] == js_divergence(of_model.forget, of_ideal.forget)
+    assert found["activation_distance"] == activation_distance(of_model.forget, of_ideal.forget)
+    assert found["zrf"] == zrf(of_model.forget, of_untrained)
+
+
+def test_rmia_compares_with_unseen_data_of_the_classes_to_forget() -> None:
+    generator = torch.Generator().manual_seed(0)
+
+    def outputs(label: int, count: int) -> Predictions:
+        logits = torch.randn(count, 3, generator=generator)
+        logits[:, label] += 2.0
+        return Predictions(logits, torch.full((count,), label))
+
+    def views() -> tuple[Views, Views]:
+        parts = [outputs(1, n) for n in (40, 50, 60)]
+        other = outputs(2, 30)
+        mixed = [
+            Predictions(*(torch.cat(t) for t in zip(p, other, strict=True))) for p in parts[1:]
+        ]
+        return Views(parts[0], *parts[1:2], val=parts[2]), Views(parts[0], mixed[0], val=mixed[1])
+
+    target, reference = views(), views()
+    pure = run_attack(RMIA(), target[0], [reference[0]], resamples=1).auc.value
+    assert rmia_auc(target[1], reference[1]) == pytest.approx(pure)
