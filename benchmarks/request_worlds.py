@@ -100,7 +100,7 @@ class World:
         stored = self.stored_ideal
         if stored is not None and not again and list(left_out) == self.forget_set("random:0.1"):
             return restore_from_config(
-                self.config["model"] | sizes_for(self.splits.train), stored.path(WEIGHTS)
+                self.config["model"] | sizes_for(self.splits), stored.path(WEIGHTS)
             )
         gone = set(left_out)
         retain = self.splits.train.subset(
@@ -112,7 +112,7 @@ class World:
         if not path.is_file():
             checkpoint = path.with_suffix(".checkpoint")
             model = train_from_config(
-                self.config["model"] | sizes_for(self.splits.train),
+                self.config["model"] | sizes_for(self.splits),
                 retain,
                 recipe=self.recipe,
                 augment=rebuild(self.config["augment"]),
@@ -122,7 +122,7 @@ class World:
             ).model
             tensors.save(path, model.state_dict(), {"left_out": str(len(left_out))})
             checkpoint.unlink(missing_ok=True)
-        return restore_from_config(self.config["model"] | sizes_for(self.splits.train), path)
+        return restore_from_config(self.config["model"] | sizes_for(self.splits), path)
 
 
 def digits_world(seed: int, folder: Path) -> World:
@@ -143,7 +143,7 @@ def stored_worlds(root: Path, data: str, folder: Path) -> Iterator[World]:
         splits = _load(entry, data)
         size = entry.config["data"]["limit"] or "all"
         initial = restore_from_config(
-            entry.config["model"] | sizes_for(splits.train), entry.verify().path(WEIGHTS)
+            entry.config["model"] | sizes_for(splits), entry.verify().path(WEIGHTS)
         )
         config = {name: entry.config[name] for name in ("model", "recipe", "augment")}
         seed = int(entry.config["seed"])

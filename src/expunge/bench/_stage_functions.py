@@ -23,11 +23,11 @@ from expunge.engine._model_from_config import (
     restore_from_config,
     sizes_for,
     train_from_config,
+    untrained_for,
 )
 from expunge.engine._progress import StepReporter
 from expunge.evaluation import Predictions, Views, predict
 from expunge.evaluation._scorer import EpochScores, Scorer
-from expunge.models import build_model, channel_statistics
 from expunge.store import Entry
 from expunge.update._agreement import accord
 from expunge.update._gradients import loss_gradient
@@ -276,13 +276,8 @@ def _ideal_outputs(
     for name, split in (("val", parts.splits.val), ("test", parts.splits.test)):
         predictions = predict(ideal, split)
         outputs |= {f"{name}_logits": predictions.logits, f"{name}_labels": predictions.labels}
-    mean, std = channel_statistics(parts.splits.train.images)
-    untrained = build_model(
-        **(initial.config["model"] | sizes_for(parts.splits.train)),
-        mean=mean,
-        std=std,
-        seed=UNTRAINED_SEED,
-    )
+    config = initial.config["model"] | sizes_for(parts.splits)
+    untrained = untrained_for(config, parts.splits.train, UNTRAINED_SEED)
     return outputs | {"untrained_logits": predict(untrained, parts.forget).logits}
 
 

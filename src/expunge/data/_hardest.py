@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from expunge._errors import InvalidInput
 
 if TYPE_CHECKING:
+    from expunge.data._examples import Examples
     from expunge.data._images import ImageSet
     from expunge.data._splits import Selection
 
@@ -43,10 +44,15 @@ class HardestForget:
     def __str__(self) -> str:
         return f"hardest:{self.fraction}"
 
-    def pick(self, train: ImageSet, seed: int) -> Selection:
+    def pick(self, train: Examples, seed: int) -> Selection:
         """The images to forget and to retain; the seed decides halves and random features."""
+        from expunge.data._images import ImageSet
         from expunge.data._splits import select
 
+        if not isinstance(train, ImageSet):
+            raise InvalidInput(
+                f"The scenario hardest is for images. (got {train!r}) Use random or class."
+            )
         count = max(1, round(self.fraction * len(train)))
         margins = unseen_margins(train, seed).round(DECIMALS)
         return select(train, np.argsort(margins, kind="stable")[:count].tolist())

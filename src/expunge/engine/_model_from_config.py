@@ -84,6 +84,12 @@ def train_from_config(
     the numbers to predict, for a regression. ``seed`` decides the initial weights as well as the
     run; ``options`` are those of :func:`expunge.train`, such as ``checkpoint``.
     """
+    model, loss = untrained_for(config, data, seed), loss_for(data)
+    return train(model, data, recipe=recipe, augment=augment, seed=seed, loss=loss, **options)
+
+
+def untrained_for(config: Mapping[str, Any], data: Examples, seed: int) -> nn.Module:
+    """A fresh model that normalises by the statistics of ``data``."""
     check_model_fits(config["name"], data)
     statistics: dict[str, Any] = {}
     if data.kind in ("images", "vectors"):
@@ -91,9 +97,7 @@ def train_from_config(
         statistics["mean"], statistics["std"] = measure(data.inputs)
     if data.is_regression:
         statistics["output"] = label_statistics(data)
-    model = build_model(**_arguments(config), **statistics, seed=seed)
-    loss = loss_for(data)
-    return train(model, data, recipe=recipe, augment=augment, seed=seed, loss=loss, **options)
+    return build_model(**_arguments(config), **statistics, seed=seed)
 
 
 def build_from_config(config: Mapping[str, Any]) -> nn.Module:

@@ -166,14 +166,14 @@ def _score_regression(
     exact: bool,
     seed: int,
 ) -> Scores:
-    values = regression_scores(views, attacks=attacks, exact=exact, seed=seed)
+    values = regression_scores(views, attacks=bool(attacks), exact=exact, seed=seed)
     gaps: dict[str, float] = {}
     if ideal is not None:
         reference = ideal if isinstance(ideal, Predictions) else ideal.forget
         check_same_labels(reference, views.forget)
         best: dict[str, Any] = {"forget_rmse": rmse(reference)}
         if isinstance(ideal, Views):
-            best = regression_scores(ideal, attacks=attacks, exact=exact, seed=seed)
+            best = regression_scores(ideal, attacks=bool(attacks), exact=exact, seed=seed)
         gaps = {name: values[name] - value for name, value in best.items() if name in values}
         gaps.pop("test_r2", None)
         values["fid_rmse"] = rms_difference(views.forget, reference)
