@@ -36,13 +36,19 @@ if TYPE_CHECKING:
     from expunge.engine import unlearn as unlearn
     from expunge.evaluation import Scores as Scores
     from expunge.evaluation import evaluate as evaluate
+    from expunge.methods import CEU as CEU
+    from expunge.methods import DPO as DPO
     from expunge.methods import NPO as NPO
+    from expunge.methods import RMU as RMU
+    from expunge.methods import UNDIAL as UNDIAL
+    from expunge.methods import WGA as WGA
     from expunge.methods import AdversarialExamples as AdversarialExamples
     from expunge.methods import Batch as Batch
     from expunge.methods import ConvTranspose as ConvTranspose
     from expunge.methods import FineTune as FineTune
     from expunge.methods import GradientAscent as GradientAscent
     from expunge.methods import GradientDifference as GradientDifference
+    from expunge.methods import IdkDPO as IdkDPO
     from expunge.methods import L1Sparse as L1Sparse
     from expunge.methods import MaskSmallGradients as MaskSmallGradients
     from expunge.methods import MatchUnseen as MatchUnseen
@@ -51,9 +57,16 @@ if TYPE_CHECKING:
     from expunge.methods import Problem as Problem
     from expunge.methods import RandomLabel as RandomLabel
     from expunge.methods import ReferenceGuided as ReferenceGuided
+    from expunge.methods import RetainActivations as RetainActivations
+    from expunge.methods import RetainKL as RetainKL
+    from expunge.methods import RetainLoss as RetainLoss
+    from expunge.methods import RetainNLL as RetainNLL
     from expunge.methods import Retrain as Retrain
+    from expunge.methods import SatImp as SatImp
     from expunge.methods import Scrub as Scrub
+    from expunge.methods import SimNPO as SimNPO
     from expunge.methods import TemperedTeacher as TemperedTeacher
+    from expunge.methods import TokenMethod as TokenMethod
     from expunge.methods import next_token_loss as next_token_loss
     from expunge.models import build_model as build_model
     from expunge.request import Outcome as Outcome

@@ -93,5 +93,5 @@ def test_a_method_from_outside_runs_with_every_addon(
 
 
 def test_the_table_is_complete() -> None:
-    assert len(METHODS) * len(ADDONS) * len(AGGREGATES) == 15 * 6 * 2
+    assert len(METHODS) * len(ADDONS) * len(AGGREGATES) == 23 * 6 * 2
     assert PROBABLE == ["prob", "bernoulli", "focus"]
