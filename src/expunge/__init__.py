@@ -37,7 +37,12 @@ if TYPE_CHECKING:
     from expunge.engine import unlearn as unlearn
     from expunge.evaluation import Scores as Scores
     from expunge.evaluation import evaluate as evaluate
+    from expunge.methods import CEU as CEU
+    from expunge.methods import DPO as DPO
     from expunge.methods import NPO as NPO
+    from expunge.methods import RMU as RMU
+    from expunge.methods import UNDIAL as UNDIAL
+    from expunge.methods import WGA as WGA
     from expunge.methods import AdversarialExamples as AdversarialExamples
     from expunge.methods import BadTeacher as BadTeacher
     from expunge.methods import Batch as Batch
@@ -48,6 +53,7 @@ if TYPE_CHECKING:
     from expunge.methods import GradientAlignment as GradientAlignment
     from expunge.methods import GradientAscent as GradientAscent
     from expunge.methods import GradientDifference as GradientDifference
+    from expunge.methods import IdkDPO as IdkDPO
     from expunge.methods import ImpairRepair as ImpairRepair
     from expunge.methods import L1Sparse as L1Sparse
     from expunge.methods import MaskedTeacher as MaskedTeacher
@@ -58,10 +64,17 @@ if TYPE_CHECKING:
     from expunge.methods import Problem as Problem
     from expunge.methods import RandomLabel as RandomLabel
     from expunge.methods import ReferenceGuided as ReferenceGuided
+    from expunge.methods import RetainActivations as RetainActivations
+    from expunge.methods import RetainKL as RetainKL
+    from expunge.methods import RetainLoss as RetainLoss
+    from expunge.methods import RetainNLL as RetainNLL
     from expunge.methods import Retrain as Retrain
+    from expunge.methods import SatImp as SatImp
     from expunge.methods import Scrub as Scrub
     from expunge.methods import SelectiveDampening as SelectiveDampening
+    from expunge.methods import SimNPO as SimNPO
     from expunge.methods import TemperedTeacher as TemperedTeacher
+    from expunge.methods import TokenMethod as TokenMethod
     from expunge.methods import next_token_loss as next_token_loss
     from expunge.models import build_model as build_model
     from expunge.request import Outcome as Outcome

@@ -129,7 +129,13 @@ def gradients(
     def gradient(loss: Tensor | None) -> Gradients | None:
         if loss is None:
             return None
-        values = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
+        values = torch.autograd.grad(
+            loss,
+            list(parameters.values()),
+            retain_graph=True,
+            allow_unused=True,  # RMU does not reach what is above its layer
+            materialize_grads=True,
+        )
         return dict(zip(parameters, values, strict=True))
 
     objective = kind.objective(problem, forget, retain)

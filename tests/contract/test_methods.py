@@ -105,5 +105,5 @@ def test_a_method_from_outside_runs_with_every_addon(
 
 
 def test_the_table_is_complete() -> None:
-    assert (len(METHODS), len(ADDONS), len(AGGREGATES)) == (22, 9, 5)
+    assert (len(METHODS), len(ADDONS), len(AGGREGATES)) == (30, 9, 5)
     assert PROBABLE == ["prob", "bernoulli", "focus", "focus-optimal"]

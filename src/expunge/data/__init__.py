@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from expunge.data._formats import load as load
     from expunge.data._hardest import HardestForget as HardestForget
     from expunge.data._images import ImageSet as ImageSet
+    from expunge.data._preferred_answers import PreferredAnswers as PreferredAnswers
+    from expunge.data._preferred_answers import pad_sequences as pad_sequences
     from expunge.data._scenario import SCENARIOS as SCENARIOS
     from expunge.data._scenario import ClassForget as ClassForget
     from expunge.data._scenario import IdsForget as IdsForget

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, Tenso
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._examples import Examples
+from expunge.data._preferred_answers import split_preferred
 from expunge.distributed._batch_shares import UNDIVIDED, BatchDivision, BatchShare
 from expunge.distributed._loader import batch_count, divide_loader, has_distributed_sampler
 
@@ -35,6 +36,8 @@ class Batch(NamedTuple):
     """Which examples of the batch of all processes these are; None if unknown."""
     indices: Tensor | None = None
     """Positions of the examples in their dataset [N]; None where a loader does not tell."""
+    preferred: Batch | None = None
+    """The answers to give instead, example by example, where the data have them."""
 
     def parts(self, count: int) -> list[Batch]:
         """Split into at most ``count`` micro-batches, whose sizes differ by at most one."""
@@ -42,13 +45,15 @@ class Batch(NamedTuple):
         targets = self.targets.tensor_split(count)
         shares = [None] * count if self.share is None else self.share.parts(count)
         indices = [None] * count if self.indices is None else self.indices.tensor_split(count)
+        preferred = [None] * count if self.preferred is None else self.preferred.parts(count)
         if isinstance(self.inputs, Mapping):
             split = {name: tensor.tensor_split(count) for name, tensor in self.inputs.items()}
             inputs = [{name: pieces[k] for name, pieces in split.items()} for k in range(count)]
         else:
             inputs = self.inputs.tensor_split(count)
         return [
-            Batch(inputs[k], targets[k], self.split, shares[k], indices[k]) for k in range(count)
+            Batch(inputs[k], targets[k], self.split, shares[k], indices[k], preferred[k])
+            for k in range(count)
         ]
 
     def take(self, share: BatchShare) -> Batch:
@@ -59,7 +64,16 @@ class Batch(NamedTuple):
         else:
             inputs = self.inputs[chosen]
         indices = None if self.indices is None else self.indices[chosen]
-        return Batch(inputs, self.targets[chosen], self.split, share, indices)
+        preferred = None if self.preferred is None else self.preferred.take(share)
+        return Batch(inputs, self.targets[chosen], self.split, share, indices, preferred)
+
+
+def batch_of(fields: Mapping[str, Tensor], split: Split) -> Batch:
+    """A batch from named tensors: ``labels``, and ``preferred_…`` for the answers to prefer."""
+    own, preferred = split_preferred(fields)
+    inputs = {name: part for name, part in own.items() if name != "labels"}
+    answers = batch_of(preferred, split) if preferred else None
+    return Batch(inputs, own["labels"], split, preferred=answers)
 
 
 class Source(Protocol):
@@ -166,7 +180,7 @@ class LoaderSource:
 
     def _unpacked(self, item: Any) -> Batch:
         if isinstance(item, Mapping) and "labels" in item:
-            item = {name: part for name, part in item.items() if name != "labels"}, item["labels"]
+            return batch_of({k: self._placed(part) for k, part in item.items()}, self.split)
         if not (isinstance(item, (tuple, list)) and len(item) >= 2):
             raise InvalidInput(
                 f"The {self.split} set should yield dicts with `labels`, or yield pairs "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -11,6 +12,7 @@ from expunge.data._batches import Batch
 from expunge.distributed._batch_shares import share_weight
 from expunge.distributed._group import Group
 from expunge.methods import Method
+from expunge.methods._tokens import is_token_labels
 from expunge.update._gradients import Term
 
 
@@ -30,19 +32,35 @@ def loss_weights(
 ) -> LossWeights:
     """The weights of this process's ``objective`` or ``constraint``, and of its saliency.
 
-    Where a loss is a mean over something other than examples (``Method.size``), the processes
-    exchange how many they have.
+    Where a loss is a mean over something other than examples, such as labelled tokens
+    (``Method.size``), the processes exchange how many they have.
     """
     if not group:
         return EQUAL_WEIGHTS
     over = method.objective_over if name == "objective" else "retain"
     counted = retain if over == "retain" or forget is None else forget
     ranked = retain if forget is None else forget
-    if type(method).size is Method.size:
+    if type(method).size is Method.size and not is_token_labels(counted.targets):
         return LossWeights(
             share_weight(counted.share, group.size), share_weight(ranked.share, group.size)
         )
-    sizes = [method.size(name, counted), method.size("saliency", ranked)]
+    return _exchanged(group, method.size(name, counted), method.size("saliency", ranked))
+
+
+def weights_by_size(
+    group: Group, method: Method, name: str, forget: Sequence[Batch], retain: Sequence[Batch]
+) -> LossWeights:
+    """As :func:`loss_weights`, for the micro-batches of a step, whatever their losses average."""
+    if not group:
+        return EQUAL_WEIGHTS
+    over = method.objective_over if name == "objective" else "retain"
+    counted = forget if over == "forget" else retain
+    sizes = sum(method.size(name, batch) for batch in counted)
+    return _exchanged(group, sizes, sum(method.size("saliency", batch) for batch in forget))
+
+
+def _exchanged(group: Group, *sizes: float) -> LossWeights:
+    """This process's share of each size, times the number of processes; 1 where all have none."""
     here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
     shares = (group.size * here / group.sum(here.clone())).tolist()
     return LossWeights(*(1.0 if share != share else share for share in shares))

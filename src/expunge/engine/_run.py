@@ -224,7 +224,7 @@ class Run:
         self.update.backward(
             objective=self._terms("objective", forget, retain),
             constraint=self._terms("constraint", forget, retain) if constrained else None,
-            params=self.problem.parameters,
+            params=self.method.moving(self.problem),
         )
         if not self._losses_are_finite():
             self._diverge(

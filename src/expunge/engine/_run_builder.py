@@ -38,7 +38,7 @@ from expunge.engine._progress import EpochLines, ProgressBar
 from expunge.engine._recipe import Recipe
 from expunge.engine._run import Run
 from expunge.engine._split_reader import RunSplits
-from expunge.methods import Problem
+from expunge.methods import Method, Problem
 from expunge.methods._problem import Loss
 from expunge.update import Update
 from expunge.update._shards import is_sharded
@@ -163,6 +163,8 @@ class RunBuilder:
         device: torch.device,
         splits: RunSplits | None,
     ) -> Run:
+        method = self.procedure.method
+        assert isinstance(method, Method)
         problem = Problem(
             copied,
             loss=self.loss,
@@ -173,10 +175,11 @@ class RunBuilder:
             group=self.group,
             precision=self.procedure.precision,
             splits=splits,
+            keeps_initial=method.needs_initial,
         )
         if not problem.parameters:
             raise InvalidInput("The model has no parameter that requires a gradient.")
-        optimizer = self._optimizer(problem.parameters, device)
+        optimizer = self._optimizer(method.moving(problem), device)
         run = Run(
             problem,
             self.procedure,

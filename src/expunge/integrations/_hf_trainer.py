@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,30 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from expunge._errors import DataError, Diverged, InvalidInput
-from expunge.data._batches import Batch, LoaderSource, Split, Stream, seed_of
-from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
+from expunge._errors import Diverged, InvalidInput
+from expunge.data._batches import Batch, LoaderSource, Split, Stream, batch_of, seed_of
+from expunge.data._preferred_answers import PREFIX, split_preferred
+from expunge.distributed import SINGLE, as_group
+from expunge.distributed._batch_shares import BatchDivision
+from expunge.engine._checkpoint import describe, model_digest
 from expunge.engine._history import mean_row, step_row
+from expunge.engine._loss_weights import weigh, weights_by_size
 from expunge.engine._losses import weigh_micro_batches
 from expunge.engine._overlap_check import check_disjoint
+from expunge.integrations._hf_batches import DividedBatches
+from expunge.integrations._hf_checks import check_arguments, check_method, warn_of_unreached
+from expunge.integrations._hf_state import (
+    find_checkpoint,
+    load_state,
+    restore_update,
+    save_state,
+)
 from expunge.methods import METHODS, Method, Problem, next_token_loss
 from expunge.methods._problem import Loss
 from expunge.update import Addon, Aggregate, Term, Update
 
 try:
+    from accelerate.data_loader import DataLoaderShard
     from transformers import Trainer
 except ImportError as error:
     raise InvalidInput(
@@ -29,7 +43,6 @@ except ImportError as error:
         "pip install 'expunge[transformers]')"
     ) from error
 
-STATE_FILE = "expunge.safetensors"
 SHOWN = ("objective", "constraint", "agreement", "feasible", "cosine", "moved")
 
 
@@ -47,12 +60,16 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     The loss that the Trainer shows is U; ``objective``, ``constraint``, ``agreement``, ``feasible``
     (a fraction), ``cosine`` and ``moved`` are logged beside it, as means since the last log.
 
+    Under ``torchrun`` or ``accelerate launch`` the processes share every batch, and take the steps
+    of one process with as large a batch: see ``docs/language-models.md``.
+
     Args:
-        model: as for ``Trainer``: the model to unlearn, which is changed in place. Its weights at
-            this moment are the reference of ``npo`` and ``scrub``; resume with the same weights.
-        args: ``TrainingArguments``, of one process.
+        model: as for ``Trainer``: the model to unlearn, which is changed in place; with adapters of
+            PEFT, these alone. Its weights at this moment are the reference of ``npo`` and others;
+            resume with the same weights.
+        args: ``TrainingArguments``.
         forget, retain: datasets whose items the data collator takes, with ``labels``.
-        method: a name or an instance; ``npo`` or ``gradient-difference`` for causal models.
+        method: a name or an instance; ``npo`` or another of ``expunge list methods``.
         addon, aggregate: see :class:`expunge.Update`.
         loss: maps (logits, labels) to a mean, for the methods that read it.
         options: everything else that ``Trainer`` takes; an ``eval_dataset`` of
@@ -75,8 +92,10 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self.method: Method = check_method(METHODS.resolve(method))
         check_disjoint(forget, retain)
         super().__init__(model, args, train_dataset=forget, **options)
-        check_arguments(self.args, options)
-        self.update = Update(addon, aggregate, seed=self.args.seed)
+        check_arguments(self, options)
+        self.group = as_group("auto") if self.args.world_size > 1 else SINGLE
+        self.group.copy_from_first([*self.model.parameters(), *self.model.buffers()])
+        self.update = Update(addon, aggregate, seed=self.args.seed, group=self.group)
         self.update.checks_losses = False  # `_check_finite` does, and says at which step
         self.retain_dataset = retain
         self.retain_stream = Stream(self._source(retain, "retain"))
@@ -86,21 +105,31 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             generator=torch.Generator().manual_seed(seed_of(self.args.seed, "method")),
             ranks=self.update.addon.ranks,
             pairs=self._pairs,
+            group=self.group,
+            keeps_initial=self.method.needs_initial,
         )
         self._prepared = False
+        self._moving: list[nn.Parameter] = []
+        self._update_state: dict[str, Any] | None = None
         self._waiting: list[Batch] = []
         self._records: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **options: Any) -> Any:
         """Train; a checkpoint also restores the update and the position in the retain data."""
         folder = find_checkpoint(resume_from_checkpoint, self.args.output_dir)
+        if folder is not None or self.args.save_strategy != "no":
+            self._fingerprint  # noqa: B018  # of the weights as they are now
         if folder is not None:
-            load_state(folder, self._fingerprint, *self._stateful)
+            tree = load_state(folder, self._fingerprint)
+            self.problem.load_state_dict(tree["problem"])
+            self.retain_stream.seek(tree["retain"])
+            self._update_state = tree["update"]
         elif not self._prepared:
             self.method.prepare(self.problem)
         self._prepared = True
-        self._waiting, self._records = [], []
-        return super().train(resume_from_checkpoint=folder and str(folder), **options)
+        self._moving, self._waiting, self._records = [], [], []
+        with self._others_frozen():
+            return super().train(resume_from_checkpoint=folder and str(folder), **options)
 
     def training_step(
         self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
@@ -115,18 +144,47 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         forget, self._waiting = self._waiting, []
         pairs = [(batch, next(self.retain_stream)) for batch in forget]
         # Fill ``p.grad`` with the combined gradient.
-        self.problem.model = model
+        first = not self._moving
+        if first:
+            self._begin(model)
         constrained = self.method.constrained
         self.update.backward(
             objective=self._losses("objective", pairs),
             constraint=self._losses("constraint", pairs) if constrained else None,
-            params=self.problem.parameters,
+            params=self._moving,
         )
+        if first:
+            warn_of_unreached(model, self._moving)
         # Record the losses and diagnostics for the next log.
         assert self.update.losses is not None
         self._records.append((*self.update.losses, self.update.record))
         self._check_finite()
         return self.update.losses[0]
+
+    def get_train_dataloader(self) -> DataLoader[Any]:
+        """The Trainer's own loader, with its batches divided among the processes."""
+        loader = super().get_train_dataloader()
+        sampler = loader.batch_sampler
+        sampler = getattr(sampler, "batch_sampler", sampler)  # behind Accelerate's own division
+        size = self._train_batch_size * self.group.size
+        batches = DividedBatches(sampler.sampler, size, sampler.drop_last, self._division)
+        divided: DataLoader[Any] = DataLoaderShard(
+            loader.dataset,
+            batch_sampler=batches,
+            collate_fn=loader.collate_fn,
+            num_workers=loader.num_workers,
+            pin_memory=loader.pin_memory,
+            worker_init_fn=loader.worker_init_fn,
+            persistent_workers=loader.persistent_workers,
+            prefetch_factor=loader.prefetch_factor,
+        )
+        return divided
+
+    def prediction_step(
+        self, model: nn.Module, inputs: dict[str, Any], *rest: Any, **more: Any
+    ) -> Any:
+        """Predict what is to be forgotten; answers to prefer are for training alone."""
+        return super().prediction_step(model, split_preferred(inputs)[0], *rest, **more)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the means of the diagnostics since the last log to the training loss."""
@@ -137,31 +195,74 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model; a checkpoint also gets the state of the update."""
         super().save_model(output_dir, _internal_call)
-        if _internal_call and output_dir is not None and self.args.should_save:
-            save_state(Path(output_dir), self._fingerprint, *self._stateful)
-
-    @property
-    def _stateful(self) -> tuple[Update, Problem, Stream]:
-        """The objects whose state the Trainer does not know of."""
-        return self.update, self.problem, self.retain_stream
+        if _internal_call and output_dir is not None:
+            parts = (self.update, self.problem, self.retain_stream, self.group)
+            save_state(Path(output_dir), self._fingerprint, *parts)
 
     @cached_property
     def _fingerprint(self) -> dict[str, str]:
         """What a checkpoint should match to be resumed from."""
+        kept = self.problem.initial if self.method.needs_initial else self.model
         return {
             "method": describe(self.method),
             "addon": describe(self.update.addon),
             "aggregate": describe(self.update.aggregate),
             "loss": describe(self.problem.loss),
             "retain": self.retain_stream.source.fingerprint(),
-            "model": model_digest(self.problem.initial),
+            "model": model_digest(kept),
         }
+
+    @property
+    def _division(self) -> BatchDivision:
+        return BatchDivision(self.group.rank, self.group.size)
+
+    def _begin(self, model: nn.Module) -> None:
+        """Before the first step: the model is on its device now, and sharded if it will be."""
+        self.problem.model = model
+        self._moving = self.method.moving(self.problem)
+        if self._update_state is not None:
+            restore_update(self.update, self._update_state, self._moving)
+            self._update_state = None
+        if self.is_fsdp_enabled and self.method.needs_initial:
+            from accelerate.utils import fsdp2_prepare_model
+
+            fsdp2_prepare_model(self.accelerator, self.problem.initial)
+
+    @contextmanager
+    def _others_frozen(self) -> Iterator[None]:
+        """Within, only what the method moves requires a gradient."""
+        moving = {id(p) for p in self.method.moving(self.problem)}
+        others = [p for p in self.model.parameters() if p.requires_grad and id(p) not in moving]
+        names = {name for name, p in self.model.named_parameters() if any(p is o for o in others)}
+        for p in others:
+            p.requires_grad_(False)
+        try:
+            yield
+        finally:
+            for name, p in self.model.named_parameters():  # sharding may have replaced them
+                if name in names:
+                    p.requires_grad_(True)
+
+    def _wrap_model(self, model: nn.Module, *rest: Any, **more: Any) -> nn.Module:
+        """No DDP around the model: the update averages both gradients, before it weighs them."""
+        wrapped: nn.Module = super()._wrap_model(model, *rest, **more)
+        training = rest[0] if rest else more.get("training", True)
+        if training and self.group and not self.is_fsdp_enabled:
+            self.accelerator.prepare_model(wrapped, evaluation_mode=True)
+        return wrapped
+
+    def _set_signature_columns_if_needed(self) -> None:
+        super()._set_signature_columns_if_needed()
+        known = [name for name in self._signature_columns if not name.startswith(PREFIX)]
+        self._signature_columns = known + [PREFIX + name for name in known]
 
     def _losses(self, name: str, pairs: list[tuple[Batch, Batch]]) -> Iterator[Tensor | Term]:
         """One loss per micro-batch, computed lazily: only one graph is alive at a time."""
         forget, retain = ([pair[k] for pair in pairs] for k in (0, 1))
         terms = (self._loss(name, *pair) for pair in pairs)
-        return weigh_micro_batches(terms, self.method, name, forget, retain)
+        weights = weights_by_size(self.group, self.method, name, forget, retain)
+        for term in weigh_micro_batches(terms, self.method, name, forget, retain):
+            yield weigh(term, weights)
 
     def _loss(self, name: str, forget: Batch, retain: Batch) -> Tensor | Term:
         with self.accelerator.autocast():
@@ -193,13 +294,13 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         """A split in batches of the Trainer's size and collator, pass by pass, resumable."""
         loader: DataLoader[Any] = DataLoader(
             data,
-            batch_size=self.args.train_batch_size,
+            batch_size=self.args.train_batch_size * self.group.size,
             shuffle=True,
             collate_fn=self.data_collator,
             num_workers=self.args.dataloader_num_workers,
             drop_last=self.args.dataloader_drop_last,
         )
-        return LoaderSource(loader, split, self.args.seed, self.args.device)
+        return LoaderSource(loader, split, self.args.seed, self.args.device, self._division)
 
     def _pairs(self) -> Iterator[tuple[Batch, Batch]]:
         beside = Stream(self._source(self.retain_dataset, "retain"))
@@ -209,71 +310,4 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     def _batch(self, inputs: dict[str, Any]) -> Batch:
         if "labels" not in inputs:
             raise InvalidInput(f"A forget batch should have `labels`. (got {', '.join(inputs)})")
-        rest = {name: value for name, value in inputs.items() if name != "labels"}
-        return Batch(rest, inputs["labels"], "forget")
-
-
-def check_method(method: Any) -> Method:
-    """Raise unless ``method`` is a method whose epoch is a pass over the forget set."""
-    if not isinstance(method, Method):
-        raise InvalidInput(f"`method` should be a name or a method. (got {method!r})")
-    if method.epoch_over != "forget":
-        raise InvalidInput(
-            f"{type(method).__name__} trains on the retain set alone: use the Trainer itself."
-        )
-    return method
-
-
-def check_arguments(args: Any, options: dict[str, Any]) -> None:
-    """Refuse settings under which the two gradients could not be computed as they are."""
-    refused = {
-        "`model_init`: the reference would be another model; pass `model`": options.get(
-            "model_init"
-        ),
-        "`compute_loss_func`: the method has the losses; see `loss`": options.get(
-            "compute_loss_func"
-        ),
-        "`label_smoothing_factor`: put it into `loss`": args.label_smoothing_factor,
-        "`fp16`: its loss scaling knows one loss only; use `bf16`": args.fp16,
-        "`deepspeed` or `fsdp`: this needs all weights in one process": args.deepspeed or args.fsdp,
-        "several processes or GPUs: use one, or a loop of your own with `Update`": (
-            args.world_size > 1 or args.n_gpu > 1
-        ),
-    }
-    problems = [text for text, value in refused.items() if value]
-    if problems:
-        raise InvalidInput(f"The `UnlearningTrainer` does not take {'; nor '.join(problems)}.")
-
-
-def find_checkpoint(resume: str | bool | None, output_dir: str) -> Path | None:
-    """The folder to resume from; ``True`` is the last one in ``output_dir``."""
-    from transformers.trainer_utils import get_last_checkpoint
-
-    if resume is None or resume is False:
-        return None
-    folder = get_last_checkpoint(output_dir) if resume is True else resume
-    if folder is None:
-        raise DataError(f"There is no checkpoint to resume from in {output_dir}.")
-    return Path(folder)
-
-
-def save_state(
-    folder: Path, fingerprint: dict[str, str], update: Update, problem: Problem, retain: Stream
-) -> None:
-    """Write what the Trainer does not save: moments, generators, the position in retain."""
-    tree = {
-        "update": update.state_dict(),
-        "problem": problem.state_dict(),
-        "retain": retain.position,
-    }
-    save_checkpoint(folder / STATE_FILE, fingerprint, tree)
-
-
-def load_state(
-    folder: Path, fingerprint: dict[str, str], update: Update, problem: Problem, retain: Stream
-) -> None:
-    """Restore what :func:`save_state` wrote; refuse a file with another ``fingerprint``."""
-    tree = load_checkpoint(folder / STATE_FILE, fingerprint)
-    update.load_state_dict(tree["update"])
-    problem.load_state_dict(tree["problem"])
-    retain.seek(tree["retain"])
+        return batch_of(inputs, "forget")

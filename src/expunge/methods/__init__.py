@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from expunge.methods._adversarial_examples import AdversarialExamples as AdversarialExamples
     from expunge.methods._bad_teacher import BadTeacher as BadTeacher
     from expunge.methods._batchnorm import BatchNormPolicy as BatchNormPolicy
+    from expunge.methods._ceu import CEU as CEU
     from expunge.methods._contrastive_rounds import ContrastiveRounds as ContrastiveRounds
     from expunge.methods._conv_transpose import ConvTranspose as ConvTranspose
+    from expunge.methods._dpo import DPO as DPO
+    from expunge.methods._dpo import IdkDPO as IdkDPO
     from expunge.methods._fine_tune import FineTune as FineTune
     from expunge.methods._fisher_noise import FisherNoise as FisherNoise
     from expunge.methods._gradient_alignment import GradientAlignment as GradientAlignment
@@ -28,10 +31,21 @@ if TYPE_CHECKING:
     from expunge.methods._random_label import RandomLabel as RandomLabel
     from expunge.methods._reference_guided import ReferenceGuided as ReferenceGuided
     from expunge.methods._registry import METHODS as METHODS
+    from expunge.methods._retain_losses import RETAIN_LOSSES as RETAIN_LOSSES
+    from expunge.methods._retain_losses import RetainKL as RetainKL
+    from expunge.methods._retain_losses import RetainLoss as RetainLoss
+    from expunge.methods._retain_losses import RetainNLL as RetainNLL
     from expunge.methods._retrain import Retrain as Retrain
+    from expunge.methods._rmu import RMU as RMU
+    from expunge.methods._rmu import RetainActivations as RetainActivations
     from expunge.methods._scrub import Scrub as Scrub
     from expunge.methods._selective_dampening import SelectiveDampening as SelectiveDampening
+    from expunge.methods._simnpo import SimNPO as SimNPO
     from expunge.methods._tempered_teacher import TemperedTeacher as TemperedTeacher
+    from expunge.methods._token_method import TokenMethod as TokenMethod
     from expunge.methods._tokens import next_token_loss as next_token_loss
+    from expunge.methods._undial import UNDIAL as UNDIAL
+    from expunge.methods._weighted_ascent import WGA as WGA
+    from expunge.methods._weighted_ascent import SatImp as SatImp
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from expunge.data._batches import Batch
-from expunge.methods._method import Method
 from expunge.methods._problem import Problem
-from expunge.methods._tokens import check_token_loss, next_token_loss
+from expunge.methods._token_method import TokenMethod
+from expunge.methods._tokens import next_token_loss
 from expunge.update._gradients import Term
 
 
 @dataclass(frozen=True)
-class GradientDifference(Method):
+class GradientDifference(TokenMethod):
     """U = -NLL of the forget tokens; C = NLL of the retain tokens, means over labelled tokens.
 
     NGPlus for causal language models: the loss is always :func:`expunge.next_token_loss`. U has no
-    lower bound. The gradient of U already ranks by saliency.
+    lower bound: stop early, or take a method that has one. The gradient of U already ranks by
+    saliency. With ``retain="kl"`` it is what TOFU calls KL minimisation (Maini et al., 2024).
 
     Use it for language models, in few steps: later ones break the model.
 
@@ -26,9 +25,5 @@ class GradientDifference(Method):
     (arXiv 2203.12817).
     """
 
-    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
-        check_token_loss(problem.loss)
+    def forget_loss(self, problem: Problem, forget: Batch) -> Term:
         return Term(-next_token_loss(problem.logits(forget), forget.targets))
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return next_token_loss(problem.logits(retain), retain.targets)

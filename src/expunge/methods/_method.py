@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from expunge._part_values import check_fields
 from expunge.data._batches import Batch, Split
@@ -58,6 +58,10 @@ class Method:
         """C on this step's batches; left undefined where there is no constraint."""
         raise TypeError(f"{type(self).__name__} has no constraint.")
 
+    def moving(self, problem: Problem) -> list[nn.Parameter]:
+        """The parameters that may move: by default all that require a gradient."""
+        return problem.parameters
+
     def size(self, name: str, batch: Batch) -> float:
         """The number of items that ``objective``, ``constraint`` or ``saliency`` is a mean over.
 
@@ -69,3 +73,8 @@ class Method:
     def constrained(self) -> bool:
         """Whether there is a constraint."""
         return type(self).constraint is not Method.constraint
+
+    @property
+    def needs_initial(self) -> bool:
+        """Whether the method reads the initial model, a copy of which is then kept in memory."""
+        return True

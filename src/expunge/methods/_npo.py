@@ -3,49 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
-from expunge.methods._gradient_difference import GradientDifference
 from expunge.methods._problem import Problem
-from expunge.methods._tokens import check_token_loss, sequence_log_likelihood
+from expunge.methods._token_method import TokenMethod
+from expunge.methods._tokens import count_of, sequence_log_likelihood
 from expunge.update._gradients import Term
 
 
 @dataclass(frozen=True)
-class NPO(GradientDifference):
+class NPO(TokenMethod):
     """U = -(2/β) E log σ(-β log(π/π₀)) on forget sequences; C = NLL of the retain tokens.
 
     log(π/π₀) is the log-ratio of a whole sequence, a sum over its labelled tokens, against the
-    initial model π₀, frozen in eval mode. ∇U is that of ascent, each sequence weighted by
-    2π^β/(π^β + π₀^β): 1 where nothing is forgotten yet, towards 0 as the sequence is, so that U has
-    a lower bound, 0. β → 0 is ascent.
+    initial model π₀, frozen in eval mode; E is the mean over sequences. ∇U is that of ascent, each
+    sequence weighted by 2π^β/(π^β + π₀^β): 1 where nothing is forgotten yet, towards 0 as the
+    sequence is, so that U has a lower bound, 0. β → 0 is ascent. The sum makes long sequences count
+    more than short ones; SimNPO divides by the length.
 
-    Use it for language models: it stops pushing what is forgotten, so that it breaks them later
-    than GradDiff.
+    Use it for language models as the first method to try: it stops pushing what is forgotten, so
+    that it breaks them later than GradDiff.
 
     Reference: R. Zhang, L. Lin, Y. Bai, S. Mei, *Negative Preference Optimization: From
-    Catastrophic Collapse to Effective Unlearning*, COLM 2024 (arXiv 2404.05868).
+    Catastrophic Collapse to Effective Unlearning*, COLM 2024 (arXiv 2404.05868), equation (3).
     """
 
     beta: float = 0.1
 
+    averages: ClassVar = "sequences"
+    compares_with_initial: ClassVar = True
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.beta > 0:
-            raise InvalidInput(f"`beta` should be positive. (got {self.beta})")
+        check_positive("beta", self.beta)
 
-    def size(self, name: str, batch: Batch) -> float:
-        return super().size(name, batch) if name == "constraint" else len(batch.targets)
-
-    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
-        check_token_loss(problem.loss)
+    def forget_loss(self, problem: Problem, forget: Batch) -> Term:
         now = sequence_log_likelihood(problem.logits(forget), forget.targets)
         then = sequence_log_likelihood(problem.initial_logits(forget), forget.targets)
-        # -log σ(-x) = softplus(x)
-        loss: Tensor = 2.0 / self.beta * F.softplus(self.beta * (now - then)).mean()
-        # The mean over sequences ranks as the mean over tokens: they differ by one factor.
-        return Term(loss, saliency=-now.mean())
+        loss = preference_loss(then - now, self.beta)
+        return Term(loss, saliency=-now.sum() / count_of(forget.targets))
+
+
+def preference_loss(advantage: Tensor, beta: float) -> Tensor:
+    """-(2/β) E log σ(β·advantage), the mean over sequences [B]."""
+    loss: Tensor = 2.0 / beta * F.softplus(-beta * advantage).mean()  # -log σ(x) = softplus(-x)
+    return loss
+
+
+def check_positive(name: str, value: float) -> None:
+    """Raise unless a number is positive."""
+    if not value > 0:
+        raise InvalidInput(f"`{name}` should be positive. (got {value})")

@@ -49,6 +49,8 @@ class Problem:
     random stream; it is saved with a run. ``ranks`` says whether the add-on reads the gradient of
     the loss on forget data. In a ``group`` of processes, batches are this one's share of them.
     ``memory`` holds tensors that a method keeps between steps; a checkpoint has them, too.
+    ``keeps_initial`` is for methods that compare with the initial model: a copy of what may move;
+    frozen parameters, such as those below an adapter, are shared with the model.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Problem:
         group: Group = SINGLE,
         precision: Precision = "fp32",
         splits: SplitReader | None = None,
+        keeps_initial: bool = True,
     ) -> None:
         self.model = model
         self.loss = loss
@@ -74,12 +77,14 @@ class Problem:
         self.memory: dict[str, Tensor] = {}
         self._pairs = pairs
         self._splits = splits
-        self._first = copy.deepcopy(model)
+        self._first = copy_of_moving(model) if keeps_initial else None
         self._first_batch = True
 
     @cached_property
     def initial(self) -> nn.Module:
         """The model as it was given: frozen, in eval mode."""
+        if self._first is None:
+            raise InvalidInput("This problem should keep the initial model: `keeps_initial=True`.")
         return self._first.eval().requires_grad_(False)
 
     @property
@@ -202,6 +207,12 @@ class Problem:
         """Continue the random stream, with the memory there was."""
         self.generator.set_state(state["generator"])
         self.memory = dict(state.get("memory", {}))
+
+
+def copy_of_moving(model: nn.Module) -> nn.Module:
+    """A copy of a model that shares the frozen parameters, which no step changes, with it."""
+    frozen = {id(p): p for p in model.parameters() if not p.requires_grad}
+    return copy.deepcopy(model, frozen)  # what it finds there, it takes as copied already
 
 
 def apply(model: nn.Module, inputs: Any) -> Tensor:

@@ -28,11 +28,23 @@ def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(predicted, wanted, ignore_index=IGNORED)
 
 
-def sequence_log_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
-    """log π(y|x) of each sequence [B]: the sum over its labelled tokens, each given the earlier."""
+def token_log_likelihoods(logits: Tensor, labels: Tensor) -> Tensor:
+    """log π(y_t | y_<t) of each token [B, T-1]; 0 where there is nothing to predict."""
     predicted, wanted = shifted(logits, labels)
     losses = F.cross_entropy(predicted, wanted, ignore_index=IGNORED, reduction="none")
-    return -losses.view(len(labels), -1).sum(dim=1)
+    return -losses.view(len(labels), -1)
+
+
+def sequence_log_likelihood(logits: Tensor, labels: Tensor) -> Tensor:
+    """log π(y|x) of each sequence [B]: the sum over its labelled tokens, each given the earlier."""
+    return token_log_likelihoods(logits, labels).sum(dim=1)
+
+
+def is_labelled(labels: Tensor) -> Tensor:
+    """Which tokens are to be predicted [B, T-1]; of class numbers, all [B, 1]."""
+    if labels.dim() == 2:
+        return labels[:, 1:] != IGNORED
+    return torch.ones_like(labels[:, None], dtype=torch.bool)
 
 
 def labelled(logits: Tensor, labels: Tensor) -> Tensor:
@@ -42,15 +54,29 @@ def labelled(logits: Tensor, labels: Tensor) -> Tensor:
     return logits[:, :-1][labels[:, 1:] != IGNORED]
 
 
+def labelled_rows(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """The logits that are about a label [N, V], in float32 at least, and those labels [N]."""
+    predicted, wanted = shifted(logits, labels)
+    if labels.dim() == 1:
+        return predicted, wanted
+    chosen = wanted != IGNORED
+    return predicted.transpose(1, 2)[chosen], wanted[chosen]
+
+
 def count_of(targets: Tensor) -> int:
     """The number of items that a mean over a batch averages: labelled tokens, or examples.
 
     >>> count_of(torch.tensor([[1, 2, 3], [4, 5, -100]])), count_of(torch.tensor([0, 1]))
     (3, 2)
     """
-    if targets.dim() == 2 and not targets.is_floating_point():
+    if is_token_labels(targets):
         return int((targets[:, 1:] != IGNORED).sum())
     return len(targets)
+
+
+def is_token_labels(targets: Tensor) -> bool:
+    """Whether targets are token sequences [B, T]."""
+    return targets.dim() == 2 and not targets.is_floating_point()
 
 
 def check_token_loss(loss: object) -> None:

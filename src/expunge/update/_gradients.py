@@ -124,7 +124,7 @@ def _backward(
         p.grad = None
     if inputs is not None and any(g is None for g in gradients):
         _check_recomputation(loss)
-    if inputs is not None and all(g is None for g in gradients):
+    if all(g is None for g in gradients):
         raise InvalidInput(
             "A loss should depend on `params`. (none of these "
             f"{len(params)} parameters gets a gradient from it) Compute it with the model whose "
@@ -208,4 +208,8 @@ def _check_loss(loss: object) -> None:
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
         raise InvalidInput(f"A loss should be a scalar tensor, reduced by its mean. (got {shape})")
     if not loss.requires_grad:
-        raise InvalidInput("A loss should depend on the parameters; this one needs no gradient.")
+        raise InvalidInput(
+            "A loss should depend on the parameters; this one needs no gradient. If the model is "
+            "frozen below adapters and recomputes its activations, call "
+            "`model.enable_input_require_grads()`, or recompute with `use_reentrant=False`."
+        )

@@ -10,31 +10,28 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader
 
 import expunge
 from expunge import NPO, Batch, GradientDifference, InvalidInput, Problem, next_token_loss
 from expunge.methods._scrub import kl_divergence
 from expunge.methods._tokens import sequence_log_likelihood
-from expunge.update import Term, Update
+from expunge.update import Update
 from tests.tiny import Counting, bits, points, same
-
-WORDS = 5
-
-
-class Bigram(nn.Module):
-    """Tokens [B, T] to logits [B, T, V], each from its own token and its place alone."""
-
-    def __init__(self, seed: int = 0) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(seed)
-        self.table = nn.Parameter(torch.randn(WORDS, WORDS, generator=generator))
-        self.place = nn.Parameter(torch.randn(9, WORDS, generator=generator))
-        self.seen: list[str] = []
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        self.seen.append("ids" if attention_mask is None else "ids and mask")
-        return self.table[input_ids] + self.place[: input_ids.shape[1]]
+from tests.unit.methods.token_worlds import (
+    FORGET,
+    RETAIN,
+    WORDS,
+    Bigram,
+    Dicts,
+    assert_is,
+    gradient,
+    literal_log_likelihoods,
+    literal_nll,
+    moved,
+    precise,
+    texts,
+)
 
 
 class Output:
@@ -49,56 +46,6 @@ class Wrapped(Bigram):
         return Output(super().forward(input_ids, attention_mask))
 
 
-def texts(count: int, seed: int) -> TensorDataset:
-    """Sequences of eight tokens: two of prompt, then some to predict, then padding."""
-    generator = torch.Generator().manual_seed(seed)
-    tokens = torch.randint(WORDS, (count, 8), generator=generator)
-    labels = tokens.clone()
-    labels[:, :2] = -100
-    for k in range(count):
-        labels[k, 4 + k % 5 :] = -100
-    return TensorDataset(tokens, labels)
-
-
-class Dicts(Dataset[Any]):
-    """The same as dicts, as a tokenizer makes them."""
-
-    def __init__(self, data: TensorDataset) -> None:
-        self.data = data
-
-    def __len__(self) -> int:
-        return len(self.data)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        tokens, labels = self.data[index]
-        mask = torch.ones_like(tokens)
-        return {"input_ids": tokens, "labels": labels, "attention_mask": mask}
-
-
-FORGET, RETAIN = Batch(*texts(5, 1).tensors, "forget"), Batch(*texts(6, 2).tensors, "retain")
-
-
-def literal_log_likelihoods(model: Bigram, batch: Batch) -> list[list[float]]:
-    """log π(y_t | y_<t) of every labelled token of every sequence, in Python numbers."""
-    table, place = model.table.tolist(), model.place.tolist()
-    result = []
-    for tokens, labels in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
-        row = []
-        for t in range(1, len(tokens)):
-            if labels[t] == -100:
-                continue
-            z = [a + b for a, b in zip(table[tokens[t - 1]], place[t - 1], strict=True)]
-            row.append(z[labels[t]] - math.log(sum(math.exp(v) for v in z)))
-        result.append(row)
-    return result
-
-
-def literal_nll(model: Bigram, batch: Batch) -> float:
-    """The mean over all labelled tokens of the batch."""
-    values = [v for row in literal_log_likelihoods(model, batch) for v in row]
-    return -sum(values) / len(values)
-
-
 def literal_npo(model: Bigram, first: Bigram, batch: Batch, beta: float) -> float:
     """-(2/β)·1/B Σ log σ(-β log(π(y|x)/π₀(y|x))), equation (3) of Zhang et al."""
     total = 0.0
@@ -107,18 +54,6 @@ def literal_npo(model: Bigram, first: Bigram, batch: Batch, beta: float) -> floa
         ratio = sum(a) - sum(b)
         total += math.log(1.0 / (1.0 + math.exp(beta * ratio)))
     return -2.0 / beta * total / len(now)
-
-
-def moved(problem: Problem) -> Bigram:
-    with torch.no_grad():
-        problem.model.table.mul_(1.7).add_(torch.eye(WORDS))
-    assert isinstance(problem.model, Bigram)
-    return problem.model
-
-
-def gradient(term: Tensor | Term, model: nn.Module) -> Tensor:
-    loss = term.loss if isinstance(term, Term) else term
-    return torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, [*model.parameters()])])
 
 
 @pytest.mark.parametrize("kind", [Bigram, Wrapped])
@@ -133,12 +68,11 @@ def test_gradient_difference_is_minus_and_plus_the_mean_over_tokens(kind: type[B
 
 @pytest.mark.parametrize("beta", [0.01, 0.1, 2.5])
 def test_npo_is_its_formula_on_whole_sequences(beta: float) -> None:
-    problem = Problem(Bigram())
-    first, student = Bigram(), moved(problem)
+    problem, first, student = precise()
     u = NPO(beta).objective(problem, FORGET, RETAIN)
     c = NPO(beta).constraint(problem, FORGET, RETAIN)
-    assert u.loss.item() == pytest.approx(literal_npo(student, first, FORGET, beta), rel=1e-4)
-    assert c.item() == pytest.approx(literal_nll(student, RETAIN), rel=1e-5)
+    assert_is(u, student, lambda model: literal_npo(model, first, FORGET, beta))
+    assert_is(c, student, lambda model: literal_nll(model, RETAIN))
 
 
 def test_npo_starts_as_ascent_and_slows_down_as_a_sequence_is_forgotten() -> None:

@@ -1,0 +1,71 @@
+"""Retain losses: what a method for language models keeps of the model while it forgets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from expunge._part_values import check_fields
+from expunge._registry import Registry
+from expunge.data._batches import Batch
+from expunge.methods._problem import Problem
+from expunge.methods._scrub import kl_divergence
+from expunge.methods._tokens import count_of, labelled, next_token_loss
+
+
+@dataclass(frozen=True)
+class RetainLoss:
+    """Base of the retain losses: C of a :class:`TokenMethod`, whatever its forget loss is."""
+
+    needs_initial: ClassVar[bool] = False
+    """Whether the loss compares with the initial model."""
+
+    def __post_init__(self) -> None:
+        check_fields(self)
+
+    def loss(self, problem: Problem, retain: Batch) -> Tensor:
+        """C on a retain batch, a mean over :meth:`size` items."""
+        raise TypeError(f"{type(self).__name__} should define `loss`.")
+
+    def size(self, retain: Batch) -> float:
+        """The number of items that the loss is a mean over: by default labelled tokens."""
+        return count_of(retain.targets)
+
+
+@dataclass(frozen=True)
+class RetainNLL(RetainLoss):
+    """C = -log π(y_t | y_<t), the mean over the labelled retain tokens.
+
+    It keeps what the retain data say. Where they are few, the model learns them by heart.
+    """
+
+    def loss(self, problem: Problem, retain: Batch) -> Tensor:
+        return next_token_loss(problem.logits(retain), retain.targets)
+
+
+@dataclass(frozen=True)
+class RetainKL(RetainLoss):
+    """C = KL(π₀(·|y_<t) ‖ π(·|y_<t)), the mean over the labelled retain tokens.
+
+    It keeps what the initial model π₀ says about the retain data, right or wrong. Take it where
+    the retain data are few or not what the model was trained on. Its gradient is exactly zero at
+    the initial model, so the first step is that of the forget loss alone. It costs a forward pass
+    of π₀, frozen in eval mode.
+
+    Deviation: published code averages over prompts and padding too, where nothing is predicted.
+    """
+
+    needs_initial: ClassVar[bool] = True
+
+    def loss(self, problem: Problem, retain: Batch) -> Tensor:
+        logits = problem.logits(retain)
+        initial = problem.initial_logits(retain)
+        return kl_divergence(labelled(initial, retain.targets), labelled(logits, retain.targets))
+
+
+RETAIN_LOSSES: Registry[type[RetainLoss]] = Registry("retain loss")
+RETAIN_LOSSES.declare("nll", "expunge.methods._retain_losses:RetainNLL", alias="NLL")
+RETAIN_LOSSES.declare("kl", "expunge.methods._retain_losses:RetainKL", alias="KL")
+RETAIN_LOSSES.declare("activations", "expunge.methods._rmu:RetainActivations")

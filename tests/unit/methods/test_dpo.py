@@ -1,0 +1,121 @@
+"""DPO and IdkDPO against their formula, and where the preferred answers come from."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+import expunge
+from expunge import DPO, Batch, IdkDPO, InvalidInput, Problem
+from expunge.data import PreferredAnswers
+from expunge.methods._dpo import answered
+from expunge.methods._tokens import sequence_log_likelihood
+from tests.tiny import Counting, bits, points, same
+from tests.unit.methods.token_worlds import (
+    FORGET,
+    RETAIN,
+    Bigram,
+    Dicts,
+    assert_is,
+    gradient,
+    literal_log_likelihoods,
+    precise,
+    sigmoid,
+    texts,
+)
+
+BETTER = Batch(*texts(5, 7).tensors, "forget")
+PAIRED = FORGET._replace(preferred=BETTER)
+
+
+def literal_dpo(model: Bigram, first: Bigram, win: Batch, lose: Batch, beta: float) -> float:
+    """-(2/β)·1/B Σ log σ(β[log(π/π₀)(y') - log(π/π₀)(y)])."""
+
+    def ratios(batch: Batch) -> list[float]:
+        now, then = (literal_log_likelihoods(m, batch) for m in (model, first))
+        return [sum(a) - sum(b) for a, b in zip(now, then, strict=True)]
+
+    pairs = list(zip(ratios(win), ratios(lose), strict=True))
+    return -2.0 / beta * sum(math.log(sigmoid(beta * (w - s))) for w, s in pairs) / len(pairs)
+
+
+@pytest.mark.parametrize("beta", [0.1, 1.5])
+def test_dpo_is_its_formula_on_whole_sequences(beta: float) -> None:
+    problem, first, student = precise()
+    loss = DPO(beta).objective(problem, PAIRED, RETAIN)
+    assert_is(loss, student, lambda model: literal_dpo(model, first, BETTER, FORGET, beta))
+
+
+def test_dpo_starts_as_ascent_on_one_answer_and_descent_on_the_other() -> None:
+    problem = Problem(Bigram())
+    model = problem.model
+    lose, win = (sequence_log_likelihood(model(b.inputs), b.targets) for b in (FORGET, BETTER))
+    expected = gradient((lose - win).mean(), model)
+    first = gradient(DPO().objective(problem, PAIRED, RETAIN), model)
+    torch.testing.assert_close(first, expected)
+
+
+def test_a_refusal_comes_behind_each_prompt() -> None:
+    tokens = torch.tensor([[9, 8, 1, 2, 0], [7, 3, 4, 5, 6]])
+    labels = torch.tensor([[-100, -100, 1, 2, -100], [-100, 3, 4, 5, 6]])
+    mask = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
+    batch = Batch({"input_ids": tokens, "attention_mask": mask}, labels, "forget")
+    new = answered(batch, [(2, 2, 2), (1,)])
+    assert new.inputs["input_ids"].tolist() == [[9, 8, 2, 2, 2], [7, 1, 0, 0, 0]]
+    assert new.targets.tolist() == [[-100, -100, 2, 2, 2], [-100, 1, -100, -100, -100]]
+    assert new.inputs["attention_mask"].tolist() == [[0, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
+    plain = answered(Batch(tokens, labels, "forget"), [(2, 2, 2), (1,)])
+    assert torch.equal(plain.inputs, new.inputs["input_ids"])
+
+
+def test_idk_dpo_is_dpo_with_refusals_and_draws_all_of_them() -> None:
+    problem, first, student = precise()
+    method = IdkDPO(refusals=[[4, 3]])
+    loss = method.objective(problem, FORGET, RETAIN)
+    refusal = answered(FORGET, [(4, 3)] * 5)
+    assert_is(loss, student, lambda model: literal_dpo(model, first, refusal, FORGET, 0.1))
+    several = IdkDPO(refusals=((1,), (2,)))
+    drawn = [several.preferred_answers(problem, FORGET).targets[:, 2] for _ in range(9)]
+    assert set(torch.cat(drawn).tolist()) == {1, 2}
+    assert several == IdkDPO(refusals=[[1], [2]])
+
+
+def test_class_numbers_prefer_another_class() -> None:
+    problem = Problem(Counting())
+    data = Batch(*points(9).tensors, "forget")
+    terms = [DPO().objective(problem, data, data) for _ in range(2)]
+    losses = [gradient(term, problem.model) for term in terms]
+    assert not torch.equal(*losses)  # drawn anew
+    assert terms[0].loss.item() == pytest.approx(20.0 * math.log(2.0))  # nothing has moved yet
+
+
+def unlearn(forget: Any, **options: Any) -> expunge.Result:
+    chosen: dict[str, Any] = {"retain": Dicts(texts(9, 2)), "method": "dpo", "epochs": 2}
+    chosen |= {"batch_size": 3, "lr": 1e-2, "progress": False}
+    return expunge.unlearn(Bigram(), forget=forget, **chosen | options)
+
+
+def test_preferred_answers_travel_with_the_data() -> None:
+    data = PreferredAnswers(Dicts(texts(6, 1)), Dicts(texts(6, 7)))
+    whole = unlearn(data)
+    cut = unlearn(data, micro_batches=3)
+    torch.testing.assert_close(bits(whole.model), bits(cut.model))
+    other = unlearn(PreferredAnswers(Dicts(texts(6, 1)), Dicts(texts(6, 8))))
+    assert not same(bits(whole.model), bits(other.model))
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(InvalidInput, match=r"`dpo` needs an answer to prefer.*take IdkDPO"):
+        unlearn(Dicts(texts(6, 1)))
+    with pytest.raises(InvalidInput, match="needs the tokens of one or more refusals"):
+        unlearn(Dicts(texts(6, 1)), method="idk-dpo")
+    with pytest.raises(InvalidInput, match="at least one token"):
+        IdkDPO(refusals=[[]])
+    extra = Batch(
+        {"input_ids": FORGET.inputs, "position_ids": FORGET.inputs}, FORGET.targets, "forget"
+    )
+    with pytest.raises(InvalidInput, match=r"got input_ids, position_ids\)"):
+        answered(extra, [(1,)] * 5)
