@@ -48,8 +48,8 @@ def make_request(weights: Path, tmp_path: Path) -> JobMaker:
 
 @pytest.fixture(scope="package")
 def finished(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRequest:
-    """A request that was carried out, with all its figures. Read it, but leave it as it is."""
-    job = JobMaker(weights, tmp_path_factory.mktemp("finished"))(IDS)
+    """A request by the default method, with all its figures. Read it, but leave it as it is."""
+    job = JobMaker(weights, tmp_path_factory.mktemp("finished"))(IDS, method="MATCH")
     return FinishedRequest.of(job, carry_out_quietly(job))
 
 

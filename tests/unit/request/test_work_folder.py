@@ -69,5 +69,5 @@ def test_a_command_killed_after_its_bundle_was_there_has_nothing_left_to_do(
     with pytest.raises(KeyboardInterrupt):
         carry_out_quietly(second)
     monkeypatch.undo()
-    third = carry_out_quietly(make_request([9], max_epochs=1, method="SRL"))
+    third = carry_out_quietly(make_request([9], max_epochs=1, seed=1))
     assert third.folder == first.out / "0003"

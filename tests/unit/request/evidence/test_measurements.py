@@ -44,6 +44,7 @@ def carry_out(folder: Path, **settings: Any) -> Outcome:
         data=(train, val, test),
         ids=NAMES,
         out=folder / "out",
+        method="SRL",
         max_epochs=1,
         progress=False,
         **settings,
