@@ -12,13 +12,14 @@ from rich.table import Table
 from expunge._registry import Registry
 from expunge.data import DATASETS, SCENARIOS
 from expunge.evaluation import METRICS
-from expunge.methods import METHODS
+from expunge.methods import METHODS, RETAIN_LOSSES
 from expunge.models import MODELS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 KINDS: Registry[Registry[Any]] = Registry("kind of part")
 for _name, _registry in (
     ("methods", METHODS),
+    ("retain-losses", RETAIN_LOSSES),
     ("addons", ADDONS),
     ("aggregates", AGGREGATES),
     ("moments", MOMENTS),
@@ -35,7 +36,7 @@ def list_command(
         str | None, typer.Argument(help=f"One of {', '.join(KINDS)} (default: all).")
     ] = None,
 ) -> None:
-    """List methods, add-ons, aggregations, moments, models, datasets, scenarios and metrics.
+    """List methods, retain losses, add-ons, aggregations, moments, models, data and metrics.
 
     Example:  expunge list addons
     """
