@@ -14,13 +14,14 @@ from expunge.cli._completion import complete_names
 from expunge.cli._output import AsJson, Output
 from expunge.data import DATASETS, SCENARIOS
 from expunge.evaluation import METRICS
-from expunge.methods import METHODS
+from expunge.methods import METHODS, RETAIN_LOSSES
 from expunge.models import MODELS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 KINDS: Registry[Registry[Any]] = Registry("kind of part")
 for _name, _registry in (
     ("methods", METHODS),
+    ("retain-losses", RETAIN_LOSSES),
     ("addons", ADDONS),
     ("aggregates", AGGREGATES),
     ("moments", MOMENTS),
@@ -44,7 +45,7 @@ def list_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List methods, add-ons, aggregations, moments, models, datasets, scenarios and metrics.
+    """List methods, retain losses, add-ons, aggregations, moments, models, data and metrics.
 
     With a kind, also says what each of its parts is for, where it comes from, and its options.
 

@@ -10,7 +10,8 @@ class DivergenceGuard:
     """Checks the losses and gradient sums of every step; keeps a copy of the last good weights.
 
     Weights are good if their losses and gradients were finite. So the weights kept are those from
-    before the step that led to a non-finite loss.
+    before the step that led to a non-finite loss. Frozen weights, such as those below an adapter,
+    are not copied.
 
     On the CPU each step is checked before it is taken. On an accelerator a check waits for the
     device, so steps are checked ``every`` at a time.
@@ -18,7 +19,7 @@ class DivergenceGuard:
 
     def __init__(self, model: nn.Module, device: torch.device, every: int = 20) -> None:
         self.every = 1 if device.type == "cpu" else every
-        self._weights = list(model.parameters())
+        self._weights = [p for p in model.parameters() if p.requires_grad]
         self._live = [*self._weights, *model.buffers()]
         self._kept = [t.detach().clone() for t in self._live]
         self._bad: Tensor | None = None

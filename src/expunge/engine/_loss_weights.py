@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -57,6 +57,40 @@ def weights_by_size(
     counted = forget if over == "forget" else retain
     sizes = sum(method.size(name, batch) for batch in counted)
     return _exchanged(group, sizes, sum(method.size("saliency", batch) for batch in forget))
+
+
+def weigh_reduced(
+    terms: Iterator[Tensor | Term],
+    group: Group,
+    method: Method,
+    name: str,
+    forget: Sequence[Batch],
+    retain: Sequence[Batch],
+) -> Iterator[Term]:
+    """Terms, one per micro-batch, whose gradients FSDP averages over the processes one by one.
+
+    What weighs a gradient after that has to be the same everywhere. So each loss is multiplied by
+    the process's share of its micro-batch, and the micro-batches count by their sizes in all
+    processes together.
+    """
+    over = method.objective_over if name == "objective" else "retain"
+    counted = forget if over == "forget" else retain
+    sizes = [
+        [method.size(name, batch) for batch in counted],
+        [method.size("saliency", batch) for batch in forget],
+    ]
+    here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
+    total = group.sum(here.clone()).clamp(min=1.0)
+    factors = (group.size * here / total).tolist()
+    weights = (len(forget) * total / total.sum(dim=1, keepdim=True)).tolist()
+    for k, term in enumerate(terms):
+        full = term if isinstance(term, Term) else Term(term)
+        yield Term(
+            full.loss * factors[0][k],
+            None if full.saliency is None else full.saliency * factors[1][k],
+            weights[0][k],
+            weights[1][k],
+        )
 
 
 def _exchanged(group: Group, *sizes: float) -> LossWeights:

@@ -19,7 +19,7 @@ from expunge.distributed import SINGLE, as_group
 from expunge.distributed._batch_shares import BatchDivision
 from expunge.engine._checkpoint import describe, model_digest
 from expunge.engine._history import mean_row, step_row
-from expunge.engine._loss_weights import weigh, weights_by_size
+from expunge.engine._loss_weights import weigh, weigh_reduced, weights_by_size
 from expunge.engine._losses import weigh_micro_batches
 from expunge.engine._overlap_check import check_disjoint
 from expunge.integrations._hf_batches import DividedBatches
@@ -260,6 +260,9 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         """One loss per micro-batch, computed lazily: only one graph is alive at a time."""
         forget, retain = ([pair[k] for pair in pairs] for k in (0, 1))
         terms = (self._loss(name, *pair) for pair in pairs)
+        if self.is_fsdp_enabled:
+            yield from weigh_reduced(terms, self.group, self.method, name, forget, retain)
+            return
         weights = weights_by_size(self.group, self.method, name, forget, retain)
         for term in weigh_micro_batches(terms, self.method, name, forget, retain):
             yield weigh(term, weights)

@@ -1,4 +1,4 @@
-"""The methods by name. Nothing is imported before a method is used."""
+"""The methods and retain losses by name. Nothing is imported before one is used."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from expunge._registry import Registry
 
 if TYPE_CHECKING:
     from expunge.methods._method import Method
+    from expunge.methods._retain_losses import RetainLoss
 
 METHODS: Registry[type[Method]] = Registry("method")
 METHODS.declare("fine-tune", "expunge.methods._fine_tune:FineTune", alias="FT")
@@ -62,3 +63,8 @@ METHODS.declare("undial", "expunge.methods._undial:UNDIAL", alias="UNDIAL")
 METHODS.declare("ce-u", "expunge.methods._ceu:CEU", alias="CE-U")
 METHODS.declare("rmu", "expunge.methods._rmu:RMU", alias="RMU")
 METHODS.declare("retrain", "expunge.methods._retrain:Retrain", alias="Ideal")
+
+RETAIN_LOSSES: Registry[type[RetainLoss]] = Registry("retain loss")
+RETAIN_LOSSES.declare("nll", "expunge.methods._retain_losses:RetainNLL", alias="NLL")
+RETAIN_LOSSES.declare("kl", "expunge.methods._retain_losses:RetainKL", alias="KL")
+RETAIN_LOSSES.declare("activations", "expunge.methods._rmu:RetainActivations")

@@ -8,7 +8,6 @@ from typing import ClassVar
 from torch import Tensor
 
 from expunge._part_values import check_fields
-from expunge._registry import Registry
 from expunge.data._batches import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._scrub import kl_divergence
@@ -63,9 +62,3 @@ class RetainKL(RetainLoss):
         logits = problem.logits(retain)
         initial = problem.initial_logits(retain)
         return kl_divergence(labelled(initial, retain.targets), labelled(logits, retain.targets))
-
-
-RETAIN_LOSSES: Registry[type[RetainLoss]] = Registry("retain loss")
-RETAIN_LOSSES.declare("nll", "expunge.methods._retain_losses:RetainNLL", alias="NLL")
-RETAIN_LOSSES.declare("kl", "expunge.methods._retain_losses:RetainKL", alias="KL")
-RETAIN_LOSSES.declare("activations", "expunge.methods._rmu:RetainActivations")

@@ -11,7 +11,8 @@ from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
-from expunge.methods._retain_losses import RETAIN_LOSSES, RetainLoss, RetainNLL
+from expunge.methods._registry import RETAIN_LOSSES
+from expunge.methods._retain_losses import RetainLoss, RetainNLL
 from expunge.methods._tokens import check_token_loss, count_of
 from expunge.update._gradients import Term
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils.data import Dataset
 
 import expunge
 from expunge import NPO, Batch, Diverged, InvalidInput, Problem, Update
@@ -18,39 +17,16 @@ from tests.tiny import bits, same
 
 transformers = pytest.importorskip("transformers")
 
-from expunge.integrations import UnlearningTrainer  # noqa: E402
+from tests.unit.integrations.trainer_runs import (  # noqa: E402
+    FORGET,
+    LR,
+    RETAIN,
+    Texts,
+    gpt,
+    trainer,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-WORDS = 12
-LR = 1e-2
-
-
-def gpt(dropout: float = 0.0, kind: str = "GPT2LMHeadModel", **options: Any) -> nn.Module:
-    torch.manual_seed(0)
-    drop = dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), dropout)
-    size = {"n_embd": 16, "n_layer": 1, "n_head": 2, "n_positions": 8, "vocab_size": WORDS}
-    ends = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}
-    config = transformers.GPT2Config(**size, **drop, **ends, loss_type="ForCausalLM", **options)
-    return getattr(transformers, kind)(config)
-
-
-class Texts(Dataset[Any]):
-    def __init__(self, count: int, seed: int) -> None:
-        generator = torch.Generator().manual_seed(seed)
-        self.tokens = torch.randint(1, WORDS, (count, 8), generator=generator)
-
-    def __len__(self) -> int:
-        return len(self.tokens)
-
-    def __getitem__(self, index: int) -> dict[str, Tensor]:
-        labels = self.tokens[index].clone()
-        labels[: 2 + index % 4] = -100
-        mask = torch.ones_like(labels)
-        return {"input_ids": self.tokens[index], "attention_mask": mask, "labels": labels}
-
-
-FORGET, RETAIN = Texts(8, 1), Texts(10, 2)
 
 
 @dataclass(frozen=True)
@@ -62,21 +38,6 @@ class Seen(NPO):
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Any:
         self.pairs.append((forget, retain))
         return super().objective(problem, forget, retain)
-
-
-def arguments(folder: Path, **options: Any) -> Any:
-    chosen: dict[str, Any] = {"num_train_epochs": 2, "per_device_train_batch_size": 2}
-    chosen |= {"learning_rate": LR, "lr_scheduler_type": "constant", "max_grad_norm": 0.0}
-    chosen |= {"logging_steps": 1, "report_to": [], "use_cpu": True, "disable_tqdm": True}
-    chosen |= {"save_strategy": "no"}
-    return transformers.TrainingArguments(output_dir=str(folder), **chosen | options)
-
-
-def trainer(folder: Path, model: nn.Module | None = None, **options: Any) -> UnlearningTrainer:
-    ours = ("forget", "retain", "method", "addon", "aggregate", "eval_dataset", "model_init")
-    parts = {k: options.pop(k) for k in ours if k in options}
-    parts = {"forget": FORGET, "retain": RETAIN} | parts
-    return UnlearningTrainer(model or gpt(), arguments(folder, **options), **parts)
 
 
 def by_hand(
@@ -135,7 +96,7 @@ def test_accumulated_gradients_are_averaged_before_they_are_weighed(
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize(("addon", "step"), [("focus", 3), ("bernoulli", 4)])
+@pytest.mark.parametrize(("addon", "step"), [("focus", 3), ("bernoulli", 4), ("prob", 6)])
 def test_a_resumed_run_ends_as_one_undisturbed(tmp_path: Path, addon: str, step: int) -> None:
     options = {"addon": addon, "lr_scheduler_type": "linear", "logging_steps": 2}
     saved = {"save_strategy": "steps", "save_steps": step}
@@ -215,15 +176,23 @@ def test_the_last_good_weights_are_kept_when_it_diverges(tmp_path: Path) -> None
     assert same(bits(own.model), before)
 
 
-def test_what_it_cannot_do_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="does not take `label_smoothing_factor`"):
-        trainer(tmp_path, label_smoothing_factor=0.1)
-    with pytest.raises(InvalidInput, match="Retrain trains on the retain set alone"):
-        trainer(tmp_path, method="retrain")
-    with pytest.raises(InvalidInput, match="`method` should be a name or a method"):
-        trainer(tmp_path, method=3)
-    with pytest.raises(InvalidInput, match="should not overlap"):
-        trainer(tmp_path, retain=FORGET)
+def test_preferred_answers_reach_the_method_and_not_the_evaluation(tmp_path: Path) -> None:
+    data = expunge.data.PreferredAnswers(FORGET, Texts(8, 5))
+    own = trainer(tmp_path, forget=data, method="dpo", eval_dataset={"forget": data})
+    before, _, after = own.evaluate(), own.train(), own.evaluate()
+    assert after["eval_forget_loss"] > before["eval_forget_loss"]
+
+
+def test_rmu_moves_what_it_is_told_to_and_leaves_the_rest_trainable(tmp_path: Path) -> None:
+    model = gpt()
+    before = bits(model)
+    method = expunge.RMU("transformer.h.0", parameters=r"mlp\.c_proj")
+    own = trainer(tmp_path, model, method=method, weight_decay=0.1)
+    own.train()
+    after = bits(own.model)
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved == {"transformer.h.0.mlp.c_proj.weight", "transformer.h.0.mlp.c_proj.bias"}
+    assert all(p.requires_grad for p in own.model.parameters())
 
 
 def test_without_transformers_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

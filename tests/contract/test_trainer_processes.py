@@ -1,0 +1,121 @@
+"""Two processes under the Hugging Face Trainer take the steps of one, whole or sharded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import expunge
+from expunge.data import PreferredAnswers
+from tests.team import Team
+from tests.unit.integrations.trainer_runs import (
+    Texts,
+    adapted,
+    gpt,
+    launched,
+    sharded_trainer,
+    trainer,
+    whole_state,
+)
+
+pytest.importorskip("transformers")
+
+FORGET = Texts(7, 1)
+"""With batches of 4: the second has 3, so that shares differ, in examples and in tokens."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "npo": {"max_grad_norm": 0.5, "lr_scheduler_type": "linear"},
+    "accumulated": {"method": "wga", "gradient_accumulation_steps": 2, "addon": "saliency"},
+    "preferred": {
+        "method": "dpo",
+        "forget": PreferredAnswers(FORGET, Texts(7, 5)),
+        "addon": "prob",
+    },
+    "drawn": {"method": expunge.IdkDPO(refusals=((1, 2), (3,))), "addon": "bernoulli"},
+    "bf16": {"bf16": True, "method": expunge.SimNPO(retain="kl")},
+}
+SHARDED: dict[str, dict[str, Any]] = {
+    "npo": SETTINGS["npo"],
+    "saliency": SETTINGS["accumulated"],
+    "activations": {"method": expunge.RMU("transformer.h.0", parameters="mlp"), "addon": "and"},
+}
+
+
+def outcome(folder: str, options: dict[str, Any], kind: str = "whole") -> dict[str, Any]:
+    """Weights and logs after two epochs, of a process of a team or of one alone."""
+    make = sharded_trainer if kind == "sharded" else trainer
+    chosen = {"optim": "sgd", "forget": FORGET, "num_train_epochs": 2} | options
+    own = make(Path(folder), gpt(), **chosen)
+    own.train()
+    keep = ("objective", "constraint", "cosine", "moved", "grad_norm")
+    logs = [
+        {k: row[k] for k in keep if k in row} for row in own.state.log_history if "objective" in row
+    ]
+    return {"model": whole_state(own.model), "logs": logs}
+
+
+def of_the_team(folder: str, options: dict[str, Any], kind: str = "whole") -> dict[str, Any]:
+    with launched():
+        return outcome(folder, options, kind)
+
+
+def assert_alike(team: Team, folder: Path, options: dict[str, Any], kind: str) -> None:
+    alone = outcome(str(folder), {"per_device_train_batch_size": 4} | options)
+    first, second = team(of_the_team, str(folder), options, kind)
+    wide = "bf16" in options  # other sums are rounded otherwise
+    tolerance = {"rtol": 2e-2, "atol": 2e-3} if wide else {"rtol": 1e-4, "atol": 1e-6}
+    assert len(first["logs"]) == len(alone["logs"])
+    for one, two in zip(alone["logs"], first["logs"], strict=True):
+        assert two == pytest.approx(one, rel=tolerance["rtol"], abs=tolerance["atol"] * 10)
+    for name, values in alone["model"].items():
+        assert torch.equal(first["model"][name], second["model"][name]), name
+        torch.testing.assert_close(first["model"][name], values, **tolerance)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_two_processes_equal_one(pair: Team, tmp_path: Path, name: str) -> None:
+    assert_alike(pair, tmp_path, SETTINGS[name], "whole")
+
+
+@pytest.mark.parametrize("name", SHARDED)
+def test_two_shards_equal_one_model(pair: Team, tmp_path: Path, name: str) -> None:
+    assert_alike(pair, tmp_path, SHARDED[name], "sharded")
+
+
+def resumed(folder: str, kind: str, adapters: bool) -> dict[str, bool]:
+    """Stopped after step 3 of 4, in the second epoch, and taken up: as undisturbed."""
+    make = sharded_trainer if kind == "sharded" else trainer
+    options = {"addon": "bernoulli", "forget": FORGET, "lr_scheduler_type": "linear"}
+    saved = {"save_strategy": "steps", "save_steps": 3}
+
+    def model() -> torch.nn.Module:
+        return adapted(gpt(dropout=0.1)) if adapters else gpt(dropout=0.1)
+
+    with launched():
+        first = make(Path(folder), model(), **options, **saved)
+        first.train()
+        again = make(Path(folder) / "again", model(), **options)
+        again.train(resume_from_checkpoint=str(Path(folder) / "checkpoint-3"))
+        one, two = (whole_state(run.model) for run in (first, again))
+    begun = whole_state(model())
+    moved = {name for name in begun if not torch.equal(begun[name], one[name])}
+    return {
+        "same": all(torch.equal(one[name], two[name]) for name in one),
+        "sharded": any(hasattr(p, "device_mesh") for p in first.model.parameters()),
+        "moved": bool(moved),
+        "base moved": any("lora" not in name for name in moved),
+    }
+
+
+@pytest.mark.parametrize("adapters", [False, True])
+@pytest.mark.parametrize("kind", ["whole", "sharded"])
+def test_a_resumed_run_ends_as_one_undisturbed(
+    pair: Team, tmp_path: Path, kind: str, adapters: bool
+) -> None:
+    if adapters:
+        pytest.importorskip("peft")
+    found = {"same": True, "sharded": kind == "sharded", "moved": True, "base moved": not adapters}
+    assert pair(resumed, str(tmp_path), kind, adapters) == [found, found]
