@@ -1,4 +1,4 @@
-"""Classifiers for small images, each with a width factor, normalisation inside."""
+"""Classifiers for small images, each with a width factor; and a small language model."""
 
 from typing import TYPE_CHECKING
 
@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from expunge.models._build import build_model as build_model
     from expunge.models._normalise import Normalise as Normalise
     from expunge.models._normalise import channel_statistics as channel_statistics
+    from expunge.models._pretrained import load_causal_model as load_causal_model
     from expunge.models._resnet import ResNet18 as ResNet18
     from expunge.models._small import SmallCNN as SmallCNN
+    from expunge.models._transformer import SmallTransformer as SmallTransformer
     from expunge.models._vgg import VGG16 as VGG16
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)
