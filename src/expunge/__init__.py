@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from expunge._errors import StorageError as StorageError
     from expunge.data import Augment as Augment
     from expunge.data import ImageSet as ImageSet
+    from expunge.data import TextSet as TextSet
     from expunge.engine import Callback as Callback
     from expunge.engine import History as History
     from expunge.engine import Recipe as Recipe
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from expunge.engine import train as train
     from expunge.engine import unlearn as unlearn
     from expunge.evaluation import Scores as Scores
+    from expunge.evaluation import TextScores as TextScores
     from expunge.evaluation import evaluate as evaluate
     from expunge.methods import NPO as NPO
     from expunge.methods import AdversarialExamples as AdversarialExamples
