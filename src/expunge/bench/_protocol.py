@@ -12,7 +12,7 @@ import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
-from expunge.data import DATASETS, Augment
+from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import Procedure, Recipe
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
@@ -42,6 +42,7 @@ class Training(_TomlTable):
     momentum: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.9
     weight_decay: Annotated[float, pydantic.Field(ge=0)] = 5e-4
     schedule: Literal["step", "one-cycle"] = "step"
+    algorithm: Literal["sgd", "adamw"] = "sgd"
     augment: bool = True
 
     @property
@@ -72,8 +73,16 @@ class Unlearning(_TomlTable):
             yield dict(zip(names, values, strict=True))
 
 
+EVERY_TOKEN_METHOD = "language-models"
+"""Stands for every registered method for causal language models."""
+
+
 class ProtocolBlock(_TomlTable):
-    """One data set and architecture, and everything that is tried on them."""
+    """One data set and architecture, and everything that is tried on them.
+
+    Of a corpus of texts, ``limit`` is the number of people to learn, ``test_limit`` that of people
+    never seen.
+    """
 
     name: str = ""
     data: str
@@ -90,6 +99,20 @@ class ProtocolBlock(_TomlTable):
     baselines: tuple[str, ...] = ()
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
+
+    @pydantic.field_validator("methods")
+    @classmethod
+    def _expand(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if EVERY_TOKEN_METHOD not in names:
+            return names
+        every = [name for name in METHODS if METHODS[name].token_losses]
+        others = [name for name in names if name != EVERY_TOKEN_METHOD]
+        return tuple(dict.fromkeys([*others, *every]))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its data are texts, and its models causal language models."""
+        return self.data.partition(":")[0] in CORPORA
 
 
 class Protocol(_TomlTable):
@@ -166,6 +189,8 @@ def configurations_of(block: ProtocolBlock) -> Iterator[Configuration]:
 
 def augment_of(block: ProtocolBlock) -> Augment | None:
     """Crops and mirror images as in the paper, where the protocol wants them."""
+    if block.is_text:
+        return None
     flip = DATASETS[block.data.partition(":")[0]].flip
     return Augment(padding=4, flip=flip) if block.training.augment else None
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from expunge._errors import InvalidInput
 from expunge.bench._records import Record
+from expunge.data import CORPORA
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
@@ -32,7 +33,14 @@ TASK_SETTINGS = ("dataset", "arch", "width", "limit", "scenario")
 """The settings of a record that make up its task."""
 
 _MOMENTS_FIRST = ("published", "", "adam")
-_WRITTEN = {"cifar10": "CIFAR-10", "svhn": "SVHN", "vgg16": "VGG16", "resnet18": "ResNet18"}
+_WRITTEN = {
+    "cifar10": "CIFAR-10",
+    "svhn": "SVHN",
+    "vgg16": "VGG16",
+    "resnet18": "ResNet18",
+    "invented-people": "invented people",
+    "small-transformer": "small transformer",
+}
 
 Seeds = dict[int, Record]
 """One record per seed, by seed."""
@@ -62,15 +70,21 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """The kind of scenario: ``random``, ``class`` or ``ids``."""
+        """The kind of scenario: ``random``, ``class``, ``people`` or ``ids``."""
         return self.scenario.partition(":")[0]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its data are texts."""
+        return self.dataset in CORPORA
 
     @property
     def title(self) -> str:
         """``CIFAR-10, VGG16, 10 % random forgetting``, with what makes it smaller."""
         words = [_WRITTEN.get(self.dataset, self.dataset), _WRITTEN.get(self.arch, self.arch)]
         words += [f"width {self.width:g}"] if self.width not in (None, 1.0) else []
-        words += [f"{self.limit:,} images"] if self.limit else []
+        what = "people" if self.is_text else "images"
+        words += [f"{self.limit:,} {what}"] if self.limit else []
         return ", ".join([*words, scenario_in_words(self.scenario)])
 
     @property
@@ -266,6 +280,8 @@ def scenario_in_words(scenario: str) -> str:
     try:
         if kind == "random":
             return f"{100 * float(name):g} % random forgetting"
+        if kind == "people":
+            return f"{100 * float(name):g} % of the people"
         if kind == "class":
             return f"{100 * float(share):g} % of class {name}" if share else f"class {name}"
     except ValueError:

@@ -10,10 +10,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from expunge._registry import Registry
-from expunge.data import DATASETS, SCENARIOS
+from expunge.data import CORPORA, DATASETS, SCENARIOS
 from expunge.evaluation import METRICS
 from expunge.methods import METHODS
-from expunge.models import MODELS
+from expunge.models import LANGUAGE_MODELS, MODELS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 KINDS: Registry[Registry[Any]] = Registry("kind of part")
@@ -23,7 +23,9 @@ for _name, _registry in (
     ("aggregates", AGGREGATES),
     ("moments", MOMENTS),
     ("models", MODELS),
+    ("language-models", LANGUAGE_MODELS),
     ("datasets", DATASETS),
+    ("corpora", CORPORA),
     ("scenarios", SCENARIOS),
     ("metrics", METRICS),
 ):
@@ -35,7 +37,7 @@ def list_command(
         str | None, typer.Argument(help=f"One of {', '.join(KINDS)} (default: all).")
     ] = None,
 ) -> None:
-    """List methods, add-ons, aggregations, moments, models, datasets, scenarios and metrics.
+    """List methods, add-ons, aggregations, moments, models, data, scenarios and metrics.
 
     Example:  expunge list addons
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,13 +94,13 @@ def draw(members: Sequence[int], fraction: float, seed: int) -> list[int]:
     return sorted(chosen.tolist())
 
 
-def select(train: ImageSet, forget: Iterable[int]) -> Selection:
+def select(train: Sized, forget: Iterable[int]) -> Selection:
     """Split ``train`` into ``forget`` and the rest, which must not be empty."""
     mask = torch.zeros(len(train), dtype=torch.bool)
     mask[torch.tensor(list(forget), dtype=torch.int64)] = True
     if mask.all():
         raise InvalidInput(
-            f"Some images should be left to retain. (got all {len(train)} to forget) "
+            f"Some {_what(train)} should be left to retain. (got all {len(train)} to forget) "
             "To forget everything, discard the model."
         )
     return Selection(mask.nonzero()[:, 0], (~mask).nonzero()[:, 0])
@@ -121,6 +121,10 @@ def divide(splits: Splits, scenario: str, seed: int) -> Division:
     chosen = parse_scenario(scenario).pick(splits.train, seed)
     train = splits.train
     return Division(splits, train.subset(chosen.forget), train.subset(chosen.retain))
+
+
+def _what(train: Sized) -> str:
+    return "images" if isinstance(train, ImageSet) else "records"
 
 
 def _draw_per_class(labels: Tensor, share: Callable[[int], int], seed: int) -> list[int]:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from expunge.evaluation.attacks._report import make_report as make_report
     from expunge.evaluation.attacks._rmia import RMIA as RMIA
     from expunge.evaluation.attacks._roc import Estimate as Estimate
+    from expunge.evaluation.text._text_scores import TextIdeal as TextIdeal
     from expunge.evaluation.text._text_scores import TextScores as TextScores
     from expunge.evaluation.text._text_scores import evaluate_text as evaluate_text
 else:

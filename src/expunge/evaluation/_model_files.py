@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -60,7 +60,7 @@ def train_initial(
             spec=absolute_spec(data), limit=limit, fingerprint=splits.train.fingerprint()
         ),
         seed=seed,
-        recipe=asdict(recipe),
+        recipe=recipe.as_dict(),
     )
     result = train_from_config(
         card.model.model_dump(),

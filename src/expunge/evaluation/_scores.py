@@ -17,7 +17,7 @@ from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views, check_same_labels, view, view_once
 from expunge.evaluation.attacks._paper_attacks import member_shares
-from expunge.evaluation.text._text_scores import TextScores, evaluate_text
+from expunge.evaluation.text._text_scores import TextIdeal, TextScores, evaluate_text
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def evaluate(
     forget: TextSet,
     retain: TextSet,
     test: TextSet,
-    ideal: nn.Module | None = None,
+    ideal: nn.Module | TextIdeal | None = None,
     attacks: bool = False,
     general: TextSet | None = None,
     reference: nn.Module | None = None,
@@ -97,7 +97,7 @@ def evaluate(
     retain: Data,
     test: Data,
     val: Data | None = None,
-    ideal: nn.Module | Predictions | Views | None = None,
+    ideal: nn.Module | Predictions | Views | TextIdeal | None = None,
     attacks: bool = False,
     exact: bool = False,
     seed: int = 0,
@@ -149,6 +149,8 @@ def evaluate(
     if val is not None:
         check_disjoint(forget, val, "val")
     views = view(model, forget=forget, retain=retain, test=test, val=val)
+    if isinstance(ideal, TextIdeal):
+        raise InvalidInput("`ideal` is of texts, and `forget` is not. Give a model.")
     if isinstance(ideal, nn.Module):
         ideal = view_once(ideal, forget=forget, retain=retain, test=test, val=val)
     return score(views, ideal, attacks=attacks, exact=exact, seed=seed)
@@ -166,7 +168,7 @@ def _check_texts(
     for name, value in foreign.items():
         if value:
             raise InvalidInput(f"`{name}` does not apply to texts. (got {value!r}) Leave it out.")
-    if ideal is not None and not isinstance(ideal, nn.Module):
+    if ideal is not None and not isinstance(ideal, nn.Module | TextIdeal):
         raise InvalidInput(
             "`ideal` should be a model: predictions are of classes, not of texts. "
             f"(got {type(ideal).__name__})"

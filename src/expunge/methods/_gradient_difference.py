@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -20,6 +21,8 @@ class GradientDifference(Method):
     NGPlus for causal language models: the loss is always :func:`expunge.next_token_loss`. U has no
     lower bound. The gradient of U already ranks by saliency.
     """
+
+    token_losses: ClassVar[bool] = True
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         check_token_loss(problem.loss)

@@ -32,6 +32,9 @@ class Method:
     needs_unseen: ClassVar[bool] = False
     """Whether a run needs data that the model never saw: ``unlearn(..., unseen=val)``."""
 
+    token_losses: ClassVar[bool] = False
+    """Whether its losses are likelihoods of tokens: a method for causal language models."""
+
     preferred: ClassVar[Mapping[str, Any]] = {}
     """Options of a run that suit this method better than the general defaults."""
 

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from expunge.models._build import LANGUAGE_MODELS as LANGUAGE_MODELS
     from expunge.models._build import MODELS as MODELS
+    from expunge.models._build import build_language_model as build_language_model
     from expunge.models._build import build_model as build_model
     from expunge.models._normalise import Normalise as Normalise
     from expunge.models._normalise import channel_statistics as channel_statistics

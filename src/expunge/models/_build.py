@@ -19,6 +19,9 @@ MODELS.declare("resnet18", "expunge.models._resnet:ResNet18")
 MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
 MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
 
+LANGUAGE_MODELS: Registry[Callable[..., nn.Module]] = Registry("language model")
+LANGUAGE_MODELS.declare("small-transformer", "expunge.models._transformer:SmallTransformer")
+
 
 MAX_WIDTH = 64
 """A resnet18 has 46 billion weights then."""
@@ -73,3 +76,27 @@ def build_model(
             torch.manual_seed(seed)
         body = kind(num_classes=num_classes, in_channels=in_channels, width=width, **options)
     return nn.Sequential(OrderedDict(normalise=normalise, body=body))
+
+
+def build_language_model(
+    name: str, *, vocabulary: int, context: int, seed: int | None = None, **options: Any
+) -> nn.Module:
+    """Build a freshly initialised causal language model: tokens [B, T] to logits [B, T, V].
+
+    ``options`` are specific to the model, such as ``layers``; ``seed`` as for :func:`build_model`.
+
+    >>> model = build_language_model("small-transformer", vocabulary=11, context=6, seed=0)
+    >>> sum(weights.numel() for weights in model.parameters())
+    399104
+    """
+    import torch
+
+    kind = LANGUAGE_MODELS[name]
+    parameters = inspect.signature(kind).parameters
+    for option in options:
+        if option not in parameters:
+            raise InvalidInput(f"The model {name} has no option {option!r}.")
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        return kind(vocabulary=vocabulary, context=context, **options)

@@ -9,6 +9,7 @@ import pytest
 from expunge._errors import InvalidInput
 from expunge.bench._protocol import Protocol
 from expunge.bench._protocol_file import load_protocol
+from expunge.methods import METHODS
 from expunge.update import Focus, Linear, Prob, PublishedMoments
 from tests.unit.bench.tiny_protocol import write_tiny
 
@@ -90,3 +91,13 @@ def test_seeds_can_be_counted_off() -> None:
     assert protocol.with_seeds(2).seeds == (0, 1)
     with pytest.raises(InvalidInput, match="`seeds` should be at least 1"):
         protocol.with_seeds(0)
+
+
+def test_a_protocol_of_language_models_has_every_method_for_them() -> None:
+    protocol = load_protocol("tofu-mini")
+    (block,) = protocol.block
+    assert block.is_text
+    methods = {configuration.method for configuration in protocol.configurations}
+    assert {"npo", "gradient-difference"} <= methods
+    assert methods == {name for name in METHODS if METHODS[name].token_losses}
+    assert len(protocol.configurations) == 3 * len(methods)

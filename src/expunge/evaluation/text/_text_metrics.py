@@ -70,6 +70,11 @@ ATTACKS = (
 """Name, label, score and citation of every membership attack."""
 
 
+def text_definitions() -> dict[str, int]:
+    """The version of every metric's definition, by name."""
+    return {name: metric.version for name, metric in text_metrics()}
+
+
 def text_metrics() -> Iterator[tuple[str, Metric]]:
     """Every metric with its name."""
     for name, label, definition, formula, source in ANSWERS:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
+import numpy as np
 from torch import nn
 
+from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine._token_scores import score_tokens_once
 from expunge.evaluation._metrics import METRICS
@@ -88,6 +90,26 @@ class TextScores:
         return {name: METRICS[name].version for name in self.as_dict() if name in METRICS}
 
 
+@dataclass(frozen=True)
+class TextIdeal:
+    """What an ideal model says of the forget set: all that others are compared with.
+
+    ``truth_ratios`` are R of every record, None where there are no false answers;
+    ``leakage_auc`` is that of min-k with k = 0.4; ``scores`` are the ideal model's own.
+    """
+
+    truth_ratios: tuple[float, ...] | None
+    leakage_auc: float
+    scores: Mapping[str, float]
+
+    @classmethod
+    def of(cls, model: nn.Module, scores: TextScores, forget: TextSet, test: TextSet) -> TextIdeal:
+        """What is needed of ``model``, whose ``scores`` are known."""
+        ratios = scores.by_record["forget"].get("truth_ratio")
+        known = None if ratios is None else tuple(ratios.tolist())
+        return cls(known, _leakage_auc(model, forget, test), scores.as_dict())
+
+
 def evaluate_text(
     model: nn.Module,
     *,
@@ -95,7 +117,7 @@ def evaluate_text(
     retain: TextSet,
     test: TextSet,
     general: TextSet | None = None,
-    ideal: nn.Module | None = None,
+    ideal: nn.Module | TextIdeal | None = None,
     reference: nn.Module | None = None,
     attacks: bool = False,
     generate: bool = True,
@@ -110,9 +132,9 @@ def evaluate_text(
         model: maps tokens [B, T] to logits [B, T, V], or to an object with ``logits``.
         forget, retain, test: ``test`` was never seen; attacks compare with it.
         general: records that belong to nobody and count for the utility as retained ones do.
-        ideal: a model trained without ``forget``: forget quality, privacy leakage, gaps.
-        reference: a model for the reference attack, which saw neither forget nor test; with
-            ``attacks``.
+        ideal: a model trained without ``forget``, or what is needed of it: forget quality, privacy
+            leakage, gaps.
+        reference: a model that saw neither forget nor test, for the reference attack.
         attacks: also the gradient norm, a backward pass per record of forget and test; the other
             attacks cost next to nothing and are always there.
         generate: decode answers for ROUGE-L, which the model utility needs too.
@@ -124,7 +146,7 @@ def evaluate_text(
     values = _means(by_record) | {f"auc_{name}": auc(*pair) for name, pair in member.items()}
     values["model_utility"] = _utility(values, [n for n in ("retain", "general") if n in given])
     gaps: dict[str, float] = {}
-    if ideal is not None:
+    if isinstance(ideal, nn.Module):
         best = evaluate_text(
             ideal,
             forget=forget,
@@ -134,12 +156,18 @@ def evaluate_text(
             attacks=attacks,
             generate=generate,
         )
-        values |= _against_ideal(by_record, best.by_record, (model, ideal), forget, test)
-        expected = best.as_dict()
+        ideal = TextIdeal.of(ideal, best, forget, test)
+    if ideal is not None:
+        ratios = by_record["forget"].get("truth_ratio")
+        if ratios is not None and ideal.truth_ratios is not None:
+            _check_same_size(ratios, ideal.truth_ratios)
+            values["forget_quality"] = forget_quality(ratios, np.array(ideal.truth_ratios))
+        leakage = _leakage_auc(model, forget, test), ideal.leakage_auc
+        values["privacy_leakage"] = privacy_leakage(*leakage)
         gaps = {
-            name: value - expected[name]
+            name: value - ideal.scores[name]
             for name, value in values.items()
-            if value is not None and name in expected and METRICS[name].direction == "ideal"
+            if value is not None and name in ideal.scores and METRICS[name].direction == "ideal"
         }
     return TextScores(**values, gaps=gaps, by_record=by_record)  # type: ignore[arg-type]
 
@@ -209,20 +237,12 @@ def _membership(
     return {name: (each[0][name], each[1][name]) for name in each[0]}
 
 
-def _against_ideal(
-    by_record: Mapping[str, Mapping[str, Array]],
-    best: Mapping[str, Mapping[str, Array]],
-    models: tuple[nn.Module, nn.Module],
-    forget: TextSet,
-    test: TextSet,
-) -> dict[str, float | None]:
-    values: dict[str, float | None] = {}
-    ratios = by_record["forget"].get("truth_ratio")
-    if ratios is not None:
-        values["forget_quality"] = forget_quality(ratios, best["forget"]["truth_ratio"])
-    aucs = [_leakage_auc(model, forget, test) for model in models]
-    values["privacy_leakage"] = privacy_leakage(*aucs)
-    return values
+def _check_same_size(ratios: Array, ideal: Sequence[float]) -> None:
+    if len(ratios) != len(ideal):
+        raise InvalidInput(
+            "The ideal model should be asked about the same forgotten records. "
+            f"(got {len(ratios)} and {len(ideal)})"
+        )
 
 
 def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet) -> float:
