@@ -12,10 +12,10 @@ from expunge._options import Option
 from expunge._registry import Registry
 from expunge.cli._completion import complete_names
 from expunge.cli._output import AsJson, Output
-from expunge.data import DATASETS, SCENARIOS
+from expunge.data import CORPORA, DATASETS, SCENARIOS
 from expunge.evaluation import METRICS
 from expunge.methods import METHODS
-from expunge.models import MODELS
+from expunge.models import LANGUAGE_MODELS, MODELS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 KINDS: Registry[Registry[Any]] = Registry("kind of part")
@@ -25,7 +25,9 @@ for _name, _registry in (
     ("aggregates", AGGREGATES),
     ("moments", MOMENTS),
     ("models", MODELS),
+    ("language-models", LANGUAGE_MODELS),
     ("datasets", DATASETS),
+    ("corpora", CORPORA),
     ("scenarios", SCENARIOS),
     ("metrics", METRICS),
 ):
@@ -44,7 +46,7 @@ def list_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List methods, add-ons, aggregations, moments, models, datasets, scenarios and metrics.
+    """List methods, add-ons, aggregations, moments, models, data, scenarios and metrics.
 
     With a kind, also says what each of its parts is for, where it comes from, and its options.
 
