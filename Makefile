@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # Stamps of one environment: the package alone, and with its extras and the tools.
 READY_DEMO := $(VENV)/.ready-demo
 READY_TEST := $(VENV)/.ready-test
-EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,peft,lightning,sign,parquet,hf
+EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,text,peft,lightning,sign,parquet,hf
 
 .PHONY: help venv demo test lint types unit fuzz acceptance bench format clean
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from expunge.data import Augment as Augment
     from expunge.data import Examples as Examples
     from expunge.data import ImageSet as ImageSet
+    from expunge.data import TextSet as TextSet
     from expunge.engine import Callback as Callback
     from expunge.engine import History as History
     from expunge.engine import Recipe as Recipe
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from expunge.engine import train as train
     from expunge.engine import unlearn as unlearn
     from expunge.evaluation import Scores as Scores
+    from expunge.evaluation import TextScores as TextScores
     from expunge.evaluation import evaluate as evaluate
     from expunge.methods import CEU as CEU
     from expunge.methods import DPO as DPO

@@ -10,13 +10,13 @@ import torch
 
 from expunge.bench._protocol import ProtocolBlock
 from expunge.bench._stages import PlannedRun, StageOptions
-from expunge.data import load, parse_scenario
+from expunge.data import load, load_corpus, parse_scenario
 from expunge.data._hardest import HardestForget
-from expunge.data._scenario import ClassForget, RandomForget
+from expunge.data._scenario import ClassForget, PeopleForget, RandomForget
 from expunge.engine._device import pick_device
 from expunge.engine._step_times import StepTimes, measure_step_times
-from expunge.methods import METHODS
-from expunge.models import MODELS, build_model
+from expunge.methods import METHODS, next_token_loss
+from expunge.models import MODELS, build_language_model, build_model
 from expunge.models._build import inputs_of_model
 from expunge.store import Stage, Store
 
@@ -28,6 +28,8 @@ TIMED_BATCH = 32
 """Images of a timed step: an image of a larger batch costs about the same."""
 ATTACKS = 3.0
 """Seconds the five attacks take on a set of ten thousand, roughly."""
+SCORED_ROWS = 1500
+"""Rows of tokens that a language model is scored on, roughly, with the answers it generates."""
 SIZES = {
     "digits": (1212, 450, 1),
     "cifar10": (45_000, 10_000, 3),
@@ -117,6 +119,8 @@ def estimate_cost(
 
 
 def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tuple[StepTimes, int]:
+    if block.is_text:
+        return _measure_texts(block, options)
     side = 8 if block.data.startswith("digits") else 32
     chosen: dict[str, Any] = dict(block.options)
     net = build_model(block.model, in_channels=channels, width=block.width, **chosen)
@@ -132,13 +136,28 @@ def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tupl
     return measure_step_times(net, inputs, labels, few, repeat=2), size
 
 
+def _measure_texts(block: ProtocolBlock, options: StageOptions) -> tuple[StepTimes, int]:
+    splits = load_corpus(block.data, people=block.limit, unseen=block.test_limit)
+    sizes = {"vocabulary": splits.train.tokenizer.size, "context": splits.context}
+    chosen: dict[str, Any] = {name: int(value) for name, value in block.options.items()}
+    net = build_language_model(block.model, **sizes, **chosen)
+    net = net.to(pick_device(options.device, net))
+    few = min(block.training.batch_size, TIMED_BATCH, len(splits.train))
+    rows = splits.train.tokens[:few], splits.train.labels[:few]
+    size = sum(t.numel() * t.element_size() for t in net.state_dict().values())
+    return measure_step_times(net, *rows, few, repeat=2, loss=next_token_loss), size
+
+
 def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
     kind = block.data.partition(":")[0]
+    if block.is_text:
+        splits = load_corpus(kind, people=block.limit, unseen=block.test_limit)
+        return len(splits.train) + len(splits.general), SCORED_ROWS, 0
     if kind in SIZES:
         train, test, channels = SIZES[kind]
     else:
-        splits = load(block.data, options.root)
-        train, test, channels = len(splits.train), len(splits.test), splits.in_channels
+        given = load(block.data, options.root)
+        train, test, channels = len(given.train), len(given.test), given.in_channels
     train, test = min(train, block.limit or train), min(test, block.test_limit or test)
     return train, test, channels
 
@@ -146,7 +165,7 @@ def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
 def _forgotten(scenario: str, train: int) -> int:
     """How many training images a scenario forgets, roughly."""
     parsed = parse_scenario(scenario)
-    if isinstance(parsed, RandomForget | HardestForget):
+    if isinstance(parsed, RandomForget | HardestForget | PeopleForget):
         return round(parsed.fraction * train)
     if isinstance(parsed, ClassForget):
         return round(parsed.fraction * train / 10)
@@ -159,6 +178,8 @@ def _seconds(run: PlannedRun, stage: Stage, pace: StepTimes, sizes: tuple[int, i
     train, test, _ = sizes
     forget = _forgotten(run.scenario, train)
     judging = pace.inference * (train + test) + ATTACKS * (train + test) / 20_000
+    if block.is_text:
+        judging = pace.inference * test
     if stage.kind == "initial":
         return block.training.epochs * train * pace.training
     if stage.kind == "ideal":

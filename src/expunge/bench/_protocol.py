@@ -14,7 +14,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
 from expunge._registry import join_options, split_options
-from expunge.data import DATASETS, Augment
+from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import Procedure, Recipe
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
@@ -46,6 +46,7 @@ class Training(_TomlTable):
     momentum: Annotated[float, pydantic.Field(ge=0, lt=1)] = 0.9
     weight_decay: Annotated[float, pydantic.Field(ge=0)] = 5e-4
     schedule: Literal["step", "one-cycle"] = "step"
+    algorithm: Literal["sgd", "adamw"] = "sgd"
     augment: bool = True
 
     @property
@@ -94,11 +95,18 @@ def rate_at(rule: float | str, width: float) -> float:
     return rule
 
 
+EVERY_TOKEN_METHOD = "language-models"
+"""Stands for every registered method for causal language models that needs no other answers."""
+
+
 class ProtocolBlock(_TomlTable):
     """One data set and architecture, and everything that is tried on them.
 
     Options of a method or an add-on stand in brackets behind its name: ``SCRUB(loss=released)``.
     An add-on that names its moments, as ``FOCUS(moments=adam)``, has these and not the block's.
+
+    Of a corpus of texts, ``limit`` is the number of people to learn, ``test_limit`` that of people
+    never seen.
     """
 
     name: str = ""
@@ -119,6 +127,21 @@ class ProtocolBlock(_TomlTable):
     baselines: tuple[str, ...] = ()
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
+
+    @pydantic.field_validator("methods")
+    @classmethod
+    def _expand(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if EVERY_TOKEN_METHOD not in names:
+            return names
+        tokens = [name for name in METHODS if METHODS[name].token_losses]
+        every = [name for name in tokens if not METHODS[name].needs_answers]
+        others = [name for name in names if name != EVERY_TOKEN_METHOD]
+        return tuple(dict.fromkeys([*others, *every]))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its data are texts, and its models causal language models."""
+        return self.data.partition(":")[0] in CORPORA
 
 
 class Protocol(_TomlTable):
@@ -221,6 +244,8 @@ def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
 
 def augment_of(block: ProtocolBlock) -> Augment | None:
     """Crops and mirror images as in the paper, where the protocol wants them."""
+    if block.is_text:
+        return None
     flip = DATASETS[block.data.partition(":")[0]].flip
     return Augment(padding=4, flip=flip) if block.training.augment else None
 

@@ -16,9 +16,9 @@ from expunge._registry import Registry
 from expunge._toml_lines import find_line, line_of
 from expunge.bench._protocol import Protocol, ProtocolBlock, Unlearning, configurations_of
 from expunge.bench.protocols import read_protocol
-from expunge.data import DATASETS, parse_scenario
+from expunge.data import CORPORA, DATASETS, PeopleForget, parse_scenario
 from expunge.methods import METHODS
-from expunge.models import MODELS
+from expunge.models import LANGUAGE_MODELS, MODELS
 from expunge.update import ADDONS, MOMENTS, Linear
 from expunge.update._aggregate import as_aggregate
 
@@ -128,18 +128,25 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
         return full_names
 
     # Model and data.
-    registered("model", MODELS, (block.model,))
+    models: Registry[Any] = LANGUAGE_MODELS if block.is_text else MODELS
+    registered("model", models, (block.model,))
     for option in block.options:
-        if option not in inspect.signature(MODELS[block.model]).parameters:
+        if option not in inspect.signature(models[block.model]).parameters:
             raise InvalidInput(
                 f"{line('options')}: the model {block.model} has no option {option!r}."
             )
-    registered("data", DATASETS, (block.data.partition(":")[0],))
+    registered("data", CORPORA if block.is_text else DATASETS, (block.data.partition(":")[0],))
     for scenario in block.scenarios:
         try:
-            parse_scenario(scenario)
+            rule = parse_scenario(scenario)
         except InvalidInput as error:
             raise InvalidInput(f"{line('scenarios')}: {error}") from error
+        if isinstance(rule, PeopleForget) != block.is_text:
+            rule_of_data = "people:FRACTION, as" if block.is_text else "one for images, as"
+            raise InvalidInput(
+                f"{line('scenarios')}: the scenario should be {rule_of_data} the data are "
+                f"{block.data}. (got {scenario!r})"
+            )
         if block.scenarios.count(scenario) > 1:
             raise InvalidInput(f"{line('scenarios')}: {scenario!r} is listed twice.")
 
@@ -159,6 +166,19 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
             )
     if not block.methods and not block.baselines:
         raise InvalidInput(f"{line('methods')}: a block should have `methods` or `baselines`.")
+
+    if block.is_text:
+        foreign = [m for m in (*methods, *block.baselines) if not METHODS[m].token_losses]
+        if foreign:
+            raise InvalidInput(
+                f"{line('methods')}: {METHODS.label(foreign[0])} is not for language models."
+            )
+        needing = [m for m in (*methods, *block.baselines) if METHODS[m].needs_answers]
+        if needing:
+            raise InvalidInput(
+                f"{line('methods')}: {METHODS.label(needing[0])} needs answers to prefer, which "
+                "the data of a protocol do not have. Take NPO."
+            )
 
     # Aggregation.
     try:

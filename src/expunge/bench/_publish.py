@@ -16,7 +16,7 @@ from expunge.bench.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import write_figures
 from expunge.bench.tables._formats import markdown_table
 from expunge.bench.tables._paper import overview, write_tables
-from expunge.bench.tables._registry import TABLES
+from expunge.bench.tables._registry import TABLES, make_table
 from expunge.report import render_bench, write_page
 from expunge.store import Store
 
@@ -183,5 +183,5 @@ def _tables(records: Sequence[Record], tables: Sequence[Path], folder: Path) -> 
             continue
         links = ", ".join(f"[{p.suffix[1:]}]({p.relative_to(folder).as_posix()})" for p in files)
         sections.append(f"### {name}\n\nAlso as {links}.")
-        sections += [summary.markdown().strip() for summary in TABLES[name](records)]
+        sections += [summary.markdown().strip() for summary in make_table(name, records)]
     return sections

@@ -13,6 +13,8 @@ from expunge._files import write_text
 from expunge._registry import Registry
 from expunge.bench._stage_functions import HISTOGRAMS, METRICS_FILE, STEPS
 from expunge.bench._stages import PlannedRun
+from expunge.bench._text_stage_functions import DEFINITIONS
+from expunge.data import CORPORA
 from expunge.methods import METHODS
 from expunge.store import Entry, Store
 from expunge.update import ADDONS, Linear
@@ -49,7 +51,8 @@ class Record:
     ``epoch``, ``seconds`` (RTE so far), ``processor_seconds``, losses and diagnostics of the epoch,
     and at evaluated epochs the metrics. An unlearning run begins with epoch 0, the initial model.
     ``steps`` holds, for constrained methods, a list per diagnostic; ``agreement`` a histogram of f
-    over the parameters in 50 bins of [0, 1], by epoch.
+    over the parameters in 50 bins of [0, 1], by epoch; ``definitions``, for texts, the versions of
+    the definitions of its metrics.
     """
 
     key: str
@@ -60,6 +63,7 @@ class Record:
     diverged: str = ""
     steps: dict[str, list[float | None]] = field(default_factory=dict)
     agreement: dict[str, list[float]] = field(default_factory=dict)
+    definitions: dict[str, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Any:
@@ -76,9 +80,14 @@ class Record:
         return bool(self.settings["model"] != "unlearned")
 
     @property
+    def is_text(self) -> bool:
+        """Whether it is a run of a language model."""
+        return self.settings["dataset"] in CORPORA
+
+    @property
     def evaluated(self) -> list[dict[str, Any]]:
         """The rows that hold metrics."""
-        return [row for row in self.epochs if "ua" in row]
+        return [row for row in self.epochs if "ua" in row or "exact_memorisation" in row]
 
     @property
     def final(self) -> dict[str, Any]:
@@ -111,6 +120,7 @@ class Record:
             "epochs": self.epochs,
             "steps": self.steps,
             "agreement": self.agreement,
+            "definitions": self.definitions,
             "environment": self.environment,
         }
         return json.dumps({"format": FORMAT} | {k: v for k, v in plain.items() if v})
@@ -235,6 +245,7 @@ def _references(run: PlannedRun, entry: Entry) -> Iterable[Record]:
             settings,
             [_rounded(row)],
             label=name,
+            definitions=_json(entry, DEFINITIONS),
             environment=_environment(entry),
         )
 
@@ -253,6 +264,7 @@ def _unlearned(run: PlannedRun, entry: Entry, reference: Entry) -> Record:
         diverged=diverged,
         steps=_json(entry, STEPS),
         agreement=_json(entry, HISTOGRAMS),
+        definitions=_json(entry, DEFINITIONS),
         environment=_environment(entry),
     )
 

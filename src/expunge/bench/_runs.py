@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from expunge._errors import InvalidInput
 from expunge.bench._records import Record
+from expunge.data import CORPORA
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES
 from expunge.update._aggregate import aggregate_label
@@ -41,6 +42,8 @@ _WRITTEN = {
     "vgg16": "VGG16",
     "vgg16-released": "VGG16 (released)",
     "resnet18": "ResNet18",
+    "invented-people": "invented people",
+    "small-transformer": "small transformer",
 }
 
 Seeds = dict[int, Record]
@@ -71,15 +74,21 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """The kind of scenario: ``random``, ``class`` or ``ids``."""
+        """The kind of scenario: ``random``, ``class``, ``people`` or ``ids``."""
         return self.scenario.partition(":")[0]
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its data are texts."""
+        return self.dataset in CORPORA
 
     @property
     def title(self) -> str:
         """``CIFAR-10, VGG16, 10 % random forgetting``, with what makes it smaller."""
         words = [_WRITTEN.get(self.dataset, self.dataset), _WRITTEN.get(self.arch, self.arch)]
         words += [f"width {self.width:g}"] if self.width not in (None, 1.0) else []
-        words += [f"{self.limit:,} images"] if self.limit else []
+        what = "people" if self.is_text else "images"
+        words += [f"{self.limit:,} {what}"] if self.limit else []
         return ", ".join([*words, scenario_in_words(self.scenario)])
 
     @property
@@ -302,6 +311,8 @@ def scenario_in_words(scenario: str) -> str:
             return f"{100 * float(name):g} % random forgetting"
         if kind == "hardest":
             return f"the {100 * float(name):g} % hardest to forget"
+        if kind == "people":
+            return f"{100 * float(name):g} % of the people"
         if kind == "class":
             return f"{100 * float(share):g} % of class {name}" if share else f"class {name}"
     except ValueError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from expunge._files import write_text
 from expunge._part_values import rebuild
 from expunge.data import Division, Examples, Splits, divide, load
 from expunge.data._splits import thin_out
-from expunge.engine import Callback, Procedure, Recipe, Run, unlearn
+from expunge.engine import Callback, Procedure, Recipe, Result, Run, unlearn
 from expunge.engine._model_from_config import (
     restore_from_config,
     sizes_for,
@@ -71,10 +71,15 @@ def score_references(context: dispatch.Context) -> None:
     for done, (name, model) in enumerate(models.items()):
         context.progress(done, 2, f"scoring {name}")
         scores = scorer.score_by_name(model, per_class=True)
-        trained = _read_rows(initial if name == "initial" else ideal)[-1]
-        times = {k: trained[k] for k in ("seconds", "processor_seconds")}
-        rows.append({"model": name, "epoch": 0, **scores, **times})
-    _write_rows(context.folder, rows)
+        rows.append(reference_row(name, scores, initial if name == "initial" else ideal))
+    write_rows(context.folder, rows)
+
+
+def reference_row(name: str, scores: Mapping[str, float], trained: Entry) -> dict[str, Any]:
+    """The row of a reference model, with the time of its training."""
+    last = read_rows(trained)[-1]
+    times = {k: last[k] for k in ("seconds", "processor_seconds")}
+    return {"model": name, "epoch": 0, **scores, **times}
 
 
 def unlearn_arm(context: dispatch.Context) -> None:
@@ -84,31 +89,46 @@ def unlearn_arm(context: dispatch.Context) -> None:
     config, judging = context.config, reference.config
     parts = _parts(context, initial, judging)
     scorer = _scorer(parts, tensors.load(reference.path(IDEAL))[0], judging)
+    epochs = frozenset(config["evaluate_at"])
+    run_arm(
+        context,
+        _restore(initial, parts.splits),
+        [EpochScores(scorer, epochs, per_class=True), AgreementHistograms(epochs)],
+        forget=parts.forget,
+        retain=parts.retain,
+        unseen=parts.splits.val,
+        augment=rebuild(initial.config["augment"]),
+    )
+
+
+def run_arm(
+    context: dispatch.Context, model: nn.Module, watchers: Sequence[Callback], **arguments: Any
+) -> None:
+    """Unlearn from ``model`` as the stage says, and write what the ``watchers`` recorded.
+
+    ``arguments`` are those of :func:`expunge.unlearn` that the stage's procedure does not have.
+    """
+    config, folder = context.config, context.folder
     procedure: Procedure = rebuild(config["procedure"])
     epochs = frozenset(config["evaluate_at"])
     keep = context.options.get("keep", "last")
-    folder = context.folder
 
     # Unlearn; a run that diverges keeps what it has.
     callbacks = [
         StepReporter(context.progress),
-        EpochScores(scorer, epochs, per_class=True),
-        AgreementHistograms(epochs),
+        *watchers,
         *([_WeightsKeeper(folder, epochs)] if keep == "all" else []),
     ]
     diverged = ""
     try:
         result = unlearn(
-            _restore(initial, parts.splits),
-            forget=parts.forget,
-            retain=parts.retain,
-            unseen=parts.splits.val,
-            augment=rebuild(initial.config["augment"]),
+            model,
             seed=int(config["seed"]),
             device=context.options.get("device", "auto"),
             checkpoint=folder / ".checkpoint",
             callbacks=callbacks,
             progress=False,
+            **arguments,
             **procedure.arguments(),
         )
     except Diverged as error:
@@ -122,7 +142,7 @@ def unlearn_arm(context: dispatch.Context) -> None:
         write_text(folder / HISTOGRAMS, json.dumps(histograms))
     if diverged:
         rows.append({"epoch": len(rows) + 1, "diverged": diverged})
-    _write_rows(folder, rows)
+    write_rows(folder, rows)
     steps = result.history.steps
     columns = ("product", "cosine", "agreement", "moved", "feasible", "undecided")
     if steps:
@@ -145,9 +165,14 @@ def _train(context: dispatch.Context, splits: Splits, data: Examples) -> None:
         callbacks=[StepReporter(context.progress)],
         progress=False,
     )
+    write_trained(context, result, splits.train.fingerprint())
+
+
+def write_trained(context: dispatch.Context, result: Result, fingerprint: str) -> None:
+    """Write the history and the weights of a trained model; the last row names its data."""
     rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
-    rows[-1]["fingerprint"] = splits.train.fingerprint()
-    _write_rows(context.folder, rows)
+    rows[-1]["fingerprint"] = fingerprint
+    write_rows(context.folder, rows)
     tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
 
 
@@ -171,7 +196,7 @@ def _load_as(data: Mapping[str, Any], options: Mapping[str, Any]) -> Splits:
 
 def _parts(context: dispatch.Context, initial: Entry, config: Mapping[str, Any]) -> Division:
     splits = _load_as(initial.config["data"], context.options)
-    if splits.train.fingerprint() != _read_rows(initial)[-1]["fingerprint"]:
+    if splits.train.fingerprint() != read_rows(initial)[-1]["fingerprint"]:
         raise DataError(
             f"The training data {context.options['data']} are not those the initial model was "
             "trained on: their fingerprint differs."
@@ -304,12 +329,13 @@ def _named(initial: Entry, ideal: Entry) -> Iterable[tuple[str, Entry]]:
     return (("initial", initial), ("ideal", ideal))
 
 
-def _read_rows(entry: Entry) -> list[dict[str, Any]]:
+def read_rows(entry: Entry) -> list[dict[str, Any]]:
+    """The rows of a finished stage."""
     text = entry.path(METRICS_FILE).read_text(encoding="utf-8")
     return [json.loads(line) for line in text.splitlines()]
 
 
-def _write_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+def write_rows(folder: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     """Write one JSON object per line; NaN stands for what does not exist and is left out."""
     lines = []
     for row in rows:

@@ -22,11 +22,13 @@ from expunge.bench._protocol import (
     augment_of,
     configurations_of,
 )
-from expunge.data import load
+from expunge.data import load, load_corpus
+from expunge.evaluation.text._text_metrics import text_definitions
 from expunge.store import Stage
 
 VERSION = 1
 FUNCTIONS = "expunge.bench._stage_functions"
+TEXT_FUNCTIONS = "expunge.bench._text_stage_functions"
 VAL_FRACTION = 0.1
 IDEAL_SEED = 1000
 """The ideal model of seed s is trained with seed s + 1000."""
@@ -98,19 +100,35 @@ def _plan(protocol: Protocol, options: StageOptions) -> Iterator[PlannedRun]:
 def _data(block: ProtocolBlock, options: StageOptions) -> dict[str, Any]:
     """What identifies the data: a name that fixes them, or a fingerprint where it does not."""
     kind = block.data.partition(":")[0]
+    if block.is_text:
+        splits = load_corpus(kind, people=block.limit, unseen=block.test_limit)
+        return {
+            "name": kind,
+            "people": block.limit,
+            "unseen": block.test_limit,
+            "fingerprint": splits.train.fingerprint(),
+        }
     identity: dict[str, Any] = {"name": kind, "limit": block.limit, "val_fraction": VAL_FRACTION}
     if kind in ("digits", "cifar10", "cifar100", "svhn"):
         return identity
-    splits = load(block.data, options.root, val_fraction=VAL_FRACTION, limit=block.limit)
-    return identity | {"fingerprint": splits.train.fingerprint()}
+    images = load(block.data, options.root, val_fraction=VAL_FRACTION, limit=block.limit)
+    return identity | {"fingerprint": images.train.fingerprint()}
+
+
+def _functions(block: ProtocolBlock) -> str:
+    """The module that has the work of a block's stages."""
+    return TEXT_FUNCTIONS if block.is_text else FUNCTIONS
 
 
 def _training(block: ProtocolBlock, data: dict[str, Any]) -> dict[str, Any]:
     """What initial and ideal models have in common."""
+    options: dict[str, Any] = {"width": block.width} | block.options
+    if block.is_text:  # whose width is a number of features
+        options = {name: int(value) for name, value in block.options.items()}
     return {
         "data": data,
-        "model": {"name": block.model, "width": block.width, **block.options},
-        "recipe": asdict(block.training.recipe),
+        "model": {"name": block.model, **options},
+        "recipe": block.training.recipe.as_dict(),
         "augment": describe(augment_of(block)),
     }
 
@@ -121,7 +139,7 @@ def _initial(
     return Stage(
         "initial",
         _training(block, data) | {"seed": seed},
-        run=f"{FUNCTIONS}:train_initial",
+        run=f"{_functions(block)}:train_initial",
         version=VERSION,
         title=f"{block.name}, seed {seed}: initial",
         options=options,
@@ -136,7 +154,7 @@ def _ideal(
     return Stage(
         "ideal",
         _training(block, data) | seeds,
-        run=f"{FUNCTIONS}:train_ideal",
+        run=f"{_functions(block)}:train_ideal",
         version=VERSION,
         title=f"{block.name}, seed {seed}: ideal without {scenario}",
         options=options,
@@ -160,9 +178,10 @@ def _reference(
             "scenario": scenario,
             "scenario_seed": seed,
             **({"metrics": list(protocol.metrics)} if protocol.metrics else {}),
+            **({"definitions": text_definitions()} if block.is_text else {}),
         },
         parents=parents,
-        run=f"{FUNCTIONS}:score_references",
+        run=f"{_functions(block)}:score_references",
         version=VERSION,
         title=f"{block.name}, seed {seed}: score initial and ideal, {scenario}",
         options=options,
@@ -188,7 +207,7 @@ def _unlearn(
             "seed": seed,
         },
         parents=parents,
-        run=f"{FUNCTIONS}:unlearn_arm",
+        run=f"{_functions(block)}:unlearn_arm",
         version=VERSION,
         title=f"{block.name}, seed {seed}: {arm}, {scenario}",
         options=options,
@@ -198,6 +217,8 @@ def _unlearn(
 
 def _cost(block: ProtocolBlock, epochs: float) -> float:
     """Roughly proportional to the work; only ratios count."""
+    if block.is_text:
+        return 0.1 * epochs
     sizes = {"digits": 1.2, "cifar10": 45.0, "cifar100": 45.0, "svhn": 66.0}
     size = sizes.get(block.data.partition(":")[0], 10.0)
     images = min(size, (block.limit or 1_000_000) / 1000)

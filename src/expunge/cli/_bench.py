@@ -79,7 +79,7 @@ def plan_command(
     if not quick and cost.paces:
         for name, pace in cost.paces.items():
             output.show(
-                f"  {name}: {1e3 * pace.training:.3g} ms per image to train, "
+                f"  {name}: {1e3 * pace.training:.3g} ms per example to train, "
                 f"{1e3 * pace.inference:.3g} ms to evaluate, measured just now",
                 style="dim",
             )

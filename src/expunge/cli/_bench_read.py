@@ -14,7 +14,7 @@ from expunge._files import refuse_existing, require_file, write_text
 from expunge.bench.claims import CLAIMS
 from expunge.bench.plots import FIGURES
 from expunge.bench.protocols import protocol_text
-from expunge.bench.tables._registry import TABLES
+from expunge.bench.tables._registry import TABLES, make_table
 from expunge.cli._bench_options import (
     STORE,
     Conditions,
@@ -41,7 +41,7 @@ def table_command(
     like: Annotated[
         str | None,
         typer.Option(
-            help="table1, table2, attacks, moments, epochs, cost or beside (default: all).",
+            help="table1, table2, attacks, moments, epochs, cost, beside or texts (default: all).",
             autocompletion=complete_names(TABLES),
         ),
     ] = None,
@@ -82,7 +82,7 @@ def table_command(
         summaries = [pivot(chosen, rows=rows, cols=cols, metrics=names, epoch=epoch)]
     else:
         wanted = [like] if like is not None else list(TABLES)
-        summaries = [summary for name in wanted for summary in TABLES[name](chosen)]
+        summaries = [summary for name in wanted for summary in make_table(name, chosen)]
     if not summaries:
         raise ExpungeError(f"The records hold nothing for {like or 'any table'}.")
     _emit(summaries, form, out, as_json)
@@ -111,7 +111,7 @@ def figure_command(
     """Draw the paper's figures from the records, as PDF, SVG and PNG.
 
     Names: masking, noisy-masking, agreement, heatmap, addons-srl, focus-methods, addons-ngplus,
-    baselines-srl, baselines-ngplus, frontier.
+    baselines-srl, baselines-ngplus, frontier, forget-quality.
 
     Example:  expunge bench figure demo --name agreement --name frontier
     """

@@ -68,8 +68,8 @@ def build_app(words: Sequence[str] | None = None) -> typer.Typer:
     bench = typer.Typer(
         name="bench",
         help="Run a whole protocol of experiments, and read its results.\n\n"
-        "A protocol is a small TOML file; demo, cpu and paper come with the package. Every trained "
-        "model and every run is a stage in a store and is computed only once.",
+        "A protocol is a small TOML file; demo, cpu, paper and tofu-mini come with the package. "
+        "Every trained model and every run is a stage in a store and is computed only once.",
         epilog="Start with:  expunge bench run demo",
         no_args_is_help=True,
         context_settings=HELP,

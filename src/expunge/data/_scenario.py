@@ -1,4 +1,4 @@
-"""Scenarios, which pick the examples to forget: at random, a class, listed ids, the hardest."""
+"""Scenarios, which pick what to forget: at random, a class, listed ids, people, the hardest."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from expunge.data._id_file import Id, as_number, read_ids
 if TYPE_CHECKING:
     from expunge.data._examples import Examples
     from expunge.data._splits import Selection
+    from expunge.data.text import TextSet
 
 
 class Scenario(Protocol):
@@ -147,6 +148,36 @@ class IdsForget:
         return select(train, sorted(chosen))
 
 
+@dataclass(frozen=True)
+class PeopleForget:
+    """All records of ``round(fraction * n)`` of n people, at least one. ``fraction`` in (0, 1).
+
+    For texts, whose records say whom they are about.
+    """
+
+    fraction: float
+
+    def __post_init__(self) -> None:
+        if not 0 < self.fraction < 1:
+            raise InvalidInput(f"`fraction` of people should be in (0, 1). (got {self.fraction})")
+
+    def __str__(self) -> str:
+        return f"people:{self.fraction}"
+
+    def pick(self, train: Examples | TextSet, seed: int) -> Selection:
+        from expunge.data._splits import draw, select
+
+        records = getattr(train, "records", ())
+        people = list(dict.fromkeys(record.person for record in records if record.person))
+        if not people:
+            raise InvalidInput(
+                "The scenario people:FRACTION is for texts whose records have a `person`. "
+                f"(got {type(train).__name__} without any)"
+            )
+        chosen = {people[k] for k in draw(range(len(people)), self.fraction, seed)}
+        return select(train, [k for k, record in enumerate(records) if record.person in chosen])
+
+
 def parse_scenario(text: str) -> Scenario:
     """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``hardest:0.1``, ``ids:FILE``.
 
@@ -195,6 +226,14 @@ def _parse_hardest(rest: str) -> Scenario:
     return HardestForget(fraction)
 
 
+def _parse_people(rest: str) -> Scenario:
+    """people:0.1, all records of that share of the people, for texts."""
+    fraction = _float(rest)
+    if fraction is None:
+        raise InvalidInput(f"`fraction` of people should be a number in (0, 1). (got {rest!r})")
+    return PeopleForget(fraction)
+
+
 def _parse_ids(rest: str) -> Scenario:
     """ids:FILE, the examples that a text, CSV or JSON file lists."""
     return IdsForget(read_ids(Path(rest).expanduser()), rest)
@@ -204,6 +243,7 @@ SCENARIOS: Registry[Callable[[str], Scenario]] = Registry("scenario")
 SCENARIOS.add("random", _parse_random)
 SCENARIOS.add("class", _parse_class)
 SCENARIOS.add("hardest", _parse_hardest)
+SCENARIOS.add("people", _parse_people)
 SCENARIOS.add("ids", _parse_ids)
 
 

@@ -17,6 +17,7 @@ from expunge.data._scenario import parse_scenario
 
 if TYPE_CHECKING:
     from expunge.data._encoding import Encoding
+    from expunge.data.text import TextSet
 
 TEST_SHARE = 0.2
 """Of data that do not say which examples are for test."""
@@ -140,7 +141,7 @@ def draw(members: Sequence[int], fraction: float, seed: int) -> list[int]:
     return sorted(chosen.tolist())
 
 
-def select(train: Examples, forget: Iterable[int]) -> Selection:
+def select(train: Examples | TextSet, forget: Iterable[int]) -> Selection:
     """Split ``train`` into ``forget`` and the rest, which must not be empty."""
     mask = torch.zeros(len(train), dtype=torch.bool)
     mask[torch.tensor(list(forget), dtype=torch.int64)] = True

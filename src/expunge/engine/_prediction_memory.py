@@ -1,8 +1,9 @@
-"""Predictions that are kept until the model changes, for those who look at the same data."""
+"""What a model says of data, kept until it changes, for those who look at the same data."""
 
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,35 +17,44 @@ from expunge.engine._predict import Predictions, predict
 
 @dataclass(eq=False)
 class _Kept:
-    """Predictions of a model with weights of this ``fingerprint``, by the identity of the data."""
+    """What a model with weights of this ``fingerprint`` said, by question and identity of data."""
 
     fingerprint: tuple[float, ...]
-    by_data: dict[int, tuple[weakref.ref[Any], Predictions]] = field(default_factory=dict)
+    answers: dict[tuple[str, int], tuple[weakref.ref[Any], Any]] = field(default_factory=dict)
 
 
 _MEMORY: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
 
 
-def predict_once(model: nn.Module, data: Data) -> Predictions:
-    """:func:`predict`, or what it returned for the same model, weights and data.
+def ask_once(model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any]) -> Any:
+    """``ask(model, data)``, or what it returned for the same model, weights and data.
 
     After an epoch, the check of a request and the method's own look at unseen data need the same
     pass. Weights are the same if torch counted no change in place and, since fused optimizers are
-    not counted, their sums are the same. Do not write to the tensors that are returned.
+    not counted, their sums are the same. Do not write to what is returned.
     """
-    kept = _kept(model)
-    reference, predictions = kept.by_data.get(id(data), (None, None))
+    reference, answer = _kept(model).answers.get((ask.__name__, id(data)), (None, None))
     # The identity of data that are gone may belong to others by now.
-    if predictions is None or reference is None or reference() is not data:
-        predictions = predict(model, data)
-        keep_predictions(model, data, predictions)
+    if reference is None or reference() is not data:
+        answer = ask(model, data)
+        _keep(model, data, ask.__name__, answer)
+    return answer
+
+
+def predict_once(model: nn.Module, data: Data) -> Predictions:
+    """:func:`predict`, or what it returned for the same model, weights and data."""
+    predictions: Predictions = ask_once(model, data, predict)
     return predictions
 
 
 def keep_predictions(model: nn.Module, data: Data, predictions: Predictions) -> None:
     """Let :func:`predict_once` return these ``predictions``, which were made otherwise."""
+    _keep(model, data, predict.__name__, predictions)
+
+
+def _keep(model: nn.Module, data: Any, question: str, answer: Any) -> None:
     with suppress(TypeError):  # a list of examples cannot be referred to weakly
-        _kept(model).by_data[id(data)] = weakref.ref(data), predictions
+        _kept(model).answers[question, id(data)] = weakref.ref(data), answer
 
 
 def drop_predictions(model: nn.Module) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from expunge._errors import InvalidInput
+from expunge._options import is_implied
 from expunge._part_values import check_fields
 
 if TYPE_CHECKING:
@@ -15,15 +16,16 @@ if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LRScheduler
 
 Schedule = Literal["step", "one-cycle"]
+Algorithm = Literal["sgd", "adamw"]
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """SGD with momentum; the defaults are the paper's recipe.
+    """SGD with momentum, or AdamW; the defaults are the paper's recipe.
 
     ``schedule="step"`` multiplies the rate by 0.1 once, after 91 % of the epochs (91 of 100, as
     published). ``"one-cycle"`` warms up over the first 30 % and anneals to zero along a cosine: for
-    short trainings.
+    short trainings. ``momentum`` is that of SGD.
     """
 
     epochs: int = 100
@@ -32,6 +34,7 @@ class Recipe:
     momentum: float = 0.9
     weight_decay: float = 5e-4
     schedule: Schedule = "step"
+    algorithm: Algorithm = field(default="sgd", metadata={"later": True})
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -48,11 +51,21 @@ class Recipe:
         if self.schedule not in get_args(Schedule):
             names = ", ".join(get_args(Schedule))
             raise InvalidInput(f"`schedule` should be one of {names}. (got {self.schedule!r})")
+        if self.algorithm not in get_args(Algorithm):
+            names = ", ".join(get_args(Algorithm))
+            raise InvalidInput(f"`algorithm` should be one of {names}. (got {self.algorithm!r})")
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for cards and keys; what came later is left out where it is implied."""
+        values = {item: getattr(self, item.name) for item in fields(self)}
+        return {item.name: value for item, value in values.items() if not is_implied(item, value)}
 
     def optimizer(self, params: list[nn.Parameter]) -> Optimizer:
         """The optimizer."""
-        from torch.optim import SGD
+        from torch.optim import SGD, AdamW
 
+        if self.algorithm == "adamw":
+            return AdamW(params, lr=self.lr, weight_decay=self.weight_decay)
         return SGD(params, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
 
     def scheduler(self, optimizer: Optimizer, steps_per_epoch: int) -> LRScheduler:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge.engine._memory_layout import channels_last, runs_on, to_channels_last
+from expunge.methods._problem import Loss
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,12 @@ class StepTimes:
 
 
 def measure_step_times(
-    model: nn.Module, inputs: Tensor, labels: Tensor, batch_size: int, repeat: int = 3
+    model: nn.Module,
+    inputs: Tensor,
+    labels: Tensor,
+    batch_size: int,
+    repeat: int = 3,
+    loss: Loss = F.cross_entropy,
 ) -> StepTimes:
     """Time ``model`` on batches of ``batch_size``: medians of ``repeat`` runs after a warm-up."""
     net = copy.deepcopy(model)
@@ -37,7 +43,7 @@ def measure_step_times(
         net, x = to_channels_last(net), channels_last(x)
 
     def step() -> None:
-        F.cross_entropy(net(x), y).backward()  # type: ignore[no-untyped-call]
+        loss(net(x), y).backward()  # type: ignore[no-untyped-call]
 
     def run() -> None:
         with torch.inference_mode():

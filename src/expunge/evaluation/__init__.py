@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from expunge.evaluation._exposure import Exposed as Exposed
     from expunge.evaluation._exposure import Exposure as Exposure
     from expunge.evaluation._exposure import expose as expose
-    from expunge.evaluation._metrics import DIRECTIONS as DIRECTIONS
+    from expunge.evaluation._metric import DIRECTIONS as DIRECTIONS
+    from expunge.evaluation._metric import Metric as Metric
     from expunge.evaluation._metrics import METRICS as METRICS
-    from expunge.evaluation._metrics import Metric as Metric
     from expunge.evaluation._over_forgetting import Finding as Finding
     from expunge.evaluation._over_forgetting import over_forgetting as over_forgetting
     from expunge.evaluation._scores import Scores as Scores
@@ -42,5 +42,8 @@ if TYPE_CHECKING:
     from expunge.evaluation.attacks._report import make_report as make_report
     from expunge.evaluation.attacks._rmia import RMIA as RMIA
     from expunge.evaluation.attacks._roc import Estimate as Estimate
+    from expunge.evaluation.text._text_scores import TextIdeal as TextIdeal
+    from expunge.evaluation.text._text_scores import TextScores as TextScores
+    from expunge.evaluation.text._text_scores import evaluate_text as evaluate_text
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

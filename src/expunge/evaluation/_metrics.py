@@ -2,38 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
 from expunge._registry import Registry
-
-Direction = Literal["ideal", "higher", "lower", "zero", "none"]
-
-DIRECTIONS: dict[Direction, str] = {
-    "ideal": "closer to the ideal model's is better",
-    "higher": "higher is better",
-    "lower": "lower is better",
-    "zero": "closer to zero is better",
-    "none": "neither way is better",
-}
-"""Every direction in words."""
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric's name, definition, direction and unit."""
-
-    label: str
-    definition: str
-    direction: Direction
-    unit: str = "%"
-    decimals: int = 2
-
-    @property
-    def good(self) -> str:
-        """The direction in words."""
-        return DIRECTIONS[self.direction]
-
+from expunge.evaluation._metric import DIRECTIONS as DIRECTIONS
+from expunge.evaluation._metric import Metric as Metric
+from expunge.evaluation.text._text_metrics import text_metrics
 
 METRICS: Registry[Metric] = Registry("metric")
 METRICS.add("ua", Metric("UA", "accuracy on the forget set", "ideal"))
@@ -214,3 +186,5 @@ METRICS.add(
         decimals=3,
     ),
 )
+for _name, _metric in text_metrics():
+    METRICS.add(_name, _metric)

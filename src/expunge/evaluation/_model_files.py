@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,7 +71,7 @@ def train_initial(
         ),
         data=describe_data(DataCard(spec=absolute_spec(data), limit=limit), splits),
         seed=seed,
-        recipe=asdict(recipe),
+        recipe=recipe.as_dict(),
     )
     result = train_from_config(
         card.model.model_dump(),
@@ -118,7 +118,7 @@ def retrain_ideal(
             "scenario": absolute_spec(scenario),
             "scenario_seed": scenario_seed,
             "forgotten": division.forget.fingerprint(),
-            "recipe": asdict(recipe),
+            "recipe": recipe.as_dict(),
         }
     )
     result = train_from_config(

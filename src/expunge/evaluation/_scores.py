@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.data._batches import Data
+from expunge.data.text import TextSet
 from expunge.engine._argument_kinds import check_data_kind
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._predict import Predictions
@@ -22,6 +23,7 @@ from expunge.evaluation._regression_scores import (
 )
 from expunge.evaluation._views import Views, check_same_labels, view, view_once
 from expunge.evaluation.attacks._paper_attacks import member_shares
+from expunge.evaluation.text._text_scores import TextIdeal, TextScores, evaluate_text
 
 Released = Literal["released"]
 
@@ -77,6 +79,22 @@ class Scores:
         return values_by_name
 
 
+@overload
+def evaluate(
+    model: nn.Module,
+    *,
+    forget: TextSet,
+    retain: TextSet,
+    test: TextSet,
+    ideal: nn.Module | TextIdeal | None = None,
+    attacks: bool = False,
+    general: TextSet | None = None,
+    reference: nn.Module | None = None,
+    generate: bool = True,
+) -> TextScores: ...
+
+
+@overload
 def evaluate(
     model: nn.Module,
     *,
@@ -88,8 +106,28 @@ def evaluate(
     attacks: bool | Released = False,
     exact: bool = False,
     seed: int = 0,
-) -> Scores:
+) -> Scores: ...
+
+
+def evaluate(
+    model: nn.Module,
+    *,
+    forget: Data,
+    retain: Data,
+    test: Data,
+    val: Data | None = None,
+    ideal: nn.Module | Predictions | Views | TextIdeal | None = None,
+    attacks: bool | Released = False,
+    exact: bool = False,
+    seed: int = 0,
+    general: TextSet | None = None,
+    reference: nn.Module | None = None,
+    generate: bool = True,
+) -> Scores | TextScores:
     """Score ``model`` from one pass over each split.
+
+    A causal language model is given :class:`~expunge.data.text.TextSet` and scored as
+    :func:`~expunge.evaluation.evaluate_text` says; the last three arguments are for it alone.
 
     rUA (27) is UA minus the ideal's UA: near zero is good, above means still remembered, below
     means too brutal. FID (28) is the share of the forget set where both predict the same class.
@@ -121,13 +159,50 @@ def evaluate(
     """
     for name, part in (("forget", forget), ("retain", retain), ("test", test)):
         check_data_kind(name, part)
+    if isinstance(forget, TextSet):
+        texts: dict[str, Any] = _check_texts(
+            {"retain": retain, "test": test, "general": general},
+            {
+                "val": val,
+                "exact": exact,
+                "seed": seed,
+                "attacks": attacks if attacks == "released" else False,
+            },
+            ideal,
+        )
+        models: dict[str, Any] = {"ideal": ideal, "reference": reference}
+        return evaluate_text(
+            model, forget=forget, **texts, **models, attacks=bool(attacks), generate=generate
+        )
     check_disjoint(forget, test, "test")
     if val is not None:
         check_disjoint(forget, val, "val")
     views = view(model, forget=forget, retain=retain, test=test, val=val)
+    if isinstance(ideal, TextIdeal):
+        raise InvalidInput("`ideal` is of texts, and `forget` is not. Give a model.")
     if isinstance(ideal, nn.Module):
         ideal = view_once(ideal, forget=forget, retain=retain, test=test, val=val)
     return score(views, ideal, attacks=attacks, exact=exact, seed=seed)
+
+
+def _check_texts(
+    splits: dict[str, Any], foreign: dict[str, Any], ideal: object
+) -> dict[str, TextSet | None]:
+    """The other splits of a text set; refused where they are none, or go with images."""
+    for name, data in splits.items():
+        if data is not None and not isinstance(data, TextSet):
+            raise InvalidInput(
+                f"`{name}` should be a TextSet, as `forget` is. (got {type(data).__name__})"
+            )
+    for name, value in foreign.items():
+        if value:
+            raise InvalidInput(f"`{name}` does not apply to texts. (got {value!r}) Leave it out.")
+    if ideal is not None and not isinstance(ideal, nn.Module | TextIdeal):
+        raise InvalidInput(
+            "`ideal` should be a model: predictions are of classes, not of texts. "
+            f"(got {type(ideal).__name__})"
+        )
+    return splits
 
 
 def score(

@@ -44,6 +44,7 @@ class DPO(TokenMethod):
 
     averages: ClassVar = "sequences"
     compares_with_initial: ClassVar = True
+    needs_answers: ClassVar = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

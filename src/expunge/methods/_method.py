@@ -35,6 +35,12 @@ class Method:
     twice_differentiable: ClassVar[bool] = True
     """Whether the gradients of its losses have gradients, as ``gradient-alignment`` needs them."""
 
+    token_losses: ClassVar[bool] = False
+    """Whether its losses are likelihoods of tokens: a method for causal language models."""
+
+    needs_answers: ClassVar[bool] = False
+    """Whether it needs answers to prefer, in the data or as an option, besides those to forget."""
+
     preferred: ClassVar[Mapping[str, Any]] = {}
     """Options of a run that suit this method better than the general defaults."""
 

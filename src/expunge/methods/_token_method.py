@@ -39,6 +39,8 @@ class TokenMethod(Method):
         default=RetainNLL(), kw_only=True, metadata={"later": True}
     )
 
+    token_losses: ClassVar[bool] = True
+
     averages: ClassVar[Literal["tokens", "sequences"]] = "tokens"
     """What U is a mean over: all labelled tokens of the batch, or its sequences."""
     compares_with_initial: ClassVar[bool] = False

@@ -7,9 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
-
-IGNORED = -100
-"""The label of a token that is not to be predicted: prompt or padding."""
+from expunge.data.text._text_set import IGNORED
 
 
 def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:

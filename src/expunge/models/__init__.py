@@ -1,17 +1,21 @@
-"""Small models for images, vectors and text, each with a width factor, normalisation inside."""
+"""Small models for images, vectors and text, and a small language model, each with a width."""
 
 from typing import TYPE_CHECKING
 
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from expunge.models._build import LANGUAGE_MODELS as LANGUAGE_MODELS
     from expunge.models._build import MODELS as MODELS
+    from expunge.models._build import build_language_model as build_language_model
     from expunge.models._build import build_model as build_model
     from expunge.models._normalise import Normalise as Normalise
     from expunge.models._normalise import channel_statistics as channel_statistics
+    from expunge.models._pretrained import load_causal_model as load_causal_model
     from expunge.models._resnet import ResNet18 as ResNet18
     from expunge.models._small import SmallCNN as SmallCNN
     from expunge.models._text import TextBag as TextBag
+    from expunge.models._transformer import SmallTransformer as SmallTransformer
     from expunge.models._vectors import MLP as MLP
     from expunge.models._vgg import VGG16 as VGG16
     from expunge.models._vgg import ReleasedVGG16 as ReleasedVGG16

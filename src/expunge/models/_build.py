@@ -24,6 +24,9 @@ MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
 MODELS.declare("mlp", "expunge.models._vectors:MLP")
 MODELS.declare("text-bag", "expunge.models._text:TextBag")
 
+LANGUAGE_MODELS: Registry[Callable[..., nn.Module]] = Registry("language model")
+LANGUAGE_MODELS.declare("small-transformer", "expunge.models._transformer:SmallTransformer")
+
 SCHEMES = {"timm": "timm:NAME (extra: timm)", "hf": "hf:PATH (extra: transformers)"}
 """Models of other libraries."""
 
@@ -165,3 +168,27 @@ def _normalisation(
 def inputs_of_model(kind: Any) -> str:
     """What the models of a class take: "images", "vectors" or "tokens"."""
     return str(getattr(kind, "takes", "images"))
+
+
+def build_language_model(
+    name: str, *, vocabulary: int, context: int, seed: int | None = None, **options: Any
+) -> nn.Module:
+    """Build a freshly initialised causal language model: tokens [B, T] to logits [B, T, V].
+
+    ``options`` are specific to the model, such as ``layers``; ``seed`` as for :func:`build_model`.
+
+    >>> model = build_language_model("small-transformer", vocabulary=11, context=6, seed=0)
+    >>> sum(weights.numel() for weights in model.parameters())
+    399104
+    """
+    import torch
+
+    kind = LANGUAGE_MODELS[name]
+    parameters = inspect.signature(kind).parameters
+    for option in options:
+        if option not in parameters:
+            raise InvalidInput(f"The model {name} has no option {option!r}.")
+    with torch.random.fork_rng(devices=[], enabled=seed is not None):
+        if seed is not None:
+            torch.manual_seed(seed)
+        return kind(vocabulary=vocabulary, context=context, **options)

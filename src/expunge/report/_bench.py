@@ -99,7 +99,11 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
         values["rte"] = row["seconds"]
     if row.get("rua") is not None:
         values["abs_rua"] = abs(row["rua"])
-    return {"epoch": row.get("epoch", 0), "scored": "ua" in row, **values}
+    return {
+        "epoch": row.get("epoch", 0),
+        "scored": bool({"ua", "exact_memorisation"} & set(row)),
+        **values,
+    }
 
 
 def _metrics(records: Sequence[Record]) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from expunge._errors import InvalidInput
 from expunge.bench._protocol import Protocol
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._stages import plan
-from expunge.methods import Scrub
+from expunge.methods import METHODS, Scrub
 from expunge.update import Focus, Linear, Prob, PublishedMoments, Rectified
 from tests.unit.bench.tiny_protocol import write_tiny
 
@@ -166,3 +166,15 @@ def test_seeds_can_be_counted_off() -> None:
     assert protocol.with_seeds(2).seeds == (0, 1)
     with pytest.raises(InvalidInput, match="`seeds` should be at least 1"):
         protocol.with_seeds(0)
+
+
+def test_a_protocol_of_language_models_has_every_method_for_them() -> None:
+    protocol = load_protocol("tofu-mini")
+    (block,) = protocol.block
+    assert block.is_text
+    methods = {configuration.method for configuration in protocol.configurations}
+    assert {"npo", "gradient-difference"} <= methods
+    tokens = {name for name in METHODS if METHODS[name].token_losses}
+    assert {"npo", "simnpo", "wga", "satimp", "undial", "ce-u", "rmu"} < tokens
+    assert methods == tokens - {"dpo", "idk-dpo"}
+    assert len(protocol.configurations) == 3 * len(methods)

@@ -11,6 +11,7 @@ from expunge.bench._protocol_file import load_protocol
 from expunge.bench._stages import plan
 from expunge.bench.protocols import BUILT_IN, protocol_text
 from tests.unit.bench.tiny_protocol import TINY, write_tiny
+from tests.unit.bench.tiny_texts import write_tiny_texts
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -73,6 +74,28 @@ def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"broken\.toml is not TOML"):
         load_protocol(path)
     with pytest.raises(
-        InvalidInput, match="demo, cpu, rivals, paper-quarter, paper or a TOML file"
+        InvalidInput, match="demo, cpu, rivals, paper-quarter, paper, tofu-mini or a TOML file"
     ):
         load_protocol("papper")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"people:0.2"', '"random:0.2"', r"should be people:FRACTION.*\(got 'random:0.2'\)"),
+        ('methods = ["NPO"]', 'methods = ["SRL"]', "SRL is not for language models"),
+        ('methods = ["NPO"]', 'methods = ["DPO"]', "DPO needs answers to prefer"),
+        ('"small-transformer"', '"vgg16"', "Unknown language model 'vgg16'"),
+        ("heads = 2", "tails = 2", "has no option 'tails'"),
+    ],
+)
+def test_what_does_not_go_with_texts_is_refused_with_its_line(
+    old: str, new: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InvalidInput, match=rf"texts\.toml, line \d+: .*{message}"):
+        load_protocol(write_tiny_texts(tmp_path, (old, new)))
+
+
+def test_people_are_not_forgotten_from_images(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="should be one for images, as the data are digits"):
+        load_protocol(write_tiny(tmp_path, ("random:0.3", "people:0.3")))

@@ -10,7 +10,10 @@ from expunge.data import (
     ClassForget,
     IdsForget,
     ImageSet,
+    PeopleForget,
     RandomForget,
+    divide_texts,
+    load_corpus,
     parse_scenario,
 )
 
@@ -191,3 +194,26 @@ def test_a_number_too_long_to_be_an_index_is_a_name():
 def test_no_ids_at_all_are_refused():
     with pytest.raises(InvalidInput, match="one example or more"):
         IdsForget(())
+
+
+def test_whole_people_are_forgotten_from_texts():
+    splits = load_corpus("invented-people", people=10, unseen=1)
+    division = divide_texts(splits, "people:0.2", seed=1)
+    forgotten = {record.person for record in division.forget.records}
+    assert len(forgotten) == 2
+    assert len(division.forget) == 12
+    assert not forgotten & {record.person for record in division.retain.records}
+    again = divide_texts(splits, str(PeopleForget(0.2)), seed=1)
+    assert again.forget.names == division.forget.names
+    assert division.forget.names != divide_texts(splits, "people:0.2", seed=2).forget.names
+
+
+def test_people_are_a_scenario_for_texts_alone():
+    with pytest.raises(InvalidInput, match="is for texts whose records have a `person`"):
+        PeopleForget(0.5).pick(images_of([0, 1]), seed=0)
+    splits = load_corpus("invented-people", people=2, unseen=1)
+    with pytest.raises(InvalidInput, match="should read people:FRACTION"):
+        divide_texts(splits, "random:0.5", seed=0)
+    for text in ("people:x", "people:1.5"):
+        with pytest.raises(InvalidInput, match="`fraction` of people"):
+            parse_scenario(text)

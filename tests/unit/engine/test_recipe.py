@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from torch import nn
 
 import expunge
@@ -48,3 +49,12 @@ def test_step_schedule_drops_at_91_percent() -> None:
 def test_a_wrong_recipe_is_refused(wrong: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidInput, match=text):
         Recipe(**wrong)
+
+
+def test_adamw_is_a_later_choice_that_old_cards_and_keys_do_not_have() -> None:
+    assert "algorithm" not in Recipe().as_dict()
+    assert Recipe(**Recipe(algorithm="adamw").as_dict()).algorithm == "adamw"
+    weights = [torch.nn.Parameter(torch.zeros(1))]
+    assert isinstance(Recipe(algorithm="adamw").optimizer(weights), torch.optim.AdamW)
+    with pytest.raises(InvalidInput, match=r"`algorithm` should be one of sgd, adamw"):
+        Recipe(algorithm="adam")  # type: ignore[arg-type]

@@ -21,15 +21,20 @@ class Rule(Protocol):
 
 @dataclass(frozen=True)
 class Claim:
-    """What is claimed, in words; ``source`` is the section or table, ``rule`` the test."""
+    """What is claimed, in words; ``source`` is the section or table, ``rule`` the test.
+
+    ``texts``: it is about language models, not about images.
+    """
 
     name: str
     statement: str
     source: str
     rule: Rule
+    texts: bool = False
 
     def judge(self, tasks: Sequence[TaskRuns]) -> list[ClaimFinding]:
         """Its findings; a single one of "no data" where there is nothing to test it on."""
+        tasks = [runs for runs in tasks if runs.task.is_text == self.texts]
         return list(self.rule(self, tasks)) or [ClaimFinding(self, "", "no data")]
 
 

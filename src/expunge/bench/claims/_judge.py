@@ -14,7 +14,10 @@ from expunge.bench.claims._registry import CLAIMS
 def judge_claims(
     records: Iterable[Record], names: Sequence[str] | None = None
 ) -> list[ClaimFinding]:
-    """Test claims on records: the named ones (default: all), in the order of :data:`CLAIMS`."""
+    """Test claims on records: the named ones, in the order of :data:`CLAIMS`.
+
+    By default all those about the kind of data at hand, images or texts.
+    """
     return _judge(_tasks(records), names)
 
 
@@ -39,6 +42,10 @@ def _tasks(records: Iterable[Record]) -> list[TaskRuns]:
 
 
 def _judge(tasks: Sequence[TaskRuns], names: Sequence[str] | None) -> list[ClaimFinding]:
-    wanted = list(CLAIMS) if names is None else {CLAIMS.name(name) for name in names}
-    chosen = [CLAIMS[name] for name in CLAIMS if name in wanted]
+    if names is None:
+        kinds = {runs.task.is_text for runs in tasks} or {False, True}
+        chosen = [CLAIMS[name] for name in CLAIMS if CLAIMS[name].texts in kinds]
+    else:
+        wanted = {CLAIMS.name(name) for name in names}
+        chosen = [CLAIMS[name] for name in CLAIMS if name in wanted]
     return [finding for claim in chosen for finding in claim.judge(tasks)]

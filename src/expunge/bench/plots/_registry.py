@@ -30,3 +30,7 @@ FIGURES.declare(
     "baselines-ngplus", "expunge.bench.plots._curves:baselines_ngplus", alias="fig:bestimagengplus"
 )
 FIGURES.declare("frontier", "expunge.bench.plots._frontier:frontier")
+FIGURES.declare("forget-quality", "expunge.bench.plots._forget_quality:forget_quality")
+
+OF_TEXTS = ("forget-quality",)
+"""The figures of language models; all others are of images."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from expunge.bench._records import Record
-from expunge.bench.plots._registry import FIGURES
+from expunge.bench.plots._registry import FIGURES, OF_TEXTS
 from expunge.bench.plots._style import MissingRecords, styled
 from expunge.plotting import save_figure
 
@@ -30,13 +30,16 @@ def write_figures(
 
     ``names`` are those of :data:`FIGURES` or the paper's labels, such as ``fig:addonsSRL``. A
     figure that is named and cannot be drawn is an error; without ``names``, everything is drawn for
-    which there are records, and the rest is in ``left_out``.
+    which there are records, and the rest of that kind, images or texts, is in ``left_out``.
     """
-    chosen = list(FIGURES) if names is None else [FIGURES.name(name) for name in names]
+    kinds = {record.is_text for record in records} or {False}
+    every = [name for name in FIGURES if (name in OF_TEXTS) in kinds]
+    chosen = every if names is None else [FIGURES.name(name) for name in names]
     written = WrittenFigures()
     for name in dict.fromkeys(chosen):
+        mine = [record for record in records if record.is_text == (name in OF_TEXTS)]
         try:
-            drawn = FIGURES[name](records)
+            drawn = FIGURES[name](mine)
         except MissingRecords as reason:
             if names is not None:
                 raise MissingRecords(f"The figure {name} cannot be drawn: {reason}") from reason

@@ -8,7 +8,7 @@ from pathlib import Path
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there
 
-BUILT_IN = ("demo", "cpu", "rivals", "paper-quarter", "paper")
+BUILT_IN = ("demo", "cpu", "rivals", "paper-quarter", "paper", "tofu-mini")
 """The protocols that come with the package."""
 
 

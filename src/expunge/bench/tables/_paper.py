@@ -17,7 +17,7 @@ from expunge.bench._records import Record
 from expunge.bench._runs import CONSTRAINED_METHODS, TaskRuns, group_records, select_arms
 from expunge.bench.tables._formats import csv_text
 from expunge.bench.tables._paper_values import METRIC_NAMES, PAPER_TABLES, PaperTable, beside
-from expunge.bench.tables._registry import TABLES
+from expunge.bench.tables._registry import TABLES, make_table
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
     absent,
@@ -146,7 +146,7 @@ def write_tables(
     chosen = [TABLES.name(name) for name in (TABLES if names is None else names)]
     written = []
     for name in chosen:
-        if summaries := TABLES[name](records):
+        if summaries := make_table(name, records):
             texts = {
                 "md": "\n".join(summary.markdown() for summary in summaries),
                 "tex": "\n".join(

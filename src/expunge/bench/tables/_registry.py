@@ -19,3 +19,13 @@ TABLES.declare("moments", "expunge.bench.tables._claim_tables:moments")
 TABLES.declare("epochs", "expunge.bench.tables._claim_tables:epochs")
 TABLES.declare("cost", "expunge.bench.tables._claim_tables:cost")
 TABLES.declare("beside", "expunge.bench.tables._paper:compared")
+TABLES.declare("texts", "expunge.bench.tables._texts:texts")
+
+OF_TEXTS = ("texts",)
+"""The tables of language models; all others are of images."""
+
+
+def make_table(name: str, records: Iterable[Record]) -> list[Summary]:
+    """A table by name, from the records of its kind; empty where there are none."""
+    of_texts = TABLES.name(name) in OF_TEXTS
+    return TABLES[name]([record for record in records if record.is_text == of_texts])

@@ -14,7 +14,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ def shadow_stages(plan: ShadowPlan, data: Path, device: str = "auto") -> list[St
     base = {
         "data": data.stem,
         "model": plan.model.model_dump(),
-        "recipe": asdict(plan.recipe),
+        "recipe": plan.recipe.as_dict(),
         "augment": describe(plan.augment),
         "share": plan.share,
         "seed": plan.seed,

@@ -1,0 +1,78 @@
+"""The table of language models: every run where it forgot as much as the ideal model.
+
+Runs forget at different speeds. So each is shown at the evaluated epoch whose exact memorisation of
+the forgotten records is nearest to the ideal model's: rows have forgotten alike, as nearly as the
+epochs allow, and what they kept can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from expunge.bench._records import Record
+from expunge.bench._runs import TaskRuns, group_records
+from expunge.bench.tables._rows import all_rows, task_notes
+from expunge.bench.tables._seed_values import refuse_varying
+from expunge.bench.tables._summary import Column, Row, Summary
+
+SHOWN = (
+    "epoch",
+    "gap_exact_memorisation",
+    "forget_quality",
+    "model_utility",
+    "exact_memorisation",
+    "extraction_strength",
+    "probability",
+    "rouge_l",
+    "truth_ratio",
+    "retain_rouge_l",
+    "general_rouge_l",
+    "auc_loss",
+    "auc_min_k",
+    "privacy_leakage",
+)
+COLUMNS = {
+    "epoch": Column("epoch", "the epoch that is shown", "none", "", 1),
+    "gap_exact_memorisation": Column(
+        "EM gap", "exact memorisation minus the ideal model's", "zero", "-1 to 1", 3
+    ),
+}
+
+
+def texts(records: Iterable[Record]) -> list[Summary]:
+    """Forget quality, utility and memorisation, a table per task."""
+    return [_table(runs) for runs in group_records(records) if runs.unlearned]
+
+
+def nearest_epoch(record: Record) -> int | None:
+    """The epoch, past the start, at which a run's memorisation is nearest to the ideal model's."""
+    rows = [row for row in record.evaluated if row.get("gap_exact_memorisation") is not None]
+    later = [row for row in rows if row["epoch"]] or rows
+    if not later:
+        return None
+    best = min(later, key=lambda row: (abs(row["gap_exact_memorisation"]), row["epoch"]))
+    return int(best["epoch"])
+
+
+def _table(runs: TaskRuns) -> Summary:
+    def row(records: Sequence[Record], label: str) -> Row:
+        refuse_varying(records, ("method", "addon", "moments", "lr", "alpha", "budget"), label)
+        return Row(label, {name: _values(records, name) for name in SHOWN})
+
+    summary = all_rows(runs, SHOWN, row=row, columns=COLUMNS)
+    note = (
+        "Each run at the evaluated epoch whose exact memorisation of the forgotten records is "
+        "nearest to the ideal model's"
+    )
+    return replace(summary, title=runs.task.title, notes=(note, *task_notes(runs)))
+
+
+def _values(records: Iterable[Record], name: str) -> tuple[float, ...]:
+    values = []
+    for record in records:
+        epoch = nearest_epoch(record)
+        value = epoch if name == "epoch" else record.value(name, epoch)
+        if value is not None and not (name == "epoch" and record.is_reference):
+            values.append(float(value))
+    return tuple(values)

@@ -1,0 +1,18 @@
+"""Questions and answers for causal language models: records, tokens, and an invented corpus."""
+
+from typing import TYPE_CHECKING
+
+from expunge._lazy import lazy_exports
+
+if TYPE_CHECKING:
+    from expunge.data.text._invented_people import Corpus as Corpus
+    from expunge.data.text._invented_people import invent_corpus as invent_corpus
+    from expunge.data.text._pretrained import PretrainedTokenizer as PretrainedTokenizer
+    from expunge.data.text._records import TextRecord as TextRecord
+    from expunge.data.text._records import load_records as load_records
+    from expunge.data.text._records import save_records as save_records
+    from expunge.data.text._text_set import TextSet as TextSet
+    from expunge.data.text._tokenizer import Tokenizer as Tokenizer
+    from expunge.data.text._tokenizer import WordTokenizer as WordTokenizer
+else:
+    __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -1,0 +1,152 @@
+"""Records of question and answer in the format of TOFU, read from JSON or JSON lines.
+
+A record is an object with ``question`` and ``answer``. ``paraphrased_answer`` says the same in
+other words and ``perturbed_answer`` is a list of false answers in those words; the truth ratio
+needs both. ``id`` names the record (default: its position), ``person`` whom it is about. Other keys
+are ignored (Maini et al., 2024).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from expunge._errors import DataError, InvalidInput
+from expunge._files import read_text, write_text
+
+PERTURBED = ("perturbed_answer", "perturbed_answers")
+"""TOFU's own name of the list, and the one that people write."""
+
+
+@dataclass(frozen=True)
+class TextRecord:
+    """A question with its answer, and what metrics need besides.
+
+    ``paraphrased_answer`` is empty and ``perturbed_answers`` is () where there are none.
+    """
+
+    id: str
+    question: str
+    answer: str
+    paraphrased_answer: str = ""
+    perturbed_answers: tuple[str, ...] = ()
+    person: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.answer.strip():
+            raise InvalidInput(f"`answer` should not be empty. (got {self.answer!r})")
+        if self.perturbed_answers and not self.paraphrased_answer:
+            object.__setattr__(self, "paraphrased_answer", self.answer)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values with TOFU's keys; what is empty is left out."""
+        values: dict[str, Any] = {
+            "id": self.id,
+            "person": self.person,
+            "question": self.question,
+            "answer": self.answer,
+            "paraphrased_answer": self.paraphrased_answer,
+            "perturbed_answer": list(self.perturbed_answers),
+        }
+        return {name: value for name, value in values.items() if value}
+
+
+def load_records(path: str | Path) -> tuple[TextRecord, ...]:
+    """The records in a file: ``.json`` holds a list, any other one an object per line.
+
+    Ids should differ; without any, they are positions, from 0.
+    """
+    path = Path(path)
+    records = [
+        _record(values, place, str(position))
+        for position, (place, values) in enumerate(_objects(path))
+    ]
+    if not records:
+        raise DataError(f"{path} should hold records, each with a question and an answer. (got 0)")
+    seen: dict[str, int] = {}
+    for position, record in enumerate(records):
+        if record.id in seen:
+            raise DataError(
+                f"{path}: every id should be there once. (got {record.id!r} at positions "
+                f"{seen[record.id]} and {position})"
+            )
+        seen[record.id] = position
+    return tuple(records)
+
+
+def save_records(path: str | Path, records: Iterable[TextRecord], *, private: bool = False) -> None:
+    """Write records as JSON lines, or as a list where the name ends in ``.json``."""
+    plain = [record.as_dict() for record in records]
+    if Path(path).suffix.lower() == ".json":
+        text = json.dumps(plain, ensure_ascii=False, indent=1) + "\n"
+    else:
+        text = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in plain)
+    write_text(path, text, private=private)
+
+
+def with_answers(records: Sequence[TextRecord], answers: Sequence[str]) -> list[TextRecord]:
+    """The same questions with other answers, and nothing besides."""
+    return [
+        replace(record, answer=answer, paraphrased_answer="", perturbed_answers=())
+        for record, answer in zip(records, answers, strict=True)
+    ]
+
+
+def _objects(path: Path) -> Iterator[tuple[str, Any]]:
+    """Every object of a file, with the place that a message calls it by."""
+    text = read_text(path, "UTF-8 JSON")
+    if path.suffix.lower() == ".json":
+        content = _parse(text, str(path))
+        if not isinstance(content, list):
+            raise DataError(f"{path} should hold a JSON list. (got {type(content).__name__})")
+        for position, values in enumerate(content):
+            yield f"{path}, record {position}", values
+        return
+    for number, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            place = f"{path}, line {number}"
+            yield place, _parse(line, place)
+
+
+def _parse(text: str, place: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{place}: this is not valid JSON: {error}.") from error
+
+
+def _record(values: Any, place: str, position: str) -> TextRecord:
+    if not isinstance(values, dict):
+        raise DataError(
+            f"{place}: a record should be an object with `question` and `answer`. "
+            f"(got {type(values).__name__})"
+        )
+
+    def text(name: str, default: str | None = None) -> str:
+        value = values.get(name, default)
+        if not isinstance(value, str):
+            raise DataError(f"{place}: `{name}` should be a text. (got {value!r})")
+        return value
+
+    name = values.get("id", position)
+    if isinstance(name, bool) or not isinstance(name, str | int):
+        raise DataError(f"{place}: `id` should be a text or a whole number. (got {name!r})")
+    key = next((key for key in PERTURBED if key in values), PERTURBED[0])
+    perturbed = values.get(key, [])
+    perturbed = [perturbed] if isinstance(perturbed, str) else perturbed
+    if not isinstance(perturbed, list) or not all(isinstance(each, str) for each in perturbed):
+        raise DataError(f"{place}: `{key}` should be a list of texts. (got {perturbed!r})")
+    try:
+        return TextRecord(
+            str(name),
+            text("question", ""),
+            text("answer"),
+            text("paraphrased_answer", ""),
+            tuple(perturbed),
+            text("person", ""),
+        )
+    except InvalidInput as error:
+        raise DataError(f"{place}: {error}") from error

@@ -1,0 +1,138 @@
+"""One pass of a causal language model over a text set; metrics and attacks read what it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from expunge._errors import InvalidInput
+from expunge.data.text._text_set import IGNORED, TextSet
+from expunge.engine._argument_kinds import check_model_kind
+from expunge.engine._prediction_memory import ask_once
+from expunge.methods._problem import apply
+
+BATCH = 64
+"""Rows per batch."""
+
+
+@dataclass(frozen=True, eq=False)
+class TokenScores:
+    """What a model says of every token of every answer, given the tokens before it; all [N, T].
+
+    A column is a position of the row of tokens. Where ``answered`` is False there is no token to
+    predict, and the numbers are 0.
+
+    Args:
+        labels: the tokens of the answers, -100 elsewhere.
+        log_probs: log p(y_t), in nats, float64.
+        predicted: the likeliest token.
+        means, deviations: mean and standard deviation of log p(z) over all tokens z ~ p.
+    """
+
+    labels: Tensor
+    log_probs: Tensor
+    predicted: Tensor
+    means: Tensor
+    deviations: Tensor
+
+    @property
+    def answered(self) -> Tensor:
+        """Where there is a token to predict."""
+        return self.labels != IGNORED
+
+    @property
+    def right(self) -> Tensor:
+        """Where the likeliest token is the answer's."""
+        return (self.predicted == self.labels) & self.answered
+
+    @property
+    def counts(self) -> Tensor:
+        """Tokens of each answer, [N]."""
+        return self.answered.sum(dim=1)
+
+    def take(self, indices: Any) -> TokenScores:
+        """The records at ``indices``, in that order."""
+        chosen = torch.as_tensor(indices, dtype=torch.int64)
+        return TokenScores(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
+
+
+@torch.inference_mode()
+def score_tokens(model: nn.Module, data: TextSet) -> TokenScores:
+    """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
+
+    Rows of similar length share a batch, which is cut where its padding begins. Probabilities that
+    are not finite are refused.
+    """
+    check_model_kind(model)
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    training = [(module, module.training) for module in model.modules()]
+    model.eval()
+    scores = _empty_like(data)
+    try:
+        for chosen, length in _batches(data):
+            tokens = data.tokens[chosen, :length].to(device)
+            wanted = data.labels[chosen, 1:length].to(device)
+            logits = apply(model, tokens)
+            _check_shape(logits, tokens)
+            found = _score_batch(logits[:, :-1], wanted)
+            for name, values in found.items():
+                getattr(scores, name)[chosen, 1:length] = values.cpu()
+    finally:
+        for module, mode in training:
+            module.training = mode
+    bad = (~torch.isfinite(scores.log_probs).all(dim=1)).nonzero()
+    if len(bad):
+        raise InvalidInput(
+            f"Log-probabilities should be finite: {len(bad)} of {len(data)} records have NaN or "
+            f"infinity, the first at position {int(bad[0])}. The model has diverged."
+        )
+    return scores
+
+
+def score_tokens_once(model: nn.Module, data: TextSet) -> TokenScores:
+    """:func:`score_tokens`, or what it returned for the same model, weights and data."""
+    scores: TokenScores = ask_once(model, data, score_tokens)
+    return scores
+
+
+def _score_batch(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
+    """The scores of a batch: logits [B, T, V] are about the tokens ``wanted`` [B, T]."""
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    log_p = F.log_softmax(wide, dim=-1)
+    p = log_p.exp()
+    means = (p * log_p).sum(-1)
+    variances = (p * (log_p - means[..., None]).square()).sum(-1)
+    answered = wanted != IGNORED
+    of_label = log_p.gather(-1, wanted.clamp_min(0)[..., None])[..., 0]
+    return {
+        "log_probs": torch.where(answered, of_label, 0.0).double(),
+        "predicted": log_p.argmax(-1),
+        "means": torch.where(answered, means, 0.0).double(),
+        "deviations": torch.where(answered, variances.sqrt(), 0.0).double(),
+    }
+
+
+def _batches(data: TextSet) -> Iterator[tuple[Tensor, int]]:
+    """Positions of rows, the longest first, and the length of the longest of each batch."""
+    lengths = data.lengths
+    for chosen in torch.argsort(lengths, descending=True, stable=True).split(BATCH):
+        yield chosen, int(lengths[chosen[0]])
+
+
+def _empty_like(data: TextSet) -> TokenScores:
+    zeros = torch.zeros(data.labels.shape, dtype=torch.float64)
+    whole = torch.zeros(data.labels.shape, dtype=torch.int64)
+    return TokenScores(data.labels, zeros, whole, zeros.clone(), zeros.clone())
+
+
+def _check_shape(logits: Tensor, tokens: Tensor) -> None:
+    if logits.ndim != 3 or logits.shape[:2] != tokens.shape:
+        raise InvalidInput(
+            "A causal language model should map tokens [B, T] to logits [B, T, V]. "
+            f"(got {list(logits.shape)} for tokens {list(tokens.shape)})"
+        )

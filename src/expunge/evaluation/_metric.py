@@ -1,0 +1,52 @@
+"""What is known of a metric: definition, formula, direction, unit, citation, version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Direction = Literal["ideal", "higher", "lower", "zero", "none"]
+
+DIRECTIONS: dict[Direction, str] = {
+    "ideal": "closer to the ideal model's is better",
+    "higher": "higher is better",
+    "lower": "lower is better",
+    "zero": "closer to zero is better",
+    "none": "neither way is better",
+}
+"""Every direction in words."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric's name, definition, direction and unit.
+
+    ``version`` is that of the definition: records state it, so that numbers by different
+    definitions are never taken for the same.
+    """
+
+    label: str
+    definition: str
+    direction: Direction
+    unit: str = "%"
+    decimals: int = 2
+    formula: str = ""
+    citation: str = ""
+    version: int = 1
+
+    @property
+    def good(self) -> str:
+        """The direction in words."""
+        return DIRECTIONS[self.direction]
+
+    @property
+    def description(self) -> str:
+        """Everything about the metric in a few sentences, for ``expunge list metrics``."""
+        parts = [
+            f"{self.definition}{f': {self.formula}' if self.formula else ''}",
+            self.unit,
+            self.good,
+            *([self.citation] if self.citation else []),
+            *([f"definition {self.version}"] if self.formula else []),
+        ]
+        return "; ".join(parts)

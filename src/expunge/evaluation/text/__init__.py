@@ -1,0 +1,1 @@
+"""Metrics and membership attacks for causal language models."""

@@ -1,0 +1,109 @@
+"""Greedy continuations of prompts, and how much of the answers they contain (ROUGE-L)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from expunge._errors import InvalidInput
+from expunge.data.text import TextSet
+from expunge.engine._token_scores import BATCH, TokenScores
+from expunge.evaluation.text._measures import Array
+from expunge.methods._problem import apply
+
+EXTRA = 8
+"""Tokens that a continuation may be longer than the answer."""
+
+
+def continuations(model: nn.Module, data: TextSet, scores: TokenScores) -> list[str]:
+    """What the model answers: the likeliest token, again and again, until an answer ends.
+
+    A continuation has at most as many tokens as the longest answer of ``data`` and 8 more. What
+    the pass behind ``scores`` has told is not asked again: a continuation is the answer up to the
+    first token that is not the likeliest, so it begins there, and is known if there is none.
+    """
+    right = scores.right | ~scores.answered
+    first = scores.answered.long().argmax(dim=1)
+    # The first wrong token of each row, or the end of the row.
+    wrong = torch.where(right.all(dim=1), data.lengths, (~right).long().argmax(dim=1))
+    most = int(data.answer_lengths.max()) + EXTRA
+    texts = [""] * len(data)
+    rows: dict[int, list[int]] = {}
+    for k in range(len(data)):
+        known = data.tokens[k, : int(wrong[k])].tolist()
+        if int(wrong[k]) < int(data.lengths[k]):
+            rows[k] = [*known, int(scores.predicted[k, wrong[k]])]
+        else:
+            texts[k] = data.tokenizer.decode(known[int(first[k]) :])
+    for chosen in _by_length(rows):
+        budgets = [int(first[k]) + most for k in chosen]
+        grown = _continue(model, data, [rows[k] for k in chosen], budgets)
+        for k, row in zip(chosen, grown, strict=True):
+            texts[k] = data.tokenizer.decode(row[int(first[k]) :])
+    return texts
+
+
+@torch.inference_mode()
+def _continue(
+    model: nn.Module, data: TextSet, rows: Sequence[list[int]], budgets: Sequence[int]
+) -> list[list[int]]:
+    """Append the likeliest token to every row until it ends or has as many as it may."""
+    device = next((p.device for p in model.parameters()), torch.device("cpu"))
+    end = data.tokenizer.end
+    grown = [list(row) for row in rows]
+    most = [min(budget, _longest_row(model, data)) for budget in budgets]
+    training = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        while active := [k for k, row in enumerate(grown) if row[-1] != end and len(row) < most[k]]:
+            lengths = [len(grown[k]) for k in active]
+            tokens = torch.full((len(active), max(lengths)), data.tokenizer.pad)
+            for position, k in enumerate(active):
+                tokens[position, : lengths[position]] = torch.tensor(grown[k])
+            logits = apply(model, tokens.to(device))
+            last: Tensor = logits[torch.arange(len(active)), torch.tensor(lengths) - 1]
+            for k, token in zip(active, last.argmax(-1).tolist(), strict=True):
+                grown[k].append(token)
+    finally:
+        for module, mode in training:
+            module.training = mode
+    return [row[:-1] if row[-1] == end else row for row in grown]
+
+
+def _longest_row(model: nn.Module, data: TextSet) -> int:
+    """The tokens that a row may have, as far as data and model say so."""
+    config = getattr(model, "config", None)
+    limits = (
+        data.max_length,
+        getattr(model, "context", None),
+        getattr(config, "max_position_embeddings", None),
+    )
+    return min((limit for limit in limits if isinstance(limit, int)), default=sys.maxsize)
+
+
+def _by_length(rows: dict[int, list[int]]) -> list[list[int]]:
+    """Positions of rows in batches of similar length."""
+    order = sorted(rows, key=lambda k: (len(rows[k]), k))
+    return [order[start : start + BATCH] for start in range(0, len(order), BATCH)]
+
+
+def rouge_l(generated: Sequence[str], answers: Sequence[str]) -> Array:
+    """The recall of ROUGE-L, stemmed: |longest common subsequence of words| / |answer|, [N].
+
+    In [0, 1] (Lin, 2004); computed by rouge-score, which ``expunge[text]`` installs.
+    """
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError as error:
+        raise InvalidInput(
+            "ROUGE-L needs rouge-score: pip install 'expunge[text]', or leave it out with "
+            "`generate=False`."
+        ) from error
+    scorer = RougeScorer(["rougeL"], use_stemmer=True)
+    pairs = zip(generated, answers, strict=True)
+    recalls = [scorer.score(answer, text)["rougeL"].recall for text, answer in pairs]
+    return np.array(recalls, dtype=np.float64)

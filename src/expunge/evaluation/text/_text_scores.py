@@ -1,0 +1,250 @@
+"""Every metric of a language model, from one pass per split and variant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+import numpy as np
+from torch import nn
+
+from expunge._errors import InvalidInput
+from expunge.data.text import TextSet
+from expunge.engine._token_scores import score_tokens_once
+from expunge.evaluation._metrics import METRICS
+from expunge.evaluation.text._generation import continuations, rouge_l
+from expunge.evaluation.text._measures import (
+    Array,
+    exact_memorisation,
+    extraction_strength,
+    forget_quality,
+    harmonic_mean,
+    probability,
+    truth_on_forget,
+    truth_on_retain,
+    truth_ratio,
+)
+from expunge.evaluation.text._membership import (
+    LEAKAGE_LOWEST,
+    auc,
+    gradient_norms,
+    membership_scores,
+    min_k,
+    privacy_leakage,
+)
+
+UTILITY = ("probability", "rouge_l", "truth_ratio")
+"""What the model utility is a mean of, on every split that counts."""
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """The metrics of :data:`~expunge.evaluation.METRICS` for texts; None: not computed.
+
+    ``gaps`` holds, with an ideal model, each score minus the ideal model's, where the two should
+    be alike. ``by_record`` holds what the means are of: split, then measure, then an array [N].
+    """
+
+    exact_memorisation: float
+    extraction_strength: float
+    probability: float
+    rouge_l: float | None = None
+    truth_ratio: float | None = None
+    retain_exact_memorisation: float | None = None
+    retain_extraction_strength: float | None = None
+    retain_probability: float | None = None
+    retain_rouge_l: float | None = None
+    retain_truth_ratio: float | None = None
+    general_exact_memorisation: float | None = None
+    general_extraction_strength: float | None = None
+    general_probability: float | None = None
+    general_rouge_l: float | None = None
+    general_truth_ratio: float | None = None
+    test_exact_memorisation: float | None = None
+    test_extraction_strength: float | None = None
+    test_probability: float | None = None
+    forget_quality: float | None = None
+    model_utility: float | None = None
+    auc_loss: float | None = None
+    auc_zlib: float | None = None
+    auc_min_k: float | None = None
+    auc_min_k_plus_plus: float | None = None
+    auc_gradient_norm: float | None = None
+    auc_reference: float | None = None
+    privacy_leakage: float | None = None
+    gaps: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
+    by_record: Mapping[str, Mapping[str, Array]] = field(
+        default_factory=dict, hash=False, compare=False, repr=False
+    )
+
+    def as_dict(self) -> dict[str, float]:
+        """The scores that exist, by name; gaps as ``gap_auc_loss``."""
+        values = {item.name: getattr(self, item.name) for item in fields(self)}
+        kept = {k: v for k, v in values.items() if isinstance(v, float) and not math.isnan(v)}
+        return kept | {f"gap_{name}": value for name, value in self.gaps.items()}
+
+    @property
+    def definitions(self) -> dict[str, int]:
+        """The version of the definition of each score that exists."""
+        return {name: METRICS[name].version for name in self.as_dict() if name in METRICS}
+
+
+@dataclass(frozen=True)
+class TextIdeal:
+    """What an ideal model says of the forget set: all that others are compared with.
+
+    ``truth_ratios`` are R of every record, None where there are no false answers;
+    ``leakage_auc`` is that of min-k with k = 0.4; ``scores`` are the ideal model's own.
+    """
+
+    truth_ratios: tuple[float, ...] | None
+    leakage_auc: float
+    scores: Mapping[str, float]
+
+    @classmethod
+    def of(cls, model: nn.Module, scores: TextScores, forget: TextSet, test: TextSet) -> TextIdeal:
+        """What is needed of ``model``, whose ``scores`` are known."""
+        ratios = scores.by_record["forget"].get("truth_ratio")
+        known = None if ratios is None else tuple(ratios.tolist())
+        return cls(known, _leakage_auc(model, forget, test), scores.as_dict())
+
+
+def evaluate_text(
+    model: nn.Module,
+    *,
+    forget: TextSet,
+    retain: TextSet,
+    test: TextSet,
+    general: TextSet | None = None,
+    ideal: nn.Module | TextIdeal | None = None,
+    reference: nn.Module | None = None,
+    attacks: bool = False,
+    generate: bool = True,
+) -> TextScores:
+    """Score a causal language model; :func:`expunge.evaluate` calls this for text sets.
+
+    A model is passed over each split once, and over its paraphrased and false answers once,
+    however many metrics read that; passes are kept until the weights change, so that an ideal
+    model is asked once for a whole table.
+
+    Args:
+        model: maps tokens [B, T] to logits [B, T, V], or to an object with ``logits``.
+        forget, retain, test: ``test`` was never seen; attacks compare with it.
+        general: records that belong to nobody and count for the utility as retained ones do.
+        ideal: a model trained without ``forget``, or what is needed of it: forget quality, privacy
+            leakage, gaps.
+        reference: a model that saw neither forget nor test, for the reference attack.
+        attacks: also the gradient norm, a backward pass per record of forget and test; the other
+            attacks cost next to nothing and are always there.
+        generate: decode answers for ROUGE-L, which the model utility needs too.
+    """
+    splits = {"forget": forget, "retain": retain, "general": general, "test": test}
+    given = {name: data for name, data in splits.items() if data is not None}
+    by_record = {name: _measure(model, data, name, generate) for name, data in given.items()}
+    member = _membership(model, forget, test, reference, attacks)
+    values = _means(by_record) | {f"auc_{name}": auc(*pair) for name, pair in member.items()}
+    values["model_utility"] = _utility(values, [n for n in ("retain", "general") if n in given])
+    gaps: dict[str, float] = {}
+    if isinstance(ideal, nn.Module):
+        best = evaluate_text(
+            ideal,
+            forget=forget,
+            retain=retain,
+            test=test,
+            reference=reference,
+            attacks=attacks,
+            generate=generate,
+        )
+        ideal = TextIdeal.of(ideal, best, forget, test)
+    if ideal is not None:
+        ratios = by_record["forget"].get("truth_ratio")
+        if ratios is not None and ideal.truth_ratios is not None:
+            _check_same_size(ratios, ideal.truth_ratios)
+            values["forget_quality"] = forget_quality(ratios, np.array(ideal.truth_ratios))
+        leakage = _leakage_auc(model, forget, test), ideal.leakage_auc
+        values["privacy_leakage"] = privacy_leakage(*leakage)
+        gaps = {
+            name: value - ideal.scores[name]
+            for name, value in values.items()
+            if value is not None and name in ideal.scores and METRICS[name].direction == "ideal"
+        }
+    return TextScores(**values, gaps=gaps, by_record=by_record)  # type: ignore[arg-type]
+
+
+def _measure(model: nn.Module, data: TextSet, split: str, generate: bool) -> dict[str, Array]:
+    """Every measure of the records of a split, by name, [N]."""
+    scores = score_tokens_once(model, data)
+    measures = {
+        "exact_memorisation": exact_memorisation(scores),
+        "extraction_strength": extraction_strength(scores),
+        "probability": probability(scores),
+    }
+    if split == "test":
+        return measures
+    if generate:
+        answers = [record.answer for record in data.records]
+        measures["rouge_l"] = rouge_l(continuations(model, data, scores), answers)
+    if data.has_variants:
+        measures["truth_ratio"] = truth_ratios(model, data)
+    return measures
+
+
+def truth_ratios(model: nn.Module, data: TextSet) -> Array:
+    """R of every record, [N]."""
+    paraphrased, perturbed = (
+        score_tokens_once(model, part) for part in (data.paraphrased, data.perturbed)
+    )
+    return truth_ratio(data, paraphrased, perturbed)
+
+
+def _means(by_record: Mapping[str, Mapping[str, Array]]) -> dict[str, float | None]:
+    values: dict[str, float | None] = {}
+    for split, measures in by_record.items():
+        prefix = "" if split == "forget" else f"{split}_"
+        for name, array in measures.items():
+            mean = float(array.mean())
+            if name == "truth_ratio":
+                mean = truth_on_forget(array) if split == "forget" else truth_on_retain(array)
+            values[f"{prefix}{name}"] = mean
+    return values
+
+
+def _utility(values: Mapping[str, float | None], splits: list[str]) -> float | None:
+    """The harmonic mean over splits and measures; None where one of them is missing."""
+    parts = [values.get(f"{split}_{name}") for split in splits for name in UTILITY]
+    known = [value for value in parts if value is not None]
+    return harmonic_mean(known) if len(known) == len(parts) else None
+
+
+def _membership(
+    model: nn.Module,
+    forget: TextSet,
+    test: TextSet,
+    reference: nn.Module | None,
+    attacks: bool,
+) -> dict[str, tuple[Array, Array]]:
+    """The scores of forgotten and of unseen records by attack."""
+    pairs = [(data, score_tokens_once(model, data)) for data in (forget, test)]
+    each = [membership_scores(data, scores) for data, scores in pairs]
+    if attacks:
+        for scores, data in zip(each, (forget, test), strict=True):
+            scores["gradient_norm"] = gradient_norms(model, data)
+    if reference is not None:
+        for scores, data in zip(each, (forget, test), strict=True):
+            known = membership_scores(data, score_tokens_once(reference, data))["loss"]
+            scores["reference"] = scores["loss"] - known
+    return {name: (each[0][name], each[1][name]) for name in each[0]}
+
+
+def _check_same_size(ratios: Array, ideal: Sequence[float]) -> None:
+    if len(ratios) != len(ideal):
+        raise InvalidInput(
+            "The ideal model should be asked about the same forgotten records. "
+            f"(got {len(ratios)} and {len(ideal)})"
+        )
+
+
+def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet) -> float:
+    pair = [min_k(score_tokens_once(model, data), LEAKAGE_LOWEST) for data in (forget, test)]
+    return auc(pair[0], pair[1])

@@ -1,0 +1,83 @@
+"""Whether an add-on helps at equal forgetting."""
+
+from __future__ import annotations
+
+import pytest
+
+from expunge.bench._records import SETTINGS, Record
+from expunge.bench.claims import judge_claims
+from expunge.bench.claims._texts import best_quality, utility_gain
+
+Path = list[tuple[float, float]]
+"""Gap of memorisation and utility, epoch by epoch."""
+
+
+def run(path: Path, addon: str = "none", seed: int = 0, quality: float = 0.01) -> Record:
+    settings = dict.fromkeys(SETTINGS) | {
+        "block": "people",
+        "dataset": "invented-people",
+        "arch": "small-transformer",
+        "scenario": "people:0.1",
+        "seed": seed,
+        "model": "unlearned",
+        "method": "npo",
+        "addon": addon,
+        "moments": "adam" if addon != "none" else "",
+        "aggregate": "linear",
+        "alpha": 0.05,
+        "beta": 0.95,
+        "lr": 1e-3,
+        "batch_size": 6,
+        "budget": 3,
+    }
+    rows = [
+        {
+            "epoch": epoch,
+            "exact_memorisation": 0.6 + gap,
+            "gap_exact_memorisation": gap,
+            "model_utility": utility,
+            "forget_quality": quality * (epoch + 1),
+        }
+        for epoch, (gap, utility) in enumerate(path)
+    ]
+    return Record(f"{addon}-{seed}-{path}", settings, rows, label=f"NPO-{addon}")
+
+
+def test_a_faster_clock_gains_nothing() -> None:
+    """The same way, in larger steps: at equal forgetting, equal utility."""
+    slow = run([(0.4, 0.6), (0.3, 0.55), (0.2, 0.5), (0.1, 0.45)])
+    fast = run([(0.4, 0.6), (0.2, 0.5), (0.0, 0.4)], "focus")
+    assert utility_gain([slow], [fast]) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_gain_is_utility_kept_at_the_same_distance() -> None:
+    base = run([(0.4, 0.6), (0.0, 0.4)])
+    better = run([(0.4, 0.6), (0.0, 0.5)], "focus")
+    assert utility_gain([base], [better]) == pytest.approx(5.0)
+    assert utility_gain([better], [base]) == pytest.approx(-5.0)
+
+
+def test_over_forgetting_is_a_distance_too() -> None:
+    base = run([(0.4, 0.6), (0.1, 0.5)])
+    over = run([(0.4, 0.6), (-0.1, 0.5)], "focus")
+    assert utility_gain([base], [over]) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_runs_that_reach_no_common_distance_are_not_compared() -> None:
+    stuck = run([(0.4, 0.6), (0.4, 0.6)])
+    assert utility_gain([stuck], [run([(0.4, 0.6), (0.1, 0.5)], "focus")]) is None
+
+
+def test_quality_counts_only_while_the_model_is_useful() -> None:
+    record = run([(0.4, 0.6), (0.2, 0.55), (0.0, 0.3)], quality=0.1)
+    assert best_quality(record, 10.0) == pytest.approx(-0.69897, abs=1e-4), "log10 of 0.2"
+    assert best_quality(record, 100.0) == pytest.approx(-0.52288, abs=1e-4)
+
+
+def test_the_claim_is_held_if_every_seed_gains() -> None:
+    records = [run([(0.4, 0.6), (0.0, 0.4 - 0.001 * s)], seed=s) for s in range(3)]
+    records += [run([(0.4, 0.6), (0.0, 0.5)], "focus", seed=s) for s in range(3)]
+    found = {finding.claim.name: finding for finding in judge_claims(records)}
+    assert found["text-focus-utility"].status == "held"
+    assert found["text-focus-utility"].effect == pytest.approx(5.05)
+    assert found["text-prob-utility"].status == "no data"

@@ -1,0 +1,39 @@
+"""Tokenizers of transformers, made here and loaded from a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from expunge._errors import DataError, InvalidInput
+from expunge.data.text import PretrainedTokenizer, TextRecord, TextSet, Tokenizer
+from tests.unit.data.text.pretrained import word_level_folder
+
+
+def test_a_tokenizer_from_a_folder_encodes_prompt_and_answer_apart(tmp_path: Path) -> None:
+    folder = word_level_folder(tmp_path, ["Question", ":", "Who", "?", "Answer", "Ann", "."])
+    tokenizer = PretrainedTokenizer(folder)
+    assert isinstance(tokenizer, Tokenizer)
+    prompt, answer = tokenizer.encode("Who ?", "Ann .")
+    assert len(prompt) == 6
+    assert answer[-1] == tokenizer.end
+    assert tokenizer.decode(answer) == "Ann ."
+    assert tokenizer.fingerprint() == PretrainedTokenizer(folder).fingerprint()
+    data = TextSet([TextRecord("0", "Who ?", "Ann ."), TextRecord("1", "Who", "Ann")], tokenizer)
+    assert data.answer_lengths.tolist() == [3, 2]
+
+
+def test_a_template_needs_a_question_and_a_tokenizer_an_end(tmp_path: Path) -> None:
+    folder = word_level_folder(tmp_path, ["a"])
+    with pytest.raises(InvalidInput, match=r"should contain \{question\}"):
+        PretrainedTokenizer(folder, template="Answer:")
+    endless = PretrainedTokenizer(folder).tokenizer
+    endless.eos_token = None
+    with pytest.raises(InvalidInput, match="should have an end-of-text token"):
+        PretrainedTokenizer(endless)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a pretrained tokenizer"):
+        PretrainedTokenizer(tmp_path)

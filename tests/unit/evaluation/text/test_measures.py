@@ -1,0 +1,74 @@
+"""Measures of answers, against their literal definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from expunge._errors import InvalidInput
+from expunge.engine._token_scores import score_tokens
+from expunge.evaluation.text import _measures as measures
+from tests.reference import text_metrics as literal
+from tests.unit.evaluation.text.worlds import TOKENIZER, Bigrams, as_function, text_set
+
+DATA = text_set(range(9))
+MODEL = Bigrams(text_set(range(6)))
+P = as_function(MODEL)
+SCORES = score_tokens(MODEL, DATA)
+PAIRS = [TOKENIZER.encode(record.question, record.answer) for record in DATA.records]
+
+
+@pytest.mark.parametrize("name", ["exact_memorisation", "extraction_strength", "probability"])
+def test_a_measure_is_what_its_definition_says(name: str) -> None:
+    found = getattr(measures, name)(SCORES)
+    expected = [getattr(literal, name)(P, x, y) for x, y in PAIRS]
+    assert found == pytest.approx(expected, rel=1e-9)
+    assert 0 < np.ptp(found) <= 1, "the records should differ"
+
+
+def test_the_truth_ratio_is_what_its_definition_says() -> None:
+    parts = (score_tokens(MODEL, part) for part in (DATA.paraphrased, DATA.perturbed))
+    found = measures.truth_ratio(DATA, *parts)
+    for record, value in zip(DATA.records, found, strict=True):
+        x, paraphrased = TOKENIZER.encode(record.question, record.paraphrased_answer)
+        false = [TOKENIZER.encode("", answer)[1] for answer in record.perturbed_answers]
+        assert value == pytest.approx(literal.truth_ratio(P, x, paraphrased, false), rel=1e-9)
+
+
+def test_truth_ratios_of_other_records_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="should be of these records"):
+        measures.truth_ratio(DATA, SCORES, SCORES)
+
+
+def test_a_model_that_knows_everything_scores_one_and_one_that_knows_nothing_zero() -> None:
+    """Without the last token, nothing comes out: the strength is 0, not 1/T."""
+    certain = score_tokens(Bigrams(text_set([0]), strength=100.0), text_set([0]))
+    assert measures.extraction_strength(certain) == [1.0]
+    assert measures.exact_memorisation(certain) == [1.0]
+    ignorant = score_tokens(Bigrams(text_set([0]), strength=-100.0), text_set([0]))
+    assert measures.extraction_strength(ignorant) == [0.0]
+    assert measures.exact_memorisation(ignorant) == [0.0]
+
+
+def test_truth_on_forget_is_best_where_true_and_false_are_alike() -> None:
+    ratios = np.array([0.25, 1.0, 4.0])
+    assert measures.truth_on_forget(ratios) == pytest.approx((0.25 + 1.0 + 0.25) / 3)
+    assert measures.truth_on_retain(ratios) == pytest.approx((0.75 + 0.0 + 0.0) / 3)
+    assert measures.truth_on_forget(np.array([0.0])) == pytest.approx(0.0)
+
+
+def test_forget_quality_is_the_p_value_of_the_largest_difference_of_distributions() -> None:
+    random = np.random.default_rng(0)
+    a, b = random.normal(0.0, 1.0, 30), random.normal(0.5, 1.0, 30)
+    assert ks_2samp(a, b).statistic == pytest.approx(literal.ks_distance(a, b))
+    assert measures.forget_quality(a, b) == ks_2samp(a, b).pvalue
+    assert measures.forget_quality(a, a) == 1.0
+    assert measures.forget_quality(a, a + 10.0) < 1e-10
+
+
+def test_utility_is_a_harmonic_mean_and_zero_if_one_part_is_lost() -> None:
+    assert measures.harmonic_mean([0.2, 0.5, 1.0]) == pytest.approx(
+        literal.harmonic_mean([0.2, 0.5, 1.0])
+    )
+    assert measures.harmonic_mean([0.2, 0.0]) == 0.0
