@@ -14,13 +14,8 @@ from expunge.cli._completion import complete_names
 from expunge.cli._output import AsJson, Output
 from expunge.data import CORPORA, DATASETS, SCENARIOS
 from expunge.evaluation import METRICS
-<<<<<<< HEAD
 from expunge.methods import METHODS, RETAIN_LOSSES
-from expunge.models import MODELS
-=======
-from expunge.methods import METHODS
 from expunge.models import LANGUAGE_MODELS, MODELS
->>>>>>> merge-lm
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 KINDS: Registry[Registry[Any]] = Registry("kind of part")
@@ -52,11 +47,7 @@ def list_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-<<<<<<< HEAD
     """List methods, retain losses, add-ons, aggregations, moments, models, data and metrics.
-=======
-    """List methods, add-ons, aggregations, moments, models, data, scenarios and metrics.
->>>>>>> merge-lm
 
     With a kind, also says what each of its parts is for, where it comes from, and its options.
 
