@@ -40,6 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SHARDED: dict[str, dict[str, Any]] = {
     "npo": SETTINGS["npo"],
     "saliency": SETTINGS["accumulated"],
+    "two passes before one backward": SETTINGS["preferred"],
     "activations": {"method": expunge.RMU("transformer.h.0", parameters="mlp"), "addon": "and"},
 }
 
@@ -51,7 +52,9 @@ def outcome(folder: str, options: dict[str, Any], kind: str = "whole") -> dict[s
     own = make(Path(folder), gpt(), **chosen)
     own.train()
     keep = ("objective", "constraint", "cosine", "moved", "grad_norm")
-    logs = [{k: row[k] for k in keep if k in row} for row in own.state.log_history if "objective" in row]
+    logs = [
+        {k: row[k] for k in keep if k in row} for row in own.state.log_history if "objective" in row
+    ]
     return {"model": whole_state(own.model), "logs": logs}
 
 
