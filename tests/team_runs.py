@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 import expunge
 from tests.tiny import CLASSES, TinyConv, images, points, without_seconds
+from tests.unit.methods.token_worlds import Bigram, texts
 
 FORGET, RETAIN, UNSEEN = 21, 40, 30
 """With batches of 8: forget in 8, 8 and 5 examples, so that the last one is uneven."""
@@ -28,9 +29,16 @@ class Plain(nn.Module):
         return self.head(torch.tanh(self.first(x)))
 
 
+WORLDS: dict[str, tuple[Any, Any]] = {
+    "plain": (points, Plain),
+    "batchnorm": (images, TinyConv),
+    "tokens": (texts, Bigram),
+}
+
+
 def unlearn(kind: str, group: Any, **options: Any) -> expunge.Result:
-    """Three steps on a model ``plain`` or with ``batchnorm``, the last of an uneven batch."""
-    make = points if kind == "plain" else images
+    """Three steps on a model ``plain``, with ``batchnorm`` or of ``tokens``; the last is uneven."""
+    make, model = WORLDS[kind]
     chosen: dict[str, Any] = {
         "forget": make(FORGET, seed=1),
         "retain": make(RETAIN, seed=2),
@@ -46,8 +54,7 @@ def unlearn(kind: str, group: Any, **options: Any) -> expunge.Result:
         "progress": False,
         "group": group,
     }
-    model: nn.Module = Plain() if kind == "plain" else TinyConv()
-    return expunge.unlearn(model, **chosen | options)
+    return expunge.unlearn(model(), **chosen | options)
 
 
 def outcome(kind: str, group: Any, options: dict[str, Any]) -> dict[str, Any]:

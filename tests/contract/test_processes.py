@@ -56,6 +56,12 @@ OTHERS: dict[str, dict[str, Any]] = {
     "several epochs": {"epochs": 3},
     "rewound": {"epochs": 3, "lr": 0.3, "callbacks": [expunge.Rewind()]},
 }
+TOKENS: dict[str, dict[str, Any]] = {
+    "GradDiff": {"method": "gradient-difference", "addon": "saliency"},
+    "a loss of one's own": {"method": "neg-grad-plus", "loss": expunge.next_token_loss},
+    "IdkDPO": {"method": expunge.IdkDPO(refusals=((1, 2), (3,)), retain="kl"), "micro_batches": 2},
+    "CE-U": {"method": expunge.CEU(skip=1)},
+}
 SAMPLES: dict[str, dict[str, Any]] = {
     "two": {"addon": Focus(moments=SampleMoments(2))},
     "four": {"addon": Focus(moments=SampleMoments(4))},
@@ -128,6 +134,11 @@ def test_whatever_the_setting(pair: Team, name: str, kind: str) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 def test_variances_of_micro_batches_combine_over_processes(pair: Team, name: str) -> None:
     assert_alike(pair, "plain", SAMPLES[name])
+
+
+@pytest.mark.parametrize("name", TOKENS)
+def test_token_losses_count_by_tokens_or_by_sequences(pair: Team, name: str) -> None:
+    assert_alike(pair, "tokens", {"aggregate": expunge.Linear(0.5, 0.5)} | TOKENS[name])
 
 
 def test_a_mean_over_something_else_than_examples(pair: Team) -> None:

@@ -40,6 +40,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 SHARDED: dict[str, dict[str, Any]] = {
     "npo": SETTINGS["npo"],
     "saliency": SETTINGS["accumulated"],
+    "two passes before one backward": SETTINGS["preferred"],
     "activations": {"method": expunge.RMU("transformer.h.0", parameters="mlp"), "addon": "and"},
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader
+from torch.utils.data import BatchSampler, DataLoader
 
 from expunge._errors import Diverged, InvalidInput
 from expunge.data._batches import Batch, LoaderSource, Split, Stream, batch_of, seed_of
@@ -163,9 +163,16 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
         """The Trainer's own loader, with its batches divided among the processes."""
-        loader = super().get_train_dataloader()
-        sampler = loader.batch_sampler
+        loader: DataLoader[Any] = super().get_train_dataloader()
+        sampler: Any = loader.batch_sampler
         sampler = getattr(sampler, "batch_sampler", sampler)  # behind Accelerate's own division
+        if type(sampler) is not BatchSampler:  # an iterable dataset, or another way to make batches
+            if self.group:
+                raise InvalidInput(
+                    "`forget` should be a map-style dataset, for several processes to share its "
+                    f"batches. (got {type(self.train_dataset).__name__})"
+                )
+            return loader
         size = self._train_batch_size * self.group.size
         batches = DividedBatches(sampler.sampler, size, sampler.drop_last, self._division)
         divided: DataLoader[Any] = DataLoaderShard(
@@ -232,15 +239,15 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     def _others_frozen(self) -> Iterator[None]:
         """Within, only what the method moves requires a gradient."""
         moving = {id(p) for p in self.method.moving(self.problem)}
-        others = [p for p in self.model.parameters() if p.requires_grad and id(p) not in moving]
-        names = {name for name, p in self.model.named_parameters() if any(p is o for o in others)}
-        for p in others:
+        named = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
+        others = {name: p for name, p in named if id(p) not in moving}
+        for p in others.values():
             p.requires_grad_(False)
         try:
             yield
         finally:
             for name, p in self.model.named_parameters():  # sharding may have replaced them
-                if name in names:
+                if name in others:
                     p.requires_grad_(True)
 
     def _wrap_model(self, model: nn.Module, *rest: Any, **more: Any) -> nn.Module:
