@@ -83,7 +83,7 @@ def test_missing_keys_are_listed_beside_those_found(tmp_path):
         (parts(X.astype(np.int16) * 2), r"in \[0, 255\]"),
         (parts(X > 3), "should hold numbers"),
         (parts(X[:, :2]), "1 or 3 channels"),
-        (parts(X[:, 0, 0]), "NHW, NHWC or NCHW"),
+        (parts(X[:, None]), "NHW, NHWC or NCHW"),
         (parts(y=Y * 0.5), "one whole number per image"),
         (parts(y=np.eye(10, dtype=int)), "one whole number per image"),
         (parts(y=Y - 1), "got -1 at index 0"),
