@@ -120,7 +120,8 @@ def _score_batch(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
 def _batches(data: TextSet) -> Iterator[tuple[Tensor, int]]:
     """Positions of rows, the longest first, and the length of the longest of each batch."""
     lengths = data.lengths
-    for chosen in torch.argsort(lengths, descending=True, stable=True).split(BATCH):
+    order = torch.argsort(lengths, descending=True, stable=True)
+    for chosen in torch.split(order, BATCH):
         yield chosen, int(lengths[chosen[0]])
 
 

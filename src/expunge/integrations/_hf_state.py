@@ -74,11 +74,11 @@ def _like(moments: list[Tensor], moving: list[nn.Parameter]) -> list[Tensor]:
     """Each moment sharded as its parameter is."""
     if not any(map(is_sharded, moving)):
         return moments
-    from torch.distributed.tensor import distribute_tensor
+    from torch.distributed.tensor import DTensor, distribute_tensor
 
     return [
         distribute_tensor(m.to(p.device), p.device_mesh, p.placements, src_data_rank=None)
-        if is_sharded(p)
+        if is_sharded(p) and isinstance(p, DTensor)
         else m
         for m, p in zip(moments, moving, strict=True)
     ]

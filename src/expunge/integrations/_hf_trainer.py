@@ -76,6 +76,8 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             ``{"forget": …, "retain": …}`` evaluates both.
     """
 
+    _signature_columns: list[str]
+
     def __init__(
         self,
         model: nn.Module,

@@ -27,9 +27,11 @@ def default_layer(model: nn.Module) -> str:
     lists = {n: m for n, m in model.named_modules() if isinstance(m, nn.ModuleList) and len(m)}
     outer = {n: m for n, m in lists.items() if not any(n.startswith(f"{o}.") for o in lists)}
     if outer:
-        name = max(outer, key=lambda n: len(outer[n]))
+        name: str = max(outer, key=lambda n: len(outer[n]))
         return f"{name}.{len(outer[name]) * 7 // 32}"
-    own = [n for n, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))]
+    own: list[str] = [
+        n for n, m in model.named_modules() if any(True for _ in m.parameters(recurse=False))
+    ]
     if not own:
         raise InvalidInput("A model whose activations are read should have layers with parameters.")
     return own[-2] if len(own) > 1 else own[0]
@@ -50,7 +52,8 @@ def find_layer(model: nn.Module, layer: str | None) -> nn.Module:
             f"`layer` should be the name of one module of the model, {hint}. "
             f"(got {name!r}, which {len(matching) or 'none'} has)"
         )
-    return modules[matching[0]]
+    found: nn.Module = modules[matching[0]]
+    return found
 
 
 class Activations(NamedTuple):

@@ -31,6 +31,8 @@ class BadTeacher(Method):
     model. Both teachers are frozen, in eval mode. Frozen parameters of the model keep their values
     in B.
 
+    Use it where outputs on forget data should carry no information, and memory holds two teachers.
+
     Reference: V. S. Chundawat, A. K. Tarun, M. Mandal, M. Kankanhalli, *Can Bad Teaching Induce
     Forgetting? Unlearning in Deep Networks Using an Incompetent Teacher*, AAAI 2023
     (arXiv 2205.08096).

@@ -25,11 +25,11 @@ class CEU(TokenMethod):
     sequence. With p = π(y_t | y_<t) the gradient by z is p at y and -p·q elsewhere, q the target:
     strong where the token is certain, gone where it is forgotten, never larger than √2.
 
-    Take it where there is no memory for an initial model, or no retain data: it was published
+    Use it where there is no memory for an initial model, or no retain data: it was published
     without a retain loss, ``CEU(skip=1, retain="none")``. ``skip=1`` leaves the first token of an
     answer alone, which says little about it.
 
-    Yang, *CE-U: Cross Entropy Unlearning*, 2025.
+    Reference: Yang, *CE-U: Cross Entropy Unlearning*, 2025.
     """
 
     skip: int = 0

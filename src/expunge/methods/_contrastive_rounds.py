@@ -25,6 +25,8 @@ class ContrastiveRounds(Method):
 
         U = -mean_ij log softmax_j(zᵢ·z'ⱼ/τ).
 
+    Use it for random examples of many classes, where forget outputs should resemble no other.
+
     Reference: the first place of the NeurIPS 2023 machine unlearning challenge, as described by
     E. Triantafillou et al., *Are We Making Progress in Unlearning?*, 2024 (arXiv 2406.09073).
 

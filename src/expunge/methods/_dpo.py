@@ -31,13 +31,13 @@ class DPO(TokenMethod):
     :class:`expunge.data.PreferredAnswers` joins two datasets to one of this form. For class
     numbers y' is another class, drawn uniformly at every visit, as in ``random-label``.
 
-    Take it where the model should say something definite instead, which you can write down for
+    Use it where the model should say something definite instead, which you can write down for
     every record; IdkDPO where a refusal will do.
 
     Deviation: the factor 2/β is NPO's, for comparable gradients; Rafailov et al. have 1.
 
-    Rafailov et al., *Direct Preference Optimization*, NeurIPS 2023, equation (7); for unlearning,
-    Maini et al., *TOFU*, COLM 2024.
+    Reference: Rafailov et al., *Direct Preference Optimization*, NeurIPS 2023, equation (7); for
+    unlearning, Maini et al., *TOFU*, COLM 2024.
     """
 
     beta: float = 0.1
@@ -84,7 +84,9 @@ class IdkDPO(DPO):
     every visit of a sequence, and put behind its prompt: all tokens before the first labelled one.
     For class numbers it is DPO.
 
-    Maini et al., *TOFU*, COLM 2024.
+    Use it where the model should decline to answer; what it says instead is the same for all.
+
+    Reference: Maini et al., *TOFU*, COLM 2024.
     """
 
     refusals: tuple[tuple[int, ...], ...] = ()

@@ -26,6 +26,8 @@ class FisherNoise(OneShot):
     model's own output, so that the squared gradient of a batch's mean, times its size, estimates it
     without bias; in eval mode, over as many retain batches as the forget set has.
 
+    Use it where no gradient steps are wanted, and some loss of accuracy can be borne.
+
     Reference: A. Golatkar, A. Achille, S. Soatto, *Eternal Sunshine of the Spotless Net*, CVPR 2020
     (arXiv 1911.04933), its Fisher forgetting: s is (λσ²)^(1/4) there.
 

@@ -23,6 +23,8 @@ class GradientAlignment(Method):
     The penalty is the trace of the variance of the gradient over two environments, forget and
     retain. It needs second derivatives: a step costs about three times as much.
 
+    Use it to compare gradient penalties with add-ons, which decide per parameter and cost less.
+
     Reference: M. Koyama, S. Yamaguchi, *When is Invariance Useful in an Out-of-Distribution
     Generalization Problem?*, 2020 (arXiv 2008.01883): inter-gradient alignment, with U and C for
     environments.

@@ -26,6 +26,8 @@ class ImpairRepair(Method):
     ``impair`` epochs every forget example is replaced by a noise of its class; what the model
     learned for the class is overwritten. Afterwards both losses are that on retain: the repair.
 
+    Use it for whole classes; of the examples to forget it reads the labels alone.
+
     Reference: A. K. Tarun, V. S. Chundawat, M. Mandal, M. Kankanhalli, *Fast Yet Effective Machine
     Unlearning*, TNNLS 2023 (arXiv 2111.08947). It is for whole classes: examples of a class that is
     retained in part have nothing of their own that this could remove.

@@ -21,6 +21,8 @@ class MaskedTeacher(Method):
     t = softmax(z₀) with z₀ at the label set to -∞: the label loses its probability, and the other
     classes keep their proportions, which is what holds the model together without retained data.
 
+    Use it for whole classes where no retained data are at hand.
+
     Reference: Y. Zhou, D. Zheng, Q. Mo, R. Lu, K.-Y. Lin, W.-S. Zheng, *Decoupled Distillation to
     Erase: A General Unlearning Method for Any Class-centric Tasks*, CVPR 2025 (arXiv 2503.23751).
     It is for whole classes; of examples whose class is retained, the ideal model does know the

@@ -54,15 +54,15 @@ class RMU(TokenMethod):
     the layer (which is the default, in proportion) and the output weights of the MLPs of blocks 5
     to 7: ``RMU("model.layers.7", parameters=r"layers\\.[567]\\.mlp\\.down_proj")``.
 
-    Take it to make a model useless on a subject (hazardous knowledge) rather than to make it
+    Use it to make a model useless on a subject (hazardous knowledge) rather than to make it
     forget records: outputs on forget become noise, which an attack can tell. c should be some times
     as large as activations are.
 
     Deviation: the paper writes ‖·‖², its released code divides by D, as here. Positions are those
     that lead to a labelled token; with the usual labels of a whole text both are all tokens.
 
-    Li et al., *The WMDP Benchmark: Measuring and Reducing Malicious Use with Unlearning*, ICML
-    2024; c = 6.5 as there for a model of 7 B parameters.
+    Reference: Li et al., *The WMDP Benchmark: Measuring and Reducing Malicious Use with
+    Unlearning*, ICML 2024; c = 6.5 as there for a model of 7 B parameters.
     """
 
     layer: str | None = None

@@ -19,6 +19,8 @@ class SelectiveDampening(OneShot):
     The importance of a weight is the mean over batches of its squared gradient of the loss, in eval
     mode: F on forget data, and D on the training data, of which forget is a share.
 
+    Use it for whole classes or few examples, where it should take seconds.
+
     Reference: J. Foster, S. Schoepf, A. Brintrup, *Fast Machine Unlearning Without Retraining
     Through Selective Synaptic Dampening*, AAAI 2024 (arXiv 2308.07707).
 

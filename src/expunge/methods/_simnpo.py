@@ -24,12 +24,12 @@ class SimNPO(TokenMethod):
     log-likelihood of a sequence, weighted by 2σ((β/|y|) log π + γ) ≤ 2: it fades as the tokens
     become unlikely, however likely they were at first. U has a lower bound, 0.
 
-    Take it where sequences differ much in length (NPO counts long ones more), or where there is no
+    Use it where sequences differ much in length (NPO counts long ones more), or where there is no
     memory for an initial model.
 
     Deviation: some implementations put the margin inside, σ(-β(log π/|y| + δ)); then δ = γ/β.
 
-    Fan et al., *Simplicity Prevails: Rethinking Negative Preference Optimization for LLM
+    Reference: Fan et al., *Simplicity Prevails: Rethinking Negative Preference Optimization for LLM
     Unlearning*, 2024; β = 2.5 and γ = 0 as there for 5 % of TOFU.
     """
 

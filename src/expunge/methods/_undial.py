@@ -24,12 +24,12 @@ class UNDIAL(TokenMethod):
     ``strength``; H is the cross-entropy, a mean over all labelled tokens of the batch. The targets
     never move, so U is an ordinary supervised loss with a minimum at the targets.
 
-    Take it where a run should converge instead of being stopped, as with many requests in a row.
+    Use it where a run should converge instead of being stopped, as with many requests in a row.
 
     Deviation: published code also distils prompts and padding, where no token is to be forgotten.
 
-    Dong et al., *UNDIAL: Self-Distillation with Adjusted Logits for Robust Unlearning in Large
-    Language Models*, NAACL 2025; γ = 10 as in open-unlearning.
+    Reference: Dong et al., *UNDIAL: Self-Distillation with Adjusted Logits for Robust Unlearning in
+    Large Language Models*, NAACL 2025; γ = 10 as in open-unlearning.
     """
 
     strength: float = 10.0

@@ -37,10 +37,10 @@ class WGA(_WeightedAscent):
     divides by p and so keeps pushing at tokens that are long forgotten; the weight takes that
     back, and β = 0 is GradDiff.
 
-    Take it where ascent breaks the model but NPO, whose weight is one per sequence, is too slow.
+    Use it where ascent breaks the model but NPO, whose weight is one per sequence, is too slow.
 
-    Wang et al., *Rethinking LLM Unlearning Objectives: A Gradient Perspective and Go Beyond*,
-    ICLR 2025.
+    Reference: Wang et al., *Rethinking LLM Unlearning Objectives: A Gradient Perspective and Go
+    Beyond*, ICLR 2025.
     """
 
     beta: float = 1.0
@@ -61,10 +61,11 @@ class SatImp(_WeightedAscent):
     alone what is forgotten (saturation), (1-p)^β₂ what the model finds obvious, such as function
     words (importance). β₂ = 0 is WGA.
 
-    Take it where the texts to forget are mostly ordinary language, with little to forget in it. The
+    Use it where the texts to forget are mostly ordinary language, with little to forget in it. The
     weights are small, below 0.07 by default: give U more weight than other methods need.
 
-    Yang et al., *Exploring Criteria of Loss Reweighting to Enhance LLM Unlearning*, ICML 2025.
+    Reference: Yang et al., *Exploring Criteria of Loss Reweighting to Enhance LLM Unlearning*, ICML
+    2025.
     """
 
     beta1: float = 5.0
