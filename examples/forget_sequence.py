@@ -14,10 +14,10 @@ from expunge.evaluation._model_files import train_initial
 from expunge.request import Ledger, forget, verify
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, width: float = 0.5) -> None:
     weights = folder / "model.safetensors"
     recipe = Recipe(epochs=20, batch_size=32, lr=0.05, schedule="one-cycle")
-    train_initial("digits", weights, width=0.5, recipe=recipe, limit=300)
+    train_initial("digits", weights, width=width, recipe=recipe, limit=300)
     size = len(load("digits", limit=300).train)
     print(f"A model of {size} digits. Three people ask to be forgotten, one after the other.")
     for records in (range(20), range(20, 45), range(100, 110)):

@@ -12,6 +12,8 @@ from types import ModuleType
 
 import pytest
 
+from expunge.engine import Recipe
+from expunge.evaluation._model_files import train_initial
 from tests.tiny import bits, same
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -55,7 +57,7 @@ def test_a_request_for_a_model_and_data_of_ones_own(
 
 
 def test_three_requests_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    load_example("forget_sequence").main(tmp_path)
+    load_example("forget_sequence").main(tmp_path, width=0.2)
     printed = capsys.readouterr().out
     assert printed.count("records, achieved") == 3
     assert "the records of request 2:" in printed
@@ -64,10 +66,13 @@ def test_three_requests_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_a_request_from_the_shell(tmp_path: Path) -> None:
-    script = EXAMPLES / "forget_digits.sh"
+    script, work = EXAMPLES / "forget_digits.sh", tmp_path / "work"
+    # The model in production, smaller than the one that the script would train.
+    recipe = Recipe(epochs=12, batch_size=32, lr=0.05, schedule="one-cycle")
+    train_initial("digits", work / "model.safetensors", width=0.2, recipe=recipe, limit=400)
     tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     run = subprocess.run(
-        ["bash", str(script), str(tmp_path / "work")],
+        ["bash", str(script), str(work)],
         env=os.environ | {"PATH": tools, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -76,7 +81,7 @@ def test_a_request_from_the_shell(tmp_path: Path) -> None:
     assert run.returncode == 0, run.stderr
     assert "30 of 400 training records" in run.stdout
     assert "Everything checked holds." in run.stdout
-    assert (tmp_path / "work" / "requests" / "0001" / "report.html").is_file()
+    assert (work / "requests" / "0001" / "report.html").is_file()
 
 
 def test_a_language_model_forgets_codes(capsys: pytest.CaptureFixture[str]) -> None:

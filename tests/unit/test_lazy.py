@@ -37,17 +37,28 @@ def test_an_unlisted_name_is_an_attribute_error() -> None:
         from expunge.update import Fokus  # noqa: F401
 
 
-@pytest.mark.parametrize(
-    ("statement", "absent"),
-    [
-        ("import expunge; expunge.InvalidInput", {"torch", "numpy", "expunge.update"}),
-        ("import expunge; expunge.methods.METHODS.label('scrub')", {"torch", "expunge.update"}),
-        ("import expunge; expunge.AdamMoments()", {"torch", "expunge.methods"}),
-        ("import expunge; expunge.Focus()", {"expunge.methods", "expunge.data", "sklearn"}),
-        ("from expunge import unlearn", {"expunge.request", "sklearn", "scipy", "matplotlib"}),
-    ],
-)
-def test_nothing_is_imported_but_what_the_name_needs(statement: str, absent: set[str]) -> None:
-    code = f"{statement}; import sys; print(*{absent!r} & sys.modules.keys())"
+NEEDS_NO_TORCH = [
+    ("import expunge; expunge.InvalidInput", {"torch", "numpy", "expunge.update"}),
+    ("expunge.methods.METHODS.label('scrub')", {"torch", "expunge.update"}),
+]
+FROM_LIGHT_TO_HEAVY = [
+    ("import expunge; expunge.AdamMoments()", {"torch", "expunge.methods"}),
+    ("expunge.Focus()", {"expunge.methods", "expunge.data", "sklearn"}),
+    ("from expunge import unlearn", {"expunge.request", "sklearn", "scipy", "matplotlib"}),
+    ("import expunge.track", {"mlflow", "tensorboard"}),
+    ("import expunge.dispatch, expunge.dispatch._ray", {"ray"}),
+    ("from expunge.bench.plots import write_figures", {"matplotlib"}),
+]
+
+
+@pytest.mark.parametrize("steps", [NEEDS_NO_TORCH, FROM_LIGHT_TO_HEAVY], ids=["light", "heavy"])
+def test_nothing_is_imported_but_what_the_name_needs(steps: list[tuple[str, set[str]]]) -> None:
+    # In one process, one after the other: to import torch takes most of the time.
+    checks = [
+        f"{code}; print({code!r}, sorted({absent!r} & sys.modules.keys()))"
+        for code, absent in steps
+    ]
+    code = "\n".join(["import sys", *checks, "print('torch' in sys.modules)"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    found = [f"{code} []" for code, _ in steps]
+    assert done.stdout.splitlines() == [*found, str(steps is FROM_LIGHT_TO_HEAVY)]

@@ -9,6 +9,7 @@ import pytest
 
 from expunge.bench._records import load_records
 from expunge.cli import main
+from expunge.dispatch import InlineEngine
 from tests.unit.bench.tiny_protocol import write_tiny
 from tests.unit.cli.conftest import Expunge
 
@@ -24,7 +25,7 @@ def store(tiny: Path) -> Path:
     root = tiny.parent / "store"
     arguments = ["run", str(tiny), "-s", str(root), "-o", str(tiny.parent / "results")]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["expunge", "bench", *arguments, "--workers", "2"])
+        patch.setattr(sys, "argv", ["expunge", "bench", *arguments, "--workers", "1"])
         with pytest.raises(SystemExit) as ending:
             main()
     assert ending.value.code == 0
@@ -87,7 +88,9 @@ def test_a_plan_measures_steps_and_knows_what_is_there(
     assert rows["unlearn"][3:5] == ["3", "0"]
 
 
-def test_status_shows_what_failed_and_why(tiny: Path, store: Path, expunge: Expunge) -> None:
+def test_status_shows_what_failed_and_why(
+    tiny: Path, store: Path, expunge: Expunge, monkeypatch: pytest.MonkeyPatch
+) -> None:
     done = expunge("bench", "status", tiny, "-s", store)
     assert done.code == 0
     assert "Resume with" not in done.out
@@ -95,6 +98,7 @@ def test_status_shows_what_failed_and_why(tiny: Path, store: Path, expunge: Expu
     away = fails.parent / "away"
     away.mkdir()
     root = fails.parent / "other-store"
+    monkeypatch.setattr("expunge.cli._bench._engine", lambda store, *_: InlineEngine(store))
     failed = expunge("bench", "run", fails, "-s", root, "-o", away / "r", "-d", away)
     assert failed.code == 1
     assert "stages failed, the first" in failed.err
