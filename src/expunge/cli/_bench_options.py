@@ -13,7 +13,7 @@ from rich.console import Console
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there
-from expunge.bench.protocols import BUILT_IN, protocol_text
+from expunge.bench.protocols import PROTOCOLS, protocol_text
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from expunge.dispatch._engine import Report
 
 ProtocolName = Annotated[
-    str, typer.Argument(help=f"{', '.join(BUILT_IN)}, or a TOML file.", show_default=False)
+    str, typer.Argument(help=f"{', '.join(PROTOCOLS)}, or a TOML file.", show_default=False)
 ]
 MaybeProtocol = Annotated[
     str | None,
-    typer.Argument(help=f"{', '.join(BUILT_IN)}, or a TOML file; not with --records."),
+    typer.Argument(help=f"{', '.join(PROTOCOLS)}, or a TOML file; not with --records."),
 ]
 StorePath = Annotated[
     Path,

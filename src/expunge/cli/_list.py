@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from expunge._registry import Registry
+from expunge.bench.protocols import PROTOCOLS
 from expunge.data import DATASETS, SCENARIOS
-from expunge.evaluation import METRICS
+from expunge.evaluation import ATTACKS, METRICS
 from expunge.methods import METHODS
 from expunge.models import MODELS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
@@ -26,6 +27,8 @@ for _name, _registry in (
     ("datasets", DATASETS),
     ("scenarios", SCENARIOS),
     ("metrics", METRICS),
+    ("attacks", ATTACKS),
+    ("protocols", PROTOCOLS),
 ):
     KINDS.add(_name, _registry)
 
@@ -35,7 +38,9 @@ def list_command(
         str | None, typer.Argument(help=f"One of {', '.join(KINDS)} (default: all).")
     ] = None,
 ) -> None:
-    """List methods, add-ons, aggregations, moments, models, datasets, scenarios and metrics.
+    """List methods, add-ons, aggregations, moments, models, datasets, metrics, attacks and more.
+
+    Those of installed plug-ins are listed with the package that they come from.
 
     Example:  expunge list addons
     """
@@ -48,6 +53,9 @@ def list_command(
         for entry in registry:
             label = registry.label(entry)
             shown = "" if label == entry else label
-            table.add_row(entry, shown, escape(registry.summary(entry)))
+            text = escape(registry.summary(entry))
+            if origin := registry.origin(entry):
+                text = f"{text} [dim](from {escape(origin)})[/]".strip()
+            table.add_row(entry, shown, text)
         console.print(table)
         console.print()

@@ -34,7 +34,16 @@ class Format:
     load_val: Callable[[Any], ImageSet | None] | None = None
 
 
-DATASETS: Registry[Format] = Registry("dataset")
+def _adopt_format(name: str, part: Any) -> Format:
+    """A plug-in's format, if it is one that calls itself by the name of its entry point."""
+    if not isinstance(part, Format):
+        raise TypeError(f"it should be a Format. (got {part!r})")
+    if part.name != name:
+        raise TypeError(f"the name of its Format should be {name!r}. (got {part.name!r})")
+    return part
+
+
+DATASETS: Registry[Format] = Registry("dataset", plugins="expunge.data", adopt=_adopt_format)
 for _format in (
     Format(
         "digits",

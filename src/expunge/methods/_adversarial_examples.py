@@ -40,6 +40,8 @@ class AdversarialExamples(Method):
     Using Adversarial Examples for Unlearning*, ICML 2025 (arXiv 2503.00917). The attack is its
     PGD-50.
 
+    Use: where there are no unseen data to aim at, and inputs that may be perturbed.
+
     Deviation: the radius starts from the same value for every x, as by default in the released
     code, whose script takes the median of a sample. The x̃ are not augmented. Forget and retain
     data have a batch each, instead of the batches of the union of x̃, x and retain set. Where 12

@@ -14,7 +14,13 @@ from expunge.methods._problem import Problem
 
 @dataclass(frozen=True)
 class ConvTranspose(FineTune):
-    """Swap height and width of every square convolution kernel; then FT."""
+    """Swap height and width of every square convolution kernel; then FT.
+
+    Use: on convolutional models, with many epochs to spare: it damages the model at first.
+
+    Reference: an entry to the NeurIPS 2023 Machine Unlearning challenge, as described in the
+    paper.
+    """
 
     @torch.no_grad()
     def prepare(self, problem: Problem) -> None:

@@ -17,6 +17,12 @@ class FineTune(Method):
 
     An epoch takes as many retain batches as the forget set has, so that an epoch costs the
     same for all methods.
+
+    Use: as the cheapest baseline. It forgets only what training on the rest happens to
+    overwrite.
+
+    Reference: A. Warnecke, L. Pirch, C. Wressnegger, K. Rieck, *Machine Unlearning of Features
+    and Labels*, 2021 (arXiv 2108.11577).
     """
 
     objective_over: ClassVar[Split] = "retain"

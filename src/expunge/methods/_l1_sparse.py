@@ -15,7 +15,12 @@ from expunge.update._gradients import Term
 
 @dataclass(frozen=True)
 class L1Sparse(Method):
-    """U = ‖θ‖₁, a sum over all parameters; C = L on retain."""
+    """U = ‖θ‖₁, a sum over all parameters; C = L on retain.
+
+    Use: where a sparser model is welcome as well. U does not look at the data to forget.
+
+    Reference: J. Jia et al., *Model Sparsity Can Simplify Machine Unlearning*, NeurIPS 2023.
+    """
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         norm = torch.stack([p.abs().sum() for p in problem.parameters]).sum()

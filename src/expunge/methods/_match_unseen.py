@@ -84,6 +84,11 @@ class MatchUnseen(Method):
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
 
+    Use: for deletion requests, whose default it is, and wherever there are data that the model
+    never saw. It pulls towards a goal instead of pushing away, so it does not overshoot by itself.
+
+    Reference: none; it is this project's own.
+
     Args:
         views: what margins are averaged over: ``shifts`` of images by a pixel or two, the
             ``mirrored`` ones too, or the ``plain`` inputs. ``auto`` is ``mirrored`` where the

@@ -13,7 +13,14 @@ from expunge.methods._problem import Problem
 
 @dataclass(frozen=True)
 class NegGradPlus(GradientAscent):
-    """U = -L on forget; C = L on retain."""
+    """U = -L on forget; C = L on retain.
+
+    Use: for a few steps at a small weight of U, with an add-on and an eye on the accuracy on
+    unseen data. U has no lower bound, so a run that goes on too long forgets too much.
+
+    Reference: NegGrad+ in M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards
+    Unbounded Machine Unlearning*, NeurIPS 2023.
+    """
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
         return problem.loss_on(retain)

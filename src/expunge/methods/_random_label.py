@@ -20,6 +20,13 @@ class RandomLabel(Method):
 
     The label is uniform over the other classes; ``num_classes`` defaults to the number of the
     model's outputs.
+
+    Use: where outputs on the data to forget may become uncertain. It moves steadily and seldom
+    breaks a model, but the data end up less confident than data never seen, which an attack can
+    notice.
+
+    Reference: A. Golatkar, A. Achille, S. Soatto, *Eternal Sunshine of the Spotless Net:
+    Selective Forgetting in Deep Networks*, CVPR 2020.
     """
 
     num_classes: int | None = None

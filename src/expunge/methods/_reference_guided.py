@@ -34,6 +34,9 @@ class ReferenceGuided(Method):
     Reference: J. Mirlach, S. Laguna, J. E. Vogt, *Reference-Guided Machine Unlearning*, 2026
     (arXiv 2603.11210). ``batch`` is the reference distribution of the paper.
 
+    Use: as a simpler relative of `match-unseen`: one target per class instead of one per
+    example.
+
     Deviation: the paper draws unseen examples with the class counts of each mini-batch. Here the
     counts are those of the whole forget set, which is their expectation, and the mean is over all
     unseen examples (at most ``sample``), so that a step does not depend on how a batch is divided.

@@ -21,6 +21,9 @@ class Retrain(FineTune):
     An epoch is one pass over the retain set. Every submodule's ``reset_parameters`` draws the new
     weights; frozen parameters stay. ``reset=False`` starts from the weights as given, for a model
     that is fresh already.
+
+    Use: for the ideal model that everything else is compared with, and wherever it is
+    affordable: it is the only method that certainly forgets.
     """
 
     epoch_over: ClassVar[Split] = "retain"

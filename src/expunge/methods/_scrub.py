@@ -27,6 +27,12 @@ class Scrub(Method):
     At the initial model the gradient of U is exactly zero, unless BatchNorm or dropout make the
     student differ from M₀: the first step is then that of C. With the aggregation ``min-abs``
     there is none, and the model stays as it is.
+
+    Use: where the outputs on retained data must stay what they were, not only the labels. With
+    `expunge.Rewind` it is SCRUB+R, which returns to the best epoch.
+
+    Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded
+    Machine Unlearning*, NeurIPS 2023.
     """
 
     gamma: float = 1.0

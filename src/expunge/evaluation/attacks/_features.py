@@ -23,18 +23,15 @@ released code exchanges its two logarithms (log(1−p_y) and log pᵢ), we use S
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._registry import Registry
 from expunge.engine._predict import Predictions
 from expunge.evaluation.svm._landmarks import Array
 
-Feature = Callable[[Predictions], Array]
 _LEAST = math.log(1e-30)
 
 
@@ -100,15 +97,3 @@ def _of_label(values: Tensor, labels: Tensor) -> Tensor:
 def _column(values: Tensor) -> Array:
     result: Array = values.double().numpy()[:, np.newaxis]
     return result
-
-
-FEATURES: Registry[Feature] = Registry("attack feature")
-FEATURES.add("correctness", correctness)
-FEATURES.add("confidence", confidence)
-FEATURES.add("logits", logits)
-FEATURES.add("entropy", entropy)
-FEATURES.add("modified-entropy", modified_entropy, alias="mix-entropy")
-FEATURES.add("probabilities", probabilities, alias="prob")
-
-PAPER_FIVE = ("correctness", "confidence", "logits", "entropy", "modified-entropy")
-"""The features of the paper's five attacks."""
