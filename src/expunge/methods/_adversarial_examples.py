@@ -30,6 +30,9 @@ class AdversarialExamples(Method):
     so learning them moves its decision boundary around x and hardly elsewhere: the confidence at x
     falls.
 
+    Use it for classifiers of images or vectors without unseen data at hand; it needs time for the
+    attack before its first step.
+
     The attack is projected gradient ascent of the loss in the L2 ball around x: ``steps`` steps of
     a tenth of the radius, in the direction of the gradient, until the prediction changes. Where it
     does not, the radius is doubled and the ascent goes on. An x that is mispredicted already is
@@ -39,8 +42,6 @@ class AdversarialExamples(Method):
     Reference: A. Ebrahimpour-Boroojeny, H. Sundaram, V. Chandrasekaran, *Not All Wrong is Bad:
     Using Adversarial Examples for Unlearning*, ICML 2025 (arXiv 2503.00917). The attack is its
     PGD-50.
-
-    Use: where there are no unseen data to aim at, and inputs that may be perturbed.
 
     Deviation: the radius starts from the same value for every x, as by default in the released
     code, whose script takes the median of a sample. The x̃ are not augmented. Forget and retain

@@ -16,10 +16,12 @@ from expunge.methods._problem import Problem
 class ConvTranspose(FineTune):
     """Swap height and width of every square convolution kernel; then FT.
 
-    Use: on convolutional models, with many epochs to spare: it damages the model at first.
+    Use it as a strong baseline for convolutional networks, where there is time to fine-tune
+    afterwards.
 
-    Reference: an entry to the NeurIPS 2023 Machine Unlearning challenge, as described in the
-    paper.
+    Reference: the Machine Unlearning Challenge of NeurIPS 2023, as described by X. F. Cadet, A.
+    Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi, *Deep Unlearn: Benchmarking Machine
+    Unlearning for Image Classification*, 2024 (arXiv 2410.01276).
     """
 
     @torch.no_grad()

@@ -18,11 +18,10 @@ class FineTune(Method):
     An epoch takes as many retain batches as the forget set has, so that an epoch costs the
     same for all methods.
 
-    Use: as the cheapest baseline. It forgets only what training on the rest happens to
-    overwrite.
+    Use it as the baseline that any other method has to beat: it forgets little.
 
-    Reference: A. Warnecke, L. Pirch, C. Wressnegger, K. Rieck, *Machine Unlearning of Features
-    and Labels*, 2021 (arXiv 2108.11577).
+    Reference: A. Warnecke, L. Pirch, C. Wressnegger, K. Rieck, *Machine Unlearning of Features and
+    Labels*, NDSS 2023 (arXiv 2108.11577).
     """
 
     objective_over: ClassVar[Split] = "retain"

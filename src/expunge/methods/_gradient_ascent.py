@@ -14,11 +14,10 @@ from expunge.update._gradients import Term
 class GradientAscent(Method):
     """U = -L on forget, no constraint. The gradient of U already ranks by saliency.
 
-    Use: as the baseline that shows why there is a constraint. U has no lower bound, and nothing
-    holds the model on the retained data: it breaks within a few epochs.
+    Use it to see what nothing but pushing does: it forgets, and breaks the rest within epochs.
 
     Reference: A. Thudi, G. Deza, V. Chandrasekaran, N. Papernot, *Unrolling SGD: Understanding
-    Factors Influencing Machine Unlearning*, 2021 (arXiv 2109.13398).
+    Factors Influencing Machine Unlearning*, EuroS&P 2022 (arXiv 2109.13398).
     """
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:

@@ -19,6 +19,11 @@ class GradientDifference(Method):
 
     NGPlus for causal language models: the loss is always :func:`expunge.next_token_loss`. U has no
     lower bound. The gradient of U already ranks by saliency.
+
+    Use it for language models, in few steps: later ones break the model.
+
+    Reference: B. Liu, Q. Liu, P. Stone, *Continual Learning and Private Unlearning*, CoLLAs 2022
+    (arXiv 2203.12817).
     """
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:

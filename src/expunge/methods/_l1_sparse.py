@@ -17,9 +17,11 @@ from expunge.update._gradients import Term
 class L1Sparse(Method):
     """U = ‖θ‖₁, a sum over all parameters; C = L on retain.
 
-    Use: where a sparser model is welcome as well. U does not look at the data to forget.
+    Use it for models with more weights than they need: it forgets by pruning, whatever is to be
+    forgotten.
 
-    Reference: J. Jia et al., *Model Sparsity Can Simplify Machine Unlearning*, NeurIPS 2023.
+    Reference: J. Jia, J. Liu, P. Ram, Y. Yao, G. Liu, Y. Liu, P. Sharma, S. Liu, *Model Sparsity
+    Can Simplify Machine Unlearning*, NeurIPS 2023 (arXiv 2304.04934).
     """
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:

@@ -20,11 +20,11 @@ class MaskSmallGradients(FineTune):
     retain in eval mode, and ε ~ N(0, 1). Deviation: the paper does not say which losses; these are
     NGPlus's up to sign, which the absolute value removes.
 
-    Use: with many epochs to spare. It damages the model at first and needs the fine-tuning to
-    recover; narrow models hardly do.
+    Use it as a strong baseline for small forget sets, where there is time to fine-tune afterwards.
 
-    Reference: an entry to the NeurIPS 2023 Machine Unlearning challenge, as described in the
-    paper.
+    Reference: the Machine Unlearning Challenge of NeurIPS 2023, as described by X. F. Cadet, A.
+    Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi, *Deep Unlearn: Benchmarking Machine
+    Unlearning for Image Classification*, 2024 (arXiv 2410.01276).
     """
 
     share: float = 0.3

@@ -84,10 +84,10 @@ class MatchUnseen(Method):
     It needs ``unseen`` data and, since it has a target for every example, datasets rather than
     loaders. Not from the paper.
 
-    Use: for deletion requests, whose default it is, and wherever there are data that the model
-    never saw. It pulls towards a goal instead of pushing away, so it does not overshoot by itself.
+    Use it for deletion requests, where forgotten records should be treated as unseen ones are; it
+    is what `expunge forget` does by default.
 
-    Reference: none; it is this project's own.
+    Reference: none; it is this package's own, described in docs/requests.md.
 
     Args:
         views: what margins are averaged over: ``shifts`` of images by a pixel or two, the

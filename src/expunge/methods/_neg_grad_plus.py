@@ -15,11 +15,11 @@ from expunge.methods._problem import Problem
 class NegGradPlus(GradientAscent):
     """U = -L on forget; C = L on retain.
 
-    Use: for a few steps at a small weight of U, with an add-on and an eye on the accuracy on
-    unseen data. U has no lower bound, so a run that goes on too long forgets too much.
+    Use it where the loss is all that a model has, as in a regression, with FOCUS, which keeps
+    ascent in check.
 
-    Reference: NegGrad+ in M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards
-    Unbounded Machine Unlearning*, NeurIPS 2023.
+    Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded Machine
+    Unlearning*, NeurIPS 2023 (arXiv 2302.09880).
     """
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:

@@ -23,6 +23,12 @@ class NPO(GradientDifference):
     initial model π₀, frozen in eval mode. ∇U is that of ascent, each sequence weighted by
     2π^β/(π^β + π₀^β): 1 where nothing is forgotten yet, towards 0 as the sequence is, so that U has
     a lower bound, 0. β → 0 is ascent.
+
+    Use it for language models: it stops pushing what is forgotten, so that it breaks them later
+    than GradDiff.
+
+    Reference: R. Zhang, L. Lin, Y. Bai, S. Mei, *Negative Preference Optimization: From
+    Catastrophic Collapse to Effective Unlearning*, COLM 2024 (arXiv 2404.05868).
     """
 
     beta: float = 0.1

@@ -21,12 +21,11 @@ class RandomLabel(Method):
     The label is uniform over the other classes; ``num_classes`` defaults to the number of the
     model's outputs.
 
-    Use: where outputs on the data to forget may become uncertain. It moves steadily and seldom
-    breaks a model, but the data end up less confident than data never seen, which an attack can
-    notice.
+    Use it for classes, at a moderate rate: a robust first choice, which leaves forgotten data less
+    certain than unseen ones.
 
-    Reference: A. Golatkar, A. Achille, S. Soatto, *Eternal Sunshine of the Spotless Net:
-    Selective Forgetting in Deep Networks*, CVPR 2020.
+    Reference: A. Golatkar, A. Achille, S. Soatto, *Eternal Sunshine of the Spotless Net: Selective
+    Forgetting in Deep Networks*, CVPR 2020 (arXiv 1911.04933).
     """
 
     num_classes: int | None = None

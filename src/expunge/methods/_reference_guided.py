@@ -31,11 +31,10 @@ class ReferenceGuided(Method):
     q does not change during a run. A class of which there are no unseen data has the mean output
     on all of them.
 
+    Use it where there are unseen data, and one mean output per forget set is enough.
+
     Reference: J. Mirlach, S. Laguna, J. E. Vogt, *Reference-Guided Machine Unlearning*, 2026
     (arXiv 2603.11210). ``batch`` is the reference distribution of the paper.
-
-    Use: as a simpler relative of `match-unseen`: one target per class instead of one per
-    example.
 
     Deviation: the paper draws unseen examples with the class counts of each mini-batch. Here the
     counts are those of the whole forget set, which is their expectation, and the mean is over all

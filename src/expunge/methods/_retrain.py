@@ -22,8 +22,11 @@ class Retrain(FineTune):
     weights; frozen parameters stay. ``reset=False`` starts from the weights as given, for a model
     that is fresh already.
 
-    Use: for the ideal model that everything else is compared with, and wherever it is
-    affordable: it is the only method that certainly forgets.
+    Use it to have the ideal model that others are compared with, or where a doubt is worth the
+    price of a training.
+
+    Reference: Y. Cao, J. Yang, *Towards Making Systems Forget with Machine Unlearning*, IEEE S&P
+    2015.
     """
 
     epoch_over: ClassVar[Split] = "retain"

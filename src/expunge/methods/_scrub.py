@@ -28,11 +28,11 @@ class Scrub(Method):
     student differ from M₀: the first step is then that of C. With the aggregation ``min-abs``
     there is none, and the model stays as it is.
 
-    Use: where the outputs on retained data must stay what they were, not only the labels. With
-    `expunge.Rewind` it is SCRUB+R, which returns to the best epoch.
+    Use it where retained outputs should stay those of the initial model, not only their classes;
+    with Rewind, where forgotten data should look unseen.
 
-    Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded
-    Machine Unlearning*, NeurIPS 2023.
+    Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded Machine
+    Unlearning*, NeurIPS 2023 (arXiv 2302.09880).
     """
 
     gamma: float = 1.0

@@ -32,11 +32,11 @@ class TemperedTeacher(Method):
 
     accuracies in [0, 1]. Above 1 it smooths the targets, below 1 it sharpens them.
 
+    Use it where there are unseen data and the initial model is a teacher worth keeping, as for
+    large ones with few retained data.
+
     Reference: C. N. Spartalis, T. Semertzidis, E. Gavves, P. Daras, *LoTUS: Large-Scale Machine
     Unlearning with a Taste of Uncertainty*, CVPR 2025 (arXiv 2503.18314).
-
-    Use: where the classes of the forget set stay, and there are unseen data to set the
-    temperature by.
 
     Deviation: the released code ends a run as soon as the accuracy on forget data is a point below
     that on unseen data; here the run goes on, with τ < 1, which brings the accuracy back. Unseen

@@ -74,7 +74,7 @@ class Addon:
 class NoAddon(Addon):
     """Every parameter moves: the base method itself.
 
-    Use: as the baseline of every add-on.
+    Use it as the baseline of every add-on.
     """
 
     def weight(self, signals: Signals) -> Tensor:
@@ -88,15 +88,14 @@ class Saliency(Addon):
     The median of an even number of values is the lower of the two in the middle, so at least half
     of every tensor moves.
 
-    Use: to compare with. It needs a third gradient, except with methods whose objective is the
-    loss on forget data up to its sign.
-
-    Reference: C. Fan et al., *SalUn: Empowering Machine Unlearning via Gradient-based Weight
-    Saliency in Both Image Classification and Generation*, ICLR 2024.
-
     Deviation: a median at the level of rounding, below 8·eps times the largest |∇L| of all
     parameters, counts as 0. Such a tensor (a bias before BatchNorm) has nothing to rank by: all of
     it moves, instead of a half that rounding chooses.
+
+    Use it to compare with: the mask that the paper's add-ons improve on.
+
+    Reference: C. Fan, J. Liu, Y. Zhang, E. Wong, D. Wei, S. Liu, *SalUn: Empowering Machine
+    Unlearning via Gradient-based Weight Saliency*, ICLR 2024 (arXiv 2310.12508).
     """
 
     ranks: ClassVar[bool] = True
@@ -111,7 +110,7 @@ class Saliency(Addon):
 class And(Addon):
     """AND, equation (11): 1 where ĝ_U·ĝ_C > 0, else 0.
 
-    Use: with large batches, whose gradients have little noise. It moves fastest, and is the
+    Use it with large batches, whose gradients have little noise. It moves fastest, and is the
     first to become unstable.
 
     Reference: equation (11) of *Improving Unlearning with Model Updates Probably Aligned with
@@ -170,7 +169,7 @@ class Prob(_Probable):
 
     ``p`` is the level of certainty, in (0, 1); at 1/2 the mask is AND's (Proposition 5).
 
-    Use: where a mask is wanted, with a level of certainty that means something.
+    Use it where a mask is wanted, with a level of certainty that means something.
 
     Reference: equation (20) of *Improving Unlearning with Model Updates Probably Aligned with
     Gradients*, AISec 2025.
@@ -209,7 +208,7 @@ class Prob(_Probable):
 class Bernoulli(_Probable):
     """BER, equation (22): 1 with probability f, else 0.
 
-    Use: where a mask is wanted, without a threshold to choose.
+    Use it where a mask is wanted, without a threshold to choose.
 
     Reference: equation (22) of *Improving Unlearning with Model Updates Probably Aligned with
     Gradients*, AISec 2025.
@@ -227,7 +226,7 @@ class Bernoulli(_Probable):
 class Focus(_Probable):
     """FOCUS, equation (24): the focus vector f = φ_U φ_C + (1-φ_U)(1-φ_C) itself.
 
-    Use: as the first add-on to try. There is no threshold to choose and no third gradient.
+    Use it as the first add-on to try. There is no threshold to choose and no third gradient.
 
     Reference: equation (24) of *Improving Unlearning with Model Updates Probably Aligned with
     Gradients*, AISec 2025.

@@ -41,7 +41,7 @@ class Aggregate:
 class Linear(Aggregate):
     """Equation (13): α·ĝ_U + β·ĝ_C, α and β not negative.
 
-    Use: by default; α sets how fast the model forgets, and costs accuracy elsewhere.
+    Use it by default; α sets how fast the model forgets, and costs accuracy elsewhere.
 
     >>> import torch
     >>> Linear(alpha=0.5, beta=1.0).combine(torch.tensor([2.0]), torch.tensor([3.0]))
@@ -67,7 +67,7 @@ class Linear(Aggregate):
 class MinAbs(Aggregate):
     """Equation (14): whichever of the two is smaller in absolute value (ĝ_U where they tie).
 
-    Use: for the most cautious steps: no parameter moves further than both losses ask for.
+    Use it for the most cautious steps: no parameter moves further than both losses ask for.
 
     >>> import torch
     >>> MinAbs().combine(torch.tensor([2.0, -1.0]), torch.tensor([-3.0, 5.0]))

@@ -12,7 +12,7 @@ from expunge import Addon, Signals
 class SoftAnd(Addon):
     """1 where the two gradients agree in sign, 1/2 where they do not.
 
-    Use: an example of an add-on, halfway between none and AND.
+    Use it as an example of an add-on, halfway between none and AND.
     """
 
     def weight(self, signals: Signals) -> Tensor:

@@ -11,7 +11,7 @@ from expunge import Aggregate
 class PlainSum(Aggregate):
     """ĝ_U + ĝ_C.
 
-    Use: an example of an aggregation; it is `linear` with both weights 1.
+    Use it as an example of an aggregation; it is `linear` with both weights 1.
     """
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:

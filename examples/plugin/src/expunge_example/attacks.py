@@ -12,7 +12,7 @@ from expunge.evaluation import MemberScores, Predictions, Views
 class TopTwo:
     """The difference between the two largest logits.
 
-    Use: an example of an attack; it needs no labels.
+    Use it as an example of an attack; it needs no labels.
     """
 
     def score(

@@ -11,7 +11,7 @@ from expunge import Batch, Method, Problem, Term
 class ShrinkLogits(Method):
     """U = mean square of the logits on forget; C = L on retain.
 
-    Use: an example of a method; it makes the model undecided on the data to forget.
+    Use it as an example of a method; it makes the model undecided on the data to forget.
     """
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:

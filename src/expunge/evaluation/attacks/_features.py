@@ -41,7 +41,7 @@ def correctness(predictions: Predictions) -> Array:
 
 
 def confidence(predictions: Predictions) -> Array:
-    """The probability of the label, in [0, 1], [N, 1]."""
+    """The probability p_y of the label, in [0, 1], [N, 1]."""
     return _column(_of_label(log_probabilities(predictions), predictions.labels).exp())
 
 
@@ -58,13 +58,13 @@ def probabilities(predictions: Predictions) -> Array:
 
 
 def entropy(predictions: Predictions) -> Array:
-    """The entropy of the softmax in nats, in [0, log K], [N, 1]."""
+    """The entropy of the softmax, −Σᵢ pᵢ log pᵢ, in nats, in [0, log K], [N, 1]."""
     log_p = log_probabilities(predictions)
     return _column(-(log_p.exp() * log_p.clamp_min(_LEAST)).sum(1))
 
 
 def modified_entropy(predictions: Predictions) -> Array:
-    """Small where the model is sure and right, large where it is sure and wrong, [N, 1].
+    """−(1−p_y) log p_y − Σ_{i≠y} pᵢ log(1−pᵢ): small if sure and right, large if sure and wrong.
 
     >>> sure = torch.tensor([[9.0, -9.0]])
     >>> right, wrong = (modified_entropy(Predictions(sure, torch.tensor([y]))) for y in (0, 1))

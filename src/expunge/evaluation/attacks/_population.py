@@ -25,7 +25,7 @@ class SVCAttack:
     and only the other half is scored, since an SVC does better on what it was fitted to. The
     threshold is 0.
 
-    Use: to compare with published numbers. It sees the forget set as a whole, so it flatters
+    Use it to compare with published numbers. It sees the forget set as a whole, so it flatters
     the model.
 
     Reference: the five attacks of the paper; L. Song, P. Mittal, *Systematic Evaluation of
@@ -65,7 +65,7 @@ class LossThreshold:
 
     The threshold is the mean loss of the retain set, where that is given.
 
-    Use: as the quickest check. It sees the forget set as a whole.
+    Use it as the quickest check. It sees the forget set as a whole.
 
     Reference: S. Yeom, I. Giacomelli, M. Fredrikson, S. Jha, *Privacy Risk in Machine Learning:
     Analyzing the Connection to Overfitting*, CSF 2018.

@@ -36,7 +36,7 @@ class RMIA:
     other parts of the same data. The population is the validation set if there is one, else a
     random half of the test set, and the other half is scored.
 
-    Use: where one to four models can be trained without the forget set. It corrects for how hard
+    Use it where one to four models can be trained without the forget set. It corrects for how hard
     each example is.
 
     Reference: S. Zarifzadeh, P. Liu, R. Shokri, *Low-Cost High-Power Membership Inference Attacks*,
