@@ -99,8 +99,9 @@ def read_docstring(path: str) -> str:
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return ast.get_docstring(node) or ""
         if isinstance(node, ast.Assign | ast.AnnAssign) and name in _assigned(node):
-            is_text = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
-            return inspect.cleandoc(str(below.value.value)) if is_text else ""
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                return inspect.cleandoc(str(below.value.value))
+            return ""
     return ""
 
 
