@@ -6,9 +6,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # Stamps of one environment: the package alone, and with its extras and the tools.
 READY_DEMO := $(VENV)/.ready-demo
 READY_TEST := $(VENV)/.ready-test
+READY_DOCS := $(VENV)/.ready-docs
 EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,text,peft,lightning,sign,parquet,hf
 
-.PHONY: help venv demo test lint types unit fuzz acceptance bench format clean
+.PHONY: help venv demo test lint types unit docs package versions fuzz acceptance bench format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +43,21 @@ types: venv
 unit: venv
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
+$(READY_DOCS): $(READY_TEST)
+	$(PIP) -e '.[docs]'
+	@touch $@
+
+docs: $(READY_DOCS) ## Run every code block of the pages, build the site into build/site, and check it.
+	OMP_NUM_THREADS=1 $(BIN)/python docs/_site/execute.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs --quiet build --strict
+	$(BIN)/python -m pytest -m docs tests/unit/test_docs.py
+
+package: venv ## Build wheel and sdist, and use them in empty environments; ten minutes.
+	$(BIN)/python -m pytest -m package --timeout 3600 -p no:xdist tests/unit/test_packages.py
+
+versions: ## Test with other interpreters and versions of torch, as far as they are here.
+	bash tests/versions.sh
+
 fuzz: venv ## All bad input there is, and a kill at every write; writes the counts into SECURITY.md.
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.kills
@@ -60,4 +76,4 @@ format: venv ## Format the code and fix what can be fixed.
 	$(BIN)/ruff check --fix .
 
 clean: ## Remove the environment and caches.
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

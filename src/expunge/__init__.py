@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from expunge._errors import ExpungeError as ExpungeError
     from expunge._errors import InvalidInput as InvalidInput
     from expunge._errors import LostProcess as LostProcess
+    from expunge._errors import PluginWarning as PluginWarning
     from expunge._errors import StorageError as StorageError
     from expunge.data import Augment as Augment
     from expunge.data import Examples as Examples

@@ -39,3 +39,7 @@ class Diverged(ExpungeError):
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class PluginWarning(UserWarning):
+    """A plug-in of another package is left out; the message names it and says why."""

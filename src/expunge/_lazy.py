@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
+import inspect
+import itertools
 import sys
 from collections.abc import Callable
 from functools import cache
@@ -87,14 +88,45 @@ imported: No module named 'no_such_module'. Install it: pip install 'expunge[hf]
 def read_docstring(path: str) -> str:
     """The docstring of the class or function at ``"package.module:name"``, read from its source.
 
+    That of a variable is the string below its assignment.
+
     >>> read_docstring("expunge._errors:InvalidInput")
     'A value, a name or a combination that cannot be used as given.'
     """
     module, _, name = path.partition(":")
-    for node in _parse(module).body:
+    statements = _parse(module).body
+    for node, below in itertools.zip_longest(statements, statements[1:]):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
             return ast.get_docstring(node) or ""
+        if isinstance(node, ast.Assign | ast.AnnAssign) and name in _assigned(node):
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+                return inspect.cleandoc(str(below.value.value))
+            return ""
     return ""
+
+
+def find_source(module: str) -> Path | None:
+    """The file of a module, or None. Neither it nor its parent packages are imported.
+
+    >>> find_source("expunge._errors").name, find_source("expunge._nowhere")
+    ('_errors.py', None)
+    """
+    spec, places = None, None
+    words = module.split(".")
+    for depth in range(1, len(words) + 1):
+        name = ".".join(words[:depth])
+        finders = (finder.find_spec for finder in sys.meta_path if hasattr(finder, "find_spec"))
+        spec = next(filter(None, (find(name, places) for find in finders)), None)
+        if spec is None:
+            return None
+        places = spec.submodule_search_locations
+    return Path(spec.origin) if spec is not None and spec.origin else None
+
+
+def _assigned(node: ast.Assign | ast.AnnAssign) -> list[str]:
+    """The names that a statement assigns to."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
 def _listed_exports(package: str) -> dict[str, tuple[str, str]]:
@@ -111,8 +143,7 @@ def _listed_exports(package: str) -> dict[str, tuple[str, str]]:
 
 @cache
 def _parse(module: str) -> ast.Module:
-    """The syntax tree of a module, which is not imported (its parent packages are)."""
-    spec = importlib.util.find_spec(module)
-    assert spec is not None
-    assert spec.origin is not None
-    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    """The syntax tree of a module, which is not imported."""
+    source = find_source(module)
+    assert source is not None
+    return ast.parse(source.read_text(encoding="utf-8"))

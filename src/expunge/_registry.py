@@ -6,12 +6,13 @@ import dataclasses
 import difflib
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from expunge._errors import InvalidInput
 from expunge._lazy import load_object, read_docstring
+from expunge._plugins import Plugin, load_plugin, report, usable_plugins
 
 T = TypeVar("T")
 _WITH_OPTIONS = re.compile(r"([^()]+)\((.*)\)")
@@ -19,9 +20,14 @@ _WITH_OPTIONS = re.compile(r"([^()]+)\((.*)\)")
 
 @dataclass(frozen=True)
 class _Declared:
-    """A part that has not been imported: ``"package.module:name"``."""
+    """A part that has not been imported: ``"package.module:name"``, of a plug-in or built in.
+
+    ``arguments``: the part is what the class at ``path`` makes of them.
+    """
 
     path: str
+    plugin: Plugin | None = None
+    arguments: tuple[Any, ...] | None = None
 
 
 class Registry(Generic[T]):
@@ -30,6 +36,10 @@ class Registry(Generic[T]):
     A part is either added itself or declared by where it is, and then imported on first use: names,
     labels and summaries of declared parts cost no import. A name may be followed by options of the
     part in brackets, as ``scrub(gamma=2)``.
+
+    With ``plugins``, a group of entry points, parts of other packages are in the table as well.
+    They are looked for when the table is first read; ``adopt(name, part)`` checks one when it is
+    imported, with a TypeError that says what is wrong.
 
     >>> colours: Registry[int] = Registry("colour")
     >>> colours.add("dark-red", 1, alias="DR")
@@ -44,33 +54,79 @@ class Registry(Generic[T]):
     3.141592653589793
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(
+        self,
+        kind: str,
+        plugins: str | None = None,
+        adopt: Callable[[str, Any], T] | None = None,
+    ) -> None:
         self.kind = kind
-        self._parts: dict[str, T | _Declared] = {}
+        self.group = plugins
+        self._adopt = adopt
+        self._unread = plugins is not None
+        self._all_parts: dict[str, T | _Declared] = {}
         self._labels: dict[str, str] = {}
-        self._names: dict[str, str] = {}
+        self._all_names: dict[str, str] = {}
+        self._abouts: dict[str, str] = {}
+        self._origins: dict[str, Plugin] = {}
+
+    @property
+    def _parts(self) -> dict[str, T | _Declared]:
+        self._read_plugins()
+        return self._all_parts
+
+    @property
+    def _names(self) -> dict[str, str]:
+        self._read_plugins()
+        return self._all_names
+
+    def _read_plugins(self) -> None:
+        """Declare the plug-ins, the first time; one whose name is taken is reported."""
+        if not self._unread:
+            return
+        self._unread = False
+        for plugin in usable_plugins(self.group or ""):
+            try:
+                self._register(plugin.name, _Declared(plugin.path, plugin), None)
+                self._origins[plugin.name] = plugin
+            except InvalidInput as error:
+                report(plugin, str(error).rstrip("."))
 
     def add(self, name: str, part: T, alias: str | None = None) -> None:
         """Register ``part`` under ``name``; ``alias`` is the short name that tables print."""
         self._register(name, part, alias)
 
-    def declare(self, name: str, path: str, alias: str | None = None) -> None:
-        """Register the part at ``path``, ``"package.module:name"``, to be imported on first use."""
-        self._register(name, _Declared(path), alias)
+    def declare(
+        self,
+        name: str,
+        path: str,
+        alias: str | None = None,
+        *,
+        arguments: tuple[Any, ...] | None = None,
+        about: str = "",
+    ) -> None:
+        """Register the part at ``path``, ``"package.module:name"``, to be imported on first use.
+
+        With ``arguments``, the part is an instance that the class there makes of them; ``about``
+        ends its summary, to tell it from others of the class.
+        """
+        self._register(name, _Declared(path, arguments=arguments), alias)
+        self._abouts[name] = about
 
     def _register(self, name: str, part: T | _Declared, alias: str | None) -> None:
         for key in {name, alias or name}:
-            if key.lower() in self._names:
+            if key.lower() in self._all_names:
                 raise InvalidInput(f"The {self.kind} name {key!r} is taken already.")
-        self._parts[name] = part
+        self._all_parts[name] = part
         self._labels[name] = alias or name
         for key in {name, alias or name}:
-            self._names[key.lower()] = name
+            self._all_names[key.lower()] = name
 
     def remove(self, name: str) -> None:
         """Remove ``name`` and its alias (for tests and plug-ins that come and go)."""
-        del self._parts[name], self._labels[name]
-        self._names = {key: value for key, value in self._names.items() if value != name}
+        del self._all_parts[name], self._labels[name]
+        self._all_names = {key: value for key, value in self._all_names.items() if value != name}
+        self._origins.pop(name, None)
 
     def name(self, name: str) -> str:
         """The full name behind a name or an alias, or an error with the nearest suggestion.
@@ -102,14 +158,33 @@ class Registry(Generic[T]):
     def label_of(self, part: Any) -> str:
         """The label of a registered class, given the class or an instance of it."""
         kind = part if isinstance(part, type) else type(part)
-        for name in self:
-            if self[name] is kind:
+        for name, registered in self.items():
+            if registered is kind:
                 return self._labels[name]
         return kind.__name__
 
+    def origin(self, name: str) -> str:
+        """The package that a plug-in comes from, with its version; empty for built-in parts."""
+        plugin = self._origins.get(self.bare_name(name))
+        return "" if plugin is None else plugin.package
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """Every name with its part; a plug-in that cannot be imported is reported and left out."""
+        for name in list(self):
+            try:
+                part = self[name]
+            except InvalidInput as error:
+                if name not in self._origins:
+                    raise
+                report(self._origins[name], error.__cause__)
+                continue
+            yield name, part
+
     def summary(self, name: str) -> str:
         """The first paragraph of a part's docstring or its ``description``, on one line."""
-        return _on_one_line(self._text(name).split("\n\n")[0])
+        first = _on_one_line(self._text(name).split("\n\n")[0])
+        about = self._abouts.get(self.bare_name(name), "")
+        return f"{first.removesuffix('.')}: {about}" if about else first
 
     def note(self, name: str, beginning: str) -> str:
         """The paragraph of a part's docstring that begins with these words, on one line, or "".
@@ -146,8 +221,20 @@ class Registry(Generic[T]):
         key = self.bare_name(name)
         part = self._parts[key]
         if isinstance(part, _Declared):
-            part = self._parts[key] = cast(T, load_object(part.path))
+            part = self._parts[key] = self._load(key, part)
         return part
+
+    def _load(self, name: str, declared: _Declared) -> T:
+        if declared.plugin is None:
+            part = load_object(declared.path)
+            return cast(T, part if declared.arguments is None else part(*declared.arguments))
+        try:
+            return cast(T, load_plugin(declared.plugin, self._adopt))
+        except TypeError as error:
+            raise InvalidInput(
+                f"The {self.kind} {name!r} is a plug-in of {declared.plugin.package} that cannot "
+                f"be used: {error}. Mend or uninstall it."
+            ) from error
 
     def __contains__(self, name: str) -> bool:
         match = _WITH_OPTIONS.fullmatch(name.strip())

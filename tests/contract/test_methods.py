@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 import expunge
+from expunge._plugins import installed_plugins
 from expunge.methods import METHODS, Batch, Method, Problem, _adversarial_examples
 from expunge.update import ADDONS, AGGREGATES, MOMENTS, SampleMoments
 from tests.tiny import TinyConv, bits, images, same
@@ -104,6 +105,7 @@ def test_a_method_from_outside_runs_with_every_addon(
     assert_unlearns(outsider, addon, aggregate)
 
 
+@pytest.mark.skipif(bool(installed_plugins()), reason="plug-ins are installed")
 def test_the_table_is_complete() -> None:
     assert (len(METHODS), len(ADDONS), len(AGGREGATES)) == (30, 9, 5)
     assert PROBABLE == ["prob", "bernoulli", "focus", "focus-optimal"]

@@ -11,7 +11,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from typer.main import get_command
 
+from expunge.cli._main import build_app
 from expunge.engine import Recipe
 from expunge.evaluation._model_files import train_initial
 from tests.tiny import bits, same
@@ -61,6 +63,38 @@ def test_three_requests_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr().out
     assert printed.count("records, achieved") == 3
     assert "the records of request 2:" in printed
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_the_benchmark_on_slurm_starts_ray_on_every_node(tmp_path: Path) -> None:
+    stand_ins = {
+        "scontrol": "echo node1; echo node2; echo node3",
+        "srun": 'echo srun "$@" >> calls; exec sleep 100',
+        "ray": "test -s calls  # `ray status` fails before the head is there",
+        "expunge": 'until [ "$(wc -l < calls)" = 2 ]; do sleep 1; done; echo expunge "$@" >> calls',
+    }
+    for name, lines in stand_ins.items():
+        (tmp_path / name).write_text(f"#!/usr/bin/env bash\n{lines}\n")
+        (tmp_path / name).chmod(0o755)
+    script = EXAMPLES / "bench_slurm.sh"
+    done = subprocess.run(
+        ["bash", str(script), "paper", "/shared", "--gpus", "0.5"],
+        env=os.environ
+        | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        | {"SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": "3"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 0, done.stderr
+    head, others, bench = (tmp_path / "calls").read_text().splitlines()
+    assert "--nodelist=node1 ray start --head --port=6379 --block" in head
+    assert "--nodes=2 --exclude=node1 ray start --address=node1:6379 --block" in others
+    words = bench.removeprefix("expunge bench run ").split()
+    command = get_command(build_app(None)).commands["bench"].commands["run"]
+    chosen = command.make_context("run", words).params
+    assert (chosen["engine"], chosen["address"], chosen["gpus"]) == ("ray", "node1:6379", 0.5)
 
 
 @pytest.mark.timeout(1500)

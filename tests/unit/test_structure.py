@@ -9,7 +9,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCE, UNIT = ROOT / "src" / "expunge", ROOT / "tests" / "unit"
-OF_THE_TREE = {"test_structure", "test_startup", "test_public", "test_docs", "test_examples"}
+OF_THE_TREE = {
+    *("test_structure", "test_startup", "test_public"),
+    *("test_docs", "test_examples", "test_packages"),
+}
 
 
 LAZY_IMPORT = r"^expunge(?:\.\w+)*\._\w+:\w+$"

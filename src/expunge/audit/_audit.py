@@ -134,8 +134,8 @@ def run_audit(
     if subject.ideal is not None:
         peers = [fair["ideal"], *peers]
     attacks = []
-    for name in ATTACKS:
-        if name != "rmia" or peers:
+    for name, attack in ATTACKS.items():
+        if peers or not getattr(attack, "needs_references", False):
             progress(f"attack {name}")
             attacks.append(run_attack(name, fair["unlearned"], peers, seed=seed))
     lira, notes = _ulira(subject, plan, store, workers, variants, seed, report)

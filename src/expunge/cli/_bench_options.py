@@ -13,7 +13,7 @@ from rich.console import Console
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there
-from expunge.bench.protocols import BUILT_IN, protocol_text
+from expunge.bench.protocols import PROTOCOLS, protocol_text
 from expunge.cli._completion import complete_protocol
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ProtocolName = Annotated[
     str,
     typer.Argument(
-        help=f"{', '.join(BUILT_IN)}, or a TOML file.",
+        help=f"{', '.join(PROTOCOLS)}, or a TOML file.",
         show_default=False,
         autocompletion=complete_protocol,
     ),
@@ -33,7 +33,7 @@ ProtocolName = Annotated[
 MaybeProtocol = Annotated[
     str | None,
     typer.Argument(
-        help=f"{', '.join(BUILT_IN)}, or a TOML file; not with --records.",
+        help=f"{', '.join(PROTOCOLS)}, or a TOML file; not with --records.",
         autocompletion=complete_protocol,
     ),
 ]

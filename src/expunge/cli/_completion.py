@@ -72,10 +72,10 @@ def complete_model(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_protocol(incomplete: str) -> list[tuple[str, str]]:
-    """Complete the built-in protocols, and TOML files."""
-    from expunge.bench.protocols import BUILT_IN
+    """Complete the registered protocols, and TOML files."""
+    from expunge.bench.protocols import PROTOCOLS
 
-    names = [(name, "") for name in BUILT_IN if name.startswith(incomplete)]
+    names = [(name, "") for name in PROTOCOLS if name.startswith(incomplete)]
     files = (place for place in _places(incomplete) if place.endswith((".toml", "/")))
     return names + [(place, "") for place in files]
 

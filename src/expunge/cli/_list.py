@@ -10,10 +10,11 @@ from rich.table import Table
 
 from expunge._options import Option
 from expunge._registry import Registry
+from expunge.bench.protocols import PROTOCOLS
 from expunge.cli._completion import complete_names
 from expunge.cli._output import AsJson, Output
 from expunge.data import CORPORA, DATASETS, SCENARIOS
-from expunge.evaluation import METRICS
+from expunge.evaluation import ATTACKS, METRICS
 from expunge.methods import METHODS, RETAIN_LOSSES
 from expunge.models import LANGUAGE_MODELS, MODELS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
@@ -31,6 +32,8 @@ for _name, _registry in (
     ("corpora", CORPORA),
     ("scenarios", SCENARIOS),
     ("metrics", METRICS),
+    ("attacks", ATTACKS),
+    ("protocols", PROTOCOLS),
 ):
     KINDS.add(_name, _registry)
 
@@ -47,9 +50,10 @@ def list_command(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List methods, retain losses, add-ons, aggregations, moments, models, data and metrics.
+    """List methods, losses, add-ons, aggregations, models, data, metrics, attacks and more.
 
     With a kind, also says what each of its parts is for, where it comes from, and its options.
+    Those of installed plug-ins are listed with the package that they come from.
 
     Example:  expunge list addons
     """
@@ -63,6 +67,8 @@ def list_command(
             table.add_column(column, overflow="fold", no_wrap=column == "name")
         for number, part in enumerate(parts[name]):
             text = escape(part["summary"])
+            if part["origin"]:
+                text = f"{text} [dim](from {escape(part['origin'])})[/]".strip()
             if kind is not None:
                 text += "".join(
                     f"\n[dim]{escape(line)}[/]" for line in _more(part, parts[name][:number])
@@ -75,15 +81,20 @@ def list_command(
 def describe_part(registry: Registry[Any], name: str) -> dict[str, Any]:
     """What is known about a part, in plain values."""
     label = registry.label(name)
-    options = getattr(registry[name], "options", ()) if registry is DATASETS else ()
     return {
         "name": name,
         "also": "" if label == name else label,
         "summary": registry.summary(name),
+        "origin": registry.origin(name),
         "use": registry.note(name, USE),
         "reference": registry.note(name, REFERENCE).removeprefix(REFERENCE).strip(),
-        "options": {_spelled(option): option.help for option in options},
+        "options": {_spelled(option): option.help for option in _options(registry, name)},
     }
+
+
+def _options(registry: Registry[Any], name: str) -> tuple[Option, ...]:
+    """The options of a built-in dataset; no plug-in is imported to be listed."""
+    return () if registry is not DATASETS or registry.origin(name) else DATASETS[name].options
 
 
 def _spelled(option: Option) -> str:

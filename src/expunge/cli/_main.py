@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from expunge import __version__
-from expunge._errors import ExpungeError, InvalidInput
+from expunge._errors import ExpungeError, InvalidInput, PluginWarning
 from expunge._lazy import load_object, read_docstring
 from expunge.distributed._launch import launched_rank, launched_size
 
@@ -126,6 +127,15 @@ def main() -> None:
     ``forget`` has codes of its own: 1 and 3 are verdicts, every error is 2.
     """
     error_console = Console(stderr=True)
+    show = warnings.showwarning
+
+    def show_warning(message: Any, category: type[Warning], *where: Any, **rest: Any) -> None:
+        if issubclass(category, PluginWarning):
+            error_console.print(f"[yellow]Warning:[/] {_safe(message)}", highlight=False)
+        else:
+            show(message, category, *where, **rest)
+
+    warnings.showwarning = show_warning
     try:
         build_app(None if COMPLETION in os.environ else sys.argv[1:])()
     except InvalidInput as error:
@@ -138,6 +148,8 @@ def main() -> None:
         if ending.code == INTERRUPTED:  # typer has turned the KeyboardInterrupt into this
             error_console.print("Interrupted. Run the same command again to resume.")
         raise
+    finally:
+        warnings.showwarning = show
 
 
 def _who() -> str:
@@ -145,6 +157,6 @@ def _who() -> str:
     return f" (process {launched_rank()})" if launched_rank() else ""
 
 
-def _safe(error: Exception) -> str:
+def _safe(error: Exception | Warning | str) -> str:
     """The message with rich's markup switched off."""
     return str(error).replace("[", r"\[")

@@ -132,8 +132,8 @@ def scores_table(columns: dict[str, Scores]) -> Table:
     table = Table(box=None, header_style="bold")
     table.add_column("", no_wrap=True)
     for name in columns:
-        table.add_column(name, justify="right")
-    table.add_column("", no_wrap=True, overflow="ellipsis")
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("")
     scores = {name: score.as_dict() for name, score in columns.items()}
     for key in METRICS:
         metric = METRICS[key]

@@ -62,7 +62,17 @@ ARRAY_OPTIONS = (
     *(each for each in TABLE_OPTIONS if each.name in ("task", "vocabulary")),
 )
 
-DATASETS: Registry[Format] = Registry("dataset")
+
+def _adopt_format(name: str, part: Any) -> Format:
+    """A plug-in's format, if it is one that calls itself by the name of its entry point."""
+    if not isinstance(part, Format):
+        raise TypeError(f"it should be a Format. (got {part!r})")
+    if part.name != name:
+        raise TypeError(f"the name of its Format should be {name!r}. (got {part.name!r})")
+    return part
+
+
+DATASETS: Registry[Format] = Registry("dataset", plugins="expunge.data", adopt=_adopt_format)
 for _format in (
     Format(
         "digits",

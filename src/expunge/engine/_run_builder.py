@@ -259,7 +259,8 @@ def _check_whole(model: nn.Module) -> None:
     if any(map(is_sharded, model.parameters())):
         raise InvalidInput(
             "The model should be whole: `unlearn` works on a copy of it, and a sharded model has "
-            "none. Step a sharded model with `expunge.Update` in a loop; see docs/scaling.md. "
+            "none. Step a sharded model with `expunge.Update` in a loop; see "
+            "docs/how-to/large-models.md. "
             "(got parameters sharded over processes)"
         )
 

@@ -77,7 +77,7 @@ def without_functions(scheduler: LRScheduler | None) -> dict[str, Any] | None:
 
 def describe_aggregate(now: Aggregate, first: Aggregate) -> dict[str, Any] | None:
     """An aggregation that a callback set, as plain values; None if there is nothing to keep."""
-    name = next((name for name in AGGREGATES if AGGREGATES[name] is type(now)), None)
+    name = next((name for name, kind in AGGREGATES.items() if kind is type(now)), None)
     if name is None or now == first:
         return None
     return {"name": name, "options": {f.name: getattr(now, f.name) for f in fields(now)}}

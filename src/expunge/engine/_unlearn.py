@@ -101,12 +101,13 @@ def unlearn(
         progress: show a progress bar if standard error is a terminal, else a line per epoch.
         group: processes that share the work, all of which make this call: ``auto`` takes the
             default process group of ``torch.distributed`` where one is initialised, None works
-            alone. ``batch_size`` is that of all processes together. See ``docs/distributed.md``.
+            alone. ``batch_size`` is that of all processes together. See
+            ``docs/how-to/several-processes.md``.
         micro_batches: take each batch in this many parts, one after the other: the same step
             (except for BatchNorm, which sees the parts) in the memory of one part.
         precision: what the model computes in; ``bf16`` or ``fp16`` is autocast around it, and
             ``fp16`` scales the losses. Weights, losses, gradients and statistics stay float32.
-            See ``docs/scaling.md``.
+            See ``docs/how-to/large-models.md``.
         moment_dtype, offload: what the moments are kept in, and where; see
             :class:`expunge.Update`.
 

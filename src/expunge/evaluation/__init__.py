@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from expunge.evaluation._views import Views as Views
     from expunge.evaluation._views import view as view
     from expunge.evaluation.attacks._attack import Attack as Attack
-    from expunge.evaluation.attacks._features import FEATURES as FEATURES
-    from expunge.evaluation.attacks._features import PAPER_FIVE as PAPER_FIVE
+    from expunge.evaluation.attacks._attack import run_attack as run_attack
     from expunge.evaluation.attacks._paper_attacks import member_shares as member_shares
     from expunge.evaluation.attacks._population import LossThreshold as LossThreshold
     from expunge.evaluation.attacks._population import SVCAttack as SVCAttack
     from expunge.evaluation.attacks._registry import ATTACKS as ATTACKS
-    from expunge.evaluation.attacks._registry import run_attack as run_attack
+    from expunge.evaluation.attacks._registry import FEATURES as FEATURES
+    from expunge.evaluation.attacks._registry import PAPER_FIVE as PAPER_FIVE
     from expunge.evaluation.attacks._report import AttackReport as AttackReport
     from expunge.evaluation.attacks._report import MemberScores as MemberScores
     from expunge.evaluation.attacks._report import Verdict as Verdict

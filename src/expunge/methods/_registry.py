@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from expunge._plugins import subclass_of
 from expunge._registry import Registry
 
 if TYPE_CHECKING:
     from expunge.methods._method import Method
     from expunge.methods._retain_losses import RetainLoss
 
-METHODS: Registry[type[Method]] = Registry("method")
+METHODS: Registry[type[Method]] = Registry(
+    "method", plugins="expunge.methods", adopt=subclass_of("expunge.methods._method:Method")
+)
 METHODS.declare("fine-tune", "expunge.methods._fine_tune:FineTune", alias="FT")
 METHODS.declare("gradient-ascent", "expunge.methods._gradient_ascent:GradientAscent", alias="GA")
 METHODS.declare("neg-grad-plus", "expunge.methods._neg_grad_plus:NegGradPlus", alias="NGPlus")

@@ -80,7 +80,10 @@ class Addon:
 
 @dataclass(frozen=True)
 class NoAddon(Addon):
-    """Every parameter moves: the base method itself."""
+    """Every parameter moves: the base method itself.
+
+    Use it as the baseline of every add-on.
+    """
 
     def weight(self, signals: Signals) -> Tensor:
         return torch.ones_like(signals.objective)
@@ -135,6 +138,12 @@ class Saliency(Addon):
 class And(Addon):
     """AND, equation (11): 1 where ĝ_U·ĝ_C > 0, else 0.
 
+    Use it with large batches, whose gradients have little noise. It moves fastest, and is the
+    first to become unstable.
+
+    Reference: equation (11) of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025.
+
     Deviation: rounding is not a sign. Relative to the largest entries of their gradients over all
     parameters, neither ĝ_U nor ĝ_C may be below τ = 8·eps times the other, with the eps of the type
     computed in: 1e-6 for float32. Where one gradient *as a whole* is below τ times the other, its
@@ -188,6 +197,11 @@ class Prob(_Probable):
 
     ``p`` is the level of certainty, in (0, 1); at 1/2 the mask is AND's (Proposition 5).
 
+    Use it where a mask is wanted, with a level of certainty that means something.
+
+    Reference: equation (20) of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025.
+
     Deviation: as for AND. At p = 1/2 a gradient at the level of rounding agrees with nothing; and
     from p = 1/2 on, where one loss is at a stationary point, so that f = 1/2 everywhere, every
     parameter moves.
@@ -220,7 +234,13 @@ class Prob(_Probable):
 
 @dataclass(frozen=True)
 class Bernoulli(_Probable):
-    """BER, equation (22): 1 with probability f, else 0."""
+    """BER, equation (22): 1 with probability f, else 0.
+
+    Use it where a mask is wanted, without a threshold to choose.
+
+    Reference: equation (22) of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025.
+    """
 
     draws: ClassVar[bool] = True
 
@@ -233,6 +253,11 @@ class Bernoulli(_Probable):
 @dataclass(frozen=True)
 class Focus(_Probable):
     """FOCUS, equation (24): the focus vector f = φ_U φ_C + (1-φ_U)(1-φ_C) itself.
+
+    Use it as the first add-on to try. There is no threshold to choose and no third gradient.
+
+    Reference: equation (24) of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025.
 
     >>> Focus(moments="published").moments
     PublishedMoments(rho=0.9)

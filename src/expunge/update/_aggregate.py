@@ -45,6 +45,8 @@ class Aggregate:
 class Linear(Aggregate):
     """Equation (13): α·ĝ_U + β·ĝ_C, α and β not negative.
 
+    Use it by default; α sets how fast the model forgets, and costs accuracy elsewhere.
+
     >>> import torch
     >>> Linear(alpha=0.5, beta=1.0).combine(torch.tensor([2.0]), torch.tensor([3.0]))
     tensor([4.])
@@ -68,6 +70,8 @@ class Linear(Aggregate):
 @dataclass(frozen=True)
 class MinAbs(Aggregate):
     """Equation (14): whichever of the two is smaller in absolute value (ĝ_U where they tie).
+
+    Use it for the most cautious steps: no parameter moves further than both losses ask for.
 
     >>> import torch
     >>> MinAbs().combine(torch.tensor([2.0, -1.0]), torch.tensor([-3.0, 5.0]))

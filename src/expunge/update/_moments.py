@@ -50,6 +50,8 @@ def _check_open_interval(name: str, value: float) -> None:
 class AdamMoments(Moments):
     """``v ← β₂v + (1-β₂)ĝ²``, bias-corrected: ``AdamMoments`` of Algorithm 1.
 
+    Use it by default.
+
     Deviation: the paper speaks of the variance of the gradient, Adam of its raw second moment.
     The two agree where the mean is small against the noise.
 
@@ -74,6 +76,8 @@ class PublishedMoments(Moments):
     It weights the *newest* square by ρ, so after the first step v ≥ ρĝ² and the ratio |ĝ/√v| stays
     below 1/√ρ = 1.054 at ρ = 0.9; hence f ∈ [0.249, 0.751]. The paper's figures come from it.
 
+    Use it to reproduce the paper's figures.
+
     >>> PublishedMoments().coefficients(step=2)
     Coefficients(keep=0.09999999999999998, add=0.9, scale=1.0)
     """
@@ -97,6 +101,9 @@ class SampleMoments(Moments):
     With K micro-batch gradients ĝₖ of mean ĝ, ``diag(Σ) = Σₖ (ĝₖ - ĝ)² / (K(K-1))``: unbiased, with
     no memory of earlier steps and no pass over the data beyond the batch. BatchNorm layers see the
     micro-batches.
+
+    Use it where the variance itself matters and a batch can be split; it costs a backward pass
+    per micro-batch, of smaller batches.
 
     >>> SampleMoments().coefficients(step=1, parts=4).scale == 1 / 12
     True

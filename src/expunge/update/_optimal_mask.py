@@ -23,7 +23,12 @@ class Optimal(Addon):
         r Σ m ĝ_U² + Σ m ĝ_U ĝ_C ≥ 0   and   Σ m ĝ_C²/r + Σ m ĝ_U ĝ_C ≥ 0,   r = α/β.
 
     The parameters are sorted by ĝ_U·ĝ_C, and the lowest are dropped one after the other until both
-    hold. Where they hold already, all move. Not in the paper: its released code has it as OPT.
+    hold. Where they hold already, all move.
+
+    Use it to move as many parameters as the constraint of each tensor allows.
+
+    Reference: the released code of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025, which calls it OPT; the paper does not have it.
 
     Deviation: parameters with the very product at which the cut falls are all dropped, and rounding
     is not a sign: a product with a gradient that is rounding beside the other counts as 0, as for
@@ -59,6 +64,11 @@ class Optimal(Addon):
 @dataclass(frozen=True)
 class FocusOptimal(Focus):
     """FOCUS-OPT: the focus vector f, and 0 where OPT would drop a parameter of f⊙ĝ_U and f⊙ĝ_C.
+
+    Use it to make a step by the focus vector feasible in every tensor.
+
+    Reference: FOCUS of *Improving Unlearning with Model Updates Probably Aligned with Gradients*,
+    AISec 2025, with the mask of its released code.
 
     Args:
         ratio: see :class:`Optimal`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from expunge._plugins import subclass_of
 from expunge._registry import Registry
 
 if TYPE_CHECKING:
@@ -11,7 +12,9 @@ if TYPE_CHECKING:
     from expunge.update._aggregate import Aggregate
     from expunge.update._moments import Moments
 
-ADDONS: Registry[type[Addon]] = Registry("add-on")
+ADDONS: Registry[type[Addon]] = Registry(
+    "add-on", plugins="expunge.addons", adopt=subclass_of("expunge.update._addons:Addon")
+)
 ADDONS.declare("none", "expunge.update._addons:NoAddon")
 ADDONS.declare("saliency", "expunge.update._addons:Saliency", alias="SalUn")
 ADDONS.declare("and", "expunge.update._addons:And", alias="AND")
@@ -22,7 +25,11 @@ ADDONS.declare("optimal", "expunge.update._optimal_mask:Optimal", alias="OPT")
 ADDONS.declare("focus-optimal", "expunge.update._optimal_mask:FocusOptimal", alias="FOCUS-OPT")
 ADDONS.declare("sand", "expunge.update._sand_mask:SandMask", alias="SAND")
 
-AGGREGATES: Registry[type[Aggregate]] = Registry("aggregation")
+AGGREGATES: Registry[type[Aggregate]] = Registry(
+    "aggregation",
+    plugins="expunge.aggregates",
+    adopt=subclass_of("expunge.update._aggregate:Aggregate"),
+)
 AGGREGATES.declare("linear", "expunge.update._aggregate:Linear")
 AGGREGATES.declare("min-abs", "expunge.update._aggregate:MinAbs")
 AGGREGATES.declare("sign-gated", "expunge.update._aggregate:SignGated", alias="SAGO")

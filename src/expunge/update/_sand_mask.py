@@ -20,6 +20,8 @@ class SandMask(Addon):
     σ² = (ĝ_U - ĝ_C)²/2 is the variance over the two gradients: a parameter moves where their signs
     agree, and fully where their sizes do, too. With gradients far below √k it is AND.
 
+    Use it in place of AND where gradients of one sign but very different sizes should count less.
+
     Reference: S. Shahtalebi et al., *SAND-mask: An Enhanced Gradient Masking Strategy for the
     Discovery of Invariances in Domain Generalization*, 2021 (arXiv 2106.02266), with U and C in
     place of environments.

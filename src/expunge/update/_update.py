@@ -56,7 +56,7 @@ class Update:
         loss_scale: for losses computed in float16; see :class:`LossScale`.
 
     Parameters sharded by FSDP2 (``fully_shard``) are updated part by part in each process, and
-    nothing is gathered: see ``docs/scaling.md``.
+    nothing is gathered: see ``docs/how-to/large-models.md``.
 
     Example:
         >>> from expunge.update import Linear

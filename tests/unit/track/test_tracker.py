@@ -13,7 +13,7 @@ from expunge import InvalidInput
 from expunge.track import TRACKERS, open_tracker
 from tests.unit.track.read import mlflow_curves, mlflow_runs, tensorboard_curves
 
-PAGE = Path(__file__).parents[3] / "docs" / "tracking.md"
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "tracking.md"
 
 
 def test_an_unknown_name_gets_a_suggestion() -> None:

@@ -286,7 +286,7 @@ def what_needs_all_parameters_is_refused(rank: int) -> None:
 
 @check
 def the_loop_in_the_documents_runs(rank: int) -> None:
-    page = Path(__file__).parents[3] / "docs" / "scaling.md"
+    page = Path(__file__).parents[3] / "docs" / "how-to" / "large-models.md"
     code = page.read_text().split("```python\n")[1].split("```")[0]
     torch.manual_seed(0)
     model = nn.Sequential()

@@ -31,11 +31,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._registry import Registry
 from expunge.engine._predict import Predictions
 from expunge.evaluation.svm._landmarks import Array
 
-Feature = Callable[[Predictions], Array]
 _LEAST = math.log(1e-30)
 
 
@@ -45,7 +43,7 @@ def correctness(predictions: Predictions) -> Array:
 
 
 def confidence(predictions: Predictions) -> Array:
-    """The probability of the label, in [0, 1], [N, 1]."""
+    """The probability p_y of the label, in [0, 1], [N, 1]."""
     return _column(_of_label(log_probabilities(predictions), predictions.labels).exp())
 
 
@@ -62,13 +60,13 @@ def probabilities(predictions: Predictions) -> Array:
 
 
 def entropy(predictions: Predictions) -> Array:
-    """The entropy of the softmax in nats, in [0, log K], [N, 1]."""
+    """The entropy of the softmax, −Σᵢ pᵢ log pᵢ, in nats, in [0, log K], [N, 1]."""
     log_p = log_probabilities(predictions)
     return _column(-(log_p.exp() * log_p.clamp_min(_LEAST)).sum(1))
 
 
 def modified_entropy(predictions: Predictions) -> Array:
-    """Small where the model is sure and right, large where it is sure and wrong, [N, 1].
+    """−(1−p_y) log p_y − Σ_{i≠y} pᵢ log(1−pᵢ): small if sure and right, large if sure and wrong.
 
     >>> sure = torch.tensor([[9.0, -9.0]])
     >>> right, wrong = (modified_entropy(Predictions(sure, torch.tensor([y]))) for y in (0, 1))
@@ -115,18 +113,7 @@ def _column(values: Tensor) -> Array:
     return result
 
 
-FEATURES: Registry[Feature] = Registry("attack feature")
-FEATURES.add("correctness", correctness)
-FEATURES.add("confidence", confidence)
-FEATURES.add("logits", logits)
-FEATURES.add("entropy", entropy)
-FEATURES.add("modified-entropy", modified_entropy, alias="mix-entropy")
-FEATURES.add("probabilities", probabilities, alias="prob")
-
-PAPER_FIVE = ("correctness", "confidence", "logits", "entropy", "modified-entropy")
-"""The features of the paper's five attacks."""
-
-RELEASED: dict[str, Feature] = {
+RELEASED: dict[str, Callable[[Predictions], Array]] = {
     "logits": probabilities,
     "modified-entropy": released_modified_entropy,
 }

@@ -10,8 +10,9 @@ import numpy as np
 from expunge._errors import InvalidInput
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views
-from expunge.evaluation.attacks._features import FEATURES, loss
+from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._paper_attacks import decisions, sample
+from expunge.evaluation.attacks._registry import FEATURES
 from expunge.evaluation.attacks._report import MemberScores
 
 
@@ -23,6 +24,12 @@ class SVCAttack:
     never saw. These are of the validation set if there is one; else a random half of the test set,
     and only the other half is scored, since an SVC does better on what it was fitted to. The
     threshold is 0.
+
+    Use it to compare with published numbers. It sees the forget set as a whole, so it flatters
+    the model.
+
+    Reference: the five attacks of the paper; L. Song, P. Mittal, *Systematic Evaluation of
+    Privacy Risks of Machine Learning Models*, USENIX Security 2021.
 
     Args:
         feature: a name of :data:`~expunge.evaluation.FEATURES`.
@@ -57,6 +64,11 @@ class LossThreshold:
     """The negative cross-entropy (Yeom et al., 2018), in nats.
 
     The threshold is the mean loss of the retain set, where that is given.
+
+    Use it as the quickest check. It sees the forget set as a whole.
+
+    Reference: S. Yeom, I. Giacomelli, M. Fredrikson, S. Jha, *Privacy Risk in Machine Learning:
+    Analyzing the Connection to Overfitting*, CSF 2018.
     """
 
     def score(

@@ -1,44 +1,43 @@
-"""The membership attacks by name, and one call that runs any of them."""
+"""The membership attacks and their features by name. Nothing is imported before one is used."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
+from expunge._plugins import instance_of
 from expunge._registry import Registry
-from expunge.evaluation._views import Views
-from expunge.evaluation.attacks._attack import Attack
-from expunge.evaluation.attacks._features import FEATURES
-from expunge.evaluation.attacks._population import LossThreshold, SVCAttack
-from expunge.evaluation.attacks._report import AttackReport, make_report
-from expunge.evaluation.attacks._rmia import RMIA
 
-ATTACKS: Registry[Attack] = Registry("attack")
-ATTACKS.add("loss", LossThreshold())
+if TYPE_CHECKING:
+    from expunge.engine._predict import Predictions
+    from expunge.evaluation.attacks._attack import Attack
+    from expunge.evaluation.svm._landmarks import Array
+
+FEATURES: Registry[Callable[[Predictions], Array]] = Registry("attack feature")
+for _name, _function, _alias in (
+    ("correctness", "correctness", None),
+    ("confidence", "confidence", None),
+    ("logits", "logits", None),
+    ("entropy", "entropy", None),
+    ("modified-entropy", "modified_entropy", "mix-entropy"),
+    ("probabilities", "probabilities", "prob"),
+):
+    FEATURES.declare(_name, f"expunge.evaluation.attacks._features:{_function}", alias=_alias)
+
+PAPER_FIVE = ("correctness", "confidence", "logits", "entropy", "modified-entropy")
+"""The features of the paper's five attacks."""
+
+ATTACKS: Registry[Attack] = Registry(
+    "attack",
+    plugins="expunge.attacks",
+    adopt=instance_of("expunge.evaluation.attacks._attack:Attack"),
+)
+ATTACKS.declare("loss", "expunge.evaluation.attacks._population:LossThreshold", arguments=())
 for _feature in FEATURES:
-    ATTACKS.add(f"svc-{_feature}", SVCAttack(_feature))
-ATTACKS.add("rmia", RMIA())
-
-
-def run_attack(
-    attack: Attack | str,
-    target: Views,
-    references: Sequence[Views] = (),
-    *,
-    name: str | None = None,
-    level: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-) -> AttackReport:
-    """Attack ``target`` and report, with bootstrap intervals at ``level``.
-
-    >>> from expunge.evaluation import Predictions, LossThreshold
-    >>> import torch
-    >>> logits = torch.linspace(-3, 3, 200)[:, None] * torch.tensor([[1.0, -1.0]])
-    >>> same = Predictions(logits, torch.zeros(200, dtype=torch.int64))
-    >>> run_attack("loss", Views(forget=same, test=same)).auc.value
-    0.5
-    """
-    part = ATTACKS[attack] if isinstance(attack, str) else attack
-    member_scores = part.score(target, references, seed=seed)
-    label = name or next((key for key in ATTACKS if ATTACKS[key] == part), type(part).__name__)
-    return make_report(label, member_scores, level=level, resamples=resamples, seed=seed)
+    ATTACKS.declare(
+        f"svc-{_feature}",
+        "expunge.evaluation.attacks._population:SVCAttack",
+        arguments=(_feature,),
+        about=FEATURES.summary(_feature),
+    )
+ATTACKS.declare("rmia", "expunge.evaluation.attacks._rmia:RMIA", arguments=())

@@ -1,21 +1,10 @@
-"""RMIA: membership by how much surer of an example the target is than reference models are.
-
-Zarifzadeh, Liu and Shokri, *Low-Cost High-Power Membership Inference Attacks*, ICML 2024, in its
-offline form: no reference model has seen the examples in question. With p_θ(x) the probability of
-the label of x and p̄(x) its mean over the reference models,
-
-    p(x) = ½ ((1 + a) p̄(x) + (1 − a))            what a model picked at random would say,
-    r(x) = p_θ(x) / p(x),
-    score(x) = share of the population z with r(x) / r(z) ≥ γ,   in [0, 1].
-
-``a`` is how far the models that saw x are pulled to 1: p_in(x) ≈ a p̄(x) + 1 − a. The authors take
-0.3 on CIFAR-10, and γ = 2. The population z are unseen by the target and by the references.
-"""
+"""RMIA: membership by how much surer of an example the target is than reference models are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -33,14 +22,32 @@ from expunge.evaluation.svm._landmarks import Array
 class RMIA:
     """Robust membership inference with a few reference models (1 to 4 are enough).
 
+    With p_θ(x) the probability of the label of x and p̄(x) its mean over the reference models, none
+    of which has seen the examples in question (the offline form),
+
+        p(x) = ½ ((1 + a) p̄(x) + (1 − a))            what a model picked at random would say,
+        r(x) = p_θ(x) / p(x),
+        score(x) = share of the population z with r(x) / r(z) ≥ γ,   in [0, 1].
+
+    ``a`` is how far the models that saw x are pulled to 1: p_in(x) ≈ a p̄(x) + 1 − a. The authors
+    take 0.3 on CIFAR-10, and γ = 2. The population z are unseen by the target and the references.
+
     References are models trained without the forget set: the ideal model, or models trained on
     other parts of the same data. The population is the validation set if there is one, else a
     random half of the test set, and the other half is scored.
 
+    Use it where one to four models can be trained without the forget set. It corrects for how hard
+    each example is.
+
+    Reference: S. Zarifzadeh, P. Liu, R. Shokri, *Low-Cost High-Power Membership Inference Attacks*,
+    ICML 2024.
+
     Args:
-        a: in [0, 1]; see the formula above.
+        a: in [0, 1]; see above.
         gamma: how many times surer than of z, at least 1.
     """
+
+    needs_references: ClassVar[bool] = True
 
     a: float = 0.3
     gamma: float = 2.0

@@ -1,0 +1,172 @@
+"""Run the blocks of the pages, as ``make docs`` does, and keep what they print for the site.
+
+    python docs/_site/execute.py [PAGE ...]
+
+Each page runs in a process and an empty folder of its own. An error ends with exit code 1, and
+names the page and the line.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import importlib
+import io
+import json
+import multiprocessing
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from blocks import RUN, Block, commands, read_blocks
+from pages import CHECKED_ONLY, ROOT, name_of, pages
+
+OUTPUTS = ROOT / "build" / "docs-output"
+"""What the blocks printed and drew, for the site."""
+SHELL = ("cat", "head", "ls", "printf", "seq")
+"""Programs that blocks may use besides ``expunge``."""
+VERDICTS = (1, 3)
+"""Exit codes of ``expunge forget`` that are no errors."""
+WIDTH = "78"
+IMPORTS = ("expunge.cli._main", "matplotlib.pyplot", "scipy.stats", "sklearn.svm", "torch._dynamo")
+"""What most pages need, and takes long to import."""
+
+
+def runnable(page: Path) -> list[Block]:
+    """The blocks of a page that are run."""
+    if name_of(page) in CHECKED_ONLY:
+        return []
+    return [each for each in read_blocks(page) if each.language in RUN and not each.reason]
+
+
+def kept_output(page: Path) -> Path:
+    """Where the output of a page is kept."""
+    return OUTPUTS / name_of(page).replace("/", "--").removesuffix(".md")
+
+
+def digest(page: Path) -> str:
+    """What outputs belong to: the text of the page."""
+    return hashlib.sha256(page.read_bytes()).hexdigest()
+
+
+def run_page(page: Path) -> None:
+    """Run the blocks of a page here, in the current folder, and keep their output."""
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    kept = kept_output(page)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    rows = []
+    for block in runnable(page):
+        before = set(Path.cwd().glob("*.*g"))
+        printed = io.StringIO()
+        try:
+            exec(compile(block.setup, f"setup of {block.place}", "exec"), namespace)
+            with contextlib.redirect_stdout(printed):
+                if block.language == "python":
+                    _run_python(block, namespace)
+                else:
+                    for line in commands(block.code):
+                        run_command(line)
+        except BaseException:
+            print(f"{block.place}:\n{printed.getvalue()}", file=sys.stderr)
+            raise
+        drawn = sorted({*Path.cwd().glob("*.*g")} - before)
+        for picture in drawn:
+            shutil.copy(picture, kept / picture.name)
+        names = [picture.name for picture in drawn]
+        rows.append({"line": block.line, "text": printed.getvalue(), "images": names})
+    (kept / "output.json").write_text(json.dumps({"digest": digest(page), "blocks": rows}))
+
+
+def _run_python(block: Block, namespace: dict[str, Any]) -> None:
+    """Run a block; where it ends in an expression, show its value, as a prompt would."""
+    tree = ast.parse(block.code, filename=block.place)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    ast.increment_lineno(tree, block.line - 1)
+    exec(compile(tree, str(block.page), "exec"), namespace)
+    if last is not None:
+        value = eval(compile(ast.Expression(last.value), str(block.page), "eval"), namespace)
+        if value is not None:
+            print(value)
+
+
+def run_command(line: str) -> None:
+    """Run a command: one of this package in this process, a few of the shell's."""
+    from expunge.cli import main
+
+    words = shlex.split(line)
+    if words[0] in SHELL:
+        print(subprocess.run(line, shell=True, check=True, capture_output=True, text=True).stdout)
+        return
+    if words[0] != "expunge":
+        raise ValueError(f"{words[0]} is not run here; mark the block as not run. (got {line!r})")
+    arguments = sys.argv
+    sys.argv = words
+    try:
+        main()
+    except SystemExit as ending:
+        accepted = (0, None, *(VERDICTS if words[1] == "forget" else ()))
+        if ending.code not in accepted:
+            raise RuntimeError(f"`{line}` exited with {ending.code}") from ending
+    finally:
+        sys.argv = arguments
+
+
+def _in_a_folder(page: Path, log: Path) -> None:
+    """Run a page in an empty folder; what it writes to standard error goes to ``log``."""
+    with tempfile.TemporaryDirectory() as folder, log.open("w") as file:
+        os.chdir(folder)
+        os.environ |= {"COLUMNS": WIDTH, "NO_COLOR": "1", "EXPUNGE_CACHE": f"{folder}/.cache"}
+        os.environ |= {"MPLBACKEND": "agg"}
+        os.dup2(file.fileno(), 2)
+        try:
+            run_page(page)
+        except BaseException:
+            traceback.print_exc()
+            raise SystemExit(1) from None
+        finally:
+            os.chdir(ROOT)
+
+
+def execute(chosen: list[Path]) -> bool:
+    """Run pages one after the other; whether all went well."""
+    # Imported once, for all pages; nothing is computed before they fork.
+    import torch
+
+    for module in IMPORTS:
+        importlib.import_module(module)
+    torch.set_num_threads(1)
+    fork = multiprocessing.get_context("fork")
+    well = True
+    for page in chosen:
+        if not runnable(page):
+            continue
+        began = time.perf_counter()
+        log = Path(tempfile.mkstemp(suffix=".log")[1])
+        process = fork.Process(target=_in_a_folder, args=(page, log))
+        process.start()
+        process.join()
+        seconds = time.perf_counter() - began
+        state = "ok" if process.exitcode == 0 else "FAILED"
+        print(f"{state:>6}  {seconds:5.1f} s  {name_of(page)}", flush=True)
+        if process.exitcode:
+            well = False
+            print(re.sub(r"^", "        ", log.read_text(), flags=re.MULTILINE))
+        log.unlink()
+    return well
+
+
+if __name__ == "__main__":
+    named = [Path(word).resolve() for word in sys.argv[1:]]
+    sys.exit(0 if execute(named or pages()) else 1)

@@ -1,0 +1,116 @@
+"""Parts from other packages: found through entry points, imported when they are first used.
+
+A package offers parts by name in its own ``pyproject.toml``::
+
+    [project.entry-points."expunge.methods"]
+    push-away = "my_package.methods:PushAway"
+
+The registries in ``GROUPS`` list them beside the built-in ones. A plug-in that cannot be used is
+reported by a :class:`~expunge.PluginWarning` that names it; everything else goes on without it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from typing import Any
+
+from expunge._errors import PluginWarning
+from expunge._lazy import find_source, load_object
+
+GROUPS = {
+    "expunge.methods": "a subclass of `expunge.Method`",
+    "expunge.addons": "a subclass of `expunge.Addon`",
+    "expunge.aggregates": "a subclass of `expunge.Aggregate`",
+    "expunge.attacks": "a class with the method `score` of `expunge.evaluation.Attack`",
+    "expunge.data": "an `expunge.data.Format`",
+    "expunge.protocols": "the path of a TOML file",
+}
+"""The groups of entry points, and what an entry of each leads to."""
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """One entry point: ``name`` in ``group`` leads to ``path``, ``"package.module:name"``."""
+
+    group: str
+    name: str
+    path: str
+    package: str
+    """The distribution it comes from, with its version."""
+
+    def __str__(self) -> str:
+        return f"{self.name!r} ({self.path}) of {self.package}, in the group {self.group}"
+
+
+@cache
+def installed_plugins() -> tuple[Plugin, ...]:
+    """Every entry point of :data:`GROUPS` that is installed; nothing is imported."""
+    return tuple(
+        Plugin(group, entry.name, entry.value.replace(" ", ""), _package(entry))
+        for group in GROUPS
+        for entry in sorted(metadata.entry_points(group=group), key=lambda each: each.name)
+    )
+
+
+def usable_plugins(group: str) -> list[Plugin]:
+    """The plug-ins of a group whose modules exist; the others are reported."""
+    found = []
+    for plugin in installed_plugins():
+        if plugin.group != group:
+            continue
+        if find_source(plugin.path.partition(":")[0]) is None:
+            report(plugin, f"there is no module {plugin.path.partition(':')[0]}")
+        else:
+            found.append(plugin)
+    return found
+
+
+def load_plugin(plugin: Plugin, adopt: Callable[[str, Any], Any] | None) -> Any:
+    """What a plug-in offers, imported and checked; whatever goes wrong is a TypeError."""
+    try:
+        part = load_object(plugin.path)
+    except Exception as error:
+        raise TypeError(f"{type(error).__name__}: {error}") from error
+    return part if adopt is None else adopt(plugin.name, part)
+
+
+def report(plugin: Plugin, reason: object) -> None:
+    """Warn that a plug-in is left out."""
+    warnings.warn(
+        f"The plug-in {plugin} is left out: {reason}. Mend or uninstall it.",
+        PluginWarning,
+        stacklevel=2,
+    )
+
+
+def subclass_of(base: str) -> Callable[[str, Any], Any]:
+    """A check that a plug-in is a subclass of the class at ``base``."""
+
+    def adopt(name: str, part: Any) -> Any:
+        wanted = load_object(base)
+        if not (isinstance(part, type) and issubclass(part, wanted)):
+            raise TypeError(f"it should be a subclass of {wanted.__name__}. (got {part!r})")
+        return part
+
+    return adopt
+
+
+def instance_of(base: str) -> Callable[[str, Any], Any]:
+    """A check that a plug-in is an instance of ``base``, or a class of which one can be made."""
+
+    def adopt(name: str, part: Any) -> Any:
+        wanted = load_object(base)
+        made = part() if isinstance(part, type) else part
+        if not isinstance(made, wanted):
+            raise TypeError(f"it should be an instance of {wanted.__name__}. (got {part!r})")
+        return made
+
+    return adopt
+
+
+def _package(entry: metadata.EntryPoint) -> str:
+    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"

@@ -1,0 +1,235 @@
+"""The documents are true: blocks run, commands exist, and everything there is has an entry."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from typer.main import get_command
+
+import blocks
+import check
+import choosing
+import execute
+import expunge
+import pages
+from expunge._plugins import GROUPS
+from expunge.cli._list import KINDS
+from expunge.cli._main import build_app
+
+ROOT = Path(__file__).parents[2]
+DOCS, SITE = ROOT / "docs", ROOT / "build" / "site"
+
+if TYPE_CHECKING:
+    from tests.unit.report.browser import Browser
+
+PLUGINS = DOCS / "how-to" / "plugins.md"
+PAGES = {pages.name_of(page): page for page in pages.pages()}
+QUICK = ("docs/explanation/update.md", "docs/how-to/masked-weights.md")
+"""Pages that are run here; ``make docs`` runs all of them."""
+
+
+# ---- every block of every page
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_block_and_command_is_right(name: str) -> None:
+    page = PAGES[name]
+    known = (*blocks.RUN, *blocks.SHOWN, *([""] if name in pages.CHECKED_ONLY else []))
+    wrong = check.inline_problems(page.read_text())
+    for block in blocks.read_blocks(page):
+        if block.language not in known:
+            wrong.append(f"{block.place}: mark the block as one of {', '.join(known)}")
+        wrong += [f"{block.place}: {problem}" for problem in check.problems(block)]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_is_not_run_says_why(name: str) -> None:
+    text = PAGES[name].read_text()
+    reasons = [each.reason for each in blocks.read_blocks(PAGES[name]) if each.reason]
+    assert len(reasons) == len(re.findall(r"<!--\s*not run:", text)), "a comment without a block"
+    assert all(len(reason.split()) > 1 for reason in reasons)
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(execute, "OUTPUTS", tmp_path / "outputs")
+    execute.run_page(PAGES[name])
+    assert (execute.kept_output(PAGES[name]) / "output.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("```sh\nexpunge unlern x\n```", "has no"),
+        ("```sh\nexpunge unlearn a.safetensors -f random:0.1 -o b --epoch 3\n```", "--epoch"),
+        ("```sh\nexpunge bench run\n```", "protocol"),
+        ("```sh\nmake everything\n```", "no target 'everything'"),
+        ("```sh\npip install 'expunge[torchjd,jax]'\n```", "no extra 'jax'"),
+        ("```sh\npython examples/gone.py\n```", "no file"),
+        ("```sh\nrm -rf build\n```", "unknown program"),
+        ("```sh\nmake test && expunge nothing\n```", "nothing"),
+        ("```python\nexpunge.unlern(model)\n```", "no expunge.unlern"),
+        ("```python\nfor x in\n```", "not Python"),
+        ("```toml\nx = \n```", "Invalid"),
+    ],
+)
+def test_mistakes_in_blocks_are_found(text: str, problem: str, tmp_path: Path) -> None:
+    (block,) = blocks.read_blocks(tmp_path / "page.md", text)
+    assert problem in " ".join(check.problems(block))
+
+
+def test_mistakes_in_the_running_text_are_found() -> None:
+    right = "`expunge list methods`, `expunge bench plan PROTOCOL --data DIR`, `expunge.unlearn`"
+    assert check.inline_problems(right) == []
+    assert len(check.inline_problems("`expunge liste`, `expunge list --methods`")) == 2
+
+
+def test_setup_and_reasons_belong_to_the_next_block(tmp_path: Path) -> None:
+    text = (
+        "<!-- setup:\nx = 1\n-->\n```python\nx\n```\n\n<!-- not run: too long -->\n```sh\nls\n```"
+    )
+    first, second = blocks.read_blocks(tmp_path / "page.md", text)
+    assert (first.setup, first.reason, first.line) == ("x = 1", "", 5)
+    assert (second.setup, second.reason) == ("", "too long")
+
+
+# ---- what has to be there
+
+
+def test_the_readme_shows_a_figure_before_any_table() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert text.index("![") < text.index("\n| ")
+    assert re.search(r"!\[[^]]*\]\(([^)]*)\)", text)[1] == "docs/images/forget.png"  # type: ignore[index]
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    _, _, nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
+    listed = re.findall(r"(\S+\.md)$", nav, re.M)
+    written = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")}
+    generated = {"reference/commands.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"}
+    assert sorted(listed) == sorted(written | generated)
+
+
+def test_every_extra_is_documented() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = re.findall(r"^\| `(\w+)` \|", (DOCS / "install.md").read_text(), flags=re.MULTILINE)
+    assert set(listed) == set(project["optional-dependencies"])
+
+
+def test_every_group_of_plugins_is_documented() -> None:
+    listed = re.findall(r"^\| `(expunge\.\w+)` \|", PLUGINS.read_text(), re.M)
+    assert listed == list(GROUPS)
+
+
+@pytest.mark.parametrize("kind", ["methods", "addons", "attacks"])
+def test_every_part_says_when_to_use_it_and_where_it_comes_from(kind: str) -> None:
+    registry = KINDS[kind]
+    for name in registry:
+        part = registry[name]
+        text = (part if isinstance(part, type) else type(part)).__doc__ or ""
+        assert re.search(r"^\s*(Use it|Take it) ", text, re.M), f"{name}: when to use it?"
+        assert name == "none" or re.search(r"Reference:|\b20\d\d\b", text), f"{name}: a reference?"
+
+
+def test_choosing_reads_the_records() -> None:
+    tables = choosing.choosing_tables()
+    assert tables.count("### ") >= 4
+    assert "| NGPlus\u2011FOCUS |" in tables
+    (graded,) = [line for line in tables.splitlines() if line.startswith("| GA |")]
+    assert "forgets too much: 84 points" in graded
+
+
+# ---- the built site: `make docs`
+
+
+@pytest.fixture(scope="session")
+def built() -> Path:
+    assert (SITE / "index.html").is_file(), "`make docs` builds the site first."
+    return SITE
+
+
+@pytest.mark.docs
+def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
+    loads = re.compile(
+        r'<(?:script|img|iframe|source)[^>]*\ssrc="(?:https?:)?//'
+        r'|<link[^>]*(?:stylesheet|icon|preconnect)[^>]*href="(?:https?:)?//'
+        r'|<link[^>]*href="(?:https?:)?//[^>]*(?:stylesheet|icon|preconnect)'
+        r"|@import|url\([\"']?(?:https?:)?//"
+    )
+    for page in [*built.rglob("*.html"), *built.rglob("*.css")]:
+        if "results" not in page.parts:
+            assert loads.findall(page.read_text()) == [], page
+
+
+@pytest.mark.docs
+def test_every_public_name_has_an_entry(built: Path) -> None:
+    text = "".join(page.read_text() for page in (built / "reference" / "python").glob("*.html"))
+    anchors = set(re.findall(r'id="(expunge[\w.]+)"', text))
+    for name in expunge.__all__:
+        value = getattr(expunge, name)
+        if type(value).__name__ == "module":
+            wanted = {f"expunge.{name}.{each}" for each in value.__all__}
+            assert wanted <= anchors, sorted(wanted - anchors)
+        else:
+            assert any(each.endswith(f".{name}") for each in anchors), name
+
+
+@pytest.mark.docs
+def test_every_part_and_every_option_has_an_entry(built: Path) -> None:
+    for kind in KINDS:
+        text = (built / "reference" / f"{kind}.html").read_text()
+        assert [name for name in KINDS[kind] if f"<code>{name}</code>" not in text] == [], kind
+    text = (built / "reference" / "commands.html").read_text()
+    app = get_command(build_app(None))
+    commands = {name: each for name, each in app.commands.items() if name != "bench"}
+    commands |= {f"bench {name}": each for name, each in app.commands["bench"].commands.items()}
+    for name, command in commands.items():
+        _, _, section = text.partition(f'id="expunge-{name.replace(" ", "-")}"')
+        section = section.partition("<h2")[0]
+        options = [each for p in command.params for each in p.opts if each.startswith("--")]
+        missing = [each for each in options if f"{each}" not in section]
+        assert [each for each in missing if each != "--help"] == [], name
+
+
+@pytest.mark.docs
+def test_the_picture_moves_and_search_works_from_a_file(built: Path, tmp_path: Path) -> None:
+    from tests.unit.report.browser import chromium, reason
+
+    if why := reason():
+        pytest.skip(why)
+    with chromium(tmp_path / "profile") as browser:
+        _picture_moves(browser, built)
+        _search_works(browser, built)
+
+
+def _picture_moves(browser: Browser, built: Path) -> None:
+    page = browser.driver
+    page.get((built / "explanation" / "idea.html").as_uri())
+    read = "return document.querySelector('#focus-picture [data-value=f]').textContent"
+    before = page.execute_script(read)
+    page.execute_script(
+        "const s = document.querySelector('#focus-picture input');"
+        "s.value = 3; s.dispatchEvent(new Event('input'));"
+    )
+    assert 0.5 < float(page.execute_script(read)) < float(before)
+
+
+def _search_works(browser: Browser, built: Path) -> None:
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    page = browser.driver
+    page.get((built / "index.html").as_uri())
+    page.execute_script(
+        "const box = document.querySelector('input[name=query]'); box.focus();"
+        "box.value = 'focus vector'; box.dispatchEvent(new Event('keyup', {bubbles: true}));"
+        "box.dispatchEvent(new Event('input', {bubbles: true}));"
+    )
+    found = (By.CSS_SELECTOR, ".md-search-result__item")
+    WebDriverWait(page, 100).until(lambda it: it.find_elements(*found))
