@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from expunge._errors import InvalidInput
 from expunge._options import (
     Augmented,
     BatchNormPolicy,
@@ -138,6 +139,12 @@ def unlearn(
             epochs=procedure.epochs,
             batch_size=procedure.batch_size,
             lr=0.1 if lr is None else lr,
+        )
+
+    if procedure.micro_batches > 1 and not procedure.method.divisible:  # type: ignore[union-attr]
+        raise InvalidInput(
+            f"The losses of {procedure.label} are of a batch as a whole: `micro_batches` should be "
+            f"1. (got {procedure.micro_batches}) Take smaller batches instead."
         )
 
     # What surrounds it: processes, data, files, the user's code.

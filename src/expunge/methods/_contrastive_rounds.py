@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -37,6 +38,8 @@ class ContrastiveRounds(Method):
         temperature: τ, positive.
         flatten: epochs with the first objective, at least 0.
     """
+
+    divisible: ClassVar[bool] = False
 
     temperature: float = 1.15
     flatten: int = 1

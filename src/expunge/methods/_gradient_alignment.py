@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -37,6 +37,8 @@ class GradientAlignment(Method):
             unseen data. The losses of SCRUB and BadT cannot be differentiated twice.
         penalty: λ, not negative.
     """
+
+    divisible: ClassVar[bool] = False
 
     base: Method | str = "random-label"
     penalty: float = 1.0

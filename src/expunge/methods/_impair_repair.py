@@ -36,6 +36,8 @@ class ImpairRepair(Method):
     takes batches of both, one epoch to impair and one to repair, at rates of their own.
     """
 
+    divisible: ClassVar[bool] = False
+
     preferred: ClassVar[dict[str, Any]] = {"alpha": 0.5, "beta": 0.5}
 
     impair: int = 1

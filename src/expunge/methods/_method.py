@@ -35,6 +35,9 @@ class Method:
     twice_differentiable: ClassVar[bool] = True
     """Whether the gradients of its losses have gradients, as ``gradient-alignment`` needs them."""
 
+    divisible: ClassVar[bool] = True
+    """Whether the losses of parts of a batch, weighted by size, make up that of the batch."""
+
     token_losses: ClassVar[bool] = False
     """Whether its losses are likelihoods of tokens: a method for causal language models."""
 

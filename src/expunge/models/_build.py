@@ -50,8 +50,9 @@ def is_external(name: str) -> bool:
     [False, True, True]
     >>> is_external("keras:vgg/16")
     Traceback (most recent call last):
-    expunge._errors.InvalidInput: Unknown model 'keras:vgg/16'. Known: resnet18, vgg16, small-cnn, \
-mlp, text-bag, timm:NAME (extra: timm), hf:PATH (extra: transformers), package.module:factory.
+    expunge._errors.InvalidInput: Unknown model 'keras:vgg/16'. Known: resnet18, vgg16, \
+vgg16-released, small-cnn, mlp, text-bag, timm:NAME (extra: timm), hf:PATH (extra: transformers), \
+package.module:factory.
     """
     kind, colon, rest = name.partition(":")
     if name in MODELS or not colon:
@@ -179,7 +180,7 @@ def build_language_model(
 
     >>> model = build_language_model("small-transformer", vocabulary=11, context=6, seed=0)
     >>> sum(weights.numel() for weights in model.parameters())
-    399104
+    398976
     """
     import torch
 

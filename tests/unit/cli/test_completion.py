@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from expunge.bench.protocols import PROTOCOLS
 from expunge.cli._completion import (
     complete_data,
     complete_model,
@@ -26,8 +27,10 @@ def words(offered: list[tuple[str, str]]) -> list[str]:
 
 def test_names_and_short_names_are_offered_with_a_line_about_them() -> None:
     offered = complete_names(METHODS)("s")
-    assert words(offered) == ["SRL", "scrub", "SCRUB"]
-    assert offered[0][1] == METHODS.summary("random-label")
+    known = [*METHODS, *(METHODS.label(name) for name in METHODS)]
+    expected = {word for word in known if word.lower().startswith("s")}
+    assert {"SRL", "scrub", "SCRUB"} <= expected == set(words(offered))
+    assert dict(offered)["SRL"] == METHODS.summary("random-label")
 
 
 def test_data_are_formats_and_then_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,7 +38,7 @@ def test_data_are_formats_and_then_files(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "photos").mkdir()
     (tmp_path / ".hidden").touch()
     monkeypatch.chdir(tmp_path)
-    assert words(complete_data("c")) == ["cifar10", "csv:"]
+    assert words(complete_data("c")) == ["cifar10", "cifar100", "csv:"]
     assert words(complete_data("csv:p")) == ["csv:people.csv", "csv:photos/"]
     assert words(complete_data("peo")) == ["people.csv"]
     assert words(complete_data(f"{tmp_path}/pe")) == [f"{tmp_path}/people.csv"]
@@ -45,10 +48,10 @@ def test_data_are_formats_and_then_files(tmp_path: Path, monkeypatch: pytest.Mon
 def test_other_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.toml").touch()
-    assert words(complete_scenario("")) == ["random:", "class:", "ids:"]
+    assert words(complete_scenario("")) == ["random:", "class:", "hardest:", "people:", "ids:"]
     assert words(complete_scenario("ids:mi")) == ["ids:mine.toml"]
     assert words(complete_model("t")) == ["text-bag", "timm:"]
-    assert words(complete_protocol("")) == ["demo", "cpu", "paper", "mine.toml"]
+    assert words(complete_protocol("")) == [*PROTOCOLS, "mine.toml"]
     assert words(complete_words(("auto", "cpu"))("c")) == ["cpu"]
 
 
@@ -58,7 +61,7 @@ def test_other_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.Monkey
         ("expunge unlearn m.st --method ran", ["random-label"]),
         ("expunge unlearn m.st --addon pro", ["prob"]),
         ("expunge list met", ["methods", "metrics"]),
-        ("expunge bench run pap", ["paper"]),
+        ("expunge bench run paper-", ["paper-quarter"]),
     ],
 )
 def test_a_shell_completes_values(line: str, offered: list[str]) -> None:

@@ -130,5 +130,5 @@ def test_a_table_of_something_else_is_not_overwritten(expunge: Expunge, tmp_path
 def test_a_demo_without_seeds_is_refused(expunge: Expunge, tmp_path: Path) -> None:
     ending = expunge("demo", "--seeds", "0", "-o", tmp_path / "demo")
     assert ending.code == 2
-    assert "`seeds` should be at least 1" in ending.err
+    assert "--seeds" in ending.err
     assert not (tmp_path / "demo").exists()

@@ -42,7 +42,10 @@ def run(model: nn.Module | None = None, **changes) -> expunge.Result:
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7, 100])
-@pytest.mark.parametrize("method", [m for m in METHODS if METHODS[m]().constrained and m != "npo"])
+@pytest.mark.parametrize(
+    "method",
+    [m for m in METHODS if METHODS[m]().constrained and METHODS[m].divisible and m != "npo"],
+)
 def test_parts_of_any_sizes_make_the_whole_batch(method, parts):
     """10 = 4 + 3 + 3, and a last batch of 7: no size divides all of them."""
     whole, cut = run(method=method), run(method=method, micro_batches=parts)
@@ -199,3 +202,9 @@ def test_recomputed_activations_change_nothing(one_thread):
     for plain, again in (results[:2], results[2:]):
         assert same(bits(plain.model), bits(again.model))
     assert kept(Deep(recompute=True), 1) < kept(Deep(), 1) / 2
+
+
+@pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].divisible])
+def test_a_loss_of_a_whole_batch_is_not_taken_in_parts(method):
+    with pytest.raises(expunge.InvalidInput, match="Take smaller batches instead"):
+        run(method=method, micro_batches=2)

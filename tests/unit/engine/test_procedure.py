@@ -14,7 +14,7 @@ from expunge.engine import Procedure
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
 
-PREFERABLE = {"aggregate", "epochs", "batch_size", "lr", "schedule", "batchnorm"}
+PREFERABLE = {"aggregate", "epochs", "batch_size", "lr", "schedule", "batchnorm", "augmented"}
 """Options that a method may prefer otherwise: None in the signature of ``unlearn``."""
 
 
