@@ -20,6 +20,7 @@ from expunge.cli._bench_options import (
     Keep,
     Only,
     ProtocolName,
+    SeedCount,
     StorePath,
     planned_runs,
     stage_progress,
@@ -41,6 +42,7 @@ def plan_command(
     store: StorePath = STORE,
     data: DataRoot = None,
     only: Only = None,
+    seeds: SeedCount = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of workers to assume (default: one per core).")
     ] = None,
@@ -55,7 +57,7 @@ def plan_command(
 
     Example:  expunge bench plan paper
     """
-    chosen, planned, options = planned_runs(protocol, data, only, keep, device)
+    chosen, planned, options = planned_runs(protocol, data, only, keep, device, seeds)
 
     from expunge.bench._estimate import estimate_cost
     from expunge.bench._run import stages_of
@@ -114,6 +116,7 @@ def run_command(
     ] = None,
     data: DataRoot = None,
     only: Only = None,
+    seeds: SeedCount = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -153,7 +156,7 @@ def run_command(
         raise InvalidInput("--address goes with --engine ray.")
     for spec in track or []:
         TRACKERS.name(spec.partition(":")[0])
-    chosen, planned, _ = planned_runs(protocol, data, only, keep, device)
+    chosen, planned, _ = planned_runs(protocol, data, only, keep, device, seeds)
 
     from expunge.bench._publish import write_results
     from expunge.bench._records import collect

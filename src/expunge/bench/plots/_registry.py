@@ -30,3 +30,5 @@ FIGURES.declare(
     "baselines-ngplus", "expunge.bench.plots._curves:baselines_ngplus", alias="fig:bestimagengplus"
 )
 FIGURES.declare("frontier", "expunge.bench.plots._frontier:frontier")
+FIGURES.declare("clock", "expunge.bench.plots._clock:clock")
+FIGURES.declare("rivals", "expunge.bench.plots._rivals:rivals")

@@ -159,7 +159,8 @@ if (byId("compare-table")) {
   const bars = draw(
     "compare-chart",
     (c) => {
-      const longest = Math.max(0, ...shown.map((row) => row.name.length));
+      const names = distinctNames(shown);
+      const longest = Math.max(0, ...names.map((name) => name.length));
       const left = Math.min(longest * 6.6 + 20, byId("compare-chart").clientWidth * 0.42);
       const reference = ideal();
       const [min, max] = axisRange([...shown.flatMap((row) => [row.low, row.high]), reference], 0.06);
@@ -201,9 +202,7 @@ if (byId("compare-table")) {
           axisLine: { show: false, onZero: false },
           axisLabel: {
             customValues: shown.map((_, k) => k),
-            formatter: (v) => shown[v]?.name ?? "",
-            width: left - 14,
-            overflow: "truncate",
+            formatter: (v) => keepEnd(names[v] ?? "", Math.floor((left - 14) / 6.4)),
             hideOverlap: false,
             color: c.ink,
           },

@@ -25,6 +25,26 @@ function summary(values) {
   return { n, mean, std, least, most, low: mean - (std ?? 0), high: mean + (std ?? 0) };
 }
 
+/**
+ * A name in about so many letters. What tells SRL-AND from SRL-FOCUS is its end, and of a name in
+ * several parts, between dots, the end of each.
+ */
+function keepEnd(name, letters) {
+  if (name.length <= letters) return name;
+  const parts = name.split(" · ");
+  const each = Math.max(3, Math.floor((letters - 3 * (parts.length - 1)) / parts.length));
+  return parts
+    .map((part) => (part.length <= each ? part : `…${part.slice(part.length - each + 1)}`))
+    .join(" · ");
+}
+
+/** The names of rows without the parts, between dots, that all of them share. */
+function distinctNames(rows) {
+  const parts = rows.map((row) => row.name.split(" · "));
+  const common = new Set((parts[0] ?? []).filter((part) => parts.every((own) => own.includes(part))));
+  return parts.map((own) => own.filter((part) => !common.has(part)).join(" · ") || own.join(" · "));
+}
+
 /** One row for each combination of the fields, in the order of the records. */
 function grouped(records, fields) {
   const groups = new Map();

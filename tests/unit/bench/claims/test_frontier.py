@@ -85,6 +85,31 @@ def test_settings_of_one_arm_only_are_left_out_and_counted() -> None:
     assert "3 settings" in with_them.detail
 
 
+def test_masks_have_a_claim_of_their_own_where_they_were_tried() -> None:
+    records = swept("none") + swept("prob", price=0.4)
+    (found,) = judge_claims(records, ["clock-masks"])
+    assert (found.status, found.group.split()[-1]) == ("held", "SRL-PROB")
+    assert "PROB lower at TA budgets" in found.detail
+    assert {f.status for f in judge_claims(swept("none"), ["clock-masks"])} == {"no data"}
+
+
+def test_what_rmia_finds_is_compared_in_hundredths_of_an_auc() -> None:
+    def with_auc(records: list[Record], per_point: float) -> list[Record]:
+        """The AUC is as far from one half as |rUA| is from zero."""
+        for record in records:
+            for row in record.epochs:
+                row["rmia_auc"] = 0.5 - per_point * row["rua"]
+        return records
+
+    records = with_auc(swept("none"), 0.01) + with_auc(swept("focus", price=0.4), 0.01)
+    (rmia,) = judge_claims(records, ["clock-rmia"])
+    assert rmia.status == "held"
+    assert rmia.effect == pytest.approx(clock_of(records).effect)
+    (missing,) = judge_claims(swept("none") + swept("focus"), ["clock-rmia"])
+    assert missing.status == "no data"
+    assert "was not measured" in missing.detail
+
+
 def test_a_single_setting_is_no_sweep() -> None:
     records = [r for r in swept("none") + swept("focus", price=0.4) if r["lr"] == 1.0]
     assert clock_of(records).status == "no data"
