@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Linear, Update
+from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Linear, Signals, Update
 from expunge.update import _compiler as compiler
 from expunge.update._block_loop import SMALL
 from expunge.update._compiler import ROW
@@ -236,3 +236,43 @@ def test_compiled_strict_steps_are_blocked_ones():
             update.step(optimizer)
         results.append(p.detach())
     torch.testing.assert_close(*results)
+
+
+@EVERY_ADDON
+def test_a_weight_is_the_same_bits_wherever_it_is_put(name: str, moments: str) -> None:
+    addon = make(name, moments)
+    draw = torch.Generator().manual_seed(0)
+    u, c, accord = (torch.randn(50, generator=draw) for _ in range(3))
+    signals = Signals(
+        u,
+        c,
+        accord.clamp(-1, 1),
+        torch.rand(50, generator=draw),
+        u,
+        u.abs().median(),
+        u.new_ones(()),
+    )
+    expected, out = addon.weight(signals), torch.full((50,), torch.nan)
+    assert torch.equal(addon.weight_into(signals, out), expected)
+    assert torch.equal(addon.weight_into(signals, out), expected)
+    assert addon.moves_all <= bool((expected == 1).all())
+
+
+@EVERY_AGGREGATE
+def test_an_aggregation_is_the_same_bits_wherever_it_is_put(aggregate: str) -> None:
+    part = AGGREGATES[aggregate]()
+    draw = torch.Generator().manual_seed(0)
+    u, c = (torch.randn(50, generator=draw) for _ in range(2))
+    out = torch.full((50,), torch.nan)
+    assert torch.equal(part.combine_into(u, c, out), part.combine(u, c))
+
+
+@EVERY_ADDON
+def test_diagnostics_change_no_bit_of_a_step(name: str, moments: str) -> None:
+    steps = problem(3, (SMALL + 5,), (7, 3))
+    with_them, without = (
+        run(make(name, moments), Linear(), steps, diagnostics=diagnostics, compile=False)
+        for diagnostics in (True, False)
+    )
+    for first, second in zip(with_them, without, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))

@@ -46,6 +46,8 @@ class Addon:
 
     draws: ClassVar[bool] = False
     ranks: ClassVar[bool] = False
+    moves_all: ClassVar[bool] = False
+    """Whether the weight is 1 everywhere, and need not be computed."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -69,10 +71,16 @@ class Addon:
         """The weight of each parameter, in [0, 1]."""
         raise TypeError(f"{type(self).__name__} should define `weight`.")
 
+    def weight_into(self, signals: Signals, out: Tensor) -> Tensor:
+        """:meth:`weight`, in the memory of ``out`` if it can be computed there; the same bits."""
+        return self.weight(signals)
+
 
 @dataclass(frozen=True)
 class NoAddon(Addon):
     """Every parameter moves: the base method itself."""
+
+    moves_all: ClassVar[bool] = True
 
     def weight(self, signals: Signals) -> Tensor:
         return torch.ones_like(signals.objective)
@@ -212,4 +220,8 @@ class Focus(_Probable):
 
     def weight(self, signals: Signals) -> Tensor:
         assert signals.accord is not None
-        return 0.5 + 0.5 * signals.accord
+        return signals.accord.mul(0.5).add_(0.5)
+
+    def weight_into(self, signals: Signals, out: Tensor) -> Tensor:
+        assert signals.accord is not None
+        return torch.mul(signals.accord, 0.5, out=out).add_(0.5)

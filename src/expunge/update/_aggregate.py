@@ -36,6 +36,10 @@ class Aggregate:
         """One tensor from ĝ_U and ĝ_C."""
         raise TypeError(f"{type(self).__name__} should define `combine`.")
 
+    def combine_into(self, objective: Tensor, constraint: Tensor, out: Tensor) -> Tensor:
+        """:meth:`combine`, in the memory of ``out`` if it can be computed there; the same bits."""
+        return self.combine(objective, constraint)
+
 
 @dataclass(frozen=True)
 class Linear(Aggregate):
@@ -58,7 +62,13 @@ class Linear(Aggregate):
             raise InvalidInput("`alpha` and `beta` should not both be 0: nothing would move.")
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
-        return self.alpha * objective + self.beta * constraint
+        # One pass less than α·ĝ_U + β·ĝ_C, and one rounding.
+        return (self.alpha * objective).add_(constraint, alpha=self.beta)
+
+    def combine_into(self, objective: Tensor, constraint: Tensor, out: Tensor) -> Tensor:
+        import torch
+
+        return torch.mul(objective, self.alpha, out=out).add_(constraint, alpha=self.beta)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 # erf(x) = x·P(x²)/Q(x²) on |x| ≤ 4, a weighted least-squares fit of our own, iterated towards
@@ -33,6 +34,7 @@ def accord(
     scales: tuple[float | Tensor, float | Tensor] = (1.0, 1.0),
     *,
     fast: bool = False,
+    buffers: tuple[Tensor, Tensor] | None = None,
 ) -> Tensor:
     """``2f - 1``, in [-1, 1]: 1 where the gradients surely agree, -1 where they surely do not.
 
@@ -42,23 +44,32 @@ def accord(
 
     so ``2f - 1 = e_U e_C``: exact, free of cancellation near f = 1/2, and two ``erf`` in all.
     Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale. ``fast``
-    is for the compiler: see :func:`rational_erf`.
+    is for the compiler: see :func:`rational_erf`. Without one, the result can be had in the first
+    of two ``buffers``.
 
     >>> import torch
     >>> one, zero = torch.ones(1), torch.zeros(1)
     >>> accord(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
     tensor([0.])
     """
-    e_u = _signed_confidence(objective, moment_u, scales[0], eps, fast)
-    e_c = _signed_confidence(constraint, moment_c, scales[1], eps, fast)
+    first, second = buffers or (None, None)
+    e_u = _signed_confidence(objective, moment_u, scales[0], eps, fast, first)
+    e_c = _signed_confidence(constraint, moment_c, scales[1], eps, fast, second)
     return e_u.mul_(e_c)
 
 
 def _signed_confidence(
-    gradient: Tensor, moment: Tensor, scale: float | Tensor, eps: float, fast: bool
+    gradient: Tensor,
+    moment: Tensor,
+    scale: float | Tensor,
+    eps: float,
+    fast: bool,
+    buffer: Tensor | None,
 ) -> Tensor:
     """2Φ(ĝ/√(v+ε)) - 1, in few passes: without a compiler every operation is one."""
-    ratio = (moment * (2.0 * scale)).add_(2.0 * eps).rsqrt_().mul_(gradient)
+    factor = 2.0 * scale
+    variance = moment * factor if buffer is None else torch.mul(moment, factor, out=buffer)
+    ratio = variance.add_(2.0 * eps).rsqrt_().mul_(gradient)
     return rational_erf(ratio) if fast else ratio.erf_()
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from expunge._errors import InvalidInput
 from expunge._options import MomentDtype as MomentDtype
 from expunge.update._flat_views import laid_out, moment_dtype
+from expunge.update._kernel import Scratch
 from expunge.update._shards import local_part
 
 
@@ -38,6 +39,7 @@ class State:
         self.step = 0
         self.moments_u: list[Tensor] = []
         self.moments_c: list[Tensor] = []
+        self.scratch = Scratch()
         self._generators: dict[str, torch.Generator] = {}
 
     def prepare(self, params: Sequence[Tensor]) -> None:

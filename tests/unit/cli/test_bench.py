@@ -87,6 +87,20 @@ def test_a_plan_measures_steps_and_knows_what_is_there(
     assert rows["unlearn"][3:5] == ["3", "0"]
 
 
+def test_results_as_json(tiny: Path, store: Path, expunge: Expunge) -> None:
+    plan = json.loads(expunge("bench", "plan", tiny, "-s", store, "--quick", "--json").out)
+    assert {row["kind"]: row["stages"] - row["there"] for row in plan["kinds"]}["unlearn"] == 0
+    status = json.loads(expunge("bench", "status", tiny, "-s", store, "--json").out)
+    assert {row["state"] for row in status} == {"done"}
+    (table,) = json.loads(
+        expunge("bench", "table", tiny, "-s", store, "--rows", "addon", "--json").out
+    )
+    assert table["rows"]
+    assert all(isinstance(row, dict) for row in table["rows"])
+    (claims,) = json.loads(expunge("bench", "claims", tiny, "-s", store, "--json").out)
+    assert {"claim", "status"} & {*claims["rows"][0]}
+
+
 def test_status_shows_what_failed_and_why(tiny: Path, store: Path, expunge: Expunge) -> None:
     done = expunge("bench", "status", tiny, "-s", store)
     assert done.code == 0
