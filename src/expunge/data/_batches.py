@@ -309,12 +309,12 @@ def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
 
 def labels_of(data: Data) -> Tensor:
     """The label of every example [N], on the CPU, read without loading inputs where possible."""
+    labels = getattr(data, "labels", None)
+    if isinstance(labels, Tensor) and labels.ndim == 1:
+        return labels.cpu()
     arrays = None if isinstance(data, DataLoader) else as_arrays(data)
     if arrays is not None:
         return arrays[1].cpu()
-    labels = getattr(data, "labels", None)
-    if isinstance(labels, Tensor):
-        return labels.cpu()
     if isinstance(data, DataLoader):
         return torch.cat([torch.as_tensor(item[1]).reshape(-1).cpu() for item in data])
     return torch.tensor([int(data[k][1]) for k in range(len(cast(Sized, data)))])

@@ -70,6 +70,13 @@ for _format in (
         needs_path=True,
         load_val=deferred("expunge.data._npz:load_npz_val"),
     ),
+    Format(
+        "qa",
+        "questions and answers in the format of TOFU, for `forget` from language models",
+        deferred("expunge.data.text._records:refuse_as_images"),
+        flip=False,
+        needs_path=True,
+    ),
 ):
     DATASETS.add(_format.name, _format)
 

@@ -122,12 +122,13 @@ def _measured(evidence: Evidence) -> tuple[str, ...]:
     metrics = {metric.name: metric for metric in evidence.metrics}
     points = []
     if "ua" in metrics:
-        points.append(_on_the_records(metrics["ua"], evidence.unlearned))
+        points.append(_on_the_records(metrics["ua"], evidence.unlearned, evidence.texts))
     if "ta" in metrics:
         before, after = metrics["ta"].before.value, metrics["ta"].after.value
+        cases = "words" if evidence.texts else "cases"
         points.append(
-            f"On other data, which it has never seen, it was right in {before:.0f} % of all cases "
-            f"before, and is in {after:.0f} % now."
+            f"On other data, which it has never seen, it was right in {before:.0f} % of all "
+            f"{cases} before, and is in {after:.0f} % now."
         )
     if evidence.attacks:
         told = [
@@ -151,9 +152,10 @@ def _measured(evidence: Evidence) -> tuple[str, ...]:
     return tuple(points)
 
 
-def _on_the_records(metric: MetricRow, changed: bool) -> str:
+def _on_the_records(metric: MetricRow, changed: bool, texts: bool) -> str:
     now = f"Now it is right on {metric.after.value:.0f} %." if changed else "That has not changed."
-    text = f"Before, the model was right on {metric.before.value:.0f} % of these records. {now}"
+    what = "the words in these records" if texts else "these records"
+    text = f"Before, the model was right on {metric.before.value:.0f} % of {what}. {now}"
     if metric.target is None:
         return text
     return (

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from expunge.engine._prediction_memory import predict_once
 from expunge.evaluation import Estimate
 from expunge.request._ledger import WEIGHTS, LedgerEntry
+from expunge.request._predictions import predict_once
 from expunge.request._seal import ATTEMPT
 from expunge.request._stated_numbers import (
     Finding,
@@ -23,7 +23,7 @@ from expunge.request._stated_numbers import (
     check_power,
 )
 from expunge.request.calibrate._comparison import compare
-from expunge.request.calibrate._run import look_at_val
+from expunge.request.calibrate._run import kept_indices, look_at_val
 from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
 from expunge.request.evidence._audit import (
     Audit,
@@ -171,8 +171,12 @@ class _Request:
         floor, level, seed = self.rules.floor, self.rules.level, self.rules.seed
         initial = compare(before.forget, before.val, target, level=level, seed=seed)
         counts = ClassCounts.of(before.val, before.forget.labels, before.retain.labels)
+        kept = None
+        if before.forget.of_texts:
+            chosen = kept_indices(len(before.retain.labels))
+            kept = before.retain.take(chosen), after.retain.take(chosen)
         look = look_at_val(
-            after.forget, after.val, before.val, target, initial, counts, floor, level, seed
+            after.forget, after.val, before.val, target, initial, counts, floor, level, seed, kept
         )
         arrived = look.comparison.indistinguishable and not look.broken
         status: Status = "achieved" if arrived else "not achieved"

@@ -16,13 +16,13 @@ from expunge._files import write_text
 from expunge.data import Augment
 from expunge.distributed import as_group
 from expunge.engine._checkpoint import model_digest
-from expunge.engine._prediction_memory import keep_predictions, predict_once
 from expunge.methods import MatchUnseen
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
 from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
-from expunge.request._job import Job, make_job
+from expunge.request._job import TEXT_DEFAULTS, Job, make_job
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of, exclusive_access
+from expunge.request._predictions import keep_predictions, predict_once
 from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import Clocks, RequestStopwatch
 from expunge.request.calibrate._run import CalibrationResult, calibrate
@@ -35,7 +35,7 @@ from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._dataset import InMemoryData
-from expunge.request.subject._load import Subject, load_subject, make_subject
+from expunge.request.subject._load import Subject, are_texts, load_subject, make_subject
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ def forget(
     Args:
         model: any ``nn.Module`` with its trained weights, or what ``--model`` takes.
         weights: a file, if ``model`` is a name or a factory.
-        data: (train, test) or (train, val, test) of map-style datasets, or what ``--data`` takes.
+        data: (train, test) or (train, val, test) of map-style datasets, or what ``--data`` takes;
+            of :class:`expunge.TextSet` for a language model.
         ids: indices or names of training records, or a file of them.
         out: the folder of this model's requests.
         dry_run: stop after the preflight; change nothing.
@@ -105,6 +106,8 @@ def forget(
         raise InvalidInput(f"`ids` should be a list of ids, or a file of them. (got {ids!r})")
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
+    if are_texts(data):
+        settings = TEXT_DEFAULTS | settings
     if in_memory == (weights is not None):
         raise InvalidInput("Give a trained `model`, or `weights` with a name or factory for it.")
     if not in_memory and not isinstance(data, str):

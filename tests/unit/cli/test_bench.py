@@ -79,7 +79,7 @@ def test_a_plan_measures_steps_and_knows_what_is_there(
     tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
 ) -> None:
     fresh = expunge("bench", "plan", tiny, "-s", tmp_path / "none", "--stages")
-    assert "ms per image to train" in fresh.out
+    assert "ms per example to train" in fresh.out
     assert "of disk" in fresh.out
     assert fresh.out.count("SRL-FOCUS published, random:0.3") == 1
     done = expunge("bench", "plan", tiny, "-s", store)

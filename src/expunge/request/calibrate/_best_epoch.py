@@ -57,7 +57,9 @@ class BestEpoch(Callback):
     :meth:`cost` is taken. If there is none, the one with the smallest distance. Epoch 0, the
     initial model, is one of them.
     Nothing is steered. A rate that falls to 0 is made to be run to its end; with any other one the
-    run ends where forget and val are indistinguishable (``stop_on_arrival``).
+    run ends where forget and val are indistinguishable (``stop_on_arrival``). The first such epoch
+    is barely so: with ``pass_the_best``, every epoch is compared, and the run ends at the first one
+    that is no better.
     """
 
     def __init__(
@@ -69,11 +71,12 @@ class BestEpoch(Callback):
         epochs: int,
         *,
         stop_on_arrival: bool,
+        pass_the_best: bool = False,
     ) -> None:
         self.look_at = look_at
         self.before = before
         self.target, self.floor, self.epochs = target, floor, epochs
-        self.stop_on_arrival = stop_on_arrival
+        self.stop_on_arrival, self.pass_the_best = stop_on_arrival, pass_the_best
         self.state = BestEpochState(best_distance=before.distance)
         self.best_weights: dict[str, Tensor] | None = None
 
@@ -82,7 +85,7 @@ class BestEpoch(Callback):
             run.stop()
 
     def on_epoch(self, run: Run) -> None:
-        stride = max(1, self.epochs // LOOKS)
+        stride = 1 if self.pass_the_best else max(1, self.epochs // LOOKS)
         if run.epoch % stride and run.epoch < self.epochs:
             return
         look = self.look_at(run)
@@ -92,7 +95,8 @@ class BestEpoch(Callback):
         run.record(**look.comparison.as_row())
         if not look.broken:
             self._keep_if_best(run, look)
-        if self.state.best_achieved and self.stop_on_arrival:
+        passed = run.epoch > self.state.best_epoch or not self.pass_the_best
+        if self.state.best_achieved and self.stop_on_arrival and passed:
             self.state.ended = "Forgotten and unseen data are indistinguishable."
             run.stop()
         _, low, high = self.target.accuracy

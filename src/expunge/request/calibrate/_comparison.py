@@ -15,9 +15,11 @@ from expunge.evaluation import Estimate, Predictions
 from expunge.evaluation._scores import accuracy
 from expunge.evaluation.attacks._features import confidence, entropy, loss
 from expunge.evaluation.attacks._roc import UNDEFINED
+from expunge.evaluation.text._text_predictions import TextPredictions
 from expunge.request.calibrate._permutation_test import (
     PermutedStatistic,
     PooledExamples,
+    Statistic,
     auc_and_ks,
     mean_difference,
     permutation_test,
@@ -25,7 +27,7 @@ from expunge.request.calibrate._permutation_test import (
 from expunge.request.calibrate._target import Target
 
 ATTACKS = ("confidence", "entropy", "loss")
-CENTRES = {"accuracy": 0.0} | {f"auc_{name}": 0.5 for name in ATTACKS}
+"""The attacks on a classifier; those on a language model are named by its predictions."""
 ROUNDING = 1e-9
 """Two accuracies computed from the same count differ by rounding at most."""
 UNDEFINED_STATISTIC = PermutedStatistic(float("nan"), float("nan"), float("nan"))
@@ -129,8 +131,9 @@ def compare(
 
     # Every statistic against what chance explains.
     statistics, largest, matched = _test_statistics(forget, val, level, shuffles, seed)
-    attacks = {name: _interval(statistics[f"auc_{name}"]) for name in ATTACKS} if statistics else {}
-    attacks = attacks or dict.fromkeys(ATTACKS, UNDEFINED)
+    names = attacks_on(forget)
+    attacks = {name: _interval(statistics[f"auc_{name}"]) for name in names} if statistics else {}
+    attacks = attacks or dict.fromkeys(names, UNDEFINED)
 
     # Utility is judged without the classes that no model could still predict.
     kept = ~torch.isin(val.labels, torch.tensor(target.lost, dtype=torch.int64))
@@ -147,10 +150,15 @@ def compare(
         indistinguishable=_inside(ua, expected) and largest <= 1.0,
         over_forgotten=ua < expected.low - ROUNDING
         or (attacks["loss"].high < 0.5 and ua <= expected.high + ROUNDING),
-        reasons=tuple(_reasons(ua, target, statistics, attacks, val_name)),
+        reasons=tuple(_reasons(ua, target, statistics, attacks, val_name, forget.of_texts)),
         mean_confidence=float(confidence(forget).mean()),
-        mean_entropy=float(entropy(forget).mean()),
+        mean_entropy=float("nan") if forget.of_texts else float(entropy(forget).mean()),
     )
+
+
+def attacks_on(predictions: Predictions) -> tuple[str, ...]:
+    """The attacks that a comparison reports, by name."""
+    return tuple(predictions.scores) if isinstance(predictions, TextPredictions) else ATTACKS
 
 
 def _test_statistics(
@@ -162,27 +170,36 @@ def _test_statistics(
     val_indices = torch.isin(val.labels, forget.labels).nonzero()[:, 0]
     if not len(forget_indices):
         return {}, 0.0, float("nan")
-    parts = (forget.take(forget_indices), val.take(val_indices))
-    both = Predictions(*(torch.cat(pair) for pair in zip(*parts, strict=True)))
+    both = forget.take(forget_indices).joined(val.take(val_indices))
     is_forget = np.arange(len(both.labels)) < len(forget_indices)
     pooled = PooledExamples(both.labels.numpy().astype(np.int64), is_forget)
-    correct = (both.classes == both.labels).numpy().astype(np.float64)
+    correct = both.right.numpy()
+    statistics = {("accuracy",): mean_difference(correct)} | _distributions(both)
     results, largest = permutation_test(
         pooled,
-        {
-            ("accuracy",): mean_difference(correct),
-            ("auc_loss", "ks_confidence"): auc_and_ks(-loss(both)),
-            ("auc_entropy", "ks_entropy"): auc_and_ks(-entropy(both)[:, 0]),
-        },
-        CENTRES,
+        statistics,
+        {"accuracy": 0.0} | {f"auc_{name}": 0.5 for name in attacks_on(both)},
         level=level,
         shuffles=shuffles,
         seed=seed,
     )
-    # p_y is exp(-loss): the same order, hence the same AUC.
-    results["auc_confidence"] = results["auc_loss"]
+    if not both.of_texts:  # p_y is exp(-loss): the same order, hence the same AUC
+        results["auc_confidence"] = results["auc_loss"]
     matched = float((pooled.weights * correct)[~is_forget].sum())
     return results, largest, 100.0 * matched
+
+
+def _distributions(both: Predictions) -> dict[tuple[str, ...], Statistic]:
+    """AUC and distance of every score that forget and val are compared by, by name."""
+    if isinstance(both, TextPredictions):
+        names = {name: f"ks_{name}" for name in both.scores} | {"loss": "ks_confidence"}
+        return {
+            (f"auc_{name}", names[name]): auc_and_ks(values) for name, values in both.scores.items()
+        }
+    return {
+        ("auc_loss", "ks_confidence"): auc_and_ks(-loss(both)),
+        ("auc_entropy", "ks_entropy"): auc_and_ks(-entropy(both)[:, 0]),
+    }
 
 
 def _inside(ua: float, expected: Estimate) -> bool:
@@ -216,8 +233,10 @@ def _reasons(
     statistics: Mapping[str, PermutedStatistic],
     attacks: Mapping[str, Estimate],
     val_name: str,
+    of_texts: bool,
 ) -> list[str]:
     _, low, high = target.accuracy
+    alike = "length and rarity" if of_texts else "classes"
     reasons = []
     if not _inside(ua, target.accuracy):
         beyond = ua > high + ROUNDING or ua < low - ROUNDING
@@ -228,7 +247,8 @@ def _reasons(
         )
     if not statistics:
         reasons.append(
-            f"There is no example of the forgotten classes in {val_name} to compare with."
+            f"There is no example of the forgotten {'lengths' if of_texts else 'classes'} in "
+            f"{val_name} to compare with."
         )
         return reasons
     difference = statistics["accuracy"]
@@ -236,16 +256,16 @@ def _reasons(
         direction = "more" if difference.value > 0 else "less"
         reasons.append(
             f"The model is right on the forget set {100 * abs(difference.value):.1f} points "
-            f"{direction} often than on {val_name} data of the same classes."
+            f"{direction} often than on {val_name} data of the same {alike}."
         )
     for name, estimate in attacks.items():
         if not estimate.low <= 0.5 <= estimate.high:
             reasons.append(f"The {name} attack tells forget from {val_name}: AUC {estimate}.")
-    for name in ("confidence", "entropy"):
-        ks = statistics[f"ks_{name}"]
+    for name in (name for name in statistics if name.startswith("ks_")):
+        ks = statistics[name]
         if ks.value > ks.limit:
             reasons.append(
-                f"The distributions of the {name} differ: distance {ks.value:.3f}, chance explains "
-                f"{ks.limit:.3f}."
+                f"The distributions of the {name.removeprefix('ks_')} differ: distance "
+                f"{ks.value:.3f}, chance explains {ks.limit:.3f}."
             )
     return reasons

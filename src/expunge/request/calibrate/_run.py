@@ -15,19 +15,24 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._batches import Data, labels_of
+from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Callback, History, Procedure, Run, unlearn
 from expunge.engine._device import device_of, pick_device
-from expunge.engine._prediction_memory import predict_once
 from expunge.evaluation import Predictions
+from expunge.request._predictions import predict_once
 from expunge.request.calibrate._best_epoch import BestEpoch, Look
 from expunge.request.calibrate._comparison import Comparison, compare
-from expunge.request.calibrate._floors import check_floors
+from expunge.request.calibrate._floors import CheckedSplit, check_floors
 from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
 from expunge.request.evidence._sections import Stop
 
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 160, 800, 8
 """A run whose rate falls to 0 takes at least so many steps, however few records there are, and no
 more than so many, or epochs, however many."""
+
+
+MAX_KEPT = 256
+"""Retained texts that a run is watched on."""
 
 
 @dataclass(frozen=True)
@@ -91,15 +96,27 @@ def calibrate(
     target = estimate_target(val_before, forget_labels, retain_labels, level=level)
     before = compare(predict_once(initial, forget), val_before, target, level=level, seed=seed)
     counts = ClassCounts.of(val_before, forget_labels, retain_labels)
+    kept = kept_sample(retain) if isinstance(retain, TextExamples) else None
+    kept_before = None if kept is None else predict_once(initial, kept)
 
     # Unlearn; forget and val are compared as the run goes.
     def look_at(run: Run) -> Look | None:
         try:
             forget_now, val_now = predict_once(run.model, forget), predict_once(run.model, val)
+            kept_now = None if kept is None else predict_once(run.model, kept)
         except InvalidInput:  # not finite: the same data passed with the initial model
             return None
         return look_at_val(
-            forget_now, val_now, val_before, target, before, counts, floor, level, seed
+            forget_now,
+            val_now,
+            val_before,
+            target,
+            before,
+            counts,
+            floor,
+            level,
+            seed,
+            None if kept_before is None or kept_now is None else (kept_before, kept_now),
         )
 
     procedure = fit_to_size(procedure, len(forget_labels))
@@ -110,6 +127,7 @@ def calibrate(
         floor,
         procedure.epochs,
         stop_on_arrival=procedure.schedule == "constant",
+        pass_the_best=kept is not None,
     )
     result = unlearn(
         model,
@@ -162,19 +180,36 @@ def look_at_val(
     floor: float,
     level: float,
     seed: int,
+    kept: tuple[Predictions, Predictions] | None = None,
 ) -> Look:
     """Whether ``forget`` and ``val`` are indistinguishable under a model, and what it broke on val.
 
     ``before`` and ``val_before`` are those of the initial model, ``counts`` its counts per class.
+    ``kept`` are, for texts, the predictions of the initial and of this model on retained records.
     """
     comparison = compare(forget, val, target, level=level, seed=seed)
     names = [str(label) for label in range(val_before.logits.shape[1])]
-    checks = check_floors(names, counts, {"val": (val_before, val)}, floor=floor)
+    splits: dict[CheckedSplit, tuple[Predictions, Predictions]] = {"val": (val_before, val)}
+    if kept is not None:
+        splits["retain"] = kept
+    checks = check_floors(names, counts, splits, floor=floor)
     broken = [f"class {check.name or 'all'}" for check in checks if check.broken]
     if before.utility - comparison.utility > floor + 1e-9:
         broken = ["class all", *broken]
     worst = max((check.lost for check in checks if check.name), default=0.0)
     return Look(comparison, tuple(dict.fromkeys(broken)), worst)
+
+
+def kept_sample(retain: TextExamples) -> TextExamples:
+    """The retained records that a run is watched on: at most :data:`MAX_KEPT`, evenly spaced."""
+    return retain.subset(kept_indices(len(retain)))
+
+
+def kept_indices(size: int) -> list[int]:
+    """The positions of the records of :func:`kept_sample`."""
+    chosen = torch.linspace(0, size - 1, min(size, MAX_KEPT)).round().long()
+    indices: list[int] = chosen.unique().tolist()
+    return indices
 
 
 def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:

@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from expunge.engine._prediction_memory import predict_once
-from expunge.evaluation import predict
+from expunge.evaluation import Predictions
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._ledger import LedgerEntry
+from expunge.request._predictions import predict_once, predict_records
 from expunge.request.calibrate._comparison import Comparison, compare
-from expunge.request.calibrate._floors import check_floors
+from expunge.request.calibrate._floors import CheckedSplit, check_floors
 from expunge.request.calibrate._power import NEEDED, Power, estimate_power
 from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
 from expunge.request.evidence._measurements import (
@@ -85,10 +85,14 @@ def audit_models(
     held_out = compare(
         after.forget, after.test, target, level=rules.level, seed=rules.seed, val_name="test"
     )
+    checked: dict[CheckedSplit, tuple[Predictions, Predictions]]
+    checked = {"val": (before.val, after.val), "test": (before.test, after.test)}
+    if before.forget.of_texts:
+        checked["retain"] = before.retain, after.retain
     floors = check_floors(
         classes,
         ClassCounts.of(before.val, before.forget.labels, before.retain.labels),
-        {"val": (before.val, after.val), "test": (before.test, after.test)},
+        checked,
         floor=rules.floor,
         level=rules.level,
     )
@@ -124,7 +128,7 @@ def audit_earlier_requests(
     val = predict_once(model, subject.val)
     rows = []
     for entry in entries:
-        predictions = predict(model, train.subset(list(entry.indices)))
+        predictions = predict_records(model, train.subset(list(entry.indices)))
         target = estimate_target(val, predictions.labels, retained, level=rules.level)
         comparison = compare(predictions, val, target, level=rules.level, seed=rules.seed)
         status: EarlierStatus = "was not achieved"

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from expunge.evaluation import METRICS
 from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
@@ -23,6 +24,7 @@ from expunge.request.evidence._audit import (
     significant,
 )
 from expunge.request.evidence._measurements import (
+    TEXT_ATTACK_LABELS,
     SplitPredictions,
     collect_scores,
     measure_classes,
@@ -42,7 +44,7 @@ from expunge.request.evidence._sections import (
     RequestSummary,
 )
 from expunge.request.evidence._times_and_cost import CostComparison
-from expunge.request.evidence._verdict import LIMITS, judge_request
+from expunge.request.evidence._verdict import LIMITS, TEXT_LIMITS, judge_request
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
 from expunge.store._environment import environment, now
@@ -125,6 +127,7 @@ def build_evidence(
         warnings=warnings,
         attempts=inputs.attempts,
         seed=job.seed,
+        texts=before.forget.of_texts,
     )
     next_steps = suggest_next_steps(
         verdict.status,
@@ -141,6 +144,7 @@ def build_evidence(
         cost=preflight.as_dict()["cost"],
         number=inputs.number,
         has_card=subject.card is not None,
+        texts=before.forget.of_texts,
     )
 
     # Put it on record.
@@ -176,9 +180,16 @@ def build_evidence(
         cost=_cost(preflight, calibration),
         earlier=earlier,
         attempts=list(inputs.attempts),
-        limits=list(LIMITS),
+        limits=list(TEXT_LIMITS if before.forget.of_texts else LIMITS),
+        **({"texts": True, "definitions": _definitions()} if before.forget.of_texts else {}),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
     )
+
+
+def _definitions() -> dict[str, int]:
+    """The versions of the definitions of what is measured of texts."""
+    names = ("exact_memorisation", "probability", *(f"auc_{name}" for name in TEXT_ATTACK_LABELS))
+    return {name: METRICS[name].version for name in names}
 
 
 def _hashed_ids(inputs: RequestInputs, chosen: Sequence[int]) -> list[str]:

@@ -32,6 +32,7 @@ def suggest_next_steps(
     cost: Mapping[str, Any],
     number: int,
     has_card: bool,
+    texts: bool = False,
 ) -> list[str]:
     """Concrete suggestions, in sentences.
 
@@ -42,9 +43,12 @@ def suggest_next_steps(
         unseen_of_classes: records of the forgotten classes in ``val`` and in ``test``.
         cost: the preflight's estimate.
         has_card: whether the weights say how the model was trained.
+        texts: whether it is a language model.
     """
     if status == "achieved":
         return []
+    if texts:
+        return _for_texts(status, job, arrived, audit_failed, unseen_of_classes, cost)
     if status == "cannot be told":
         return _more_evidence(job, cost, number, has_card=has_card)
     steps = []
@@ -76,6 +80,40 @@ def suggest_next_steps(
             "weights and in another `--out`."
         )
     return [*dict.fromkeys(steps), _retraining(cost)]
+
+
+def _for_texts(
+    status: Status,
+    job: Job,
+    arrived: bool,
+    audit_failed: bool,
+    unseen: Mapping[str, int],
+    cost: Mapping[str, Any],
+) -> list[str]:
+    if status == "cannot be told":
+        return [
+            "Use the unlearned model of the bundle: it did the work, and no test speaks against "
+            "it.",
+            "Carry out several requests as one: more records allow a verdict on all of them "
+            "together.",
+            _retraining(cost),
+        ]
+    steps = []
+    if not arrived:
+        steps.append(
+            f"Go in smaller steps, so that no epoch passes by the point: `--lr {job.lr / 3:.1g} "
+            f"--max-epochs {3 * job.max_epochs}`."
+        )
+        steps.append(
+            f"Weigh what is retained more: `--alpha {job.alpha / 2:g}`, if retained records broke; "
+            f"or less: `--alpha {2 * job.alpha:g}`, if the records were hardly touched."
+        )
+    if audit_failed:
+        steps.append(
+            f"Give more unseen records: the run was watched on {unseen['val']}, the audit saw "
+            f"{unseen['test']}."
+        )
+    return [*steps, _retraining(cost)]
 
 
 def _other_method(job: Job) -> list[str]:

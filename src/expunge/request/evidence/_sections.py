@@ -277,7 +277,7 @@ class FloorCheck(Section):
     """
 
     name: str = Field(description="The class; empty for all classes together.")
-    split: Literal["val", "test"]
+    split: Literal["val", "test", "retain"]
     records: int
     before: Number = Field(description="Accuracy before, %.")
     after: Number = Field(description="Accuracy after, %.")

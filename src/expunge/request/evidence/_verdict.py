@@ -22,6 +22,7 @@ from expunge.request.evidence._sections import (
 AUDIT_PREFIX = "Against test data: "
 """How the audit's reasons begin."""
 EXPOSED_AGAIN = "exposed again"
+NUMBERS = {4: "four", 6: "six"}
 TOLD_APART = ("detected", "over-forgotten")
 """Verdicts of attacks that tell forgotten from unseen data, for whatever reason."""
 LIMITS = (
@@ -33,6 +34,19 @@ LIMITS = (
     "The attacks look at the whole forget set; an attacker with models trained for the purpose "
     "(U-LiRA, see `expunge audit`) may find single records that these attacks do not.",
     "Copies of the records elsewhere (backups, other models, logs) are not touched.",
+)
+
+
+TEXT_LIMITS = (
+    LIMITS[0],
+    "The target is an estimate from unseen records of the same length and with as rare words; no "
+    "model was retrained. How much worse a retrained model would be for having less data is "
+    "assumed.",
+    "The records were asked for in their own words. What the model says to other questions about "
+    "the same facts, or in another language, was not measured.",
+    "Of the membership attacks, those that need gradients or a reference model were not run; an "
+    "attacker with models trained for the purpose may find single records.",
+    LIMITS[3],
 )
 
 
@@ -75,6 +89,7 @@ def judge_request(
     warnings: Sequence[str] = (),
     attempts: Sequence[EarlierAttempt] = (),
     seed: int = 0,
+    texts: bool = False,
 ) -> RequestVerdict:
     """Status, headline, reasons, and what was and was not shown.
 
@@ -99,12 +114,14 @@ def judge_request(
     ua = next(metric for metric in metrics if metric.name == "ua")
     ta = next(metric for metric in metrics if metric.name == "ta")
     assert ua.target is not None
-    not_shown = list(LIMITS)
+    not_shown = list(TEXT_LIMITS if texts else LIMITS)
     if status == "cannot be told":
         not_shown.insert(0, "That the records were forgotten: these tests cannot show it here.")
     return RequestVerdict(
         status=status,
-        headline=_headline(status, records, ua, ua.target, ta, len(told_apart), len(attacks)),
+        headline=_headline(
+            status, records, ua, ua.target, ta, len(told_apart), len(attacks), texts
+        ),
         reasons=reasons,
         objections=list(objections),
         shown=_shown(ua, ua.target, ta, attacks, examples, power),
@@ -146,7 +163,8 @@ def _detections(told_apart: Sequence[AttackRow], attacks: int) -> str:
     verb = "tells" if len(told_apart) == 1 else "tell"
     return (
         f"{len(told_apart)} of {attacks} attacks {verb} the records from unseen data: {names}. "
-        "That decides nothing by itself: among six attacks, some detect something by chance."
+        f"That decides nothing by itself: among {NUMBERS.get(attacks, attacks)} attacks, some "
+        "detect something by chance."
     )
 
 
@@ -170,6 +188,7 @@ def _headline(
     ta: MetricRow,
     told_apart: int,
     attacks: int,
+    texts: bool,
 ) -> str:
     counted = f"{records} record{'s' if records != 1 else ''}"
     if status == "not achieved":
@@ -191,7 +210,8 @@ def _headline(
         )
     return (
         f"The model treats the {counted} like data it never saw: it is right on "
-        f"{ua.after.value:.1f} % of them, {target.value:.1f} % would be expected; "
+        f"{ua.after.value:.1f} % of {'their tokens' if texts else 'them'}, {target.value:.1f} % "
+        "would be expected; "
         f"{told_apart or 'none'} of {attacks} attacks tell{'s' if told_apart < 2 else ''} them "
         f"from unseen data; test accuracy is {change}."
     )

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from expunge.data.text._text_examples import TextExamples
 from expunge.engine._predict import Predictions, predict
+from expunge.request._predictions import predict_once
 from expunge.request.subject._dataset import InMemoryData
 
 MAX_WIDTH = 1024
@@ -28,8 +30,11 @@ def predict_with_features(model: nn.Module, data: InMemoryData) -> tuple[Predict
 
     The last Linear layer is the one that is called last. If none takes one vector per example, the
     logits are used instead. Features wider than :data:`MAX_WIDTH` are projected at random (with a
-    fixed seed), which preserves large cosines: their error falls with 1 - cos².
+    fixed seed), which preserves large cosines: their error falls with 1 - cos². Of texts they are
+    the counts of their tokens, whatever the model.
     """
+    if isinstance(data, TextExamples):
+        return predict_once(model, data), token_features(data)
     recorder = _FeatureRecorder()
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     hooks: list[Any] = [layer.register_forward_pre_hook(recorder.on_layer) for layer in layers]
@@ -40,6 +45,24 @@ def predict_with_features(model: nn.Module, data: InMemoryData) -> tuple[Predict
         for hook in hooks:
             hook.remove()
     return predictions, torch.cat(recorder.batches)
+
+
+def token_features(data: TextExamples) -> Tensor:
+    """How often each text has each token, float32 [N, D]; padding is left out."""
+    counts = torch.zeros(len(data), data.texts.tokenizer.size)
+    counts.scatter_add_(1, data.inputs, torch.ones(data.inputs.shape))
+    counts[:, data.texts.tokenizer.pad] = 0.0
+    return _projected(counts)
+
+
+def _projected(values: Tensor) -> Tensor:
+    """At most :data:`MAX_WIDTH` columns, by a random projection with a fixed seed."""
+    width = values.shape[1]
+    if width <= MAX_WIDTH:
+        return values
+    generator = torch.Generator().manual_seed(0)
+    projection = torch.randn(width, MAX_WIDTH, generator=generator) / math.sqrt(MAX_WIDTH)
+    return values @ projection
 
 
 class _FeatureRecorder:

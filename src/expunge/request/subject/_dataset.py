@@ -16,6 +16,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge.data import ImageSet
 from expunge.data._batches import as_arrays
 from expunge.data._images import Indices, as_index, check_labels
+from expunge.data.text._text_examples import TextExamples
 
 READ_TWICE = 16
 """This many examples are read twice: if a second reading differs, the dataset is random."""
@@ -72,8 +73,8 @@ class Examples(TensorDataset):
         return digest.hexdigest()
 
 
-InMemoryData = ImageSet | Examples
-"""One split in memory: uint8 images, or examples of any other kind."""
+InMemoryData = ImageSet | Examples | TextExamples
+"""One split in memory: uint8 images, texts, or examples of any other kind."""
 
 
 def inputs_of(data: InMemoryData) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,13 @@ from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
+from expunge.data import TextSet
 from expunge.engine._artifact import Card
 from expunge.engine._device import device_of, pick_device
 from expunge.engine._memory_layout import channels_last, runs_on
 from expunge.engine._model_from_config import fit_weights
 from expunge.models import MODELS, build_model
-from expunge.request._job import Job
+from expunge.request._job import Job, is_text_job
 from expunge.request.subject._dataset import InMemoryData, inputs_of, scaled_to_unit
 from expunge.request.subject._factory import call_factory, is_factory
 from expunge.request.subject._splits import SubjectData, gather_data, load_data
@@ -68,6 +69,10 @@ class Subject:
 
 def load_subject(job: Job) -> Subject:
     """Load the model, weights and data of a job, and check them against each other."""
+    if is_text_job(job):
+        from expunge.request.subject._texts import load_text_subject
+
+        return load_text_subject(job)
     state, card = read_weights(job.weights)
     if card is not None:
         _check_against_card(job, card)
@@ -82,9 +87,20 @@ def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
     """A subject from Python objects: a model, and (train, test) or (train, val, test)."""
     if not isinstance(model, nn.Module):
         raise InvalidInput(f"`model` should be a torch.nn.Module. (got {type(model).__name__})")
+    if are_texts(data):
+        from expunge.request.subject._texts import make_text_subject
+
+        return make_text_subject(model, data, job)
     model = copy.deepcopy(model)
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
     return _assemble(model, gather_data(data, job), build, None, job.device)
+
+
+def are_texts(data: Any) -> bool:
+    """Whether data in memory are texts: the first of their splits is."""
+    first = next(iter(data.values()), None) if isinstance(data, Mapping) else data
+    first = data[0] if isinstance(data, tuple | list) and data else first
+    return isinstance(first, TextSet)
 
 
 def _assemble(
