@@ -259,7 +259,7 @@ def run_cli(text: str, folder: Path, world: World) -> Any:
 def _call(words: list[str]) -> tuple[int, str]:
     """The exit code of a command, and what it printed, on one line."""
     printed = io.StringIO()
-    before = sys.argv
+    before, terminal = sys.argv, dict(os.environ)
     sys.argv = ["expunge", *words]
     os.environ |= {"COLUMNS": "400", "NO_COLOR": "1", "TERM": "dumb"}
     code: Any = 0
@@ -270,6 +270,9 @@ def _call(words: list[str]) -> tuple[int, str]:
         code = ending.code
     except ExpungeError as error:  # main() should have reported it
         raise AssertionError(f"{error} was not reported") from error
-    finally:
+    finally:  # other tests look at terminals
         sys.argv = before
+        for name in ("COLUMNS", "NO_COLOR", "TERM"):
+            os.environ.pop(name, None)
+        os.environ |= terminal
     return int(code or 0), " ".join(printed.getvalue().split())
