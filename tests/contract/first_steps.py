@@ -95,6 +95,13 @@ class WholeSplits:
         model.train(training)
         return logits[:sample], y[:sample]
 
+    def strata(self, split: str) -> Tensor:
+        return self.labels(split)
+
+    def token_log_probs(self, model: nn.Module, split: str) -> Tensor:
+        logits, labels = self.predict(model, split, None, None)
+        return logits.double().log_softmax(dim=1).gather(1, labels[:, None])
+
 
 class OrderedProblem(Problem):
     """A problem whose random draws follow the examples when their order changes."""

@@ -246,3 +246,43 @@ def test_compiled_strict_steps_are_blocked_ones():
             update.step(optimizer)
         results.append(p.detach())
     torch.testing.assert_close(*results)
+
+
+@EVERY_ADDON
+def test_diagnostics_change_no_bit_of_a_step(name, moments):
+    steps = problem(3, (SMALL + 5,), (7, 3))
+    with_them, without = (
+        run(make(name, moments), Linear(), steps, diagnostics=diagnostics, compile=False)
+        for diagnostics in (True, False)
+    )
+    for first, second in zip(with_them, without, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+@EVERY_ADDON
+def test_an_add_on_that_moves_all_weighs_one_everywhere(name, moments):
+    found = joined(weights(make(name, moments), problem(0, (50, 7)))[-1])
+    assert ADDONS[name].moves_all <= bool((found == 1).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_diagnostics_of_a_plain_sum_are_those_of_its_definition(dtype):
+    [[g_u, g_c, *_], *_] = problem(4, (SMALL + 5,), (7, 3))
+    g_u, g_c = ([g.to(dtype) for g in side] for side in (g_u, g_c))
+    g_u[1][0, 0] = 0.0
+    update = Update("none", Linear(0.3, 0.7), compile=False)
+    update.combine(g_u, g_c)
+    u, c = joined(g_u).double(), joined(g_c).double()
+    step = 0.3 * u + 0.7 * c
+    found = update.diagnostics
+    expected = {
+        "objective_alignment": -step.dot(u),
+        "constraint_alignment": -step.dot(c),
+        "product": u.dot(c),
+        "moved": 1.0,
+        "norm": step.norm(),
+        "bound": len(step) ** 0.5 * step.abs().max(),
+        "undecided": (u * c > 0).double().mean(),
+    }
+    for name, value in expected.items():
+        assert getattr(found, name) == pytest.approx(float(value), rel=1e-4), name

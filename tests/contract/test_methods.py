@@ -1,8 +1,9 @@
-"""Every method with every add-on, and with every aggregation, runs and keeps its promises."""
+"""Every method with every add-on, aggregation and moments runs and keeps its promises."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Iterable, Iterator
 
 import pytest
 import torch
@@ -41,7 +42,7 @@ def outsider() -> Iterator[str]:
     METHODS.remove("push-away")
 
 
-def assert_unlearns(method: str, addon: expunge.Addon | str, aggregate: str = "linear") -> None:
+def assert_unlearns(method: str, addon: expunge.Addon, aggregate: str) -> None:
     """One epoch ends with other, finite weights, and leaves the model that was given alone."""
     model = TinyConv().train()
     before = bits(model)
@@ -70,42 +71,64 @@ def assert_unlearns(method: str, addon: expunge.Addon | str, aggregate: str = "l
 
 WITH_OPTIONS = {"selective-dampening": "SSD(selection=0.5)", "impair-repair": "UNSIR(steps=2)"}
 """What moves this little model, and does so quickly."""
-EVERY_METHOD = pytest.mark.parametrize("method", [WITH_OPTIONS.get(m, m) for m in METHODS])
 
 
-@pytest.mark.parametrize("addon", list(ADDONS))
-@EVERY_METHOD
-def test_every_method_runs_with_every_addon(method: str, addon: str) -> None:
-    assert_unlearns(method, addon)
+def combinations(methods: Iterable[str]) -> list[tuple[str, str, str, str]]:
+    """All pairs of a method, an add-on, an aggregation and, where an add-on has them, moments.
+
+    Every method meets every add-on. Aggregations and moments go round from one to the next, so
+    that each of them meets every method, every add-on and each other.
+    """
+    aggregates, moments = list(AGGREGATES), list(MOMENTS)
+    return [
+        (
+            method,
+            addon,
+            aggregates[(row + column) % len(aggregates)],
+            moments[(row + column) % len(moments)] if addon in PROBABLE else "",
+        )
+        for row, method in enumerate(methods)
+        for column, addon in enumerate(ADDONS)
+    ]
 
 
-@pytest.mark.parametrize("aggregate", [name for name in AGGREGATES if name != "linear"])
-@EVERY_METHOD
-def test_every_method_runs_with_every_aggregation(method: str, aggregate: str) -> None:
-    assert_unlearns(method, "focus", aggregate)
-
-
-@pytest.mark.parametrize("moments", list(MOMENTS))
-@pytest.mark.parametrize("addon", PROBABLE)
-def test_every_probable_addon_runs_with_all_moments(addon: str, moments: str) -> None:
+def make_addon(name: str, moments: str) -> expunge.Addon:
     kind = SampleMoments(parts=2) if moments == "sample" else moments
-    assert_unlearns("random-label", ADDONS[addon](moments=kind))
+    return ADDONS[name](moments=kind) if moments else ADDONS[name]()
 
 
-@EVERY_METHOD
-def test_every_method_runs_with_sampled_moments(method: str) -> None:
-    assert_unlearns(method, expunge.Focus(moments=SampleMoments(parts=2)))
+NAMES = ("method", "addon", "aggregate", "moments")
+NO_PLUGINS = pytest.mark.skipif(bool(installed_plugins()), reason="plug-ins are installed")
 
 
-@pytest.mark.parametrize("aggregate", list(AGGREGATES))
-@pytest.mark.parametrize("addon", list(ADDONS))
-def test_a_method_from_outside_runs_with_every_addon(
-    outsider: str, addon: str, aggregate: str
+@pytest.mark.parametrize(NAMES, combinations(METHODS))
+def test_every_method_runs_with_every_addon(
+    method: str, addon: str, aggregate: str, moments: str
 ) -> None:
-    assert_unlearns(outsider, addon, aggregate)
+    assert_unlearns(WITH_OPTIONS.get(method, method), make_addon(addon, moments), aggregate)
 
 
-@pytest.mark.skipif(bool(installed_plugins()), reason="plug-ins are installed")
+@pytest.mark.parametrize(NAMES, combinations(["push-away"]))
+def test_a_method_from_outside_runs_with_every_addon(
+    outsider: str, method: str, addon: str, aggregate: str, moments: str
+) -> None:
+    assert outsider == method
+    assert_unlearns(method, make_addon(addon, moments), aggregate)
+
+
+@NO_PLUGINS
+def test_every_two_parts_meet_in_a_combination() -> None:
+    kinds = (METHODS, ADDONS, AGGREGATES, MOMENTS)
+    table = combinations(METHODS)
+    for one, other in itertools.combinations(range(len(kinds)), 2):
+        met = {(row[one], row[other]) for row in table if row[one] and row[other]}
+        expected = set(itertools.product(kinds[one], kinds[other]))
+        if (one, other) == (1, 3):
+            expected = set(itertools.product(PROBABLE, MOMENTS))
+        assert met == expected
+
+
+@NO_PLUGINS
 def test_the_table_is_complete() -> None:
-    assert (len(METHODS), len(ADDONS), len(AGGREGATES)) == (30, 9, 5)
+    assert (len(METHODS), len(ADDONS), len(AGGREGATES)) == (31, 9, 5)
     assert PROBABLE == ["prob", "bernoulli", "focus", "focus-optimal"]

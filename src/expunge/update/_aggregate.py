@@ -47,6 +47,9 @@ class Linear(Aggregate):
 
     Use it by default; α sets how fast the model forgets, and costs accuracy elsewhere.
 
+    Reference: equation (13) of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025.
+
     >>> import torch
     >>> Linear(alpha=0.5, beta=1.0).combine(torch.tensor([2.0]), torch.tensor([3.0]))
     tensor([4.])
@@ -64,7 +67,8 @@ class Linear(Aggregate):
             raise InvalidInput("`alpha` and `beta` should not both be 0: nothing would move.")
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
-        return self.alpha * objective + self.beta * constraint
+        # One pass less than α·ĝ_U + β·ĝ_C, and one rounding.
+        return (self.beta * constraint).add_(objective, alpha=self.alpha)
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ class MinAbs(Aggregate):
     """Equation (14): whichever of the two is smaller in absolute value (ĝ_U where they tie).
 
     Use it for the most cautious steps: no parameter moves further than both losses ask for.
+
+    Reference: equation (14) of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025.
 
     >>> import torch
     >>> MinAbs().combine(torch.tensor([2.0, -1.0]), torch.tensor([-3.0, 5.0]))
@@ -89,8 +96,12 @@ class SignGated(Aggregate):
     The retain gradient always counts; the forget gradient is let in only where it does not oppose
     it. No component ever points against ĝ_C. Where ĝ_C is rounding beside ĝ_U, it has no sign.
 
-    Reference: *Modeling LLM Unlearning as an Asymmetric Two-Task Learning Problem*, ACL 2026
-    (arXiv 2604.14808), from its description: an element-wise gate by the signs.
+    Use it where keeping matters more than forgetting, and in place of an add-on: it masks the
+    forget gradient as AND would, but never the other.
+
+    Reference: Z. Xiao, S. Li, Y. Wang, X. Wei, J. Yang, Y. Chen, G. Chen, *Modeling LLM Unlearning
+    as an Asymmetric Two-Task Learning Problem*, ACL 2026 (arXiv 2604.14808), from its description:
+    an element-wise gate by the signs.
 
     >>> import torch
     >>> SignGated(1.0, 1.0).combine(torch.tensor([2.0, -1.0]), torch.tensor([3.0, 5.0]))

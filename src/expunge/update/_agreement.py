@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 # erf(x) = x·P(x²)/Q(x²) on |x| ≤ 4, a weighted least-squares fit of our own, iterated towards
@@ -58,7 +59,11 @@ def _signed_confidence(
     gradient: Tensor, moment: Tensor, scale: float | Tensor, eps: float, fast: bool
 ) -> Tensor:
     """2Φ(ĝ/√(v+ε)) - 1, in few passes: without a compiler every operation is one."""
-    ratio = (moment * (2.0 * scale)).add_(2.0 * eps).rsqrt_().mul_(gradient)
+    if isinstance(scale, Tensor):  # compiled
+        doubled = moment * (2.0 * scale) + 2.0 * eps
+    else:
+        doubled = torch.rsub(moment, 2.0 * eps, alpha=-2.0 * scale)
+    ratio = doubled.rsqrt_().mul_(gradient)
     return rational_erf(ratio) if fast else ratio.erf_()
 
 

@@ -16,7 +16,7 @@ from expunge.update._kernel import Block, KernelSpec, advance
 from expunge.update._state import State
 
 COMPILED_BLOCK = 1 << 20
-CPU_BLOCK = 1 << 18
+CPU_BLOCK = 1 << 17
 DEVICE_BLOCK = 1 << 23
 SMALL = 1 << 14
 """Parameters below this size are joined: a pass over each would be mostly overhead."""
@@ -60,12 +60,17 @@ class BlockLoop:
         count, device = block.objective.numel(), block.objective.device
         # Whole rows of a large parameter, in place.
         whole = 0 if count < SMALL else count - count % ROW
-        for start, stop in _even_ranges(whole, self._block_size(device)):
+        if whole and not self.spec.addon.draws and not self._compiles(device):
+            whole = count  # nobody needs whole rows
+        for start, stop in _even_ranges(whole, count, self._block_size(device)):
             self._advance_rows(block.stretch(start, stop))
         # What is left waits for more of its kind.
         if whole < count:
             rest = block.stretch(whole, count)
-            small = self._small.setdefault(SmallTensors.key(rest), SmallTensors(self.spec))
+            key = SmallTensors.key(rest)
+            if key not in self._small:
+                self._small[key] = SmallTensors(self.spec)
+            small = self._small[key]
             small.add(rest)
             if small.size >= CPU_BLOCK:
                 self._advance_joined(small)
@@ -179,13 +184,17 @@ class SmallTensors:
         return torch.cat(tensors)
 
 
-def _even_ranges(count: int, limit: int) -> Iterator[tuple[int, int]]:
-    """Even ranges of whole rows, none above ``limit``: a leftover of one row would recompile."""
-    rows, parts = count // ROW, -(-count // limit)
+def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]]:
+    """Even ranges of whole rows, none above ``limit``: a leftover of one row would recompile.
+
+    They cover the first ``whole`` of ``count`` elements; if that is all of them, the last range
+    also has what is left of a row.
+    """
+    rows, parts = whole // ROW, -(-whole // limit)
     stop = 0
     for part in range(1, parts + 1):
         start, stop = stop, rows * part // parts * ROW
-        yield start, stop
+        yield start, count if part == parts and whole == count else stop
 
 
 def _fetch_moments(block: Block, *, copy: bool) -> Block:

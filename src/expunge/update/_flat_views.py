@@ -36,7 +36,10 @@ def flat(tensor: Tensor) -> Tensor:
     >>> flat(x)[:3]
     tensor([0., 4., 8.])
     """
-    return tensor.detach().as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+    tensor = tensor.detach()
+    if tensor.is_contiguous():
+        return tensor.view(-1)
+    return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
 
 
 def flatten(tensors: list[Tensor]) -> Tensor:

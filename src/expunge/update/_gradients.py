@@ -88,6 +88,43 @@ def loss_gradient(
     return LossGradient(mean.gradients, salience, mean.squares, len(seen), loss, weight)
 
 
+def add_gradients(
+    losses: Sequence[Tensor],
+    weights: Sequence[float],
+    params: Sequence[Tensor],
+    *,
+    retain_graph: bool,
+) -> None:
+    """Fill ``p.grad`` with the gradient of Σ weight·loss, added up by the backward passes."""
+    for p in params:
+        p.grad = None
+    for k, (loss, weight) in enumerate(zip(losses, weights, strict=True)):
+        _check_loss(loss)
+        before = [(p.grad, -1 if p.grad is None else p.grad._version) for p in params]
+        (weight * loss).backward(inputs=list(params), retain_graph=retain_graph and k == 0)  # type: ignore[no-untyped-call]
+        reached = [
+            p.grad is not None and (p.grad is not grad or p.grad._version != version)
+            for p, (grad, version) in zip(params, before, strict=True)
+        ]
+        if not all(reached):
+            _check_recomputation(loss)
+        if not any(reached):
+            for p in params:
+                p.grad = None
+            raise _unreached(params)
+    for p in params:
+        if p.grad is not None and p.grad.layout is not torch.strided:
+            p.grad = p.grad.to_dense()
+
+
+def _unreached(params: Sequence[Tensor]) -> InvalidInput:
+    return InvalidInput(
+        "A loss should depend on `params`. (none of these "
+        f"{len(params)} parameters gets a gradient from it) Compute it with the model whose "
+        "parameters you pass; a copy or a wrapped model has others."
+    )
+
+
 def _average(losses: list[Tensor], weights: list[float]) -> Tensor:
     stacked = torch.stack(losses)
     if all(weight == 1.0 for weight in weights):
@@ -125,11 +162,7 @@ def _backward(
     if inputs is not None and any(g is None for g in gradients):
         _check_recomputation(loss)
     if all(g is None for g in gradients):
-        raise InvalidInput(
-            "A loss should depend on `params`. (none of these "
-            f"{len(params)} parameters gets a gradient from it) Compute it with the model whose "
-            "parameters you pass; a copy or a wrapped model has others."
-        )
+        raise _unreached(params)
     return [
         g.to_dense() if g is not None and g.layout is not torch.strided else g for g in gradients
     ]

@@ -52,6 +52,10 @@ class AdamMoments(Moments):
 
     Use it by default.
 
+    Reference: Algorithm 1 of *Improving Unlearning with Model Updates Probably Aligned with
+    Gradients*, AISec 2025, after D. Kingma, J. Ba, *Adam: A Method for Stochastic Optimization*,
+    ICLR 2015.
+
     Deviation: the paper speaks of the variance of the gradient, Adam of its raw second moment.
     The two agree where the mean is small against the noise.
 
@@ -77,6 +81,9 @@ class PublishedMoments(Moments):
     below 1/√ρ = 1.054 at ρ = 0.9; hence f ∈ [0.249, 0.751]. The paper's figures come from it.
 
     Use it to reproduce the paper's figures.
+
+    Reference: the code that the authors of *Improving Unlearning with Model Updates Probably
+    Aligned with Gradients*, AISec 2025, released.
 
     >>> PublishedMoments().coefficients(step=2)
     Coefficients(keep=0.09999999999999998, add=0.9, scale=1.0)
@@ -104,6 +111,9 @@ class SampleMoments(Moments):
 
     Use it where the variance itself matters and a batch can be split; it costs a backward pass
     per micro-batch, of smaller batches.
+
+    Reference: the diag(Σ) in the probability of agreement of *Improving Unlearning with Model
+    Updates Probably Aligned with Gradients*, AISec 2025, estimated in the textbook's way.
 
     >>> SampleMoments().coefficients(step=1, parts=4).scale == 1 / 12
     True

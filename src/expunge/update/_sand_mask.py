@@ -22,9 +22,9 @@ class SandMask(Addon):
 
     Use it in place of AND where gradients of one sign but very different sizes should count less.
 
-    Reference: S. Shahtalebi et al., *SAND-mask: An Enhanced Gradient Masking Strategy for the
-    Discovery of Invariances in Domain Generalization*, 2021 (arXiv 2106.02266), with U and C in
-    place of environments.
+    Reference: S. Shahtalebi, J.-C. Gagnon-Audet, T. Laleh, M. Faramarzi, K. Ahuja, I. Rish,
+    *SAND-mask: An Enhanced Gradient Masking Strategy for the Discovery of Invariances in Domain
+    Generalization*, 2021 (arXiv 2106.02266), with U and C in place of environments.
 
     Deviation: the publication divides each tensor's step by the mean of its mask; a weight is in
     [0, 1] here, and Adam divides by sizes anyway. Rounding is not a sign, as for AND.

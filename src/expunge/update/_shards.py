@@ -22,8 +22,13 @@ _HOMES = ("torch.distributed.tensor", "torch.distributed._tensor")
 """Where the type lives, now and before torch 2.5; nothing is sharded before one is imported."""
 
 
+_PLAIN = (Tensor, torch.nn.Parameter)
+
+
 def is_sharded(tensor: Tensor) -> bool:
     """Whether a tensor is a ``DTensor``; asking imports nothing."""
+    if type(tensor) in _PLAIN:
+        return False
     for home in _HOMES:
         kind = getattr(sys.modules.get(home), "DTensor", None)
         if kind is not None and isinstance(tensor, kind):
@@ -31,25 +36,27 @@ def is_sharded(tensor: Tensor) -> bool:
     return False
 
 
-@torch.no_grad()
 def local_part(tensor: Tensor) -> Tensor:
     """The part of a tensor that is here, in the same memory: all of it unless it is sharded."""
+    if not is_sharded(tensor):
+        return tensor
     given: Any = tensor
-    part: Tensor = given.to_local().detach() if is_sharded(tensor) else tensor
+    with torch.no_grad():
+        part: Tensor = given.to_local().detach()
     return part
 
 
-@torch.no_grad()
 def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
     """The part of a gradient that belongs to the part of its parameter that is here."""
     if not is_sharded(parameter):
         return gradient
     given: Any = gradient
     wanted: Any = parameter
-    if given.placements != wanted.placements:
-        given = given.redistribute(wanted.device_mesh, wanted.placements)
-    part = given.to_local()
-    return part.wait() if hasattr(part, "wait") else part  # type: ignore[no-any-return]
+    with torch.no_grad():
+        if given.placements != wanted.placements:
+            given = given.redistribute(wanted.device_mesh, wanted.placements)
+        part = given.to_local()
+        return part.wait() if hasattr(part, "wait") else part  # type: ignore[no-any-return]
 
 
 def check_not_gathered(params: Sequence[Tensor]) -> None:

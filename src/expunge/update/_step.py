@@ -184,16 +184,15 @@ def _blocks(
         count = u.numel()
         if count == 0:
             continue
-        block = Block(flat(u), flat(c))
+        if spec.addon.statistics is None:
+            block = Block(flat(u), flat(c))
+        else:
+            block = Block(flat(u), flat(c), flat(state.moments_u[k]), flat(state.moments_c[k]))
         if scales.balance is not None:
             block = block._replace(balance=scales.balance.to(u.device))
         if scales.weights is not None:
             weight_u, weight_c = (weight.to(u.device) for weight in scales.weights)
             block = block._replace(weight_u=weight_u, weight_c=weight_c)
-        if spec.addon.statistics is not None:
-            block = block._replace(
-                moment_u=flat(state.moments_u[k]), moment_c=flat(state.moments_c[k])
-            )
         if whole is not None:
             block = block._replace(aggregated=whole[offset : offset + count].to(u.device))
         if spec.addon.ranks:

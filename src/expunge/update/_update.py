@@ -13,11 +13,11 @@ from expunge._options import check_seed
 from expunge.distributed import as_group
 from expunge.distributed._reduction import start_reduction
 from expunge.update._addons import Addon
-from expunge.update._aggregate import Aggregate, as_aggregate
+from expunge.update._aggregate import Aggregate, Linear, as_aggregate
 from expunge.update._arguments import check_combine_arguments, trainable
 from expunge.update._compiler import should_compile
 from expunge.update._diagnostics import Diagnostics, read_record
-from expunge.update._gradients import Losses, LossGradient, Term, loss_gradient
+from expunge.update._gradients import Losses, LossGradient, Term, add_gradients, loss_gradient
 from expunge.update._kernel import KernelSpec
 from expunge.update._loss_scale import LossScale
 from expunge.update._registry import ADDONS
@@ -151,6 +151,11 @@ class Update:
         if self._pending is not None:
             raise InvalidInput("With `strict=True`, step with `update.step(optimizer)`.")
         shards = self._find_shards(moving)
+        if isinstance(objective, Tensor) and isinstance(constraint, Tensor):
+            weights = self._plain_weights(moving)
+            if weights is not None:
+                self._add_up(objective, constraint, weights, moving, retain_graph=retain_graph)
+                return
         if saliency is not None:
             if not isinstance(objective, Tensor):
                 raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
@@ -330,6 +335,44 @@ class Update:
                 f"are: no process has all of them. (got {self.aggregate!r})"
             )
         return self._shards
+
+    def _add_up(
+        self,
+        objective: Tensor,
+        constraint: Tensor,
+        weights: tuple[float, float],
+        params: Sequence[Tensor],
+        *,
+        retain_graph: bool,
+    ) -> None:
+        """What :meth:`backward` does where the step is the gradient of α·U + β·C: no more than
+        two backward passes into the same ``p.grad``."""
+        self.losses = (objective.detach().reshape(()), constraint.detach().reshape(()))
+        self.skipped = False
+        add_gradients((objective, constraint), weights, params, retain_graph=retain_graph)
+        try:
+            self._check_finite(self.losses)
+        except Diverged:
+            for p in params:
+                p.grad = None
+            raise
+        self.state.step += 1
+
+    def _plain_weights(self, params: Sequence[Tensor]) -> tuple[float, float] | None:
+        """α and β, where the step is the gradient of α·U + β·C and nobody looks at the two apart.
+
+        Not beside half precision, where weights go to a gradient that was widened before, nor
+        beside hooks, which see the gradients of the losses themselves.
+        """
+        combined = self.diagnose or self.strict or not self.addon.moves_all
+        elsewhere = self.loss_scale is not None or self._shards is not None or bool(self.group)
+        if combined or elsewhere or not isinstance(self.aggregate, Linear):
+            return None
+        for p in params:
+            hooks = p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)
+            if hooks or p.dtype not in (torch.float32, torch.float64):
+                return None
+        return self.aggregate.alpha, self.aggregate.beta
 
     @property
     def _from_parts(self) -> bool:

@@ -58,9 +58,14 @@ class Rectified(Weighted):
 
     The step never opposes the constraint to first order, and never works for it either.
 
-    Reference: Y. Wang et al., *GRU: Mitigating the Trade-off between Unlearning and Retention for
-    LLMs*, ICML 2025 (arXiv 2503.09117). Deviation: the retain gradient is that of the step's batch;
-    its moving average, which the publication offers, would need a buffer of the size of the model.
+    Use it to forget as fast as the constraint allows where its loss is at a minimum already:
+    nothing repairs what earlier steps broke.
+
+    Reference: Y. Wang, Q. Wang, F. Liu, W. Huang, Y. Du, X. Du, B. Han, *GRU: Mitigating the
+    Trade-off between Unlearning and Retention for LLMs*, ICML 2025 (arXiv 2503.09117).
+
+    Deviation: the retain gradient is that of the step's batch; its moving average, which the
+    publication offers, would need a buffer of the size of the model.
 
     >>> Rectified().combine(torch.tensor([1.0, -1.0]), torch.tensor([0.0, 2.0]))
     tensor([1., 0.])
@@ -89,9 +94,15 @@ class PrimalDual(Weighted):
     ``slack``: (7) subtracts the initial model's loss, and a first batch alone would be off by
     chance. Or it is ``bound`` itself. λ and b are in ``Update.state_dict()``.
 
-    Reference: T. Entesari et al., *Constrained Entropic Unlearning: A Primal-Dual Framework for
-    Large Language Models*, 2025 (arXiv 2506.05314), for any U and C. Deviation: divided by 1 + λ,
-    so that λ = 19 is ``linear`` with α = 0.05, and an optimizer that does not normalise bears it.
+    Use it if it is known how much the constraint's loss may rise, and no α: over some dozens of
+    steps it finds the weight by itself.
+
+    Reference: T. Entesari, A. Hatami, R. Khaziev, A. Ramakrishna, M. Fazlyab, *Constrained Entropic
+    Unlearning: A Primal-Dual Framework for Large Language Models*, NeurIPS 2025 (arXiv 2506.05314),
+    for any U and C.
+
+    Deviation: divided by 1 + λ, so that λ = 19 is ``linear`` with α = 0.05, and an optimizer that
+    does not normalise bears it.
 
     Args:
         slack: how far C may rise, in units of the loss.

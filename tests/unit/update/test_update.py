@@ -29,6 +29,41 @@ def test_backward_is_combine_of_the_gradients(addon, aggregate):
         assert one.diagnostics.as_dict() == pytest.approx(other.diagnostics.as_dict(), nan_ok=True)
 
 
+@pytest.mark.parametrize("kind", ["plain", "bfloat16", "hooked", "micro-batches"])
+def test_a_plain_sum_without_diagnostics_is_the_one_with_them(kind):
+    steps = {}
+    for diagnostics in (True, False):
+        model = small_model().to(torch.bfloat16 if kind == "bfloat16" else torch.float32)
+        params = list(model.parameters())
+        seen = []
+        if kind == "hooked":
+            params[0].register_hook(lambda g, seen=seen: seen.append(g.clone()) or g.clamp(max=0))
+        update = Update("none", Linear(0.3, 0.8), diagnostics=diagnostics)
+        plain = not diagnostics and kind in ("plain", "micro-batches")
+        assert update._plain_weights(params) == ((0.3, 0.8) if plain else None)
+        for step in range(2):
+            outputs = [model(batch(k)[0].to(params[0])) for k in range(3 * step, 3 * step + 3)]
+            *objective, constraint = (output.float().exp().mean() for output in outputs)
+            objective = objective if kind == "micro-batches" else objective[0]
+            update.backward(objective, constraint, params)
+        assert update.state.step == 2
+        assert update.losses[1] == constraint.detach()
+        steps[diagnostics] = [*(p.grad for p in params), *seen]
+    for one, other in zip(*steps.values(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-7)
+
+
+def test_a_plain_sum_needs_both_losses_to_depend_on_the_parameters():
+    a, b, c = (nn.Parameter(torch.ones(3)) for _ in range(3))
+    update = Update("none", Linear(0.5, 0.25), diagnostics=False)
+    with pytest.raises(InvalidInput, match="depend on `params`"):
+        update.backward(a.sum(), c.sum(), [a, b])
+    update.backward((2 * a).sum(), (3 * a * b).sum(), [a, b, c])
+    assert a.grad.tolist() == [1.75] * 3
+    assert b.grad.tolist() == [0.75] * 3
+    assert c.grad is None
+
+
 def test_losses_are_kept_detached():
     model = small_model()
     update = Update("focus")
