@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from expunge.methods._l1_sparse import L1Sparse as L1Sparse
     from expunge.methods._mask_small_gradients import MaskSmallGradients as MaskSmallGradients
     from expunge.methods._masked_teacher import MaskedTeacher as MaskedTeacher
+    from expunge.methods._match_answers import MatchAnswers as MatchAnswers
     from expunge.methods._match_unseen import MatchUnseen as MatchUnseen
     from expunge.methods._method import Method as Method
     from expunge.methods._neg_grad_plus import NegGradPlus as NegGradPlus

@@ -29,7 +29,7 @@ class CEU(TokenMethod):
     without a retain loss, ``CEU(skip=1, retain="none")``. ``skip=1`` leaves the first token of an
     answer alone, which says little about it.
 
-    Reference: Yang, *CE-U: Cross Entropy Unlearning*, 2025.
+    Reference: B. Yang, *CE-U: Cross Entropy Unlearning*, 2025 (arXiv 2503.01224).
     """
 
     skip: int = 0

@@ -29,7 +29,8 @@ class ContrastiveRounds(Method):
     Use it for random examples of many classes, where forget outputs should resemble no other.
 
     Reference: the first place of the NeurIPS 2023 machine unlearning challenge, as described by
-    E. Triantafillou et al., *Are We Making Progress in Unlearning?*, 2024 (arXiv 2406.09073).
+    E. Triantafillou et al., *Are we making progress in unlearning? Findings from the first NeurIPS
+    unlearning competition*, 2024 (arXiv 2406.09073).
 
     Deviation: there, rounds of U and of C alternate, each with its own rate; here every step has
     both, weighted by α and β.

@@ -36,8 +36,9 @@ class DPO(TokenMethod):
 
     Deviation: the factor 2/β is NPO's, for comparable gradients; Rafailov et al. have 1.
 
-    Reference: Rafailov et al., *Direct Preference Optimization*, NeurIPS 2023, equation (7); for
-    unlearning, Maini et al., *TOFU*, COLM 2024.
+    Reference: R. Rafailov et al., *Direct Preference Optimization: Your Language Model is Secretly
+    a Reward Model*, NeurIPS 2023 (arXiv 2305.18290), equation (7); for unlearning, P. Maini et al.,
+    *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024 (arXiv 2401.06121).
     """
 
     beta: float = 0.1
@@ -86,7 +87,8 @@ class IdkDPO(DPO):
 
     Use it where the model should decline to answer; what it says instead is the same for all.
 
-    Reference: Maini et al., *TOFU*, COLM 2024.
+    Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024 (arXiv
+    2401.06121).
     """
 
     refusals: tuple[tuple[int, ...], ...] = ()

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor
 
 BINS = 10
-"""Corrections are one number per tenth of the ranks, and one per class."""
+"""Corrections are numbers per tenth of the ranks, and one per class."""
 SMALLEST = 1e-7
 """Targets are kept this far from 0 and 1 where their log-odds are corrected."""
 SMALLEST_COMPARED = 1e-4
 """Probabilities are kept this far from 0 and 1 where they are compared: tails weigh no more."""
 FEW, FEW_OF_CLASS = 10, 30
-"""Corrections from fewer examples than this, per tenth and per class, are shrunk towards none."""
+"""What is estimated from fewer examples than this, per tenth and per class, is shrunk."""
+LARGEST_SPREAD = 2.0
+"""The exponents of the other classes' probabilities are kept between e^-2 and e^2."""
 
 
 def margins(log_probabilities: Tensor, labels: Tensor) -> Tensor:
@@ -43,6 +45,25 @@ def ranks_within_class(
         up_to = torch.searchsorted(pool, values[here], right=True)
         ranks[here] = (below + up_to).to(values.dtype) / (2 * len(pool))
     return ranks
+
+
+def evened_ranks(ranks: Tensor, labels: Tensor) -> Tensor:
+    """Ranks [N] moved towards evenly spread ones, within each class and in the same order.
+
+    Of a class's examples drawn at random the true ranks are spread evenly but for chance, and what
+    measured ones are off by is chance and error. Few examples say little about their spread; and
+    where the mean rank is more than two standard errors from ½, they are no random draw: there
+    the measured ranks keep most of their weight.
+    """
+    evened = ranks.clone()
+    for label in distinct(labels):
+        here = (labels == label).nonzero()[:, 0]
+        count, measured = len(here), ranks[here]
+        even = (measured.argsort(stable=True).argsort().to(ranks) + 0.5) / count
+        errors = abs(float(measured.mean()) - 0.5) * math.sqrt(12.0 * count)
+        weight = count / (count + FEW_OF_CLASS) * min(1.0, (2.0 / max(errors, 2.0)) ** 2)
+        evened[here] = torch.lerp(measured, even, weight)
+    return evened
 
 
 def settled_ranks(ranks: Tensor, odds: Tensor, labels: Tensor, weight: float) -> Tensor:
@@ -78,8 +99,9 @@ def match_outputs(
 
     ``unseen`` [M, K] are probabilities; ``order`` [N, K - 1] ranks the other classes, the most
     probable first. A class of which ``unseen`` has no example takes all of it. Classes in ``lost``
-    get no probability. ``correction`` [B + K] is added to the log-odds of the label: a number for
-    the tenth of the ranks, and one for the class.
+    get no probability. ``correction`` [B + K + B] is added to the log-odds of the label, a number
+    for the tenth of the ranks and one for the class; its last part s, a number for the tenth of the
+    entropies, flattens the other classes: their probabilities are raised to the power of e^-s.
     """
     targets = unseen.new_zeros(len(labels), unseen.shape[1])
     donors = donors_by_rank(unseen, unseen_labels, labels, ranks)
@@ -90,9 +112,12 @@ def match_outputs(
     if correction is not None:
         added = correction[bins_of(ranks)] + correction[BINS + labels]
         corrected = torch.sigmoid(log_odds(own) + added[:, None])
-        targets *= (1.0 - corrected) / (1.0 - own).clamp(min=SMALLEST)
+        spread = correction[-BINS:].clamp(-LARGEST_SPREAD, LARGEST_SPREAD)
+        power = torch.exp(-spread[_tenths_within_class(_entropy(targets), labels)])
+        targets = targets.clamp(min=SMALLEST).pow(power[:, None])
+        targets = targets.scatter(1, labels[:, None], 0.0)
+        targets *= (1.0 - corrected) / targets.sum(dim=1, keepdim=True)
         targets.scatter_(1, labels[:, None], corrected)
-        targets /= targets.sum(dim=1, keepdim=True)
     if lost is not None and len(lost):
         targets[:, lost] = 0.0
         targets /= targets.sum(dim=1, keepdim=True)
@@ -121,28 +146,43 @@ def remaining_difference(
     unseen_labels: Tensor,
     lost: Tensor | None = None,
 ) -> Tensor:
-    """Expected minus actual odds of the label on forget data [B + K].
+    """Expected minus actual odds of the label, and entropies, on forget data [B + K + B].
 
-    The mean for each tenth of the ranks, then what each class differs from the mean over all. Odds
-    are those of :func:`label_odds`. Within each class both are sorted before they are compared:
-    distributions should agree, no matter which example is where. Classes in ``lost`` have nothing
-    to compare with. Means of few examples are shrunk towards 0.
+    The mean of the odds (:func:`label_odds`) for each tenth of the ranks, then what each class
+    differs from the mean over all, then the mean of the entropies for each tenth of them. Within
+    each class both sides are sorted before they are compared: distributions should agree, no matter
+    which example is where. Classes in ``lost`` have nothing to compare with. Means of few examples
+    are shrunk towards 0.
     """
     donors = donors_by_rank(unseen, unseen_labels, labels, ranks)
-    expected = label_odds(unseen[donors], unseen_labels[donors])
-    actual = label_odds(forget, labels)
-    total, count = (torch.zeros(BINS + forget.shape[1], dtype=torch.float64) for _ in range(2))
+    expected, donor_labels = unseen[donors], unseen_labels[donors]
+    odds = label_odds(expected, donor_labels), label_odds(forget, labels)
+    entropies = _entropy(expected), _entropy(forget)
+    classes = forget.shape[1]
+    total, count = (torch.zeros(BINS + classes + BINS, dtype=torch.float64) for _ in range(2))
     for label in sorted(set(distinct(labels)) - set([] if lost is None else distinct(lost))):
         here = labels == label
-        difference = (expected[here].sort().values - actual[here].sort().values).double()
+        by_odds, by_entropy = (
+            (side[0][here].sort().values - side[1][here].sort().values).double()
+            for side in (odds, entropies)
+        )
         tenths = bins_of(ranks[here].sort().values)
-        for groups in (tenths, torch.full_like(tenths, BINS + label)):
-            total.index_add_(0, groups, difference)
-            count.index_add_(0, groups, torch.ones_like(difference))
-    by_tenth = total[:BINS] / (count[:BINS] + FEW)
-    mean = total[:BINS].sum() / count[:BINS].sum().clamp(min=1.0)
-    by_class = (total[BINS:] - count[BINS:] * mean) / (count[BINS:] + FEW_OF_CLASS)
-    return torch.cat([by_tenth, by_class])
+        of_entropy = _tenths_within_class(entropies[0][here].sort().values, labels[here])
+        groups = (tenths, torch.full_like(tenths, BINS + label), BINS + classes + of_entropy)
+        for group, difference in zip(groups, (by_odds, by_odds, by_entropy), strict=True):
+            total.index_add_(0, group, difference)
+            count.index_add_(0, group, torch.ones_like(difference))
+    sizes = [BINS, classes, BINS]
+    odds_sum, class_sum, entropy_sum = torch.split(total, sizes)
+    by_tenth, by_class, by_entropy_tenth = torch.split(count, sizes)
+    mean = odds_sum.sum() / by_tenth.sum().clamp(min=1.0)
+    return torch.cat(
+        [
+            odds_sum / (by_tenth + FEW),
+            (class_sum - by_class * mean) / (by_class + FEW_OF_CLASS),
+            entropy_sum / (by_entropy_tenth + FEW),
+        ]
+    )
 
 
 def without_broken_classes(now: Tensor, first: Tensor, labels: Tensor, recent: Tensor) -> Tensor:
@@ -170,6 +210,19 @@ def accuracy_per_class(probabilities: Tensor, labels: Tensor) -> Tensor:
     return torch.zeros(classes, dtype=torch.float64).index_add_(0, labels, right) / count
 
 
+def class_difference(labels: Tensor, others: Tensor) -> float:
+    """Half the sum of the differences of the shares of classes, in 0 (the same mix) to 1.
+
+    >>> class_difference(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 1, 1, 1]))
+    0.25
+    """
+    classes = int(max(labels.max(), others.max())) + 1
+    first, second = (
+        torch.bincount(each, minlength=classes) / len(each) for each in (labels, others)
+    )
+    return 0.5 * float((first - second).abs().sum())
+
+
 def bins_of(ranks: Tensor) -> Tensor:
     """Which tenth of the ranks each belongs to."""
     return (ranks * BINS).long().clamp(0, BINS - 1)
@@ -191,6 +244,16 @@ def log_odds(p: Tensor, smallest: float = SMALLEST) -> Tensor:
     """log p/(1-p), finite at 0 and 1."""
     p = p.clamp(smallest, 1.0 - smallest)
     return torch.log(p) - torch.log1p(-p)
+
+
+def _tenths_within_class(values: Tensor, labels: Tensor) -> Tensor:
+    """Which tenth of its class each value belongs to."""
+    none = labels[:0]
+    return bins_of(ranks_within_class(values, labels, values[:0], none))
+
+
+def _entropy(probabilities: Tensor) -> Tensor:
+    return -torch.xlogy(probabilities, probabilities).sum(dim=1)
 
 
 def distinct(labels: Tensor) -> list[int]:

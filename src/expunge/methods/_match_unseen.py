@@ -12,11 +12,14 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
+from expunge.methods._class_balance import balancing_offsets
 from expunge.methods._match_targets import (
     BINS,
     SMALLEST_COMPARED,
     accuracy_per_class,
+    class_difference,
     distinct,
+    evened_ranks,
     label_odds,
     margins,
     match_outputs,
@@ -43,6 +46,10 @@ goes by itself at first: added up from the start, it would overshoot.
 """
 LARGEST_CORRECTION = 4.0
 """In log-odds: what cannot be closed does not wind up."""
+WEIGHT_GAIN, LASTING_WEIGHT_GAIN, LARGEST_WEIGHT = 1.0, 0.6, 5.0
+"""Of the weights of retained classes, in proportion to accuracy lost and adding up; their bound."""
+SKEWED = (0.1, 0.5)
+"""Classes are balanced from the first difference of class mixes on, and in full from the second."""
 SETTLING = (0.4, 0.7)
 """Ranks are the first ones up to the first part of the run, and the current ones from the second.
 
@@ -68,24 +75,34 @@ class MatchUnseen(Method):
 
     Ranks are among the training examples of the class, by the margin of the initial model's
     log-probabilities, averaged over small shifts (and mirror images, where these keep their
-    label): a memorised example loses its margin there. They are guesses; later in the run they
-    pass to the order in which the model itself has come to put the examples, so that small moves
-    are enough. The outputs on unseen data are refreshed before every epoch (every second one in the
-    first half of a run), or before about 15 of them if there are more than 20.
+    label): a memorised example loses its margin there. They are guesses, so they are spread more
+    evenly, unless they show that the examples are no random draw of their class; later in the run
+    they pass to the order in which the model itself has come to put the examples, so that small
+    moves are enough. The outputs on unseen data are refreshed before every epoch (every second one
+    in the first half of a run), or before about 15 of them if there are more than 20.
     Where accuracy on unseen data of a class has fallen for good, the first outputs there are used:
     targets must not follow a model downhill.
 
     A model follows its targets only so far. So the difference that remains between the sorted
     log-odds of the label on forget data and those that its ranks stand for is added to the targets
     ``gain`` times, for each tenth of the ranks and each class; later in the run, what still remains
-    adds up. The loop is closed on the distributions as a whole.
+    adds up. The loop is closed on the distributions as a whole. The same is done for entropy, by
+    tenths, with the probabilities of the other classes, which are made more or less alike.
+
+    Where most forget examples are of few classes, the model could meet their targets by predicting
+    these classes less often, whatever it is shown. So all of this is done with an offset added to
+    the logit of each class, by which each has lost as much accuracy on unseen data as the others
+    (:func:`balancing_offsets`); not where forget data have the classes of unseen data.
+
+    At a rate that is high enough, classes go up and down: retained examples of those that have lost
+    accuracy on unseen data weigh more, in proportion and adding up.
 
     Where a run has an augmentation, it is that of retain batches alone: on images that are moved a
     little, a model that knows its training data by heart has a loss to hold it where it is, while
     forget data have their targets as they are.
 
-    It needs ``unseen`` data and, since it has a target for every example, datasets rather than
-    loaders. Not from the paper.
+    It needs ``unseen`` data, all of which are passed through the model before an epoch, and, since
+    it has a target for every example, datasets rather than loaders. Not from the paper.
 
     Use it for deletion requests, where forgotten records should be treated as unseen ones are; it
     is what `expunge forget` does by default.
@@ -96,14 +113,11 @@ class MatchUnseen(Method):
         views: what margins are averaged over: ``shifts`` of images by a pixel or two, the
             ``mirrored`` ones too, or the ``plain`` inputs. ``auto`` is ``mirrored`` where the
             augmentation of the run mirrors, else ``shifts``. Inputs that are no images are plain.
-        sample: at most so many unseen examples are passed through the model before an epoch. Fewer
-            give targets that are off by chance.
         gain: of the correction; 0 turns it off.
         label_weight: λ.
     """
 
     views: ViewKind = "auto"
-    sample: int = 10_000
     gain: float = 3.0
     label_weight: float = 0.5
 
@@ -124,8 +138,6 @@ class MatchUnseen(Method):
         if self.views not in get_args(ViewKind):
             known = ", ".join(get_args(ViewKind))
             raise InvalidInput(f"`views` should be one of {known}. (got {self.views!r})")
-        if self.sample < 1:
-            raise InvalidInput(f"`sample` should be at least 1. (got {self.sample})")
         for name in ("gain", "label_weight"):
             if not 0.0 <= getattr(self, name) < math.inf:
                 raise InvalidInput(f"`{name}` should not be negative. (got {getattr(self, name)})")
@@ -138,7 +150,7 @@ class MatchUnseen(Method):
             )
         logits = problem.logits(forget)
         targets = problem.memory["targets"].to(logits)[forget.indices]
-        log_p = F.log_softmax(logits, dim=1)
+        log_p = F.log_softmax(logits + problem.memory["offsets"].to(logits), dim=1)
         divergence = F.kl_div(log_p, targets, reduction="batchmean")
         if self.label_weight:
             own = forget.targets[:, None]
@@ -148,7 +160,11 @@ class MatchUnseen(Method):
         return Term(divergence, saliency=problem.loss(logits, forget.targets))
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)
+        logits = problem.logits(retain)
+        weights = problem.memory["class_weights"].to(logits)[retain.targets]
+        # The same values, but each example's part of the gradient is weighted, whatever the loss.
+        weighted = torch.lerp(logits.detach(), logits, weights[:, None])
+        return problem.loss(weighted, retain.targets)
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Refresh the targets from the current model's outputs on unseen data."""
@@ -158,20 +174,26 @@ class MatchUnseen(Method):
         if "ranks" not in problem.memory:
             self._rank(problem)
         # What the model does now with unseen data of these classes.
-        logits, unseen_labels = problem.predict("unseen", self.sample)
-        unseen = F.softmax(logits.double(), dim=1)
+        logits, unseen_labels = problem.predict("unseen")
         memory = problem.memory
+        offsets = torch.zeros(logits.shape[1], dtype=torch.float64)
+        if epoch > 1:
+            goal = accuracy_per_class(memory["unseen"], unseen_labels)
+            offsets = balancing_offsets(logits, unseen_labels, goal, distinct(memory["lost"]))
+        offsets = memory["offsets"] = memory["skew"] * offsets
+        unseen = F.softmax(logits.double() + offsets, dim=1)
         accuracy = accuracy_per_class(unseen, unseen_labels)
         if epoch == 1:
             memory["unseen"], memory["accuracy"] = unseen, accuracy
         memory["accuracy"] = torch.lerp(memory["accuracy"], accuracy, SMOOTHING)
+        self._weigh_classes(memory, accuracy_per_class(memory["unseen"], unseen_labels) - accuracy)
         unseen = without_broken_classes(unseen, memory["unseen"], unseen_labels, memory["accuracy"])
 
         # What it does now with forget data: what is left to correct, and in which order they are.
         ranks = memory["ranks"]
         if epoch > 1:
             logits, labels = problem.predict("forget")
-            forget = F.softmax(logits.double(), dim=1)
+            forget = F.softmax(logits.double() + offsets, dim=1)
             if self.gain:
                 difference = remaining_difference(
                     forget, labels, ranks, unseen, unseen_labels, lost=memory["lost"]
@@ -200,13 +222,29 @@ class MatchUnseen(Method):
         problem.memory["lost"] = torch.tensor(
             [c for c in range(forget.shape[1]) if c not in retained_classes], dtype=torch.int64
         )
-        problem.memory["ranks"] = ranks_within_class(
+        ranks = ranks_within_class(
             margins(forget, labels), labels, margins(retain, retain_labels), retain_labels
         )
+        problem.memory["ranks"] = evened_ranks(ranks, labels)
         masked = forget.scatter(1, labels[:, None], -torch.inf)
         problem.memory["order"] = masked.argsort(dim=1, descending=True)[:, :-1]
+        problem.memory["skew"] = torch.tensor(
+            part_of(class_difference(labels, problem.splits.labels("unseen")), *SKEWED),
+            dtype=torch.float64,
+        )
+        problem.memory["lost_so_far"] = torch.zeros(forget.shape[1], dtype=torch.float64)
         for name in ("difference", "lasting", "correction"):
-            problem.memory[name] = torch.zeros(BINS + forget.shape[1], dtype=torch.float64)
+            size = BINS + forget.shape[1] + BINS
+            problem.memory[name] = torch.zeros(size, dtype=torch.float64)
+
+    def _weigh_classes(self, memory: dict[str, Tensor], lost: Tensor) -> None:
+        """Weigh retained classes by the accuracy [K] that each has lost on unseen data."""
+        beyond = lost - lost.mean()
+        memory["lost_so_far"] = memory["lost_so_far"] + LASTING_WEIGHT_GAIN * beyond
+        weights = torch.exp(memory["lost_so_far"] + WEIGHT_GAIN * beyond)
+        memory["class_weights"] = (weights / weights.mean()).clamp(
+            1 / LARGEST_WEIGHT, LARGEST_WEIGHT
+        )
 
     def _correct(
         self, memory: dict[str, Tensor], difference: Tensor, epoch: int, epochs: int

@@ -41,6 +41,12 @@ class SplitReader(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Logits [N, K] and labels [N]; see :meth:`Problem.predict`."""
 
+    def strata(self, split: SplitName) -> Tensor:
+        """The stratum of every text, all 0 where there are none, or the class [N]."""
+
+    def token_log_probs(self, model: nn.Module, split: SplitName) -> Tensor:
+        """log p of every token to predict [N, T]; see :meth:`Problem.token_log_probs`."""
+
 
 class Problem:
     """What a method may use: the model under its BatchNorm policy, the initial model, a loss.
@@ -181,6 +187,14 @@ class Problem:
         """
         model = self.initial if initial else self.model
         return self.splits.predict(model, split, sample, change)
+
+    def token_log_probs(self, split: SplitName) -> Tensor:
+        """log π(y_t | y_<t) of a split of texts [N, T] in eval mode, in float64, on the CPU.
+
+        A column is a position in the row of tokens; NaN where there is nothing to predict. Of
+        examples with a class, log π(y) [N, 1].
+        """
+        return self.splits.token_log_probs(self.model, split)
 
     def gradient(self, batch: Batch) -> list[Tensor]:
         """The gradient of the mean loss on the batch of all processes; zeros where it has none."""

@@ -38,6 +38,11 @@ class RetainNLL(RetainLoss):
     """C = -log π(y_t | y_<t), the mean over the labelled retain tokens.
 
     It keeps what the retain data say. Where they are few, the model learns them by heart.
+
+    Use it by default, with as much retain data as there is.
+
+    Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024 (arXiv
+    2401.06121), where it is the retain loss of gradient difference.
     """
 
     def loss(self, problem: Problem, retain: Batch) -> Tensor:
@@ -48,10 +53,14 @@ class RetainNLL(RetainLoss):
 class RetainKL(RetainLoss):
     """C = KL(π₀(·|y_<t) ‖ π(·|y_<t)), the mean over the labelled retain tokens.
 
-    It keeps what the initial model π₀ says about the retain data, right or wrong. Take it where
-    the retain data are few or not what the model was trained on. Its gradient is exactly zero at
-    the initial model, so the first step is that of the forget loss alone. It costs a forward pass
-    of π₀, frozen in eval mode.
+    It keeps what the initial model π₀ says about the retain data, right or wrong. Its gradient is
+    exactly zero at the initial model, so the first step is that of the forget loss alone. It costs
+    a forward pass of π₀, frozen in eval mode.
+
+    Use it where the retain data are few or not what the model was trained on.
+
+    Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024 (arXiv
+    2401.06121), KL minimisation.
 
     Deviation: published code averages over prompts and padding too, where nothing is predicted.
     """

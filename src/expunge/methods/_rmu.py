@@ -26,6 +26,11 @@ class RetainActivations(RetainLoss):
 
     h are its activations [D] and h₀ those of the initial model, frozen in eval mode. It keeps the
     model up to ``layer`` (default: a fifth of the way up); what is above gets no gradient from it.
+
+    Use it with RMU, whose objective is about activations as well.
+
+    Reference: N. Li et al., *The WMDP Benchmark: Measuring and Reducing Malicious Use With
+    Unlearning*, ICML 2024 (arXiv 2403.03218).
     """
 
     layer: str | None = None
@@ -61,8 +66,8 @@ class RMU(TokenMethod):
     Deviation: the paper writes ‖·‖², its released code divides by D, as here. Positions are those
     that lead to a labelled token; with the usual labels of a whole text both are all tokens.
 
-    Reference: Li et al., *The WMDP Benchmark: Measuring and Reducing Malicious Use with
-    Unlearning*, ICML 2024; c = 6.5 as there for a model of 7 B parameters.
+    Reference: N. Li et al., *The WMDP Benchmark: Measuring and Reducing Malicious Use With
+    Unlearning*, ICML 2024 (arXiv 2403.03218); c = 6.5 as there for a model of 7 B parameters.
     """
 
     layer: str | None = None

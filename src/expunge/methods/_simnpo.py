@@ -29,8 +29,9 @@ class SimNPO(TokenMethod):
 
     Deviation: some implementations put the margin inside, σ(-β(log π/|y| + δ)); then δ = γ/β.
 
-    Reference: Fan et al., *Simplicity Prevails: Rethinking Negative Preference Optimization for LLM
-    Unlearning*, 2024; β = 2.5 and γ = 0 as there for 5 % of TOFU.
+    Reference: C. Fan, J. Liu, L. Lin, J. Jia, R. Zhang, S. Mei, S. Liu, *Simplicity Prevails:
+    Rethinking Negative Preference Optimization for LLM Unlearning*, NeurIPS 2025 (arXiv
+    2410.07163); β = 2.5 and γ = 0 as there for 5 % of TOFU.
     """
 
     beta: float = 2.5

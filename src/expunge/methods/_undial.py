@@ -28,8 +28,9 @@ class UNDIAL(TokenMethod):
 
     Deviation: published code also distils prompts and padding, where no token is to be forgotten.
 
-    Reference: Dong et al., *UNDIAL: Self-Distillation with Adjusted Logits for Robust Unlearning in
-    Large Language Models*, NAACL 2025; γ = 10 as in open-unlearning.
+    Reference: Y. R. Dong, H. Lin, M. Belkin, R. Huerta, I. Vulić, *UNDIAL: Self-Distillation with
+    Adjusted Logits for Robust Unlearning in Large Language Models*, NAACL 2025 (arXiv 2402.10052);
+    γ = 10 as in open-unlearning.
     """
 
     strength: float = 10.0

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal, TypeVar, cast
 
 from torch import Tensor
 from torch.nn import functional as F
 
 from expunge.methods._problem import Problem, SplitName
 
+Part = TypeVar("Part")
 ViewKind = Literal["auto", "shifts", "mirrored", "plain"]
 SHIFTS = ((1, 2), (-2, -1))
 """Pixels down and to the right, for images of 28 x 28 and more; smaller ones move by one."""
 LARGE = 28
 SMALL = 8
 """Images with fewer rows or columns than this are left as they are."""
+
+
+def with_mirrors(method: Part) -> Part:
+    """``method`` with mirror images among its views, if it has any and leaves them open."""
+    if getattr(method, "views", None) != "auto":
+        return method
+    mirrored: Part = replace(cast(Any, method), views="mirrored")
+    return mirrored
 
 
 def averaged_log_probabilities(

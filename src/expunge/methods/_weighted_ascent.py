@@ -39,8 +39,8 @@ class WGA(_WeightedAscent):
 
     Use it where ascent breaks the model but NPO, whose weight is one per sequence, is too slow.
 
-    Reference: Wang et al., *Rethinking LLM Unlearning Objectives: A Gradient Perspective and Go
-    Beyond*, ICLR 2025.
+    Reference: Q. Wang, J. P. Zhou, Z. Zhou, S. Shin, B. Han, K. Q. Weinberger, *Rethinking LLM
+    Unlearning Objectives: A Gradient Perspective and Go Beyond*, ICLR 2025 (arXiv 2502.19301).
     """
 
     beta: float = 1.0
@@ -64,8 +64,8 @@ class SatImp(_WeightedAscent):
     Use it where the texts to forget are mostly ordinary language, with little to forget in it. The
     weights are small, below 0.07 by default: give U more weight than other methods need.
 
-    Reference: Yang et al., *Exploring Criteria of Loss Reweighting to Enhance LLM Unlearning*, ICML
-    2025.
+    Reference: P. Yang, Q. Wang, Z. Huang, T. Liu, C. Zhang, B. Han, *Exploring Criteria of Loss
+    Reweighting to Enhance LLM Unlearning*, ICML 2025 (arXiv 2505.11953).
     """
 
     beta1: float = 5.0

@@ -13,6 +13,7 @@ from torch import Tensor
 from expunge.methods._match_targets import (
     BINS,
     accuracy_per_class,
+    evened_ranks,
     label_odds,
     margins,
     match_outputs,
@@ -130,7 +131,7 @@ def test_no_difference_remains_where_forget_data_have_the_outputs_of_unseen_data
         here = (labels == label).nonzero()[:, 0]
         ranks[here[own[here].argsort()]] = (torch.arange(len(here)) + 0.5) / len(here)
     left = remaining_difference(unseen, labels, ranks, unseen, labels)
-    assert torch.allclose(left, torch.zeros(BINS + 4, dtype=torch.float64))
+    assert torch.allclose(left, torch.zeros(BINS + 4 + BINS, dtype=torch.float64))
 
 
 def test_the_remaining_difference_is_one_of_log_odds_by_rank() -> None:
@@ -140,7 +141,11 @@ def test_the_remaining_difference_is_one_of_log_odds_by_rank() -> None:
     ranks = (torch.arange(1000) + 0.5) / 1000
     left = remaining_difference(forget, zeros, ranks, unseen, zeros[:10])
     assert torch.allclose(left[:BINS], torch.full((BINS,), -math.log(3.0) * 100 / 110).double())
-    assert torch.allclose(left[BINS:], torch.zeros(2).double()), "a single class is all there is"
+    by_class, entropy = left[BINS:-BINS], left[-BINS:]
+    assert torch.allclose(by_class, torch.zeros(2).double()), "a single class is all there is"
+    nats = math.log(2.0) + 0.75 * math.log(0.75) + 0.25 * math.log(0.25)
+    assert entropy.count_nonzero() == 1, "all entropies are the same, in the middle"
+    assert float(entropy[BINS // 2]) == pytest.approx(nats * 1000 / 1010)
     lost = torch.tensor([0])
     none = remaining_difference(forget, zeros, ranks, unseen, zeros[:10], lost)
     assert none.eq(0.0).all()
@@ -155,7 +160,7 @@ def test_classes_are_compared_with_the_mean_over_all() -> None:
     left = remaining_difference(forget, labels, ranks, unseen, torch.arange(20) % 2)
     assert torch.allclose(left[:BINS], torch.zeros(BINS).double(), atol=1e-6)
     by_class = math.log(3.0) * 300 / 330
-    assert left[BINS:].tolist() == pytest.approx([-by_class, by_class])
+    assert left[BINS:-BINS].tolist() == pytest.approx([-by_class, by_class])
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -173,10 +178,36 @@ def test_the_odds_of_a_label_are_a_mean_of_margin_and_confidence(seed: int) -> N
 def test_a_correction_moves_the_odds_of_the_label_and_keeps_the_rest_in_proportion() -> None:
     unseen, labels = torch.tensor([[0.5, 0.3, 0.2]]).double(), torch.tensor([0])
     order, ranks = torch.tensor([[2, 1]]), torch.tensor([0.95])
-    correction = torch.zeros(BINS + 3, dtype=torch.float64)
+    correction = torch.zeros(BINS + 3 + BINS, dtype=torch.float64)
     correction[BINS - 1], correction[BINS] = -math.log(6.0), math.log(2.0)
     made = match_outputs(unseen, labels, labels, ranks, order, correction=correction)
     assert made[0].tolist() == pytest.approx([0.25, 0.3, 0.45])
+
+
+def test_a_correction_makes_the_other_classes_more_or_less_alike() -> None:
+    unseen, labels = torch.tensor([[0.5, 0.4, 0.1]]).double(), torch.tensor([0])
+    order, ranks = torch.tensor([[1, 2]]), torch.tensor([0.95])
+    correction = torch.zeros(BINS + 3 + BINS, dtype=torch.float64)
+    for power, share in ((0.5, 2 / 3), (2.0, 16 / 17)):
+        correction[-BINS // 2] = -math.log(power)  # a single example is in the middle
+        made = match_outputs(unseen, labels, labels, ranks, order, correction=correction)
+        assert made[0].tolist() == pytest.approx([0.5, 0.5 * share, 0.5 * (1 - share)])
+
+
+def test_ranks_of_a_random_draw_are_spread_evenly() -> None:
+    labels = torch.zeros(200, dtype=torch.int64)
+    bunched = 0.3 + 0.4 * torch.rand(200, generator=torch.Generator().manual_seed(0))
+    evened = evened_ranks(bunched, labels)
+    even = (bunched.argsort().argsort() + 0.5) / 200
+    assert torch.allclose(evened, bunched + (even - bunched) * 200 / 230, atol=1e-6)
+    assert torch.equal(evened.argsort(), bunched.argsort())
+
+
+def test_ranks_of_one_example_or_of_the_hardest_ones_stay_about_what_they_are() -> None:
+    one = evened_ranks(torch.tensor([0.1]), torch.tensor([3]))
+    assert float(one) == pytest.approx(0.1 + 0.4 / 31)
+    hardest = torch.linspace(0.0, 0.1, 100)
+    assert (evened_ranks(hardest, torch.zeros(100, dtype=torch.int64)) - hardest).abs().max() < 0.02
 
 
 def test_targets_do_not_follow_a_class_that_breaks() -> None:

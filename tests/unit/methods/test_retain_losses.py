@@ -63,6 +63,7 @@ def test_every_forget_loss_goes_with_every_retain_loss(name: str, retain: str) -
         LayeredBigram(),
         forget=data,
         retain=texts(5, 2),
+        unseen=texts(6, 3),
         method=method,
         epochs=2,
         batch_size=4,

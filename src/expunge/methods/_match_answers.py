@@ -1,0 +1,170 @@
+"""MATCH-LM: give answers to forget the token probabilities of answers that the model never saw."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from expunge._errors import InvalidInput
+from expunge.data._batches import Batch
+from expunge.methods._problem import Problem
+from expunge.methods._refreshes import is_refresh
+from expunge.methods._token_method import TokenMethod
+from expunge.methods._tokens import is_labelled, is_token_labels, labelled_rows
+from expunge.update._gradients import Term
+
+SUREST = 1e-6
+"""Probabilities are kept this far from 0 and 1."""
+
+
+TENTHS, LARGEST = 10, 4.0
+"""What is left is added up for each tenth of the targets, up to so many log-odds."""
+SURE = 3.0
+"""Log-odds beyond which it makes no difference how sure a model is: a probability of 95 %."""
+
+
+@dataclass(frozen=True)
+class MatchAnswers(TokenMethod):
+    """U = mean ρ(o - t) over the labelled forget tokens, t from unseen answers; C = NLL on retain.
+
+    o = log(p/(1-p)) are the log-odds of a token, p = π(y_t | y_<t), and t those that it should
+    have; ρ(d) is ½d² up to |d| = 1 and |d| - ½ beyond, so that it pulls from both sides, with the
+    same force from afar, and not at all where the token is as likely as it should be. Where both
+    are above 3, a probability of 95 %, nothing pulls. Methods that raise the loss on the answers to
+    forget push, no matter where to, until somebody stops them; here there is a place to arrive.
+
+    Before every epoch (every second one in the first half of a run; at most about 20 times) the
+    current model is asked about all records to forget and all unseen ones. Within each stratum of
+    length and rarity both are sorted by mean log p, and a record gets the sorted log-odds of the
+    tokens of the unseen record at its own rank, in the order in which the model has its own tokens,
+    stretched to its own length. So the whole distribution that an attack could read is matched, by
+    the smallest moves that do it.
+
+    A model follows its targets only so far. ``gain`` times what is left between target and actual
+    log-odds is added to the target; and its mean over each tenth of the targets adds up over the
+    run, up to 4.
+
+    Texts are an :class:`expunge.data.TextSet`, since every token has a target; without strata, as
+    those of requests have them, all records are one stratum. Examples with a class count as
+    sequences of one token, their classes as strata. Not from the paper.
+
+    Use it for deletion requests to language models, where forgotten records should be answered as
+    those of strangers are; it is what `expunge forget` does by default.
+
+    Reference: none; it is this package's own, described in docs/language-models.md.
+
+    Args:
+        gain: of the correction; 0 turns it off, and more costs more of what is retained.
+    """
+
+    gain: float = 0.5
+
+    needs_unseen: ClassVar[bool] = True
+    preferred: ClassVar[dict[str, Any]] = {
+        "alpha": 0.2,
+        "beta": 0.8,
+        "lr": 1e-4,
+        "epochs": 20,
+        "batch_size": 32,
+        "schedule": "linear",
+    }
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0.0 <= self.gain < math.inf:
+            raise InvalidInput(f"`gain` should not be negative. (got {self.gain})")
+
+    def forget_loss(self, problem: Problem, forget: Batch) -> Term:
+        if forget.indices is None:
+            raise InvalidInput(
+                "MatchAnswers has a target for every token, so it needs to know which records a "
+                "batch holds: give `forget` as a Dataset, not as a DataLoader."
+            )
+        rows, tokens = labelled_rows(problem.logits(forget), forget.targets)
+        wanted = problem.memory["targets"].to(rows)[forget.indices]
+        if is_token_labels(forget.targets):
+            wanted = wanted[:, 1 : forget.targets.shape[1]]
+        targets = wanted[is_labelled(forget.targets)]
+        others = rows.scatter(1, tokens[:, None], -torch.inf).logsumexp(dim=1)
+        odds = rows.gather(1, tokens[:, None])[:, 0] - others
+        beyond = (targets >= SURE) & (odds >= SURE)
+        loss = F.smooth_l1_loss(torch.where(beyond, targets, odds), targets)
+        return Term(loss, saliency=F.cross_entropy(rows, tokens))
+
+    def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
+        """Refresh the targets from the current model's probabilities on unseen answers."""
+        if not is_refresh(epoch, epochs):
+            return
+        unseen, forget = (problem.token_log_probs(split) for split in ("unseen", "forget"))
+        strata = [problem.splits.strata(split) for split in ("unseen", "forget")]
+        actual = log_odds(forget)
+        targets = matched_odds(log_odds(unseen), actual, *strata)
+        if epoch > 1:  # before the first step, all that is left is still to be done
+            left = targets - actual
+            tenths = tenths_of(targets)
+            lasting = problem.memory.get("lasting", torch.zeros(TENTHS, dtype=left.dtype))
+            lasting = lasting + self.gain * means_by_group(left, tenths)
+            problem.memory["lasting"] = lasting.clamp(-LARGEST, LARGEST)
+            targets = targets + self.gain * left + problem.memory["lasting"][tenths]
+        problem.memory["targets"] = targets.nan_to_num(0.0).float()
+
+
+def log_odds(log_probs: Tensor) -> Tensor:
+    """log p/(1-p) of tokens [N, T] from log p; NaN stays, where there is no token."""
+    p = log_probs.exp().clamp(SUREST, 1.0 - SUREST)
+    return torch.log(p) - torch.log1p(-p)
+
+
+def matched_odds(
+    unseen: Tensor, forget: Tensor, unseen_strata: Tensor, forget_strata: Tensor
+) -> Tensor:
+    """The log-odds that each token of each record to forget should have [N, T].
+
+    All are log-odds of tokens, NaN where there is none. In every stratum, the record to forget at
+    rank k of n gets the tokens of the unseen record at the same share of its ranks; of these, its
+    j-th smallest of T tokens gets the quantile (j + ½)/T. Both are ranked by their mean log p.
+    """
+    targets = torch.full_like(forget, torch.nan)
+    means = mean_log_p(unseen), mean_log_p(forget)
+    for stratum in sorted(set(forget_strata.tolist())):
+        here = (forget_strata == stratum).nonzero()[:, 0]
+        pool = (unseen_strata == stratum).nonzero()[:, 0]
+        pool = pool if len(pool) else torch.arange(len(unseen))
+        donors = pool[means[0][pool].argsort(stable=True)]
+        order = here[means[1][here].argsort(stable=True)]
+        for rank, record in enumerate(order.tolist()):
+            donor = donors[int((rank + 0.5) / len(order) * len(donors))]
+            tokens = (~forget[record].isnan()).nonzero()[:, 0]
+            rising = tokens[forget[record, tokens].argsort(stable=True)]
+            values = unseen[donor][~unseen[donor].isnan()]
+            places = (torch.arange(len(rising), dtype=values.dtype) + 0.5) / len(rising)
+            targets[record, rising] = values.quantile(places, interpolation="linear")
+    return targets
+
+
+def tenths_of(values: Tensor) -> Tensor:
+    """Which tenth of all values each of them [N, T] belongs to; 0 where there is none."""
+    known = ~values.isnan()
+    tenths = torch.zeros(values.shape, dtype=torch.int64)
+    order = values[known].argsort(stable=True).argsort(stable=True)
+    tenths[known] = order * TENTHS // max(len(order), 1)
+    return tenths
+
+
+def means_by_group(values: Tensor, groups: Tensor) -> Tensor:
+    """The mean of the values of each group; 0 for a group without any."""
+    known = ~values.isnan()
+    total, count = (torch.zeros(TENTHS, dtype=values.dtype) for _ in range(2))
+    total.index_add_(0, groups[known], values[known])
+    count.index_add_(0, groups[known], torch.ones_like(values[known]))
+    return total / count.clamp(min=1.0)
+
+
+def mean_log_p(odds: Tensor) -> Tensor:
+    """The mean log p of the tokens of each record [N], from their log-odds."""
+    return F.logsigmoid(odds).nanmean(dim=1)
