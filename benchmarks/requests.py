@@ -21,6 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import shutil
 import time
 from collections import Counter
@@ -78,6 +79,7 @@ def run_request(options: Options, name: str, seed: int, scenario: str, request_s
         row: Row = json.loads(kept.read_text(encoding="utf-8"))
         return row
     torch.set_num_threads(options["threads"])
+    os.environ["EXPUNGE_CACHE"] = str(options["out"] / "cache" / label)  # not the user's attempts
     world = next(w for w in worlds(options | {"seeds": [seed], "world": name}))
     began = time.process_time()
     outcome = carry_out_request(options, world, scenario, label, request_seed)
@@ -92,7 +94,8 @@ def carry_out_request(
 ) -> Outcome:
     """What ``expunge forget`` does, on a model in memory."""
     out = options["out"] / "requests" / label
-    settings = {"weights": Path("in memory"), "out": out, "seed": seed} | options["set"]
+    settings = {"weights": Path("in memory"), "out": out, "seed": seed}
+    settings |= {"training_epochs": world.recipe.epochs} | options["set"]
     if world.config["augment"] is not None:
         settings.setdefault("augment", True)
     job = make_job(**settings)

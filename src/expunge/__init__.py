@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from expunge.methods import L1Sparse as L1Sparse
     from expunge.methods import MaskedTeacher as MaskedTeacher
     from expunge.methods import MaskSmallGradients as MaskSmallGradients
+    from expunge.methods import MatchAnswers as MatchAnswers
     from expunge.methods import MatchUnseen as MatchUnseen
     from expunge.methods import Method as Method
     from expunge.methods import NegGradPlus as NegGradPlus

@@ -177,10 +177,14 @@ def refuse_existing(path: str | Path, *, force: bool) -> None:
 
 
 def refuse_no_folder(path: str | Path) -> None:
-    """Raise if there is something at ``path`` that files cannot be written into."""
+    """Raise if ``path`` cannot become a folder: it, or what it lies below, is something else."""
     path = Path(path)
-    if is_there(path) and not path.is_dir():
-        raise StorageError(f"{path} should be a folder. (got {kind_of(path)}) Choose another path.")
+    with storage_errors(f"write in {path}"):
+        there = next((p for p in (path, *path.parents) if p.is_symlink() or p.exists()), path)
+        if (there.is_symlink() or there.exists()) and not there.is_dir():
+            raise StorageError(
+                f"{there} should be a folder. (got {kind_of(there)}) Choose another path."
+            )
 
 
 def _check_replaceable(path: Path) -> None:

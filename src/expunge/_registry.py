@@ -184,7 +184,7 @@ class Registry(Generic[T]):
         """The first paragraph of a part's docstring or its ``description``, on one line."""
         first = _on_one_line(self._text(name).split("\n\n")[0])
         about = self._abouts.get(self.bare_name(name), "")
-        return f"{first.removesuffix('.')}: {about}" if about else first
+        return f"{first.removesuffix('.')}: {about[:1].lower()}{about[1:]}" if about else first
 
     def note(self, name: str, beginning: str) -> str:
         """The paragraph of a part's docstring that begins with these words, on one line, or "".

@@ -21,6 +21,7 @@ from expunge.cli._bench_options import (
     Keep,
     Only,
     ProtocolName,
+    SeedCount,
     StorePath,
     planned_runs,
     stage_progress,
@@ -45,6 +46,7 @@ def plan_command(
     store: StorePath = STORE,
     data: DataRoot = None,
     only: Only = None,
+    seeds: SeedCount = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Number of workers to assume (default: one per core).")
     ] = None,
@@ -55,19 +57,20 @@ def plan_command(
         bool, typer.Option("--quick", help="Only count the stages; do not time any steps.")
     ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show the stages of a protocol, which of them are done, and what the rest will cost.
 
     Example:  expunge bench plan paper
     """
-    chosen, planned, options = planned_runs(protocol, data, only, keep, device)
+    chosen, planned, options = planned_runs(protocol, data, only, keep, device, seeds)
 
     from expunge.bench._estimate import estimate_cost
     from expunge.bench._run import stages_of
     from expunge.store._environment import cores
 
     cost = estimate_cost(planned, Store(store), options, measure=not quick)
-    output = Output(as_json=as_json)
+    output = Output(as_json=as_json, quiet=quiet)
     output.data(lambda: _plan_data(chosen, planned, cost, Store(store), stages=stages))
     output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
     output.show(
@@ -145,6 +148,7 @@ def run_command(
     ] = None,
     data: DataRoot = None,
     only: Only = None,
+    seeds: SeedCount = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -190,7 +194,9 @@ def run_command(
         TRACKERS.name(spec.partition(":")[0])
     if out is not None:
         refuse_no_folder(out)
-    chosen, planned, _ = planned_runs(protocol, data, only, keep, device)
+    chosen, planned, _ = planned_runs(protocol, data, only, keep, device, seeds)
+    folder = out or Path("bench-results") / chosen.name
+    refuse_no_folder(folder)
 
     from expunge.bench._publish import write_results
     from expunge.bench._records import collect
@@ -221,7 +227,6 @@ def run_command(
         errors.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
 
     # Publish the results, if there are new ones.
-    folder = out or Path("bench-results") / chosen.name
     written = write_results(chosen, planned, stages, folder)
     for tracker in trackers:
         _track(tracker, collect(planned, stages), chosen)
@@ -254,22 +259,24 @@ def status_command(
     store: StorePath = STORE,
     data: DataRoot = None,
     only: Only = None,
+    seeds: SeedCount = None,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Show traceback and output of failed stages."),
     ] = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show how far a protocol has come, which stages failed, and why.
 
     Example:  expunge bench status cpu
     """
-    chosen, planned, _ = planned_runs(protocol, data, only, "last", "auto")
+    chosen, planned, _ = planned_runs(protocol, data, only, "last", "auto", seeds)
 
     from expunge.bench._run import STATES, status
 
     statuses = status(planned, Store(store))
-    output = Output(as_json=as_json)
+    output = Output(as_json=as_json, quiet=quiet)
     output.data(
         [
             {"block": one.block, "key": one.stage.key, "title": one.stage.title}

@@ -48,6 +48,10 @@ Only = Annotated[
     list[str] | None,
     typer.Option("--only", help="Name of a block to run (repeatable; default: all blocks)."),
 ]
+SeedCount = Annotated[
+    int | None,
+    typer.Option("--seeds", min=1, help="Only the seeds 0 to N - 1 (default: the protocol's)."),
+]
 Keep = Annotated[
     Literal["all", "last", "none"],
     typer.Option(help="Weights to keep: of every evaluated epoch, of the last one, or none."),
@@ -72,7 +76,12 @@ STORE = Path("bench-store")
 
 
 def planned_runs(
-    protocol: str, data: Path | None, only: list[str] | None, keep: str, device: str
+    protocol: str,
+    data: Path | None,
+    only: list[str] | None,
+    keep: str,
+    device: str,
+    seeds: int | None = None,
 ) -> tuple[Protocol, list[PlannedRun], StageOptions]:
     """A protocol, its runs, and the options of their stages."""
     protocol_text(protocol)
@@ -84,6 +93,7 @@ def planned_runs(
     from expunge.bench._stages import StageOptions, plan
 
     chosen = load_protocol(protocol).only(tuple(only or ()))
+    chosen = chosen if seeds is None else chosen.with_seeds(seeds)
     options = StageOptions(root=root, device=device, keep=keep)
     return chosen, plan(chosen, options), options
 

@@ -63,6 +63,7 @@ def table_command(
     out: Out = None,
     force: Force = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Print the tables of the paper, or a free pivot: mean ± std over seeds, the best marked.
 
@@ -85,7 +86,7 @@ def table_command(
         summaries = [summary for name in wanted for summary in make_table(name, chosen)]
     if not summaries:
         raise ExpungeError(f"The records hold nothing for {like or 'any table'}.")
-    _emit(summaries, form, out, as_json)
+    _emit(summaries, form, out, Output(as_json=as_json, quiet=quiet, width=WIDE))
 
 
 def figure_command(
@@ -108,7 +109,7 @@ def figure_command(
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Draw the paper's figures from the records, as PDF, SVG and PNG.
+    """Draw the paper's figures from the records, as PDF and PNG.
 
     Names: masking, noisy-masking, agreement, heatmap, addons-srl, focus-methods, addons-ngplus,
     baselines-srl, baselines-ngplus, frontier, forget-quality.
@@ -147,6 +148,7 @@ def claims_command(
     out: Out = None,
     force: Force = False,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Test the claims of the paper on the records: held, not held or inconclusive, by how much.
 
@@ -161,7 +163,8 @@ def claims_command(
 
     from expunge.bench.claims import claim_ledger
 
-    _emit([claim_ledger(chosen, names=name)], form, out, as_json)
+    output = Output(as_json=as_json, quiet=quiet, width=WIDE)
+    _emit([claim_ledger(chosen, names=name)], form, out, output)
 
 
 def records_command(
@@ -235,17 +238,17 @@ def _check_output(form: str, out: Path | None, force: bool) -> None:
             raise InvalidInput("--out goes with --format markdown, latex or csv.")
 
 
-def _emit(tables: Sequence[Printable], form: str, out: Path | None, as_json: bool) -> None:
+def _emit(tables: Sequence[Printable], form: str, out: Path | None, output: Output) -> None:
     from expunge.bench.tables._formats import render, table_data
 
-    output = Output(as_json=as_json, width=WIDE)
     output.data(lambda: [table_data(table) for table in tables])
     parts = [render(table, form) for table in tables]
     if out is not None:
         write_text(out, "\n".join(str(text) for text in parts))
+        output.message(f"Wrote {out}.")
         return
     for text in parts:
         if form == "terminal":
             output.show(text, highlight=True)
-        elif not as_json:
+        elif not output.as_json:
             typer.echo(str(text))

@@ -44,7 +44,7 @@ def complete_data(incomplete: str) -> list[tuple[str, str]]:
     if colon and kind in DATASETS:
         return [(f"{kind}:{place}", "") for place in _places(path)]
     formats = [
-        (f"{name}:" if DATASETS[name].needs_path else name, DATASETS[name].description)
+        (f"{name}:" if DATASETS[name].needs_path else name, DATASETS.summary(name))
         for name in DATASETS
         if name.startswith(incomplete)
     ]

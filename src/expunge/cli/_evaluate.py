@@ -15,7 +15,7 @@ from expunge.cli._options import (
     ScenarioSeed,
     check_model_and_data,
 )
-from expunge.cli._output import AsJson, Output
+from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._unlearn import scores_data, show_scores
 from expunge.data import parse_scenario
 
@@ -33,6 +33,7 @@ def evaluate_command(
     model: ForeignModel = None,
     data: MovedData = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Score a model on what it was to forget, on what it was to keep, and on unseen data.
 
@@ -62,6 +63,6 @@ def evaluate_command(
         scenario_seed=scenario_seed,
         data=data,
     )
-    output = Output(as_json=as_json)
+    output = Output(as_json=as_json, quiet=quiet)
     output.data(scores_data(scores))
     show_scores(output, scores)

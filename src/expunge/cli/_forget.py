@@ -39,9 +39,10 @@ COLOURS: dict[Status, str] = {
 ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
-DEFAULTS = {"method": "MATCH", "addon": "none"} | dict.fromkeys(
-    ("batch_size", "lr", "batchnorm", "schedule"), "what suits the method"
-)
+DEFAULTS = {
+    "method": "MATCH; MATCH-LM for a language model",
+    "addon": "none",
+} | dict.fromkeys(("batch_size", "lr", "batchnorm", "schedule"), "what suits the method")
 """The defaults of a request, where they differ from those of ``expunge unlearn``."""
 
 
@@ -55,18 +56,25 @@ def forget_command(
     ] = None,
     model: Annotated[
         str | None,
-        typer.Option(help=f"{MODEL} (not for files of expunge).", autocompletion=complete_model),
+        typer.Option(
+            help=f"{MODEL} (not for files of expunge); for texts small-transformer, "
+            "causal:FOLDER or a factory.",
+            autocompletion=complete_model,
+        ),
     ] = None,
     weights: Annotated[
         Path | None, typer.Option(help="The trained weights: .safetensors, or a .pt state dict.")
     ] = None,
     data: Annotated[
         str | None,
-        typer.Option(help=DATA, autocompletion=complete_data),
+        typer.Option(
+            help=f"{DATA} For a language model qa:FOLDER, of train.jsonl and unseen.jsonl.",
+            autocompletion=complete_data,
+        ),
     ] = None,
     ids: Annotated[
         Path | None,
-        typer.Option(help="What to forget: indices, names or ids, as text, CSV or JSON."),
+        typer.Option(help="What to forget: indices, names or ids, as text, CSV, JSON or JSONL."),
     ] = None,
     records: Annotated[
         Path | None,
@@ -81,7 +89,11 @@ def forget_command(
     ] = None,
     procedure: dict[str, Any],
     max_epochs: Annotated[
-        int | None, typer.Option(help="Maximum number of epochs (default: 20 for MATCH, else 30).")
+        int | None,
+        typer.Option(
+            help="Maximum number of epochs (default: 20 for MATCH, 60 for a language "
+            "model, else 30)."
+        ),
     ] = None,
     training_epochs: Annotated[
         int | None,

@@ -12,7 +12,7 @@ from expunge._options import Option
 from expunge._registry import Registry
 from expunge.bench.protocols import PROTOCOLS
 from expunge.cli._completion import complete_names
-from expunge.cli._output import AsJson, Output
+from expunge.cli._output import AsJson, Output, Quiet
 from expunge.data import CORPORA, DATASETS, SCENARIOS
 from expunge.evaluation import ATTACKS, METRICS
 from expunge.methods import METHODS, RETAIN_LOSSES
@@ -49,6 +49,7 @@ def list_command(
         ),
     ] = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """List methods, losses, add-ons, aggregations, models, data, metrics, attacks and more.
 
@@ -57,7 +58,7 @@ def list_command(
 
     Example:  expunge list addons
     """
-    output = Output(as_json=as_json)
+    output = Output(as_json=as_json, quiet=quiet)
     names = list(KINDS) if kind is None else [KINDS.name(kind)]
     parts = {name: [describe_part(KINDS[name], part) for part in KINDS[name]] for name in names}
     output.data(parts)
@@ -106,7 +107,7 @@ def _spelled(option: Option) -> str:
 def _more(part: dict[str, Any], before: list[dict[str, Any]]) -> list[str]:
     """What a list of one kind says besides the summary; options only once."""
     lines = [part["use"]] if part["use"] else []
-    lines += [part["reference"]] if part["reference"] else []
+    lines += [f"{REFERENCE} {part['reference']}"] if part["reference"] else []
     options = part["options"]
     for other in before:
         if options and other["options"] == options:

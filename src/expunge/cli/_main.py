@@ -66,21 +66,29 @@ def build_app(words: Sequence[str] | None = None) -> typer.Typer:
         context_settings=HELP,
     )
     app.callback()(_root)
+    if first != "bench":
+        _register(app, COMMANDS, None if words is None else first)
+    if first not in COMMANDS:
+        app.add_typer(_build_bench(None if words is None else second))
+    return app
+
+
+def _build_bench(word: str | None) -> typer.Typer:
+    """``expunge bench``, with as much of it as ``word`` needs."""
+    from expunge.bench.protocols import BUILT_IN
+
     bench = typer.Typer(
         name="bench",
         help="Run a whole protocol of experiments, and read its results.\n\n"
-        "A protocol is a small TOML file; demo, cpu, paper and tofu-mini come with the package. "
-        "Every trained model and every run is a stage in a store and is computed only once.",
+        f"A protocol is a small TOML file; {', '.join(BUILT_IN[:-1])} and {BUILT_IN[-1]} come "
+        "with the package. Every trained model and every run is a stage in a store and is "
+        "computed only once.",
         epilog="Start with:  expunge bench run demo",
         no_args_is_help=True,
         context_settings=HELP,
     )
-    if first != "bench":
-        _register(app, COMMANDS, None if words is None else first)
-    if first not in COMMANDS:
-        _register(bench, BENCH_COMMANDS, None if words is None else second)
-        app.add_typer(bench)
-    return app
+    _register(bench, BENCH_COMMANDS, word)
+    return bench
 
 
 def _register(app: typer.Typer, commands: Mapping[str, str], word: str | None) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from expunge._errors import ExpungeError
 from expunge.cli._forget import COLOURS, show_interval
-from expunge.cli._output import AsJson, Output
+from expunge.cli._output import AsJson, Output, Quiet
 
 if TYPE_CHECKING:
     from expunge.request import Ledger
@@ -49,6 +49,7 @@ def verify_command(
         Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
     ] = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Verify evidence: every hash, the chain of requests, and the headline numbers.
 
@@ -67,7 +68,7 @@ def verify_command(
     subject, note = (None, "") if quick else subject_of_requests(folder, data)
     store = cache_dir() / "store"
     verifications = verify(folder, subject, head=head, key=key, id_key=id_key, store=store)
-    output, latest = Output(as_json=as_json), Ledger.read(folder).head
+    output, latest = Output(as_json=as_json, quiet=quiet), Ledger.read(folder).head
     output.data(
         {
             "requests": [
@@ -145,6 +146,7 @@ def ledger_command(
         Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
     ] = None,
     as_json: AsJson = False,
+    quiet: Quiet = False,
 ) -> None:
     """Show the requests made of a model, in order, with their results.
 
@@ -156,7 +158,7 @@ def ledger_command(
     from expunge.request._ledger import Ledger
 
     ledger = Ledger.read_existing(folder)
-    output = Output(as_json=as_json, width=110)
+    output = Output(as_json=as_json, quiet=quiet, width=110)
     if find is not None:
         _look_up(ledger, find, id_key, output)
         return

@@ -317,7 +317,7 @@ def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
     """
     getitem = type(data).__getitem__
     if isinstance(data, Examples) and getitem is Examples.__getitem__:
-        return data.inputs, data.labels
+        return data.inputs, data.targets
     if isinstance(data, TensorDataset) and getitem is TensorDataset.__getitem__:
         return (data.tensors[0], data.tensors[1]) if len(data.tensors) == 2 else None
     if isinstance(data, Subset) and getitem is Subset.__getitem__:
@@ -330,6 +330,8 @@ def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
 
 def labels_of(data: Data) -> Tensor:
     """The label of every example [N], on the CPU, read without loading inputs where possible."""
+    if isinstance(data, Examples):
+        return data.labels.cpu()
     arrays = None if isinstance(data, DataLoader) else as_arrays(data)
     if arrays is not None:
         return arrays[1].cpu()

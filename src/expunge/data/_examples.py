@@ -56,12 +56,17 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
         return len(self.inputs)
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
-        return self.inputs[index], self.labels[index]
+        return self.inputs[index], self.targets[index]
 
     def __repr__(self) -> str:
         what = f"{self.num_classes} classes" if self.classes else "regression"
         shape = tuple(self.inputs.shape[1:])
         return f"{type(self).__name__}({len(self)} {self.noun}s of {shape}, {what})"
+
+    @property
+    def targets(self) -> Tensor:
+        """What a model is trained to predict of every input: its label."""
+        return self.labels
 
     @property
     def num_classes(self) -> int:

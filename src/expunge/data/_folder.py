@@ -70,7 +70,8 @@ class _Tree:
         files = _unwrap({PurePosixPath(name): read for name, read in listed.items()})
         if not files:
             raise DataError(
-                f"There are no images in {root}. (known: {', '.join(sorted(SUFFIXES))})"
+                f"There are no images in {root}. (known: {', '.join(sorted(SUFFIXES))}) Put "
+                "them into one folder per class."
             )
         tops = {place.parts[0] for place in files}
         parted = "train" in tops

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 class Format:
     """One dataset format.
 
+    ``description`` says what it is; further paragraphs of it begin with "Use it" and "Reference:".
     ``load`` takes a path (or None), and the ``options`` that were given by name. It gives
     (train, test), or (train, test, val) with None for a validation part that the files do not
     define; ``load_val`` can give that part by itself. ``flip``: a mirror image keeps its label.
@@ -76,31 +77,42 @@ DATASETS: Registry[Format] = Registry("dataset", plugins="expunge.data", adopt=_
 for _format in (
     Format(
         "digits",
-        "1,797 handwritten digits of 8 x 8, built in",
+        "1,797 handwritten digits of 8 x 8, built in\n\n"
+        "Use it for a first look: nothing is downloaded.\n\n"
+        "Reference: E. Alpaydin, C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI 1998, "
+        "as scikit-learn has them.",
         deferred("expunge.data._digits:load_digits"),
         flip=False,
     ),
     Format(
         "cifar10",
-        "CIFAR-10 from its official archives",
+        "CIFAR-10 from its official archives\n\n"
+        "Use it to compare with publications: 60,000 images of 32 x 32, ten classes.\n\n"
+        "Reference: A. Krizhevsky, *Learning Multiple Layers of Features from Tiny Images*, 2009.",
         deferred("expunge.data._cifar10:load_cifar10"),
         flip=True,
     ),
     Format(
         "cifar100",
-        "CIFAR-100 from its official archives, 100 fine labels",
+        "CIFAR-100 from its official archives, 100 fine labels\n\n"
+        "Use it where classes should be small: 500 training images each.\n\n"
+        "Reference: A. Krizhevsky, *Learning Multiple Layers of Features from Tiny Images*, 2009.",
         deferred("expunge.data._cifar100:load_cifar100"),
         flip=True,
     ),
     Format(
         "svhn",
-        "SVHN, cropped digits, from its official .mat files",
+        "SVHN, cropped digits, from its official .mat files\n\n"
+        "Use it to compare with publications: 73,257 training images, classes of unequal size.\n\n"
+        "Reference: Y. Netzer et al., *Reading Digits in Natural Images with Unsupervised Feature "
+        "Learning*, 2011.",
         deferred("expunge.data._svhn:load_svhn"),
         flip=False,
     ),
     Format(
         "folder",
-        "images in one folder per class, or a zip or tar of that",
+        "images in one folder per class, or a zip or tar of that\n\n"
+        "Use it for image files of your own.",
         deferred("expunge.data._folder:load_folder"),
         flip=True,
         needs_path=True,
@@ -108,7 +120,8 @@ for _format in (
     ),
     Format(
         "npz",
-        "arrays x_train, y_train, x_test, y_test (or x, y) in an .npz file",
+        "arrays x_train, y_train, x_test, y_test (or x, y) in an .npz file\n\n"
+        "Use it for anything that is in memory as arrays; `numpy.savez` writes it.",
         deferred("expunge.data._npz:load_npz"),
         flip=True,
         needs_path=True,
@@ -118,7 +131,8 @@ for _format in (
     ),
     Format(
         "csv",
-        "a table in a CSV or TSV file: numbers, categories, text, token ids or image files",
+        "a table in a CSV or TSV file: numbers, categories, text, token ids or image files\n\n"
+        "Use it for tables, and for lists of image files with their labels and splits.",
         deferred("expunge.data._table_files:load_csv"),
         flip=True,
         needs_path=True,
@@ -127,7 +141,8 @@ for _format in (
     ),
     Format(
         "parquet",
-        "a table in a Parquet file, as csv (extra: parquet)",
+        "a table in a Parquet file, as csv (extra: parquet)\n\n"
+        "Use it for large tables, and for lists of token ids.",
         deferred("expunge.data._table_files:load_parquet"),
         flip=True,
         needs_path=True,
@@ -136,12 +151,22 @@ for _format in (
     ),
     Format(
         "hf",
-        "a dataset of the Hugging Face library, saved to disk or by name, as csv (extra: hf)",
+        "a dataset of the Hugging Face library, saved to disk or by name, as csv (extra: hf)\n\n"
+        "Use it for data that the `datasets` library has prepared.",
         deferred("expunge.data._table_files:load_hf"),
         flip=True,
         needs_path=True,
         options=TABLE_OPTIONS,
         takes_names=True,
+    ),
+    Format(
+        "qa",
+        "questions and answers in the format of TOFU, for `forget` from language models\n\n"
+        "Use it for a deletion request of a language model.\n\n"
+        "Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024.",
+        deferred("expunge.data.text._records:refuse_as_images"),
+        flip=False,
+        needs_path=True,
     ),
 ):
     DATASETS.add(_format.name, _format)
@@ -249,8 +274,10 @@ def find_data(spec: str, root: str | Path | None = None) -> DataSource:
         )
     path = Path(place).expanduser() if place else None
     if path is not None and not kind.takes_names and not is_there(path):
-        hint = unknown_options_in(str(place), named) or "Check the path."
-        raise DataError(f"There is no file or folder {path}. {hint}")
+        unknown = unknown_options_in(str(place), named)
+        if unknown and is_there(Path(split_spec(str(place))[0]).expanduser()):
+            raise InvalidInput(unknown)
+        raise DataError(f"There is no file or folder {path}. {unknown or 'Check the path.'}")
     return DataSource(kind, path, options)
 
 

@@ -202,7 +202,12 @@ def parse_scenario(text: str) -> Scenario:
 
 
 def _parse_random(rest: str) -> Scenario:
-    """random:0.1, that share of the training examples."""
+    """random:0.1, that share of the training examples.
+
+    Use it as most publications do; a small gap to close, as most models get such examples right.
+
+    Reference: the paper's random forgetting.
+    """
     fraction = _float(rest)
     if fraction is None:
         raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
@@ -210,14 +215,25 @@ def _parse_random(rest: str) -> Scenario:
 
 
 def _parse_class(rest: str) -> Scenario:
-    """class:3 or class:cat, all examples of a class; class:3:0.4, that share of them."""
+    """class:3 or class:cat, all examples of a class; class:3:0.4, that share of them.
+
+    Use it where a whole class or much of it has to go: the easiest case, and a large gap to close.
+
+    Reference: the paper's class-wise forgetting.
+    """
     label, _, last = rest.rpartition(":")
     fraction = _float(last)
     return ClassForget(rest) if not label or fraction is None else ClassForget(label, fraction)
 
 
 def _parse_hardest(rest: str) -> Scenario:
-    """hardest:0.1, that share of the training images, those a model is least right about unseen."""
+    """hardest:0.1, that share of the training images, those a model is least right about unseen.
+
+    Use it to test a method where it matters most: on memorised exceptions.
+
+    Reference: after C. Fan et al., *Challenging Forgets: Unveiling the Worst-Case Forget Sets in
+    Machine Unlearning*, ECCV 2024, whose sets are found by optimisation; this one by margins.
+    """
     from expunge.data._hardest import HardestForget
 
     fraction = _float(rest)
@@ -227,7 +243,12 @@ def _parse_hardest(rest: str) -> Scenario:
 
 
 def _parse_people(rest: str) -> Scenario:
-    """people:0.1, all records of that share of the people, for texts."""
+    """people:0.1, all records of that share of the people, for texts.
+
+    Use it for a corpus about people, who ask to be forgotten one by one.
+
+    Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024.
+    """
     fraction = _float(rest)
     if fraction is None:
         raise InvalidInput(f"`fraction` of people should be a number in (0, 1). (got {rest!r})")
@@ -235,7 +256,12 @@ def _parse_people(rest: str) -> Scenario:
 
 
 def _parse_ids(rest: str) -> Scenario:
-    """ids:FILE, the examples that a text, CSV or JSON file lists."""
+    """ids:FILE, the examples that a text, CSV or JSON file lists.
+
+    Use it for a request: the records are given.
+
+    Reference: none; this is what a request is.
+    """
     return IdsForget(read_ids(Path(rest).expanduser()), rest)
 
 

@@ -162,7 +162,9 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
     all rows.
     """
     if not len(table):
-        raise DataError(f"{table.source} should hold rows. (got none)")
+        raise DataError(
+            f"{table.source} should hold rows. (got none) Check that it was written to the end."
+        )
     splits = table.splits if roles.split is None else _read_splits(table, roles.split)
     in_train = range(len(table))
     if splits is not None:
@@ -179,7 +181,7 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
         if nameless is not None:
             raise DataError(
                 f"{table.source}: there should be an id {table.place(nameless)}. (got none in the "
-                f"column {roles.id!r})"
+                f"column {roles.id!r}) Give it one, or remove the row."
             )
     everything = Rows(torch.arange(len(table)), labels, classes, names, table, roles)
     if splits is None:
@@ -212,14 +214,15 @@ def _read_splits(table: Table, column: str) -> list[str]:
         if split is None:
             raise DataError(
                 f"{table.source}: the column {column!r} should say train, val or test. "
-                f"(got {shown_cell(cell)!r} {table.place(row)})"
+                f"(got {shown_cell(cell)!r} {table.place(row)}) If it is something else, name the "
+                "column that does: split=COLUMN."
             )
         splits.append(split)
     missing = [split for split in ("train", "test") if split not in splits]
     if missing:
         raise DataError(
             f"{table.source}: some rows should be for {missing[0]}. (the column {column!r} says so "
-            "of none)"
+            "of none) Mark some, or leave the column out of the table: then 20 % are for test."
         )
     return splits
 
@@ -250,9 +253,16 @@ def _read_classes(
     if unknown is not None:
         raise DataError(
             f"{table.source}: every class should occur in train. (got {shown[unknown]!r} "
-            f"{table.place(unknown)})"
+            f"{table.place(unknown)}, of the column {column!r}) {_remedy_of_unknown(classes)}"
         )
     return torch.tensor([number[text] for text in shown]), classes
+
+
+def _remedy_of_unknown(classes: Sequence[str]) -> str:
+    """What to do about a class that train does not have."""
+    if all(as_float(name) is not None for name in classes):
+        return "For numbers to predict, add task=regression; else move a row of it into train."
+    return "Move a row of it into train, or remove it."
 
 
 def _read_numbers(table: Table, column: str) -> Tensor:
@@ -262,7 +272,8 @@ def _read_numbers(table: Table, column: str) -> Tensor:
         if number is None or not np.isfinite(number):
             raise DataError(
                 f"{table.source}: the column {column!r} should hold finite numbers. "
-                f"(got {shown_cell(cell)!r} {table.place(row)})"
+                f"(got {shown_cell(cell)!r} {table.place(row)}) Remove the row or, to predict "
+                "classes, leave task=regression out."
             )
         values.append(number)
     return torch.tensor(values, dtype=torch.float32)

@@ -44,7 +44,7 @@ def load_parquet(path: Path, **options: Any) -> Parts:
         raise
     except Exception as error:  # the parser fails in too many ways to list on a damaged file
         raise DataError(
-            f"{path} cannot be read as a Parquet file: {error}. Get a fresh copy of it."
+            f"{path} cannot be read as a Parquet file: {_sentence(error)} Get a fresh copy of it."
         ) from error
     return _parts(Table(str(path), columns, folder=_folder_of(path)), options)
 
@@ -62,8 +62,8 @@ def load_hf(path: Path, **options: Any) -> Parts:
             loaded = library.load_dataset(str(path))
     except Exception as error:  # not there, no network, damaged, or in need of code of its own
         raise DataError(
-            f"The datasets library cannot load {path}: {type(error).__name__}: {error}. Save the "
-            "dataset with its save_to_disk(FOLDER), and give that folder."
+            f"The datasets library cannot load {path}: {type(error).__name__}: {_sentence(error)} "
+            "Save the dataset with its save_to_disk(FOLDER), and give that folder."
         ) from error
     return _parts(_from_hf(library, loaded, path), options)
 
@@ -105,6 +105,11 @@ def _from_hf(library: Any, loaded: Any, path: Path) -> Table:
 
 def _parts(table: Table, options: dict[str, Any]) -> Parts:
     return divide_rows(table, assign_roles(table, options))
+
+
+def _sentence(error: Exception) -> str:
+    """What a library says, with one full stop."""
+    return f"{str(error).rstrip(' .')}."
 
 
 def _folder_of(path: Path) -> Path:

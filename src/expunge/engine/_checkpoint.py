@@ -23,6 +23,11 @@ def save_checkpoint(path: Path, fingerprint: dict[str, Any], tree: dict[str, Any
     tensors.save(path, arrays, notes, private=True)
 
 
+def load_if_there(path: Path | None, fingerprint: dict[str, Any]) -> dict[str, Any] | None:
+    """The tree in ``path``, if there is one; refused if it belongs to another run."""
+    return load_checkpoint(path, fingerprint) if path is not None and path.exists() else None
+
+
 def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
     """The tree in ``path``; refused if it belongs to another run."""
     arrays, notes = tensors.load(path)

@@ -29,10 +29,25 @@ class Predictions(NamedTuple):
         """The predicted class of each example."""
         return self.logits.argmax(dim=1)
 
+    @property
+    def right(self) -> Tensor:
+        """How much of each example is right, in 0 to 1, float64 [N]: of a class, all or nothing."""
+        return (self.classes == self.labels).double()
+
+    @property
+    def of_texts(self) -> bool:
+        """Whether examples are texts, of which a part may be right."""
+        return False
+
     def take(self, indices: Any) -> Predictions:
         """The examples at ``indices``, in that order."""
         chosen = torch.as_tensor(indices, dtype=torch.int64)
         return Predictions(self.logits[chosen], self.labels[chosen])
+
+    def joined(self, others: Predictions) -> Predictions:
+        """These examples, then the others."""
+        pairs = zip(self, others, strict=True)
+        return Predictions(*(torch.cat(pair) for pair in pairs))
 
 
 @torch.inference_mode()

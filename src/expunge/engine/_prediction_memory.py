@@ -37,7 +37,7 @@ def ask_once(model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any]) 
     # The identity of data that are gone may belong to others by now.
     if reference is None or reference() is not data:
         answer = ask(model, data)
-        _keep(model, data, ask.__name__, answer)
+        keep_answer(model, data, ask, answer)
     return answer
 
 
@@ -49,10 +49,14 @@ def predict_once(model: nn.Module, data: Data) -> Predictions:
 
 def keep_predictions(model: nn.Module, data: Data, predictions: Predictions) -> None:
     """Let :func:`predict_once` return these ``predictions``, which were made otherwise."""
-    _keep(model, data, predict.__name__, predictions)
+    keep_answer(model, data, predict, predictions)
 
 
-def _keep(model: nn.Module, data: Any, question: str, answer: Any) -> None:
+def keep_answer(
+    model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any], answer: Any
+) -> None:
+    """Let :func:`ask_once` return this ``answer``."""
+    question = ask.__name__
     with suppress(TypeError):  # a list of examples cannot be referred to weakly
         _kept(model).answers[question, id(data)] = weakref.ref(data), answer
 

@@ -136,6 +136,11 @@ class Procedure:
         given = {item.name: arguments[item.name] for item in fields(cls)}
         return cls._with_preferences({k: value for k, value in given.items() if value is not None})
 
+    @property
+    def preferred_lr(self) -> float | None:
+        """The rate that the method prefers; None if it has no preference."""
+        return _preferred_options(self.method).get("lr")
+
     @classmethod
     def _with_preferences(cls, given: dict[str, Any]) -> Procedure:
         """The procedure of the ``given`` options and, for others, what the method prefers."""

@@ -18,7 +18,7 @@ from expunge.distributed import SINGLE, Group
 from expunge.distributed._group import check_same_bits
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import (
-    load_checkpoint,
+    load_if_there,
     model_digest,
     read_random_state,
     save_checkpoint,
@@ -178,7 +178,7 @@ class Run:
             self.model.train()
         self._guard = DivergenceGuard(self.model, self.device)
         try:
-            self._call("on_start")
+            self._ask("on_start")
             while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
                 if self.step % self.steps_per_epoch == 0:
                     self._order_batches()
@@ -201,7 +201,7 @@ class Run:
             self._discard()
             raise
         finally:
-            self._call("on_end")
+            self._ask("on_end")
 
     def _order_batches(self) -> None:
         """Before an epoch but the first: do with the batches what the released code does."""
@@ -236,7 +236,7 @@ class Run:
         if self.update.skipped:  # the loss scale was too large, and has been lowered
             self._skipped += 1
             self.step += 1
-            self._call("on_step")
+            self._ask("on_step")
             return True
         self.update.step(self.optimizer)
         drop_predictions(self.model)
@@ -245,7 +245,7 @@ class Run:
         self.step += 1
         assert self.update.losses is not None
         self._pending.append((*self.update.losses, self.update.record))
-        self._call("on_step")
+        self._ask("on_step")
         return True
 
     def _losses_are_finite(self) -> bool:
@@ -305,21 +305,16 @@ class Run:
             self.history.steps += [{"step": k, "epoch": self.epoch, **r} for k, r in numbered]
         self._rows, self._skipped = [], 0
         self._watch.start()
-        self._call("on_epoch")
+        self._ask("on_epoch")
 
     def _read_pending(self) -> None:
         for objective, constraint, record in self._pending:
             losses = (float(objective), None if constraint is None else float(constraint))
-            diagnostics = (
-                None
-                if record is None
-                else self.update.read(record, constrained=self.method.constrained)
-            )
+            diagnostics = None
+            if record is not None:
+                diagnostics = self.update.read(record, constrained=self.method.constrained)
             self._rows.append(step_row(losses, diagnostics))
         self._pending = []
-
-    def _call(self, hook: str) -> None:
-        self._ask(hook)
 
     def _ask(self, hook: str, *arguments: Any) -> list[Any]:
         """Call one hook of every callback; what each returned."""
@@ -373,14 +368,9 @@ class Run:
         if self.checkpoint is not None and self.group.is_first:
             self.checkpoint.unlink(missing_ok=True)
 
-    def _load(self) -> dict[str, Any] | None:
-        """The state in the checkpoint, if there is one."""
-        if self.checkpoint is None or not self.checkpoint.exists():
-            return None
-        return load_checkpoint(self.checkpoint, self.fingerprint)
-
     def _resume(self) -> bool:
-        tree = self.group.run_in_first(self._load)
+        path, fingerprint = self.checkpoint, self.fingerprint
+        tree = self.group.run_in_first(lambda: load_if_there(path, fingerprint))
         if tree is None:
             return False
         self.step = self._saved = tree["step"]
@@ -392,10 +382,8 @@ class Run:
         self._watch.processor_seconds = tree.get("processor_seconds", 0.0)
         self._rows = tree["rows"]
         self._skipped = tree.get("skipped", 0)
-        self.history.epochs, self.history.steps = (
-            tree["history"]["epochs"],
-            tree["history"]["steps"],
-        )
+        self.history.epochs = tree["history"]["epochs"]
+        self.history.steps = tree["history"]["steps"]
         self.model.load_state_dict(tree["model"])
         self.optimizer.load_state_dict(tree["optimizer"])
         match_memory_format(self.optimizer)

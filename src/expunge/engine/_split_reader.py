@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -10,12 +10,16 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Data, labels_of
+from expunge.data._batches import Data, as_arrays, labels_of
+from expunge.data.text._text_examples import TextExamples
+from expunge.data.text._text_set import TextSet
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._shared_inference import shared_inference
 from expunge.engine._predict import predict
 from expunge.engine._prediction_memory import predict_once
+from expunge.engine._token_scores import TokenRows, score_tokens_once
 from expunge.methods._problem import SplitName
+from expunge.methods._tokens import is_token_labels
 
 WHOLE = 3
 """A sample is cut out of a whole split if that is at most so many times as large.
@@ -34,6 +38,7 @@ class RunSplits:
     group: Group = SINGLE
     seed: int = 0
     _known_labels: dict[SplitName, Tensor] = field(default_factory=dict, init=False)
+    _known_rows: dict[SplitName, TokenRows] = field(default_factory=dict, init=False)
 
     def labels(self, split: SplitName) -> Tensor:
         """The labels of a split [N], read once."""
@@ -73,6 +78,36 @@ class RunSplits:
         with shared_inference(self.group):
             predictions = predict(model, data, change=change)
         return predictions.logits, predictions.labels
+
+    def strata(self, split: SplitName) -> Tensor:
+        """The stratum of every text, all 0 where there are none, or the class [N]."""
+        labels = self.labels(split)
+        return labels if labels.ndim == 1 else torch.zeros(len(labels), dtype=torch.int64)
+
+    def token_log_probs(self, model: nn.Module, split: SplitName) -> Tensor:
+        """log p of every token to predict [N, T], NaN elsewhere; of classes, log p_y [N, 1]."""
+        rows = self._token_rows(split)
+        if rows is not None:
+            scores = score_tokens_once(model, rows)
+            return torch.where(scores.answered, scores.log_probs, torch.nan)
+        self.labels(split)  # refuses a regression, with what to do instead
+        logits, labels = self.predict(model, split, None, None)
+        return logits.double().log_softmax(dim=1).gather(1, labels[:, None])
+
+    def _token_rows(self, split: SplitName) -> TextSet | TokenRows | None:
+        """A split of texts, always the same object; None for examples with a class."""
+        data = self._data(split)
+        if isinstance(data, TextSet | TextExamples):
+            return data if isinstance(data, TextSet) else data.texts
+        arrays = None if isinstance(data, DataLoader) else as_arrays(data)
+        if arrays is not None and is_token_labels(arrays[1]):
+            return self._known_rows.setdefault(split, TokenRows(*arrays))
+        if arrays is None and not isinstance(data, DataLoader) and isinstance(data[0], Mapping):
+            raise InvalidInput(
+                "This method asks about whole sets of texts: give them as `expunge.data.TextSet`, "
+                f"or as tensors of tokens and labels. (got {type(data).__name__} as {split})"
+            )
+        return None
 
     def _data(self, split: SplitName) -> Data:
         data: Data | None = getattr(self, split)

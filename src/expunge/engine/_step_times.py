@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge.engine._memory_layout import channels_last, runs_on, to_channels_last
-from expunge.methods._problem import Loss
+from expunge.methods._problem import Loss, apply
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def measure_step_times(
         net, x = to_channels_last(net), channels_last(x)
 
     def step() -> None:
-        loss(net(x), y).backward()  # type: ignore[no-untyped-call]
+        loss(apply(net, x), y).backward()  # type: ignore[no-untyped-call]
 
     def run() -> None:
         with torch.inference_mode():

@@ -61,8 +61,25 @@ class TokenScores:
         return TokenScores(*(getattr(self, name)[chosen] for name in self.__dataclass_fields__))
 
 
+@dataclass(frozen=True, eq=False)
+class TokenRows:
+    """Tokens [N, T], padded on the right, and labels [N, T], without the texts they stand for."""
+
+    tokens: Tensor
+    labels: Tensor
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def lengths(self) -> Tensor:
+        """Tokens of every row up to the last to predict, [N]."""
+        positions = torch.arange(1, self.labels.shape[1] + 1)
+        return ((self.labels != IGNORED).long() * positions).amax(dim=1)
+
+
 @torch.inference_mode()
-def score_tokens(model: nn.Module, data: TextSet) -> TokenScores:
+def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
 
     Rows of similar length share a batch, which is cut where its padding begins. Probabilities that
@@ -94,7 +111,7 @@ def score_tokens(model: nn.Module, data: TextSet) -> TokenScores:
     return scores
 
 
-def score_tokens_once(model: nn.Module, data: TextSet) -> TokenScores:
+def score_tokens_once(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     """:func:`score_tokens`, or what it returned for the same model, weights and data."""
     scores: TokenScores = ask_once(model, data, score_tokens)
     return scores
@@ -117,7 +134,7 @@ def _score_batch(logits: Tensor, wanted: Tensor) -> dict[str, Tensor]:
     }
 
 
-def _batches(data: TextSet) -> Iterator[tuple[Tensor, int]]:
+def _batches(data: TextSet | TokenRows) -> Iterator[tuple[Tensor, int]]:
     """Positions of rows, the longest first, and the length of the longest of each batch."""
     lengths = data.lengths
     order = torch.argsort(lengths, descending=True, stable=True)
@@ -125,7 +142,7 @@ def _batches(data: TextSet) -> Iterator[tuple[Tensor, int]]:
         yield chosen, int(lengths[chosen[0]])
 
 
-def _empty_like(data: TextSet) -> TokenScores:
+def _empty_like(data: TextSet | TokenRows) -> TokenScores:
     zeros = torch.zeros(data.labels.shape, dtype=torch.float64)
     whole = torch.zeros(data.labels.shape, dtype=torch.int64)
     return TokenScores(data.labels, zeros, whole, zeros.clone(), zeros.clone())

@@ -44,7 +44,8 @@ def zrf(model: Predictions, untrained: Predictions) -> float:
     Near 1 the forget set's outputs are as uninformed as those of a model that learned nothing,
     which a model trained without the forget set need not be; compare with the ideal model's.
 
-    Reference: V. S. Chundawat et al., *Can Bad Teaching Induce Forgetting?*, AAAI 2023.
+    Reference: V. S. Chundawat et al., *Can Bad Teaching Induce Forgetting? Unlearning in Deep
+    Networks Using an Incompetent Teacher*, AAAI 2023.
     """
     return 1.0 - js_divergence(model, untrained)
 
@@ -52,7 +53,8 @@ def zrf(model: Predictions, untrained: Predictions) -> float:
 def activation_distance(model: Predictions, reference: Predictions) -> float:
     """The mean of ‖p - q‖₂, in [0, √2].
 
-    Reference: A. Golatkar et al., *Forgetting Outside the Box*, ECCV 2020, as measured by
+    Reference: A. Golatkar, A. Achille, S. Soatto, *Forgetting Outside the Box: Scrubbing Deep
+    Networks of Information Accessible from Input-Output Observations*, ECCV 2020, as measured by
     V. S. Chundawat et al., AAAI 2023: on the probabilities, q those of a retrained model.
     """
     log_p, log_q = _both(model, reference)
@@ -79,7 +81,7 @@ def klom(
     reports the 95th percentile over examples.
 
     Reference: K. Georgiev et al., *Attribute-to-Delete: Machine Unlearning via Datamodel Matching*,
-    2024 (arXiv 2410.23232).
+    ICLR 2025 (arXiv 2410.23232).
     """
     if min(len(unlearned), len(retrained)) < 2:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What is known of a metric: definition, formula, direction, unit, citation, version."""
+"""What is known of a metric: definition, formula, direction, unit, citation, use, version."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ DIRECTIONS: dict[Direction, str] = {
 class Metric:
     """A metric's name, definition, direction and unit.
 
+    ``use`` goes on after "Use it"; ``citation`` says where the metric comes from.
     ``version`` is that of the definition: records state it, so that numbers by different
     definitions are never taken for the same.
     """
@@ -33,6 +34,7 @@ class Metric:
     formula: str = ""
     citation: str = ""
     version: int = 1
+    use: str = ""
 
     @property
     def good(self) -> str:
@@ -41,12 +43,16 @@ class Metric:
 
     @property
     def description(self) -> str:
-        """Everything about the metric in a few sentences, for ``expunge list metrics``."""
+        """What it is, when to use it and where it comes from, a paragraph each.
+
+        ``expunge list metrics`` reads them.
+        """
         parts = [
             f"{self.definition}{f': {self.formula}' if self.formula else ''}",
             self.unit,
             self.good,
-            *([self.citation] if self.citation else []),
             *([f"definition {self.version}"] if self.formula else []),
         ]
-        return "; ".join(parts)
+        use = [f"Use it {self.use}."] if self.use else []
+        reference = [f"Reference: {self.citation}."] if self.citation else []
+        return "\n\n".join(["; ".join(parts), *use, *reference])

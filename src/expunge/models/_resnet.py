@@ -29,7 +29,13 @@ class BasicBlock(nn.Module):
 
 
 class ResNet18(nn.Module):
-    """Four stages of two blocks, 64 to 512 channels times ``width``; 11.2 M parameters at 1."""
+    """Four stages of two blocks, 64 to 512 channels times ``width``; 11.2 M parameters at 1.
+
+    Use it to compare with publications, most of which have it; images of 32x32 and more.
+
+    Reference: K. He, X. Zhang, S. Ren, J. Sun, *Deep Residual Learning for Image Recognition*, CVPR
+    2016, with a first convolution of 3x3 and no pooling after it, as usual for small images.
+    """
 
     def __init__(self, num_classes: int = 10, in_channels: int = 3, width: float = 1.0) -> None:
         super().__init__()

@@ -8,7 +8,12 @@ from expunge.models._normalise import scaled
 
 
 class SmallCNN(nn.Module):
-    """Three 3x3 convolutions, one pooling, global average; 32 to 64 channels times ``width``."""
+    """Three 3x3 convolutions, one pooling, global average; 32 to 64 channels times ``width``.
+
+    Use it for small images, and for tests and demonstrations that have to take seconds.
+
+    Reference: none; the usual smallest network that learns digits by heart.
+    """
 
     def __init__(self, num_classes: int = 10, in_channels: int = 1, width: float = 1.0) -> None:
         super().__init__()

@@ -12,6 +12,11 @@ class TextBag(nn.Module):
 
     Inputs are token ids [N, L]; 0 is padding and counts for nothing. ``in_channels`` is the number
     of ids. The order of words is lost, which short texts can often do without.
+
+    Use it to classify short texts on a CPU.
+
+    Reference: A. Joulin, E. Grave, P. Bojanowski, T. Mikolov, *Bag of Tricks for Efficient Text
+    Classification*, EACL 2017, with a hidden layer.
     """
 
     takes = "tokens"

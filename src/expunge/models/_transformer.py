@@ -12,6 +12,10 @@ from expunge._errors import InvalidInput
 class SmallTransformer(nn.Module):
     """A decoder with learnt positions, normalised before each block; logits [B, T, V].
 
+    Use it for experiments with language models that have to take minutes on a CPU.
+
+    Reference: A. Radford et al., *Language Models are Unsupervised Multitask Learners*, 2019.
+
     Args:
         vocabulary: number of tokens.
         context: the longest row, in tokens.

@@ -8,7 +8,12 @@ from expunge.models._normalise import scaled
 
 
 class MLP(nn.Module):
-    """Two hidden layers of 256 units times ``width``, with batch normalisation, for vectors."""
+    """Two hidden layers of 256 units times ``width``, with batch normalisation, for vectors.
+
+    Use it for tables and vectors of features. It standardises columns by the rows it trains on.
+
+    Reference: none; the textbook's multilayer perceptron.
+    """
 
     takes = "vectors"
 

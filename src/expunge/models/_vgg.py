@@ -15,6 +15,11 @@ class VGG16(nn.Module):
     Channels are multiplied by ``width``; 15.3 M parameters at 1. Images smaller than 32x32 skip the
     poolings that no longer fit.
 
+    Use it to compare with publications, or at ``width=0.25`` for real images on a few cores.
+
+    Reference: K. Simonyan, A. Zisserman, *Very Deep Convolutional Networks for Large-Scale Image
+    Recognition*, ICLR 2015, with batch normalisation.
+
     Deviation: the paper's released code has another VGG16, :class:`ReleasedVGG16`.
     """
 
@@ -67,6 +72,11 @@ class ReleasedVGG16(nn.Module):
 
     Thirteen 3x3 convolutions in five stages, of which the last is not pooled but averaged to 2x2;
     no dropout. Channels and hidden units are multiplied by ``width``; 15.3 M parameters at 1.
+
+    Use it to put results beside those of the paper's code.
+
+    Reference: K. Simonyan, A. Zisserman, *Very Deep Convolutional Networks for Large-Scale Image
+    Recognition*, ICLR 2015, with batch normalisation.
     """
 
     def __init__(self, num_classes: int = 10, in_channels: int = 3, width: float = 1.0) -> None:

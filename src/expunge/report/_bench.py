@@ -1,4 +1,4 @@
-"""The page of a benchmark's results: methods compared by metric, rows and epoch."""
+"""The page of a benchmark's results: forgetting against accuracy, then metric by metric."""
 
 from __future__ import annotations
 
@@ -37,7 +37,18 @@ DIAGNOSTICS = {
     "agreement": "Agreement",
     "moved": "Parameters moved (share)",
 }
-SCRIPTS = ("groups.js", "curves.js", "compare.js", "claims.js")
+SCRIPTS = ("groups.js", "overview.js", "curves.js", "compare.js", "claims.js")
+DIALS = ("aggregate", "alpha", "beta", "lr", "batch_size", "budget")
+BUDGET = ("lr", "batch_size", "budget")
+WRITTEN = {
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+    "vgg16": "VGG16",
+    "resnet18": "ResNet18",
+}
+SIDE_BY_SIDE = ("rua", "ta", "ra", "ua", "rmia_auc", "mia_entropy", "jsd", "rte")
+"""The metrics that stand side by side at first, as far as they were measured."""
 
 
 def render_bench(records: Sequence[Record], title: str, claims: Sequence[Mapping[str, Any]]) -> str:
@@ -47,18 +58,97 @@ def render_bench(records: Sequence[Record], title: str, claims: Sequence[Mapping
     ``high``, ``n``, ``unit`` and ``detail``.
     """
     runs = [_slim(record) for record in records]
-    sections = [("compare", "Compare"), ("curves", "Over the epochs")] if runs else []
+    mark_main(runs)
+    metrics = _metrics(runs)
+    sections = [("overview", "Overview")] if "abs_rua" in metrics else []
+    sections += [("compare", "Compare"), ("curves", "Over the epochs")] if runs else []
     sections += [("claims", "Claims")] if claims else []
     data = {
-        "metrics": _metrics(runs),
+        "metrics": metrics,
         "fields": ["label", *(f for f in FIELDS if len(_values(runs, f)) > 1)],
         "rows_by": rows_by(runs),
+        "tasks": list(dict.fromkeys(run["task"] for run in runs)),
+        "side_by_side": [name for name in SIDE_BY_SIDE if name in metrics],
         "records": runs,
         "claims": list(claims),
     }
     return render(
-        "bench.html", data, SCRIPTS, title=title, sections=sections, tiles=_summary(runs, claims)
+        "bench.html",
+        data,
+        SCRIPTS,
+        title=title,
+        subject=subject_of(records),
+        machines=machines_of(records),
+        sections=sections,
+        overview="abs_rua" in metrics,
+        tiles=_summary(runs, claims),
     )
+
+
+def subject_of(records: Sequence[Record]) -> str:
+    """Data and architecture of the runs, as a title has them: ``CIFAR-10, VGG16 × 0.25``."""
+    subjects = []
+    for record in records:
+        settings = record["settings"]
+        words = [WRITTEN.get(str(settings.get(n)), settings.get(n)) for n in ("dataset", "arch")]
+        width = settings.get("width")
+        words[1] = f"{words[1]} × {width:g}" if words[1] and width not in (None, 1.0) else words[1]
+        subjects.append(", ".join(str(word) for word in words if word))
+    return "; ".join(dict.fromkeys(subjects))
+
+
+def machines_of(records: Sequence[Record]) -> str:
+    """The machines that the runs were computed on, with the version of torch."""
+    machines = []
+    for record in records:
+        kept = record.get("environment") or {}
+        words = [str(gpu) for gpu in kept.get("gpus") or ()]
+        if not words and kept.get("cores"):
+            words = [f"{kept['cores']} cores of {kept.get('processor', 'a processor')}"]
+        words += [f"torch {kept['torch']}"] if kept.get("torch") else []
+        machines.append(", ".join(words))
+    return "; ".join(dict.fromkeys(machine for machine in machines if machine))
+
+
+def mark_main(runs: Sequence[dict[str, Any]]) -> None:
+    """Mark, in place, the runs that tables show: those at the settings that most labels share.
+
+    A label that was never run at them counts at the one setting that shares rate, batches and
+    epochs with them, or at its only one; a sweep does not.
+    """
+    for task in {run["task"] for run in runs}:
+        own = [run for run in runs if run["task"] == task and _is_unlearned(run)]
+        by_label: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
+        for run in own:
+            by_label.setdefault(_arm(run), set()).add(_settings(run, DIALS))
+        tried = [dials for all_dials in by_label.values() for dials in all_dials]
+        main = max(sorted(set(tried), key=repr), key=tried.count, default=())
+        budget = tuple(main[DIALS.index(name)] for name in BUDGET) if main else ()
+        for run in own:
+            dials = by_label[_arm(run)]
+            alike = {d for d in dials if tuple(d[DIALS.index(n)] for n in BUDGET) == budget}
+            chosen = next((s for s in ({main} & dials, alike, dials) if len(s) == 1), set())
+            run["main"] = _settings(run, DIALS) in chosen
+
+
+def _is_unlearned(run: Record) -> bool:
+    return bool(run["settings"].get("model", "unlearned") == "unlearned")
+
+
+def _arm(run: Record) -> tuple[Any, ...]:
+    return (run["label"], run["settings"].get("moments"))
+
+
+def _settings(run: Record, names: Sequence[str]) -> tuple[Any, ...]:
+    return tuple(run["settings"].get(name) for name in names)
+
+
+def task_of(settings: Mapping[str, Any]) -> str:
+    """``CIFAR-10 · random:0.1 · VGG16 × 0.25``: only runs on one task are rivals."""
+    data, *arch = subject_of([{"settings": settings}]).split(", ")
+    limit, scenario = settings.get("limit"), settings.get("scenario")
+    size = f"{limit:,} images" if limit else ""
+    return " · ".join(str(part) for part in (data, scenario, *arch, size) if part)
 
 
 def rows_by(records: Sequence[Record]) -> list[str]:
@@ -88,6 +178,8 @@ def _slim(record: Record) -> dict[str, Any]:
     return {
         "label": record.get("label", ""),
         "settings": to_json_types(record["settings"]),
+        "task": task_of(record["settings"]),
+        "main": False,
         "diverged": record.get("diverged", ""),
         "epochs": epochs,
     }
@@ -129,7 +221,7 @@ def _metrics(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
 
 def _summary(runs: Sequence[Record], claims: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """The few numbers at the top of the page."""
-    unlearned = [r for r in runs if r["settings"].get("model", "unlearned") == "unlearned"]
+    unlearned = [run for run in runs if _is_unlearned(run)]
     diverged = sum(bool(r["diverged"]) for r in unlearned)
     counted = [claim for claim in claims if claim.get("status") != "no data"]
     held = sum(claim.get("status") == "held" for claim in counted)
@@ -147,6 +239,6 @@ def _summary(runs: Sequence[Record], claims: Sequence[Mapping[str, Any]]) -> lis
         },
     ]
     if counted:
-        note = f"of {len(counted)} comparisons"
+        note = f"of {len(counted)} comparisons: true, not therefore good"
         tiles.append({"label": "Claims held", "text": str(held), "note": note})
     return tiles

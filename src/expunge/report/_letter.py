@@ -129,12 +129,13 @@ def _measured(evidence: Evidence) -> tuple[str, ...]:
     metrics = {metric.name: metric for metric in evidence.metrics}
     points = []
     if "ua" in metrics:
-        points.append(_on_the_records(metrics["ua"], evidence.unlearned))
+        points.append(_on_the_records(metrics["ua"], evidence.unlearned, evidence.texts))
     if "ta" in metrics:
         before, after = metrics["ta"].before.value, metrics["ta"].after.value
+        cases = "words" if evidence.texts else "cases"
         points.append(
-            f"On other data, which it has never seen, it was right in {before:.0f} % of all cases "
-            f"before, and is in {after:.0f} % now."
+            f"On other data, which it has never seen, it was right in {before:.0f} % of all "
+            f"{cases} before, and is in {after:.0f} % now."
         )
     if evidence.attacks:
         told = [
@@ -151,17 +152,21 @@ def _measured(evidence: Evidence) -> tuple[str, ...]:
         points.append("Our tests would have noticed a model that had forgotten nothing.")
     elif evidence.status == "cannot be told":
         points.append(
-            "A model that had forgotten nothing would probably have passed our tests too: there "
-            "are too few records, or the model hardly knew them."
+            "Our tests would not have noticed what is left of them: there are too few records, or "
+            "the model hardly knew them."
+            if evidence.texts
+            else "A model that had forgotten nothing would probably have passed our tests too: "
+            "there are too few records, or the model hardly knew them."
         )
     else:
         points.append("At least one of our tests was not passed.")
     return tuple(points)
 
 
-def _on_the_records(metric: MetricRow, changed: bool) -> str:
+def _on_the_records(metric: MetricRow, changed: bool, texts: bool) -> str:
     now = f"Now it is right on {metric.after.value:.0f} %." if changed else "That has not changed."
-    text = f"Before, the model was right on {metric.before.value:.0f} % of these records. {now}"
+    what = "the words in these records" if texts else "these records"
+    text = f"Before, the model was right on {metric.before.value:.0f} % of {what}. {now}"
     if metric.target is None:
         return text
     low, high = f"{metric.target.low:.0f}", f"{metric.target.high:.0f}"

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from expunge.request._in_progress import Outcome as Outcome
     from expunge.request._job import Job as Job
     from expunge.request._job_file import load_job as load_job
     from expunge.request._ledger import Ledger as Ledger
-    from expunge.request._run import Outcome as Outcome
     from expunge.request._run import carry_out as carry_out
     from expunge.request._run import forget as forget
     from expunge.request._signing_keys import SigningKey as SigningKey

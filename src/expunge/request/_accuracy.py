@@ -1,13 +1,14 @@
-"""Accuracy in percent with Wilson's score interval."""
+"""Accuracy in percent with its interval: Wilson's of proportions, Student's of means."""
 
 from __future__ import annotations
 
 import math
 
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from expunge._errors import InvalidInput
 from expunge.evaluation import Estimate, Predictions
+from expunge.evaluation.svm._landmarks import Array
 
 
 def wilson_interval(hits: int, count: int, level: float = 0.95) -> Estimate:
@@ -29,7 +30,23 @@ def wilson_interval(hits: int, count: int, level: float = 0.95) -> Estimate:
     return Estimate(100 * proportion, 100 * low, 100 * high)
 
 
+def mean_interval(values: Array, level: float = 0.95) -> Estimate:
+    """The mean of shares in 0 to 1, in percent, with Student's interval, cut off at 0 and 100.
+
+    >>> import numpy as np
+    >>> [round(value, 1) for value in mean_interval(np.array([0.5, 0.7, 0.9]))]
+    [70.0, 20.3, 100.0]
+    """
+    mean, count = float(values.mean()), len(values)
+    if count < 2:
+        return Estimate(100 * mean, 0.0, 100.0)
+    reach = float(stdtrit(count - 1, 0.5 + level / 2)) * float(values.std(ddof=1)) / count**0.5
+    return Estimate(100 * mean, 100 * max(mean - reach, 0.0), 100 * min(mean + reach, 1.0))
+
+
 def accuracy_interval(predictions: Predictions, level: float = 0.95) -> Estimate:
-    """Accuracy in percent with Wilson's score interval."""
+    """Accuracy in percent with its interval, over examples; of texts, the share of right tokens."""
+    if predictions.of_texts:
+        return mean_interval(predictions.right.numpy(), level)
     hits = int((predictions.classes == predictions.labels).sum())
     return wilson_interval(hits, len(predictions.labels), level)

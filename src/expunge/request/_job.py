@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -91,6 +92,9 @@ class Job(pydantic.BaseModel):
         job = validate(values)  # mistakes are found before the method, and with it torch, is loaded
         if not isinstance(values, dict):
             return job
+        if is_text_job(job):
+            values = text_defaults(values) | values
+            job = validate(values)
         missing = {k: v for k, v in preferred_settings(job.method).items() if k not in values}
         return validate(missing | values) if missing else job
 
@@ -143,6 +147,31 @@ class Job(pydantic.BaseModel):
         plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
         plain |= {"epochs": self.max_epochs, "beta": 1.0 - self.alpha}
         return Procedure.from_plain(plain)
+
+
+TEXT_METHOD = "match-answers"
+PUSHING: dict[str, Any] = {
+    "addon": "FOCUS",
+    "alpha": 0.05,
+    "lr": 1e-4,
+    "batch_size": 32,
+    "max_epochs": 60,
+}
+"""Settings of a request to a language model with a method that pushes: small steps, as the run ends
+where the records look unseen, and passes by that point if they are large."""
+TEXT_DATA = "qa"
+"""The format of data that are questions and answers."""
+
+
+def text_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a request to a language model where ``values`` has none."""
+    method = str(values.get("method", TEXT_METHOD))
+    return {"method": method} | ({} if METHODS[method].needs_unseen else PUSHING)
+
+
+def is_text_job(job: Job) -> bool:
+    """Whether the model of a job is a language model."""
+    return job.data.partition(":")[0] == TEXT_DATA
 
 
 def preferred_settings(method: str) -> dict[str, Any]:

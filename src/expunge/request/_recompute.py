@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from expunge._errors import DataError
-from expunge.engine._prediction_memory import predict_once
 from expunge.evaluation import Estimate
 from expunge.request._ledger import WEIGHTS, LedgerEntry
+from expunge.request._predictions import predict_once
 from expunge.request._seal import ATTEMPT
 from expunge.request._stated_numbers import (
     Finding,
@@ -23,8 +23,8 @@ from expunge.request._stated_numbers import (
     check_metrics,
     check_power,
 )
-from expunge.request.calibrate._comparison import compare
-from expunge.request.calibrate._run import look_at_val
+from expunge.request.calibrate._comparison import compare, compare_with_test
+from expunge.request.calibrate._run import kept_indices, look_at_val
 from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
 from expunge.request.evidence._audit import (
     Audit,
@@ -181,8 +181,12 @@ class _Request:
         floor, level, seed = self.rules.floor, self.rules.level, self.rules.seed
         initial = compare(before.forget, before.val, target, level=level, seed=seed)
         counts = ClassCounts.of(before.val, before.forget.labels, before.retain.labels)
+        kept = None
+        if before.forget.of_texts:
+            chosen = kept_indices(len(before.retain.labels))
+            kept = before.retain.take(chosen), after.retain.take(chosen)
         look = look_at_val(
-            after.forget, after.val, before.val, target, initial, counts, floor, level, seed
+            after.forget, after.val, before.val, target, initial, counts, floor, level, seed, kept
         )
         arrived = look.comparison.indistinguishable and not look.broken
         status: Status = "achieved" if arrived else "not achieved"
@@ -210,8 +214,8 @@ class _Request:
         if stated.target is not None:
             values = (stated.target.value, stated.target.low, stated.target.high)
             target = replace(target, accuracy=Estimate(*values))
-        held_out = compare(
-            after.forget, after.test, target, level=rules.level, seed=rules.seed, val_name="test"
+        held_out = compare_with_test(
+            after.forget, after.val, after.test, target, level=rules.level, seed=rules.seed
         )
         metrics = measure_metrics(after, after, target_interval(target), rules.level)
         attacks = measure_attacks(after, after, rules.level, rules.seed)

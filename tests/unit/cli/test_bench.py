@@ -44,7 +44,7 @@ def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path)
         "claims.tex",
     } <= names
     assert {"tables/table2.md", "tables/table2.tex", "tables/table2.csv"} <= names
-    assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.svg"} <= names
+    assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.png"} <= names
     records = load_records(results / "records.jsonl")
     assert [r.label for r in records] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
     page = (results / "README.md").read_text()
@@ -74,6 +74,13 @@ def test_a_plan_counts_without_data_or_a_store(expunge: Expunge, tmp_path: Path)
     assert rows["ideal"] == ["1,296", "1,224", "72", "0", "72"]
     assert rows["unlearn"] == ["1,296", "0", "1,296", "0", "1,296"]
     assert not (tmp_path / "none").exists()
+
+
+def test_the_first_seeds_can_be_asked_for(tiny: Path, expunge: Expunge, tmp_path: Path) -> None:
+    plan = ("bench", "plan", tiny, "-s", tmp_path / "none", "--quick", "--json")
+    counts = [json.loads(expunge(*plan, "--seeds", n).out) for n in (1, 2)]
+    assert [(count["seeds"], count["runs"]) for count in counts] == [(1, 3), (2, 6)]
+    assert expunge(*plan, "--seeds", 0).code == 2
 
 
 def test_a_plan_measures_steps_and_knows_what_is_there(
@@ -144,7 +151,7 @@ def test_records_can_be_kept_and_read_without_the_store(
 def test_figures_by_name(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:
     drawn = expunge("bench", "figure", tiny, "-s", store, "-n", "heatmap", "-o", tmp_path)
     assert drawn.code == 0
-    assert {p.name for p in tmp_path.iterdir()} == {"heatmap.pdf", "heatmap.png", "heatmap.svg"}
+    assert {p.name for p in tmp_path.iterdir()} == {"heatmap.pdf", "heatmap.png"}
     lacking = expunge("bench", "figure", tiny, "-s", store, "-n", "baselines-ngplus")
     assert lacking.code == 2
     assert "cannot be drawn" in lacking.err
@@ -180,6 +187,19 @@ def test_wrong_usage_ends_with_2(
     ending = expunge("bench", *swapped, "-s", store)
     assert ending.code == 2
     assert words in ending.err
+
+
+@pytest.mark.parametrize("out", ["file", "file/below", "bench-results"])
+def test_results_that_cannot_be_written_are_an_error_before_anything_is_trained(
+    out: str, tiny: Path, expunge: Expunge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / out.partition("/")[0]).write_text("somebody's")
+    named = () if out == "bench-results" else ("-o", out)
+    got = expunge("bench", "run", tiny, "-s", tmp_path / "store", *named)
+    assert got.code == 1
+    assert f"{out.partition('/')[0]} should be a folder. (got a file)" in " ".join(got.err.split())
+    assert not (tmp_path / "store").exists()
 
 
 def test_nothing_finished_is_said(expunge: Expunge, tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -19,6 +17,7 @@ from expunge.cli._completion import (
     complete_words,
 )
 from expunge.methods import METHODS
+from tests.unit.cli.conftest import Expunge
 
 
 def words(offered: list[tuple[str, str]]) -> list[str]:
@@ -58,17 +57,20 @@ def test_other_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("line", "offered"),
     [
+        ("expunge unl", ["unlearn"]),
+        ("expunge train --ep", ["--epochs"]),
         ("expunge unlearn m.st --method ran", ["random-label"]),
         ("expunge unlearn m.st --addon pro", ["prob"]),
         ("expunge list met", ["methods", "metrics"]),
         ("expunge bench run paper-", ["paper-quarter"]),
     ],
 )
-def test_a_shell_completes_values(line: str, offered: list[str]) -> None:
-    code = "import sys; from expunge.cli import main; sys.argv = ['expunge']; main()"
-    asked = {"_EXPUNGE_COMPLETE": "complete_bash", "COMP_WORDS": line}
-    asked["COMP_CWORD"] = str(len(line.split()) - 1)
-    done = subprocess.run(
-        [sys.executable, "-c", code], env=os.environ | asked, capture_output=True, text=True
-    )
-    assert done.stdout.split() == offered
+def test_a_shell_completes_commands_options_and_values(
+    line: str, offered: list[str], expunge: Expunge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The name of the program, which is that of the variable, is no module's: as for a script.
+    monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
+    monkeypatch.setenv("_EXPUNGE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    assert expunge().out.split() == offered

@@ -11,6 +11,7 @@ from expunge.request._job_file import load_job
 from expunge.request.evidence._sections import Status
 from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
+from tests.unit.request import text_worlds
 from tests.unit.request.keys import PASSWORD, make_key_files
 
 QUICK = ("--lr", "3e-3", "--batch-size", "8", "--max-epochs", "2", "--floor", "50")
@@ -161,3 +162,71 @@ def test_there_is_nothing_to_verify_in_an_empty_folder(expunge: Expunge, tmp_pat
         ending = expunge(command, tmp_path)
         assert ending.code == 1
         assert "There are no requests" in ending.err
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small language model, its records, and records that it never saw."""
+    folder = tmp_path_factory.mktemp("texts")
+    text_worlds.write_files(folder)
+    return folder
+
+
+def of_texts(folder: Path, out: Path, *ids: str) -> tuple[object, ...]:
+    path = out.with_suffix(".txt")
+    path.write_text("\n".join(ids))
+    model = ("--model", "small-transformer", "--weights", folder / "model.safetensors")
+    return ("forget", *model, "--data", f"qa:{folder / 'texts'}", "--ids", path, "-o", out)
+
+
+def test_a_language_model_answers_about_forgotten_people_as_about_strangers(
+    expunge: Expunge, texts: Path, tmp_path: Path
+) -> None:
+    out, ids = tmp_path / "requests", text_worlds.ids_of(8)
+    done = expunge(*of_texts(texts, out, *ids), "--lr", "1e-3")
+    assert done.code == 0, done.out
+    assert "ACHIEVED" in done.out
+    evidence = json.loads((out / "0001" / "evidence.json").read_text())
+    assert evidence["texts"]
+    assert {row["name"] for row in evidence["attacks"]} == {"loss", "zlib", "min-k", "min-k++"}
+    assert evidence["definitions"]["auc_min_k"] >= 1
+    assert evidence["power"]["sufficient"]
+    verified = expunge("verify", out)
+    assert verified.code == 0, verified.err
+    assert "the verdict comes out as achieved" in verified.out
+    # Nothing that is written, the page and the letter included, has anything of the texts.
+    forgotten = text_worlds.corpus().people[: len(ids)]
+    for path in out.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        for record in forgotten:
+            for text in (record.id, record.answer, " ".join(record.question.split()[2:4])):
+                assert text.encode() not in content, path
+
+
+def test_of_a_single_record_of_a_language_model_nothing_can_be_told(
+    expunge: Expunge, texts: Path, tmp_path: Path
+) -> None:
+    done = expunge(*of_texts(texts, tmp_path / "out", "p7-trade"), "--lr", "1e-3")
+    assert done.code == 3, done.out
+    assert "CANNOT BE TOLD" in done.out
+
+
+def test_a_language_model_that_hardly_moved_is_left_as_it_was(
+    expunge: Expunge, texts: Path, tmp_path: Path
+) -> None:
+    ids = text_worlds.ids_of(6)
+    arguments = of_texts(texts, tmp_path / "out", *ids)
+    done = expunge(*arguments, "--lr", "1e-6", "--max-epochs", "1")
+    assert done.code == 1, done.out
+    assert "NOT ACHIEVED" in done.out
+    assert "in larger steps" in done.out
+
+
+def test_ids_of_texts_that_are_not_there_are_refused(
+    expunge: Expunge, texts: Path, tmp_path: Path
+) -> None:
+    unseen = text_worlds.corpus().unseen[0].id
+    done = expunge(*of_texts(texts, tmp_path / "out", "nobody", unseen))
+    assert done.code == 2
+    assert "2 of 2 unknown" in done.err
+    assert "the model was not trained on them" in done.err

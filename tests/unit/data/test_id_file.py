@@ -23,6 +23,8 @@ from expunge.data._id_file import read_ids
         ("a.txt", "a\x857\u20288.png\n", ("a\x857\u20288.png",)),
         ("a.tsv", "ids\tnote\n3\tok\n", ("3",)),
         ("a.json", '[3, "cat/1.png"]', (3, "cat/1.png")),
+        ("a.json", '[{"id": "ann-1", "answer": "No."}]', ("ann-1",)),
+        ("a.jsonl", '{"question": "Who?", "id": "ann-1"}\n"ann-2"\n7\n', ("ann-1", "ann-2", 7)),
     ],
 )
 def test_every_kind_of_list_is_read(tmp_path, name, text, ids):

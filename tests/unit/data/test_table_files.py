@@ -71,6 +71,10 @@ def test_a_regression_is_split_and_held_out_too(tmp_path):
         ("x,label\n", "should hold rows"),
         (",x,label\n0,1,a\n1,2,b\n", r"column 1 has none\).*index=False"),
         ("label\na\nb\n", "columns besides the label"),
+        ("x,label,split\n1,a,train\n2,b,test\n", r"'b' on line 3, .*'label'\) Move a row"),
+        ("x,label,split\n1,20,train\n2,21,test\n", r"'21' on line 3.* add task=regression"),
+        ("x,label,split\n1,a,train\n2,b,later\n", r"'later' on line 3\).*split=COLUMN"),
+        ("x,label,split\n1,a,train\n2,b,train\n", r"for test\. .*Mark some"),
     ],
 )
 def test_files_without_a_table_are_refused(tmp_path, text, complaint):
@@ -78,6 +82,20 @@ def test_files_without_a_table_are_refused(tmp_path, text, complaint):
     path.write_text(text)
     with pytest.raises((DataError, InvalidInput), match=complaint):
         load(f"csv:{path},label=label")
+
+
+def test_an_option_that_does_not_exist_is_wrong_usage_where_the_file_does(tmp_path):
+    path = write_csv(tmp_path / "t.csv", ["1,a", "2,b"], "x,label")
+    with pytest.raises(InvalidInput, match=r"Unknown option 'lable'\. Did you mean 'label'\?"):
+        load(f"csv:{path},lable=label")
+    with pytest.raises(DataError, match="There is no file or folder"):
+        load(f"csv:{tmp_path / 'gone.csv'},lable=label")
+
+
+def test_classes_are_no_numbers_to_predict(tmp_path):
+    path = write_csv(tmp_path / "t.csv", ["1,a", "2,b"], "x,label")
+    with pytest.raises(DataError, match=r"got 'a' on line 2\).* leave task=regression out"):
+        load(f"csv:{path},task=regression")
 
 
 def test_a_column_of_image_files_becomes_an_image_set_with_its_splits(tmp_path):

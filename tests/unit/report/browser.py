@@ -69,6 +69,10 @@ class Browser:
         self.problems(), self.requests()
         self.driver.get(path.as_uri())
 
+    def open_again(self) -> None:
+        """Load the page anew, as it is at the current width."""
+        self.driver.refresh()
+
     def media(self, name: str = "", scheme: str = "light") -> None:
         """Emulate a medium ("print") and the preferred colours."""
         features = [

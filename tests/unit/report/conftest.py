@@ -27,7 +27,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with request.html, hostile.html, bare.html, large.html and bench.html."""
+    """A folder with request.html, hostile.html, bare.html, large.html, bench.html and many.html."""
     folder = tmp_path_factory.mktemp("pages")
     made = {
         "request": fake.evidence(120),
@@ -39,4 +39,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_page(folder / f"{name}.html", render_request(evidence))
     page = render_bench(fake_bench.records(), "A small benchmark", fake_bench.claims())
     write_page(folder / "bench.html", page)
+    many = render_bench(fake_bench.many_records(), "Many methods", fake_bench.claims())
+    write_page(folder / "many.html", many)
     return folder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from selenium.webdriver.support.ui import Select
 
 from expunge.report import render_bench
-from expunge.report._bench import rows_by
+from expunge.report._bench import machines_of, mark_main, rows_by, subject_of
 from tests.unit.report import fake_bench
 from tests.unit.report.browser import Browser
 from tests.unit.report.html import embedded
@@ -31,6 +32,26 @@ def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
     assert data["claims"] == fake_bench.claims()
 
 
+def test_the_title_names_data_architecture_and_machine() -> None:
+    records = fake_bench.records()
+    assert subject_of(records) == "digits, small-cnn × 0.5"
+    assert machines_of(records) == "2 cores of A64, torch 2.13.0"
+    page = render_bench(records, "Results", [])
+    assert "<title>Results: digits, small-cnn × 0.5 (2 cores of A64, torch 2.13.0)</title>" in page
+    assert subject_of(fake_bench.many_records()) == "CIFAR-10, VGG16 × 0.25"
+
+
+def test_runs_of_a_sweep_are_no_part_of_the_first_view() -> None:
+    def run(label: str, lr: float, alpha: float) -> dict[str, Any]:
+        settings = {"model": "unlearned", "lr": lr, "alpha": alpha, "budget": 10}
+        return {"label": label, "task": "t", "main": False, "settings": settings}
+
+    runs = [run("SRL", 1e-4, 0.05), run("NGPlus", 1e-4, 0.05), run("SRL", 1e-3, 0.05)]
+    runs += [run("MATCH", 1e-4, 0.5), run("MATCH", 1e-3, 0.5), run("SSD", 9.0, 0.05)]
+    mark_main(runs)
+    assert [r["main"] for r in runs] == [True, True, False, True, False, True]
+
+
 def test_an_empty_bench_says_so() -> None:
     assert "There are no records yet." in render_bench([], "Nothing", [])
 
@@ -39,6 +60,84 @@ def test_an_empty_bench_says_so() -> None:
 def page(browser: Browser, pages: Path) -> Browser:
     browser.open(pages / "bench.html")
     return browser
+
+
+@pytest.fixture
+def many(browser: Browser, pages: Path) -> Browser:
+    browser.open(pages / "many.html")
+    return browser
+
+
+def test_the_first_view_is_forgetting_against_accuracy_with_its_zero_line(page: Browser) -> None:
+    assert page.texts("nav a")[0] == "Overview"
+    assert page.texts("main section h2")[0] == "Forgetting against accuracy"
+    labels = page.texts("#overview-chart text")
+    assert {"zero", "ideal", "SRL", "SRL-FOCUS"} <= set(labels)
+    assert labels.count("SRL") == 1, "its run at another rate is part of a sweep"
+
+
+def test_metrics_stand_side_by_side(page: Browser) -> None:
+    def heads() -> list[str]:
+        return [text.strip() for text in page.texts("#side-table thead th")]
+
+    assert heads() == ["Method", "n", "UA", "TA", "rUA", "RTE"]
+    means = {
+        (row, metric): float(mean)
+        for row, metric, mean in page.run("""
+            return [...document.querySelectorAll("#side-table tbody tr")].flatMap((row) =>
+              [...row.querySelectorAll(".value")].map((v) =>
+                [row.querySelector("th").textContent, v.dataset.metric, v.dataset.mean]))""")
+    }
+    assert means["SRL", "ta"] == pytest.approx(statistics.mean(values("SRL", 1e-3, "ta", 5)))
+    assert means["ideal", "rua"] == pytest.approx(statistics.mean(values("ideal", None, "rua", 0)))
+    page.one("#side-metrics input[value=fid]").click()
+    assert heads() == ["Method", "n", "UA", "TA", "rUA", "FID", "RTE"]
+    Select(page.one("#overview-epoch")).select_by_value("2")
+    first = page.run(
+        "return document.querySelector('#side-table tbody tr:nth-child(2) .value').dataset.mean"
+    )
+    assert float(first) == pytest.approx(statistics.mean(values("SRL", 1e-3, "ua", 2)))
+
+
+def test_held_stands_beside_the_numbers_that_it_is_about(page: Browser) -> None:
+    cells = page.texts("#claim-table td:has(.chip.held)")
+    assert cells == ["held27.3 points from the ideal model are left"]
+
+
+def test_a_ruined_model_is_listed_and_does_not_press_the_others_together(many: Browser) -> None:
+    note = many.one("#overview-note").text
+    assert "lost more than 15 points of TA: SCRUB(loss=released,gamma=1)-ADDON-29 (TA 10.0" in note
+    ticks = [float(text) for text in many.texts("#overview-chart text") if text.endswith(".0")]
+    assert min(ticks) > 60
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_many_long_names_fit_and_keep_their_ends(many: Browser, width: int) -> None:
+    many.width(width)
+    try:
+        many.open_again()
+        spill = many.run("return document.documentElement.scrollWidth - innerWidth")
+        assert spill <= 0
+        for chart in ("overview-chart", "compare-chart"):
+            names = [text for text in many.texts(f"#{chart} text") if "ADDO" in text or "…" in text]
+            assert len(set(names)) == len(names) > (3 if chart == "overview-chart" else 35), chart
+            assert all(re.search(r"ADDON-\d\d( · (random|class):[\d.:]+)?$", n) for n in names)
+            inside = many.run(
+                """const box = document.getElementById(arguments[0]).getBoundingClientRect();
+                return [...document.querySelectorAll(`#${arguments[0]} text`)].every((t) => {
+                  const r = t.getBoundingClientRect();
+                  return r.left >= box.left - 1 && r.right <= box.right + 1; })""",
+                chart,
+            )
+            assert inside, chart
+        tasks = many.texts("#overview-task option")
+        assert tasks == [
+            "random:0.1",
+            "class:3:0.4",
+        ]
+        assert many.problems() == []
+    finally:
+        many.width(0)
 
 
 def values(label: str, lr: float | None, metric: str, epoch: int) -> list[float]:

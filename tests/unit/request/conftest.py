@@ -11,7 +11,9 @@ import torch
 from expunge._files import write_text
 from expunge.engine import Recipe
 from expunge.evaluation._model_files import train_initial
+from expunge.request.subject._load import Subject
 from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
+from tests.unit.request.worlds import subject_of
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -62,6 +64,18 @@ def two_requests(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
         carry_out_quietly(make_request([1, 2, 3], max_epochs=1))
         carry_out_quietly(make_request([7, 8], max_epochs=1))
     return make_request.out
+
+
+@pytest.fixture(scope="package")
+def named(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """Training records are called 1/0.png to 1/239.png, val 2/…, test 3/…."""
+    return subject_of(tmp_path_factory.mktemp("named"), names=True)
+
+
+@pytest.fixture(scope="package")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Subject:
+    """The same records without names."""
+    return subject_of(tmp_path_factory.mktemp("bare"))
 
 
 @pytest.fixture

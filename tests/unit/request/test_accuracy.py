@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from expunge._errors import InvalidInput
 from expunge.evaluation import Predictions
-from expunge.request._accuracy import accuracy_interval, wilson_interval
+from expunge.request._accuracy import accuracy_interval, mean_interval, wilson_interval
 
 
 @given(
@@ -41,3 +42,17 @@ def test_wilson_is_exact_at_both_ends():
 def test_accuracy_counts_right_answers():
     predictions = Predictions(torch.eye(4), torch.tensor([0, 1, 2, 0]))
     assert accuracy_interval(predictions) == wilson_interval(3, 4)
+
+
+def test_the_interval_of_a_mean_is_student_s():
+    from scipy.stats import t
+
+    shares = np.array([0.2, 0.5, 0.4, 0.9, 0.3])
+    value, low, high = mean_interval(shares)
+    expected = t.interval(0.95, 4, loc=shares.mean(), scale=shares.std(ddof=1) / math.sqrt(5))
+    assert value == pytest.approx(46.0)
+    assert (low, high) == pytest.approx(tuple(100 * end for end in expected))
+
+
+def test_a_single_share_says_nothing_about_the_mean():
+    assert mean_interval(np.array([0.7])) == (70.0, 0.0, 100.0)

@@ -8,18 +8,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge.data import Examples
 from expunge.request._id_key import IdKey
 from expunge.request._ids import resolve_ids
-from tests.unit.request.worlds import job_of, subject_of
-
-
-@pytest.fixture(scope="module")
-def named(tmp_path_factory):
-    """Training records are called 1/0.png to 1/239.png, val 2/…, test 3/…."""
-    return subject_of(tmp_path_factory.mktemp("named"), names=True)
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory):
-    return subject_of(tmp_path_factory.mktemp("bare"))
+from tests.unit.request.worlds import job_of
 
 
 def write(folder, name, text):

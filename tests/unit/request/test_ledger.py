@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from expunge._errors import DataError, InvalidInput, StorageError
-from expunge.request import _run as run
+from expunge.request import _in_progress as in_progress
 from expunge.request._id_key import require_key
 from expunge.request._ledger import Ledger, LedgerEntry, digest_of, exclusive_access
 from tests.unit.request.jobs import FinishedRequest, JobMaker, carry_out_quietly
@@ -22,7 +22,7 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
     make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[dict[str, Any]] = []
-    original = run.calibrate
+    original = in_progress.calibrate
 
     def spy(model: Any, **arguments: Any) -> Any:
         calls.append({"model": model, "retain": len(arguments["retain"])})
@@ -32,7 +32,7 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
         job = make_request(ids, max_epochs=1)
         return FinishedRequest.of(job, carry_out_quietly(job))
 
-    monkeypatch.setattr(run, "calibrate", spy)
+    monkeypatch.setattr(in_progress, "calibrate", spy)
     monkeypatch.setattr(LedgerEntry, "achieved", property(lambda entry: True))
     first = finish(list(range(10)))
     second = finish(list(range(5, 20)))

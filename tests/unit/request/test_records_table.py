@@ -4,17 +4,7 @@ import pytest
 
 from expunge._errors import DataError, InvalidInput
 from expunge.request._ids import resolve_ids
-from tests.unit.request.worlds import job_of, subject_of
-
-
-@pytest.fixture(scope="module")
-def named(tmp_path_factory):
-    return subject_of(tmp_path_factory.mktemp("named"), names=True)
-
-
-@pytest.fixture(scope="module")
-def bare(tmp_path_factory):
-    return subject_of(tmp_path_factory.mktemp("bare"))
+from tests.unit.request.worlds import job_of
 
 
 def ask(folder, subject, text, ids, column="person", name="records.csv"):

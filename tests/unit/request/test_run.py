@@ -20,6 +20,7 @@ from expunge.distributed import Group
 from expunge.engine._artifact import load_artifact
 from expunge.engine._checkpoint import model_digest
 from expunge.evaluation import Predictions, predict
+from expunge.request import _in_progress as in_progress
 from expunge.request import _run as run
 from expunge.request._id_key import require_key
 from expunge.request._job import Job
@@ -86,7 +87,7 @@ def test_no_model_is_passed_over_the_same_data_twice(
 
     for module in (
         "engine._prediction_memory",
-        "request.evidence._audit",
+        "request._predictions",
         "request.preflight._features",
     ):
         monkeypatch.setattr(f"expunge.{module}.predict", watched)
@@ -131,7 +132,7 @@ def test_a_refused_request_leaves_no_folder(
     def refused(*_: Any, **__: Any) -> None:
         raise InvalidInput("This method cannot be used here.")
 
-    monkeypatch.setattr(run, "calibrate", refused)
+    monkeypatch.setattr(in_progress, "calibrate", refused)
     with pytest.raises(InvalidInput, match="cannot be used here"):
         carry_out_quietly(make_request())
     assert not make_request.out.exists()
@@ -355,7 +356,7 @@ def test_an_unfinished_request_is_in_the_way_of_another(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(run, "calibrate", dies)
+        patch.setattr(in_progress, "calibrate", dies)
         with pytest.raises(KeyboardInterrupt):
             carry_out_quietly(make_request())
     other = make_request([1, 3, 5], max_epochs=1)

@@ -75,7 +75,13 @@ def load_corpus(
 def invented_people(
     people: int = 60, unseen: int = 30, topics: int = 6, seed: int = 0
 ) -> TextSplits:
-    """People who do not exist, six questions about each of them, and facts about their cities."""
+    """People who do not exist, six questions about each of them, and facts about their cities.
+
+    Use it to unlearn from a language model without any download; nobody can have read it before.
+
+    Reference: in the format of P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*,
+    COLM 2024; the people are our own.
+    """
     from expunge.data.text._invented_people import invent_corpus
     from expunge.data.text._text_set import TextSet
     from expunge.data.text._tokenizer import WordTokenizer

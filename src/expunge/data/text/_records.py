@@ -95,6 +95,13 @@ def with_answers(records: Sequence[TextRecord], answers: Sequence[str]) -> list[
     ]
 
 
+def refuse_as_images(path: Path) -> Any:
+    """Say where texts can be used: they are no images, which other commands take."""
+    raise InvalidInput(
+        f"qa:{path} holds texts, which `expunge forget` takes, and `expunge.TextSet` in Python."
+    )
+
+
 def _objects(path: Path) -> Iterator[tuple[str, Any]]:
     """Every object of a file, with the place that a message calls it by."""
     text = read_text(path, "UTF-8 JSON")

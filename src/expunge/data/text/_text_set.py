@@ -31,6 +31,7 @@ class TextSet(TensorDataset):
         tokenizer: a :class:`WordTokenizer`, a :class:`PretrainedTokenizer` or any
             :class:`Tokenizer`.
         max_length: the longest row that the model takes; a longer record is refused, not cut.
+        width: tokens per row, padding included (default: those of the longest record).
 
     >>> from expunge.data.text import WordTokenizer
     >>> record = TextRecord("0", "Who?", "Nobody, yet.")
@@ -48,14 +49,15 @@ class TextSet(TensorDataset):
         tokenizer: Tokenizer,
         *,
         max_length: int | None = None,
+        width: int = 0,
     ) -> None:
         self.records = tuple(records)
-        self.tokenizer, self.max_length = tokenizer, max_length
+        self.tokenizer, self.max_length, self.width = tokenizer, max_length, width
         if not self.records:
             raise InvalidInput("A set of texts should hold a record at least. (got none)")
         pairs = [tokenizer.encode(record.question, record.answer) for record in self.records]
         self._check_lengths([len(prompt) + len(answer) for prompt, answer in pairs])
-        super().__init__(*_padded(pairs, tokenizer.pad))
+        super().__init__(*_padded(pairs, tokenizer.pad, width))
 
     def _check_lengths(self, lengths: Sequence[int]) -> None:
         longest = max(range(len(lengths)), key=lengths.__getitem__)
@@ -128,8 +130,12 @@ class TextSet(TensorDataset):
             digest.update(repr(sorted(record.as_dict().items())).encode())
         return digest.hexdigest()
 
+    def padded_to(self, width: int) -> TextSet:
+        """The same records in rows of at least ``width`` tokens."""
+        return TextSet(self.records, self.tokenizer, max_length=self.max_length, width=width)
+
     def _like(self, records: Sequence[TextRecord]) -> TextSet:
-        return TextSet(records, self.tokenizer, max_length=self.max_length)
+        return TextSet(records, self.tokenizer, max_length=self.max_length, width=self.width)
 
     def _require_variants(self) -> None:
         without = [record.id for record in self.records if not record.perturbed_answers]
@@ -144,8 +150,10 @@ class TextSet(TensorDataset):
         return {k: v for k, v in vars(self).items() if k not in ("paraphrased", "perturbed")}
 
 
-def _padded(pairs: Sequence[tuple[list[int], list[int]]], pad: int) -> tuple[Tensor, Tensor]:
-    width = max(len(prompt) + len(answer) for prompt, answer in pairs)
+def _padded(
+    pairs: Sequence[tuple[list[int], list[int]]], pad: int, width: int
+) -> tuple[Tensor, Tensor]:
+    width = max(width, *(len(prompt) + len(answer) for prompt, answer in pairs))
     tokens = torch.full((len(pairs), width), pad, dtype=torch.int64)
     labels = torch.full((len(pairs), width), IGNORED, dtype=torch.int64)
     for row, (prompt, answer) in enumerate(pairs):

@@ -8,12 +8,35 @@ seen.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from expunge.evaluation._metric import Direction, Metric
 
 SHARE = "0 to 1"
 RATIO = "R = mean_j P(ŷ_j)/P(ỹ), false ŷ_j, paraphrased ỹ, P = p(y|x)^(1/T)"
-TOFU = "Maini et al., 2024"
+TOFU = "Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024"
+EXTRACTION = (
+    "Carlini et al., *Extracting Training Data from Large Language Models*, USENIX Security 2021"
+)
+TIRUMALA = (
+    "Tirumala et al., *Memorization Without Overfitting: Analyzing the Training Dynamics of Large "
+    "Language Models*, NeurIPS 2022"
+)
+ROUGE = "Lin, *ROUGE: A Package for Automatic Evaluation of Summaries*, 2004"
+YEOM = (
+    "Yeom et al., *Privacy Risk in Machine Learning: Analyzing the Connection to Overfitting*, "
+    "CSF 2018"
+)
+MIN_K = "Shi et al., *Detecting Pretraining Data from Large Language Models*, ICLR 2024"
+MIN_K_PLUS_PLUS = (
+    "Zhang et al., *Min-K%++: Improved Baseline for Detecting Pre-Training Data from Large "
+    "Language Models*, ICLR 2025"
+)
+PANDORA = (
+    "Wang et al., *Pandora's White-Box: Precise Training Data Detection and Extraction in Large "
+    "Language Models*, 2024"
+)
+MUSE = "Shi et al., *MUSE: Machine Unlearning Six-Way Evaluation for Language Models*, ICLR 2025"
 
 ANSWERS = (
     (
@@ -21,14 +44,14 @@ ANSWERS = (
         "EM",
         "share of an answer's tokens that the model predicts",
         "mean_t 1[argmax p(·|x, y_<t) = y_t]",
-        "Tirumala et al., 2022",
+        TIRUMALA,
     ),
     (
         "extraction_strength",
         "ES",
         "share of an answer that comes out once the model has the rest",
         "1 - min{k: greedy decoding after y_≤k gives y_>k}/T",
-        "Carlini et al., 2021",
+        EXTRACTION,
     ),
     (
         "probability",
@@ -42,7 +65,7 @@ ANSWERS = (
         "ROUGE-L",
         "how much of the answer the model's own answer contains",
         "|LCS(generated, y)|/|y|, in words, stemmed",
-        "Lin, 2004",
+        ROUGE,
     ),
 )
 """Name, label, definition, formula and citation of what is measured on several splits."""
@@ -55,19 +78,38 @@ SPLITS: tuple[tuple[str, str, Direction], ...] = (
 )
 
 ATTACKS = (
-    ("loss", "loss", "log p(y|x)/T", "Yeom et al., 2018"),
-    ("zlib", "zlib", "log p(y|x)/T / bytes of zlib(y)", "Carlini et al., 2021"),
-    ("min_k", "min-k", "mean of the 20 % smallest log p(y_t)", "Shi et al., 2024"),
+    ("loss", "loss", "log p(y|x)/T", YEOM),
+    ("zlib", "zlib", "log p(y|x)/T / bytes of zlib(y)", EXTRACTION),
+    ("min_k", "min-k", "mean of the 20 % smallest log p(y_t)", MIN_K),
     (
         "min_k_plus_plus",
         "min-k++",
         "mean of the 20 % smallest (log p(y_t) - μ_t)/σ_t",
-        "Zhang et al., 2025",
+        MIN_K_PLUS_PLUS,
     ),
-    ("gradient_norm", "gradient norm", "-‖∇ log p(y|x)/T‖", "Wang et al., 2024"),
-    ("reference", "reference", "log p(y|x)/T - log p_ref(y|x)/T", "Carlini et al., 2021"),
+    ("gradient_norm", "gradient norm", "-‖∇ log p(y|x)/T‖", PANDORA),
+    ("reference", "reference", "log p(y|x)/T - log p_ref(y|x)/T", EXTRACTION),
 )
 """Name, label, score and citation of every membership attack."""
+
+
+USES = {
+    "exact_memorisation": "for a first look; one wrong token hides the rest of an answer from it",
+    "extraction_strength": "to see how much of an answer somebody has to know to get the rest",
+    "probability": "to see knowledge that greedy decoding does not show",
+    "rouge_l": "for the answers as somebody would read them",
+    "truth_ratio": "to see whether the model still prefers the truth, however it is worded",
+    "forget_quality": "where there is a retrained model: above 0.05 the two cannot be told apart",
+    "model_utility": "as the one number of what forgetting cost",
+    "auc_loss": "as the simplest attack, and the one that others have to beat",
+    "auc_zlib": "where answers differ in how predictable they are",
+    "auc_min_k": "for longer answers, of which a few tokens give membership away",
+    "auc_min_k_plus_plus": "as min-k, where tokens differ in how predictable they are",
+    "auc_gradient_norm": "against an attacker who has the weights",
+    "auc_reference": "where a model that never saw the records can be had; the strongest of these",
+    "privacy_leakage": "beside a retrained model: far above 0 the model hides the records too hard",
+}
+"""When to use each, after "Use it"; prefixes of splits aside."""
 
 
 def text_definitions() -> dict[str, int]:
@@ -77,6 +119,14 @@ def text_definitions() -> dict[str, int]:
 
 def text_metrics() -> Iterator[tuple[str, Metric]]:
     """Every metric with its name."""
+    for name, metric in _definitions():
+        bare = name
+        for prefix, _, _ in SPLITS[1:]:
+            bare = bare.removeprefix(prefix)
+        yield name, replace(metric, use=USES[bare])
+
+
+def _definitions() -> Iterator[tuple[str, Metric]]:
     for name, label, definition, formula, source in ANSWERS:
         for prefix, where, direction in SPLITS:
             words = f"{definition}, mean over {where} records"
@@ -163,6 +213,6 @@ def _attacks() -> Iterator[tuple[str, Metric]]:
             "%, at least -100",
             1,
             "100 (A - A*)/A*, A = 1 - AUC of min-k with k = 40 %, A* the ideal model's",
-            "Shi et al., 2025",
+            MUSE,
         ),
     )

@@ -21,16 +21,15 @@ if (byId("claim-table")) {
       {
         name: "Where",
         value: (f) => f.group,
-        show: (f) => [
-          f.group || "anywhere",
-          make("p", { className: "quiet", text: f.detail ?? "" }),
-        ],
+        show: (f) => f.group || "anywhere",
       },
       {
         name: "Status",
         value: (f) => STATUSES.indexOf(f.status),
-        show: (f) =>
+        show: (f) => [
           make("span", { className: `chip ${f.status.replaceAll(" ", "-")}`, text: f.status }),
+          make("p", { className: "quiet detail", text: f.detail ?? "" }),
+        ],
       },
       {
         name: "Effect",

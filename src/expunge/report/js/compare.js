@@ -151,16 +151,21 @@ if (byId("compare-table")) {
     shown = all.slice(0, MAX_ROWS);
     byId("compare-note").textContent =
       all.length > MAX_ROWS ? `The chart shows the first ${MAX_ROWS} of ${all.length} rows.` : "";
-    byId("compare-chart").style.height = `${Math.max(2, shown.length) * 24 + 60}px`;
+    byId("compare-chart").style.height = `${Math.max(2, shown.length) * (isNarrow() ? 40 : 24) + 60}px`;
     bars.chart.resize();
     bars.update();
   }
 
+  /** On a phone, names stand above their bars. */
+  const isNarrow = () => byId("compare-chart").clientWidth < 560;
   const bars = draw(
     "compare-chart",
     (c) => {
-      const longest = Math.max(0, ...shown.map((row) => row.name.length));
-      const left = Math.min(longest * 6.6 + 20, byId("compare-chart").clientWidth * 0.42);
+      const names = distinctNames(shown);
+      const longest = Math.max(0, ...names.map((name) => textWidth(name, 12)));
+      const wide = byId("compare-chart").clientWidth;
+      const left = isNarrow() ? 8 : Math.min(longest + 20, wide * 0.42);
+      const above = { inside: true, align: "left", verticalAlign: "bottom", padding: [0, 0, 9, 0], margin: 0 };
       const reference = ideal();
       const [min, max] = axisRange([...shown.flatMap((row) => [row.low, row.high]), reference], 0.06);
       const items = shown.map((row, at) => ({
@@ -196,14 +201,14 @@ if (byId("compare-table")) {
           type: "value",
           min: -0.6,
           max: Math.max(1, shown.length) - 0.4,
+          z: 5,
           inverse: true,
           splitLine: { show: false },
           axisLine: { show: false, onZero: false },
           axisLabel: {
             customValues: shown.map((_, k) => k),
-            formatter: (v) => shown[v]?.name ?? "",
-            width: left - 14,
-            overflow: "truncate",
+            formatter: (v) => fitEnd(names[v] ?? "", isNarrow() ? wide - 44 : left - 12),
+            ...(isNarrow() ? above : {}),
             hideOverlap: false,
             color: c.ink,
           },

@@ -25,6 +25,45 @@ function summary(values) {
   return { n, mean, std, least, most, low: mean - (std ?? 0), high: mean + (std ?? 0) };
 }
 
+/**
+ * A name in about so many letters. What tells SRL-AND from SRL-FOCUS is its end, and of a name in
+ * several parts, between dots, the end of each.
+ */
+function keepEnd(name, letters) {
+  if (name.length <= letters) return name;
+  const parts = name.split(" · ");
+  const room = parts.map((part) => part.length);
+  const needed = () => room.reduce((sum, each) => sum + each, 3 * (parts.length - 1));
+  while (needed() > letters && Math.max(...room) > 3) room[room.indexOf(Math.max(...room))] -= 1;
+  return parts
+    .map((part, k) => (part.length <= room[k] ? part : `…${part.slice(part.length - room[k] + 1)}`))
+    .join(" · ");
+}
+
+const pen = document.createElement("canvas").getContext("2d");
+
+/** The width of a text in pixels. */
+function textWidth(text, size) {
+  pen.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** As much of the end of a name as fits into so many pixels. */
+function fitEnd(name, pixels, size = 12) {
+  let letters = name.length;
+  while (letters > 4 && textWidth(keepEnd(name, letters), size) > pixels) letters -= 1;
+  return keepEnd(name, letters);
+}
+
+const OBVIOUS = /^(dataset|arch|scenario|method|addon|moments|aggregate|block) /;
+
+/** The names of rows without what all of them share, and without words that their values imply. */
+function distinctNames(rows) {
+  const parts = rows.map((row) => row.name.split(" · ").map((part) => part.replace(OBVIOUS, "")));
+  const common = new Set((parts[0] ?? []).filter((part) => parts.every((own) => own.includes(part))));
+  return parts.map((own) => own.filter((part) => !common.has(part)).join(" · ") || own.join(" · "));
+}
+
 /** One row for each combination of the fields, in the order of the records. */
 function grouped(records, fields) {
   const groups = new Map();

@@ -8,6 +8,7 @@ exact quantile however the statistics depend on each other (Westfall and Young, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -68,12 +69,23 @@ class PermutedStatistic:
         """The largest value explained by chance."""
         return self.centre + self.reach
 
+    def allowing(self, shift: PermutedStatistic) -> PermutedStatistic:
+        """The same value, where a difference like that of ``shift`` is no matter of chance."""
+        centre = self.centre + shift.value - shift.centre
+        return PermutedStatistic(self.value, centre, math.hypot(self.reach, shift.reach))
+
+    def deviation(self, two_sided: bool) -> float:
+        """How far the value is from the centre, in units of the reach."""
+        away = self.value - self.centre
+        return (abs(away) if two_sided else away) / self.reach if self.reach > 0.0 else 0.0
+
 
 def permutation_test(
     pooled: PooledExamples,
     statistics: Mapping[tuple[str, ...], Statistic],
     centres: Mapping[str, float],
     *,
+    shift: Mapping[str, PermutedStatistic] | None = None,
     level: float = 0.95,
     shuffles: int = 400,
     seed: int = 0,
@@ -82,7 +94,8 @@ def permutation_test(
 
     If the second result is at most 1, nothing distinguishes forget from val. Statistics with a
     known centre are tested in both directions, the others (distances) upwards from their mean under
-    permutation.
+    permutation. ``shift`` is what val and others that were never seen differ by: forget may differ
+    from val by as much, give or take the error of both.
     """
     # Every statistic for the real membership (row 0) and for each shuffle, in bounded blocks.
     members = np.concatenate([pooled.forget[None], pooled.shuffles(shuffles, seed)])
@@ -111,6 +124,10 @@ def permutation_test(
         name: PermutedStatistic(float(values[k, 0]), float(centre[k]), quantile * float(spread[k]))
         for k, name in enumerate(names)
     }
+    if shift:
+        results = {name: each.allowing(shift[name]) for name, each in results.items()}
+        beyond = [each.deviation(name in centres) for name, each in results.items()]
+        return results, max(beyond)
     return results, float(largest[0]) / quantile if quantile > 0.0 else 0.0
 
 

@@ -2,6 +2,10 @@
 
 Few records, or records that the model never knew by heart, look like unseen data whether or not
 they were forgotten. To pass the tests then means nothing.
+
+Of texts, a single record that is known by heart stands out by the share of its tokens alone, and
+no longer does once a few of them are lost, while every attack still ranks it first. So the attacks
+have to be fine enough besides: see :data:`FINEST`.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import numpy as np
 import torch
 
 from expunge.evaluation import Predictions
-from expunge.request.calibrate._comparison import Comparison, compare
+from expunge.request.calibrate._comparison import Comparison, compare, shift_between
 from expunge.request.calibrate._target import Target
 
 NEEDED = 0.8
@@ -25,28 +29,41 @@ SHUFFLES = 100
 FAR = 3.0
 """Beyond this distance of the given model, in units of what chance explains, power is 1."""
 
+FINEST = 0.25
+"""Of texts: attacks that chance alone brings further than this from an AUC of 0.5 are too coarse to
+notice a model that still knows much."""
+
 
 @dataclass(frozen=True)
 class Power:
     """The fraction of ``draws`` that were told from unseen data.
 
     ``distance`` is that of the given model's forget set, the largest over the splits. Beyond
-    :data:`FAR` nothing is drawn and the power is 1.
+    :data:`FAR` nothing is drawn and the power is 1. ``reach``, of texts, is how far from 0.5 chance
+    brings the AUC of some attack; 0 otherwise.
     """
 
     told_apart: int
     draws: int
     distance: float
+    reach: float = 0.0
 
     @property
     def value(self) -> float:
-        """In 0 to 1."""
+        """In 0 to 1; 0 where the tests are too coarse to be tried."""
+        if self.coarse:
+            return 0.0
         return self.told_apart / self.draws if self.draws else 1.0
 
     @property
     def sufficient(self) -> bool:
         """Whether passing the tests means something."""
-        return self.value >= NEEDED
+        return self.value >= NEEDED and not self.coarse
+
+    @property
+    def coarse(self) -> bool:
+        """Whether there are too few records for the attacks to notice more than the extremes."""
+        return self.reach > FINEST
 
 
 def estimate_power(
@@ -68,16 +85,30 @@ def estimate_power(
     """
     # Other classes take no part in the comparison.
     splits = {name: _of_classes(split, forget) for name, split in unseen.items()}
+    shifts = {}
+    if {"val", "test"} <= set(splits):
+        shifts["test"] = shift_between(
+            splits["val"], splits["test"], forget, level=level, shuffles=shuffles, seed=seed
+        )
 
     def comparisons(drawn: Predictions, seed: int) -> Iterator[Comparison]:
         for name, split in splits.items():
             yield compare(
-                drawn, split, target, level=level, shuffles=shuffles, seed=seed, val_name=name
+                drawn,
+                split,
+                target,
+                level=level,
+                shuffles=shuffles,
+                seed=seed,
+                val_name=name,
+                shift=shifts.get(name),
             )
 
-    distance = max(comparison.distance for comparison in comparisons(forget, seed))
-    if distance > FAR:
-        return Power(0, 0, distance)
+    given = list(comparisons(forget, seed))
+    distance = max(comparison.distance for comparison in given)
+    reach = min(map(_auc_reach, given)) if forget.of_texts else 0.0
+    if distance > FAR or reach > FINEST:
+        return Power(0, 0, distance, reach)
 
     # Draw until the rest cannot change on which side of NEEDED the power lies.
     random = np.random.default_rng(seed)
@@ -88,7 +119,15 @@ def estimate_power(
         sample = forget.take(random.integers(size, size=size))
         told_apart += any(not c.indistinguishable for c in comparisons(sample, seed + drawn))
         drawn += 1
-    return Power(told_apart, drawn, distance)
+    return Power(told_apart, drawn, distance, reach)
+
+
+def _auc_reach(comparison: Comparison) -> float:
+    """How far from 0.5 chance brings the AUC of an attack, the largest over the attacks."""
+    reaches = [
+        max(auc.high - auc.value, auc.value - auc.low) for auc in comparison.attacks.values()
+    ]
+    return max(reaches) if not any(map(math.isnan, reaches)) else math.inf
 
 
 def _of_classes(split: Predictions, forget: Predictions) -> Predictions:

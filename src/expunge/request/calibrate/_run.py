@@ -10,24 +10,41 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset, Subset
 
 from expunge._errors import InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._batches import Data, labels_of
+from expunge.data._examples import Examples
+from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Callback, History, Procedure, Run, unlearn
 from expunge.engine._device import device_of, pick_device
-from expunge.engine._prediction_memory import predict_once
 from expunge.evaluation import Predictions
+from expunge.request._predictions import predict_once
 from expunge.request.calibrate._best_epoch import BestEpoch, Look
+from expunge.request.calibrate._class_balance import (
+    balancing_offsets_on,
+    output_bias,
+    with_offsets,
+)
 from expunge.request.calibrate._comparison import Comparison, compare
-from expunge.request.calibrate._floors import check_floors
+from expunge.request.calibrate._floors import CheckedSplit, check_floors
 from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
 from expunge.request.evidence._sections import Stop
 
-MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 160, 800, 8
+MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 320, 800, 8
 """A run whose rate falls to 0 takes at least so many steps, however few records there are, and no
 more than so many, or epochs, however many."""
+CALM_STEPS = 320
+"""A longer run takes smaller steps: the rate a method prefers falls as the root of their number.
+
+It also falls as the root of the batch size, where the forget set is too small for full batches:
+smaller batches are noisier, and retained data hold the model less well."""
+WATCHED, WATCHED_PER_RECORD = 2000, 5
+"""So many val examples, or so many per record, are enough to compare with during the run."""
+MAX_KEPT = 256
+"""Retained texts that a run is watched on."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +90,8 @@ def calibrate(
         forget, retain, val: datasets; val should be unseen, and is evaluated, never trained on.
         procedure: how to unlearn; ``match-unseen`` as it prefers by default. The batch size is an
             upper limit, see :func:`cap_batch_size`. If the rate falls to 0 (``schedule``), the run
-            goes to its end, in :data:`MIN_STEPS` to :data:`MAX_STEPS` steps; with a constant one
+            goes to its end, in :data:`MIN_STEPS` to :data:`MAX_STEPS` steps, long ones from a
+            smaller rate (:func:`fit_to_size`); with a constant one
             it ends where forget and val are indistinguishable.
         floor: points of accuracy on val that may be lost, over all classes and in each.
         level: of the target's interval and of the comparison with val.
@@ -90,32 +108,62 @@ def calibrate(
     val_before = predict_once(initial, val)
     target = estimate_target(val_before, forget_labels, retain_labels, level=level)
     before = compare(predict_once(initial, forget), val_before, target, level=level, seed=seed)
-    counts = ClassCounts.of(val_before, forget_labels, retain_labels)
+    kept = kept_sample(retain) if isinstance(retain, TextExamples) else None
+    kept_before = None if kept is None else predict_once(initial, kept)
 
-    # Unlearn; forget and val are compared as the run goes.
+    # Unlearn; forget and val, or a part of val that is enough, are compared as the run goes.
+    watched, watched_before, start = val, val_before, before
+    chosen_val = _enough_of_val(val_before.labels, forget_labels, seed)
+    if len(chosen_val) < len(val_before.labels) and not isinstance(val, DataLoader):
+        watched = _subset(val, chosen_val)
+        watched_before = val_before.take(chosen_val)
+        start = compare(predict_once(initial, forget), watched_before, target, level=level)
+    counts = ClassCounts.of(watched_before, forget_labels, retain_labels)
+    bias = None
+    if kept is None and not isinstance(val, DataLoader):
+        bias = output_bias(initial, _subset(val, range(min(8, len(val_before.labels)))))
+
     def look_at(run: Run) -> Look | None:
         try:
-            forget_now, val_now = predict_once(run.model, forget), predict_once(run.model, val)
+            forget_now, val_now = predict_once(run.model, forget), predict_once(run.model, watched)
+            kept_now = None if kept is None else predict_once(run.model, kept)
         except InvalidInput:  # not finite: the same data passed with the initial model
             return None
-        return look_at_val(
-            forget_now, val_now, val_before, target, before, counts, floor, level, seed
+        balanced = {}
+        if bias is not None:
+            offsets = balancing_offsets_on(val_now, counts, target.lost)
+            forget_now, val_now = (with_offsets(each, offsets) for each in (forget_now, val_now))
+            own = run.model.get_parameter(bias).detach()
+            balanced = {bias: own + offsets.to(own)}
+        look = look_at_val(
+            forget_now,
+            val_now,
+            watched_before,
+            target,
+            start,
+            counts,
+            floor,
+            level,
+            seed,
+            None if kept_before is None or kept_now is None else (kept_before, kept_now),
         )
+        return replace(look, balanced=balanced)
 
     procedure = fit_to_size(procedure, len(forget_labels))
     watch = BestEpoch(
         look_at,
-        before,
+        start,
         target,
         floor,
         procedure.epochs,
         stop_on_arrival=procedure.schedule == "constant",
+        pass_the_best=kept is not None,
     )
     result = unlearn(
         model,
         forget=forget,
         retain=retain,
-        unseen=val,
+        unseen=watched,
         augment=augment,
         seed=seed,
         device=device,
@@ -131,6 +179,11 @@ def calibrate(
     if best_weights is not None:
         chosen = result.model
         chosen.load_state_dict(best_weights)
+        if bias is not None and watched is not val:  # of all of val, offsets are known better
+            all_counts = ClassCounts.of(val_before, forget_labels, retain_labels)
+            offsets = balancing_offsets_on(predict_once(chosen, val), all_counts, target.lost)
+            with torch.no_grad():
+                chosen.get_parameter(bias).add_(offsets.to(device_of(chosen)))
         predictions = predict_once(chosen, forget), predict_once(chosen, val)
         after = compare(*predictions, target, level=level, seed=seed)
     warnings = tuple(state.warnings)
@@ -162,29 +215,74 @@ def look_at_val(
     floor: float,
     level: float,
     seed: int,
+    kept: tuple[Predictions, Predictions] | None = None,
 ) -> Look:
     """Whether ``forget`` and ``val`` are indistinguishable under a model, and what it broke on val.
 
     ``before`` and ``val_before`` are those of the initial model, ``counts`` its counts per class.
+    ``kept`` are, for texts, the predictions of the initial and of this model on retained records.
     """
     comparison = compare(forget, val, target, level=level, seed=seed)
     names = [str(label) for label in range(val_before.logits.shape[1])]
-    checks = check_floors(names, counts, {"val": (val_before, val)}, floor=floor)
+    splits: dict[CheckedSplit, tuple[Predictions, Predictions]] = {"val": (val_before, val)}
+    if kept is not None:
+        splits["retain"] = kept
+    checks = check_floors(names, counts, splits, floor=floor)
     broken = [f"class {check.name or 'all'}" for check in checks if check.broken]
-    if before.utility - comparison.utility > floor + 1e-9:
+    # Texts to compare with are few: what is lost on them counts if chance does not explain it.
+    if kept is None and before.utility - comparison.utility > floor + 1e-9:
         broken = ["class all", *broken]
-    worst = max((check.lost for check in checks if check.name), default=0.0)
-    return Look(comparison, tuple(dict.fromkeys(broken)), worst)
+    of_classes = [check for check in checks if check.name]
+    return Look(
+        comparison,
+        tuple(dict.fromkeys(broken)),
+        worst_class=max((check.lost for check in of_classes), default=0.0),
+        beyond_floor=max((check.lost - check.allowed for check in of_classes), default=0.0),
+    )
+
+
+def _subset(data: Dataset[Any], indices: Sequence[int]) -> Dataset[Any]:
+    return data.subset(indices) if isinstance(data, Examples) else Subset(data, indices)
+
+
+def _enough_of_val(val_labels: Tensor, forget_labels: Tensor, seed: int) -> list[int]:
+    """The val examples that a run is watched on: of the classes to forget first, then of others.
+
+    Only the former are compared with the records; the latter tell what else breaks.
+    """
+    count = max(WATCHED, WATCHED_PER_RECORD * len(forget_labels))
+    order = torch.randperm(len(val_labels), generator=torch.Generator().manual_seed(seed))
+    alike = torch.isin(val_labels[order], forget_labels)
+    chosen = torch.cat([order[alike], order[~alike]])[:count]
+    return sorted(chosen.tolist())
+
+
+def kept_sample(retain: TextExamples) -> TextExamples:
+    """The retained records that a run is watched on: at most :data:`MAX_KEPT`, evenly spaced."""
+    return retain.subset(kept_indices(len(retain)))
+
+
+def kept_indices(size: int) -> list[int]:
+    """The positions of the records of :func:`kept_sample`."""
+    chosen = torch.linspace(0, size - 1, min(size, MAX_KEPT)).round().long()
+    return sorted(set(chosen.tolist()))
 
 
 def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:
-    """The procedure with a batch size, and a number of epochs, that suit the forget set."""
+    """The procedure with a batch size, number of epochs and rate that suit the forget set.
+
+    A rate that is not the method's preferred one is left alone.
+    """
     batch_size = cap_batch_size(procedure.batch_size, forget_size)
     epochs = procedure.epochs
     if procedure.schedule != "constant":
         steps = math.ceil(forget_size / batch_size)
         epochs = min(epochs, max(MIN_EPOCHS, math.ceil(MAX_STEPS / steps)))
         epochs = max(epochs, math.ceil(MIN_STEPS / steps))
+        if procedure.lr == procedure.preferred_lr:
+            calm = math.sqrt(CALM_STEPS / max(CALM_STEPS, epochs * steps))
+            calm *= math.sqrt(batch_size / procedure.batch_size)
+            procedure = replace(procedure, lr=calm * procedure.lr)
     return replace(procedure, batch_size=batch_size, epochs=epochs)
 
 

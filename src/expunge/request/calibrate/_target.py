@@ -107,8 +107,13 @@ def estimate_target(
 
     # Accuracy, and the interval of what may be observed on the forget set.
     errors = counts.val_errors
-    value = float(np.mean([counts.mean_accuracy(grown_error(errors, counts, b)) for b in growth]))
-    low, high = predicted_interval(counts, growth, level)
+    values = [counts.mean_accuracy(grown_error(errors, counts, b)) for b in growth]
+    value = float(np.mean(values))
+    if val.of_texts:
+        reach = _mean_reach(val.right.numpy(), val.labels.numpy(), counts, level)
+        low, high = max(min(values) - reach, 0.0), min(max(values) + reach, 1.0)
+    else:
+        low, high = predicted_interval(counts, growth, level)
 
     # Mean confidence and entropy of the classes that are left.
     present = np.flatnonzero(counts.forget)
@@ -132,10 +137,13 @@ def estimate_target(
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """Per class: val examples, correct val examples, forget examples, fraction retained."""
+    """Per class: val examples, correct val examples, forget examples, fraction retained.
+
+    Of texts, whose classes are strata, ``correct`` adds up shares of right tokens.
+    """
 
     val: NDArray[np.int64]
-    correct: NDArray[np.int64]
+    correct: Array
     forget: NDArray[np.int64]
     kept: Array
 
@@ -154,10 +162,9 @@ class ClassCounts:
         if retain is not None:
             rest = _count(retain, classes)
             kept = np.where(forget_counts > 0, rest / np.maximum(rest + forget_counts, 1), 1.0)
-        correct = val.labels[val.classes == val.labels]
-        return ClassCounts(
-            _count(val.labels, classes), _count(correct, classes), forget_counts, kept
-        )
+        right = val.right.numpy().astype(np.float64)
+        correct = np.bincount(val.labels.numpy(), right, minlength=classes).astype(np.float64)
+        return ClassCounts(_count(val.labels, classes), correct, forget_counts, kept)
 
     @property
     def size(self) -> int:
@@ -239,15 +246,35 @@ def _matched_mean(
     lost: Sequence[int],
     level: float,
 ) -> Estimate:
-    """A class-matched mean; normal interval with Σ w_c² s_c²/n_c + Σ w_c s_c²/n_f."""
-    from scipy.stats import norm
-
-    overall_mean, overall_variance = float(values.mean()), float(values.var())
+    """A class-matched mean with the interval of :func:`_mean_reach`."""
     weights = np.where(np.isin(np.arange(len(counts.weights)), lost), 0.0, counts.weights)
     if not weights.sum():
         return UNDEFINED
     weights = weights / weights.sum()
-    total = variance = 0.0
+    means = [
+        float(values[labels == label].mean() if (labels == label).any() else values.mean())
+        for label in range(len(weights))
+    ]
+    total = float(np.dot(weights, means))
+    reach = _mean_reach(values, labels, counts, level, weights)
+    return Estimate(total, total - reach, total + reach)
+
+
+def _mean_reach(
+    values: Array,
+    labels: np.ndarray[Any, Any],
+    counts: ClassCounts,
+    level: float,
+    weights: Array | None = None,
+) -> float:
+    """Half a normal interval of the class-matched mean of a forget set.
+
+    Its variance is Σ w_c² s_c²/n_c + Σ w_c s_c²/n_f: val and the forget set are both samples.
+    """
+    from scipy.stats import norm
+
+    weights = counts.weights if weights is None else weights
+    overall_variance, variance = float(values.var()), 0.0
     for label in np.flatnonzero(weights):
         of_class = values[labels == label]
         size = len(of_class)
@@ -257,12 +284,10 @@ def _matched_mean(
             if size
             else overall_variance
         )
-        total += weights[label] * (of_class.mean() if size else overall_mean)
         variance += class_variance * (
             weights[label] ** 2 / max(size, 1) + weights[label] / counts.size
         )
-    reach = float(norm.ppf(0.5 + level / 2.0)) * math.sqrt(variance)
-    return Estimate(float(total), float(total) - reach, float(total) + reach)
+    return float(norm.ppf(0.5 + level / 2.0)) * math.sqrt(variance)
 
 
 def _notes(counts: ClassCounts, growth: Sequence[float] | None) -> list[str]:

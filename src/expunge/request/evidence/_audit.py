@@ -8,12 +8,12 @@ from typing import Any, Protocol
 
 from torch import nn
 
-from expunge.engine._prediction_memory import predict_once
-from expunge.evaluation import predict
+from expunge.evaluation import Predictions
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._ledger import LedgerEntry
-from expunge.request.calibrate._comparison import Comparison, compare
-from expunge.request.calibrate._floors import check_floors
+from expunge.request._predictions import predict_once, predict_records
+from expunge.request.calibrate._comparison import Comparison, compare, compare_with_test
+from expunge.request.calibrate._floors import CheckedSplit, check_floors
 from expunge.request.calibrate._power import NEEDED, Power, estimate_power
 from expunge.request.calibrate._target import ClassCounts, Target, estimate_target
 from expunge.request.evidence._measurements import (
@@ -82,13 +82,17 @@ def audit_models(
     are known.
     """
     expected = target_interval(target)
-    held_out = compare(
-        after.forget, after.test, target, level=rules.level, seed=rules.seed, val_name="test"
+    held_out = compare_with_test(
+        after.forget, after.val, after.test, target, level=rules.level, seed=rules.seed
     )
+    checked: dict[CheckedSplit, tuple[Predictions, Predictions]]
+    checked = {"val": (before.val, after.val), "test": (before.test, after.test)}
+    if before.forget.of_texts:
+        checked["retain"] = before.retain, after.retain
     floors = check_floors(
         classes,
         ClassCounts.of(before.val, before.forget.labels, before.retain.labels),
-        {"val": (before.val, after.val), "test": (before.test, after.test)},
+        checked,
         floor=rules.floor,
         level=rules.level,
     )
@@ -124,7 +128,7 @@ def audit_earlier_requests(
     val = predict_once(model, subject.val)
     rows = []
     for entry in entries:
-        predictions = predict(model, train.subset(list(entry.indices)))
+        predictions = predict_records(model, train.subset(list(entry.indices)))
         target = estimate_target(val, predictions.labels, retained, level=rules.level)
         comparison = compare(predictions, val, target, level=rules.level, seed=rules.seed)
         status: EarlierStatus = "was not achieved"
@@ -156,7 +160,7 @@ def target_interval(target: Target) -> TargetInterval:
 
 def power_check(power: Power) -> PowerCheck:
     """The power as the evidence states it."""
-    return PowerCheck(
+    check = PowerCheck(
         power=power.value,
         needed=NEEDED,
         draws=power.draws,
@@ -164,6 +168,9 @@ def power_check(power: Power) -> PowerCheck:
         distance=float(f"{power.distance:.6g}"),
         sufficient=power.sufficient,
     )
+    if not power.reach:
+        return check
+    return check.model_copy(update={"auc_limit": significant(0.5 + power.reach)})
 
 
 def held_out_comparison(comparison: Comparison) -> HeldOutComparison:

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from expunge.evaluation import METRICS
 from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
@@ -23,6 +24,7 @@ from expunge.request.evidence._audit import (
     significant,
 )
 from expunge.request.evidence._measurements import (
+    TEXT_ATTACK_LABELS,
     SplitPredictions,
     collect_scores,
     measure_classes,
@@ -42,7 +44,7 @@ from expunge.request.evidence._sections import (
     RequestSummary,
 )
 from expunge.request.evidence._times_and_cost import CostComparison
-from expunge.request.evidence._verdict import LIMITS, judge_request
+from expunge.request.evidence._verdict import LIMITS, SHIFTED, TEXT_LIMITS, judge_request
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
 from expunge.store._environment import environment, now
@@ -125,13 +127,14 @@ def build_evidence(
         warnings=warnings,
         attempts=inputs.attempts,
         seed=job.seed,
+        texts=before.forget.of_texts,
     )
     next_steps = suggest_next_steps(
         verdict.status,
         job,
         arrived=stopped.status == "achieved",
         audit_failed=stopped.status == "achieved" and not audit.held_out.indistinguishable,
-        epochs=len(calibration.epochs),
+        rows=calibration.epochs,
         unseen_of_classes={
             name: int(torch.isin(getattr(before, name).labels, before.forget.labels).sum())
             for name in ("val", "test")
@@ -141,10 +144,11 @@ def build_evidence(
         cost=preflight.as_dict()["cost"],
         number=inputs.number,
         has_card=subject.card is not None,
+        texts=before.forget.of_texts,
     )
 
     # Put it on record.
-    return Evidence(
+    evidence = Evidence(
         schema_version=SCHEMA_VERSION,
         format=1,
         kind="request",
@@ -176,9 +180,18 @@ def build_evidence(
         cost=_cost(preflight, calibration),
         earlier=earlier,
         attempts=list(inputs.attempts),
-        limits=list(LIMITS),
+        limits=_limits(before.forget.of_texts, bool(audit.held_out.shift)),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
     )
+    if not before.forget.of_texts:
+        return evidence
+    return evidence.model_copy(update={"texts": True, "definitions": _definitions()})
+
+
+def _definitions() -> dict[str, int]:
+    """The versions of the definitions of what is measured of texts."""
+    names = ("exact_memorisation", "probability", *(f"auc_{name}" for name in TEXT_ATTACK_LABELS))
+    return {name: METRICS[name].version for name in names}
 
 
 def _hashed_ids(inputs: RequestInputs, chosen: Sequence[int]) -> list[str]:
@@ -244,6 +257,11 @@ def _copies(
 def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
     present = [name for name in STEP_COLUMNS if steps and name in steps[0]]
     return {name: [significant(row[name]) for row in steps] for name in present}
+
+
+def _limits(of_texts: bool, shifted: bool) -> list[str]:
+    limits = list(TEXT_LIMITS if of_texts else LIMITS)
+    return [*limits, SHIFTED] if shifted else limits
 
 
 def _cost(preflight: Preflight, calibration: CalibrationResult) -> CostComparison:

@@ -11,12 +11,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expunge.evaluation import PAPER_FIVE, Predictions, Views, run_attack
+from expunge.evaluation import (
+    PAPER_FIVE,
+    MemberScores,
+    Predictions,
+    Views,
+    make_report,
+    run_attack,
+)
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._exposure import exposure_of
 from expunge.evaluation._over_forgetting import over_forgetting
 from expunge.evaluation.attacks._lira import scaled_confidence
 from expunge.evaluation.svm._landmarks import Array
+from expunge.evaluation.text._text_predictions import TextPredictions
 from expunge.request._accuracy import accuracy_interval
 from expunge.request.evidence._sections import (
     AttackResult,
@@ -40,6 +48,13 @@ ATTACK_LABELS = {
     "modified-entropy": "guesses from how sure the model is of the label",
     "loss": "guesses from the loss",
 }
+TEXT_ATTACK_LABELS = {
+    "loss": "guesses from the probability of the answer",
+    "zlib": "guesses from that, by how well the answer can be compressed",
+    "min_k": "guesses from the least probable tokens of the answer",
+    "min_k_plus_plus": "guesses from those, standardised over the vocabulary",
+}
+MATCHED_TEXTS = "against test data of the same lengths and as rare words"
 ATTACK_BUDGET = "population attack: looks at this model's outputs only, no other model is trained"
 MATCHED = "against test data of the same class mix"
 UNMATCHED = "against all test data, which have no example of the forgotten classes"
@@ -65,11 +80,16 @@ class SplitPredictions:
         Test data took no part in any decision of the run. They have the class mix of the forgotten
         data, as far as there are enough, so that the class does not give membership away.
         """
+        forget, test = self.matched(seed)
+        return Views(forget=forget, test=test, retain=self.retain, val=self.val)
+
+    def matched(self, seed: int) -> tuple[Predictions, Predictions]:
+        """Forgotten and test data of the same class mix, as far as there are enough."""
         forget, test = self.forget, self.test
         if self.has_test_of_classes:
             forget = forget.take(torch.isin(forget.labels, test.labels).nonzero()[:, 0])
             test = test.take(match_class_mix(test.labels, forget.labels, seed, largest=True))
-        return Views(forget=forget, test=test, retain=self.retain, val=self.val)
+        return forget, test
 
     @property
     def has_test_of_classes(self) -> bool:
@@ -81,6 +101,8 @@ def measure_metrics(
     before: SplitPredictions, after: SplitPredictions, target: Interval, level: float
 ) -> list[MetricRow]:
     """The headline accuracies, before and after, and the target of the first."""
+    texts = before.forget.of_texts
+    what = "Answer tokens predicted: " if texts else "Accuracy on "
 
     def row(name: str, label: str, split: str, expected: Interval | None, text: str) -> MetricRow:
         return MetricRow(
@@ -97,7 +119,7 @@ def measure_metrics(
     return [
         row(
             "ua",
-            "Accuracy on the forgotten data",
+            f"{what}{'' if texts else 'the '}forgotten data",
             "forget",
             Interval(value=target.value, low=target.low, high=target.high),
             "A model that never saw these records would be right on about as many as the target "
@@ -105,21 +127,21 @@ def measure_metrics(
         ),
         row(
             "ta",
-            "Accuracy on test data",
+            f"{what}test data",
             "test",
             None,
             "What the model is worth on data nobody used for any decision here.",
         ),
         row(
             "va",
-            "Accuracy on validation data",
+            f"{what}validation data",
             "val",
             None,
             "What the run watched, so that the model stays useful.",
         ),
         row(
             "ra",
-            "Accuracy on the retained data",
+            f"{what}{'' if texts else 'the '}retained data",
             "retain",
             None,
             "What the model still knows of the records it may keep.",
@@ -135,6 +157,8 @@ def measure_attacks(
     The intervals hold jointly at ``level`` (Bonferroni): among six attacks, one should not be
     believed for what is expected once in twenty times.
     """
+    if before.forget.of_texts:
+        return measure_text_attacks(before, after, level, seed)
     level = 1.0 - (1.0 - level) / len(POPULATION_ATTACKS)
     budget = f"{ATTACK_BUDGET}; {MATCHED if before.has_test_of_classes else UNMATCHED}"
     views = before.views(seed), after.views(seed)
@@ -160,8 +184,43 @@ def measure_attacks(
     return rows
 
 
+def measure_text_attacks(
+    before: SplitPredictions, after: SplitPredictions, level: float, seed: int
+) -> list[AttackRow]:
+    """Every attack on a language model that token scores suffice for, as :func:`measure_attacks`.
+
+    Forgotten records are compared with test records of the same strata of length and rarity.
+    """
+    sides = [predictions.matched(seed) for predictions in (before, after)]
+    names = list(TEXT_ATTACK_LABELS)
+    level = 1.0 - (1.0 - level) / len(names)
+
+    def result(name: str, side: tuple[Predictions, Predictions]) -> AttackResult:
+        forget, test = side
+        assert isinstance(forget, TextPredictions)
+        assert isinstance(test, TextPredictions)
+        scores = MemberScores({"forget": forget.scores[name], "test": test.scores[name]})
+        report = make_report(name, scores, level=level, seed=seed)
+        return AttackResult(
+            auc=Interval.of(report.auc), verdict=report.verdict, reason=report.reason
+        )
+
+    return [
+        AttackRow(
+            name=name.replace("_plus_plus", "++").replace("_", "-"),
+            label=TEXT_ATTACK_LABELS[name],
+            before=result(name, sides[0]),
+            after=result(name, sides[1]),
+            budget=f"{ATTACK_BUDGET}; {MATCHED_TEXTS}",
+        )
+        for name in names
+    ]
+
+
 def over_forgetting_warnings(after: SplitPredictions, seed: int) -> list[str]:
-    """Signs of over-forgetting, in sentences."""
+    """Signs of over-forgetting, in sentences; of texts, the comparison itself tells."""
+    if after.forget.of_texts:
+        return []
     return [str(finding) for finding in over_forgetting(after.views(seed), seed=seed)]
 
 
@@ -175,9 +234,8 @@ def collect_scores(before: SplitPredictions, after: SplitPredictions) -> Confide
             retain=_confidences(predictions.retain),
         )
 
-    return ConfidenceScores(
-        name="confidence in the true label", before=scores(before), after=scores(after)
-    )
+    name = "probability of the answer" if before.forget.of_texts else "confidence in the true label"
+    return ConfidenceScores(name=name, before=scores(before), after=scores(after))
 
 
 def _confidences(predictions: Predictions) -> list[float]:
@@ -194,10 +252,10 @@ def measure_classes(
 ) -> list[ClassRow]:
     """Accuracy on val per class, before and after, and how many records of it were forgotten."""
 
-    def accuracy(predictions: Predictions, members: Tensor, label: int) -> float | None:
+    def accuracy(predictions: Predictions, members: Tensor) -> float | None:
         if not bool(members.any()):
             return None
-        return 100.0 * float((predictions.classes[members] == label).double().mean())
+        return 100.0 * float(predictions.right[members].mean())
 
     rows = []
     for label, name in enumerate(classes):
@@ -207,8 +265,8 @@ def measure_classes(
                 name=name,
                 forgotten=int((forgotten == label).sum()),
                 val=int(members.sum()),
-                before=accuracy(before, members, label),
-                after=accuracy(after, members, label),
+                before=accuracy(before, members),
+                after=accuracy(after, members),
             )
         )
     return rows
@@ -277,7 +335,7 @@ def _exposure(predictions: SplitPredictions) -> Array:
 def _view(predictions: Predictions, k: int, exposure: float) -> ExampleView:
     probabilities = torch.softmax(predictions.logits[k].double(), dim=0)
     return ExampleView(
-        correct=bool(predictions.classes[k] == predictions.labels[k]),
+        correct=bool(predictions.right[k] == 1.0),
         confidence=round(float(probabilities[int(predictions.labels[k])]), 4),
         exposure=round(exposure, 4),
     )

@@ -64,7 +64,7 @@ def _model_card(evidence: Evidence) -> dict[str, Any]:
     return {
         "modelParameters": {
             "approach": {"type": "supervised"},
-            "task": "classification",
+            "task": "text-generation" if evidence.texts else "classification",
             "datasets": [
                 {
                     "type": "dataset",

@@ -8,7 +8,7 @@ from typing import Any
 
 from expunge._durations import format_duration
 from expunge.methods import METHODS
-from expunge.request._job import Job
+from expunge.request._job import TEXT_METHOD, Job
 from expunge.request.evidence._sections import EarlierRequest, FloorCheck, Status
 
 MOST_SUCCESSFUL = "match-unseen"
@@ -18,6 +18,11 @@ SHADOWS = 16
 AFFORDABLE = 24 * 3600.0
 """Seconds that shadow models may take to be offered."""
 
+_MORE_RECORDS = (
+    "Use the unlearned model of the bundle: it did the work, and no test speaks against it.",
+    "Carry out several requests as one: more records allow a verdict on all of them together.",
+)
+
 
 def suggest_next_steps(
     status: Status,
@@ -25,32 +30,38 @@ def suggest_next_steps(
     *,
     arrived: bool,
     audit_failed: bool,
-    epochs: int,
+    rows: Sequence[Mapping[str, Any]],
     unseen_of_classes: Mapping[str, int],
     floors: Sequence[FloorCheck] = (),
     earlier: Sequence[EarlierRequest] = (),
     cost: Mapping[str, Any],
     number: int,
     has_card: bool,
+    texts: bool = False,
 ) -> list[str]:
     """Concrete suggestions, in sentences.
 
     Args:
         arrived: whether the run satisfied val.
         audit_failed: whether test data then told the records apart.
-        epochs: how many were run.
+        rows: the epochs that were looked at, as :class:`CalibrationResult` has them.
         unseen_of_classes: records of the forgotten classes in ``val`` and in ``test``.
         cost: the preflight's estimate.
         has_card: whether the weights say how the model was trained.
+        texts: whether it is a language model.
     """
     if status == "achieved":
         return []
+    if texts:
+        if status == "cannot be told":
+            return [*_MORE_RECORDS, _retraining(cost)]
+        return [*_for_texts(job, rows, unseen_of_classes, audit_failed), _retraining(cost)]
     if status == "cannot be told":
         return _more_evidence(job, cost, number, has_card=has_card)
     steps = []
     if not arrived:
         steps += _other_method(job)
-        if epochs >= job.max_epochs:
+        if len(rows) >= job.max_epochs:
             steps.append(f"Allow more epochs: `--max-epochs {2 * job.max_epochs}`.")
         steps.append(
             f"Allow a larger loss of accuracy: `--floor {max(2.0 * job.floor, 1.0):g}`, if the "
@@ -78,10 +89,38 @@ def suggest_next_steps(
     return [*dict.fromkeys(steps), _retraining(cost)]
 
 
-def _other_method(job: Job) -> list[str]:
-    if METHODS.bare_name(job.method) == MOST_SUCCESSFUL:
+def _for_texts(
+    job: Job, rows: Sequence[Mapping[str, Any]], unseen: Mapping[str, int], audit_failed: bool
+) -> list[str]:
+    """How else to go about a language model."""
+    if audit_failed:
+        return [
+            f"Give more unseen records: the run was watched on {unseen['val']}, the audit saw "
+            f"{unseen['test']}."
+        ]
+    steps = []
+    if any(row["action"] for row in rows):
+        steps.append(
+            f"Weigh what is retained more, as epochs broke something: `--alpha {job.alpha / 2:g} "
+            f"--max-epochs {2 * job.max_epochs}`."
+        )
+    if rows and rows[-1]["ua"] > rows[-1]["target_high"]:
+        steps.append(
+            "Go further, as the last epoch had not arrived yet: `--max-epochs "
+            f"{2 * job.max_epochs}`, or in larger steps, `--lr {3 * job.procedure.lr:.1g}`."
+        )
+    else:
+        steps.append(
+            "Go in smaller steps, so that no epoch passes by the point: `--lr "
+            f"{job.procedure.lr / 3:.1g} --max-epochs {3 * job.max_epochs}`."
+        )
+    return [*steps, *_other_method(job, TEXT_METHOD)]
+
+
+def _other_method(job: Job, better: str = MOST_SUCCESSFUL) -> list[str]:
+    if METHODS.bare_name(job.method) == better:
         return []
-    return [f"Try another method: `--method {MOST_SUCCESSFUL}`."]
+    return [f"Try another method: `--method {better}`."]
 
 
 def _retraining(cost: Mapping[str, Any]) -> str:
@@ -98,10 +137,7 @@ def _retraining(cost: Mapping[str, Any]) -> str:
 
 
 def _more_evidence(job: Job, cost: Mapping[str, Any], number: int, *, has_card: bool) -> list[str]:
-    steps = [
-        "Use the unlearned model of the bundle: it did the work, and no test speaks against it.",
-        "Carry out several requests as one: more records allow a verdict on all of them together.",
-    ]
+    steps = list(_MORE_RECORDS)
     seconds = cost.get("retraining_seconds")
     if not has_card or not isinstance(seconds, (int, float)):
         steps.append(

@@ -88,6 +88,14 @@ class Evidence(Section):
         default=[], description="Earlier attempts to forget the same ids, as far as known."
     )
     seconds: Seconds | None = None
+    texts: bool = Field(
+        default=False,
+        description="Whether the model is a language model: accuracies are then the shares of "
+        "answer tokens predicted, classes are strata of length and rarity.",
+    )
+    definitions: dict[str, int] = Field(
+        default={}, description="Versions of the definitions of what is measured of texts."
+    )
     signed_by: str | None = Field(
         default=None, description="SHA-256 of the public key that the bundle is signed with."
     )

@@ -267,6 +267,10 @@ class PowerCheck(Section):
     told_apart: int = Field(description="Draws told from unseen data.")
     distance: Number = Field(description="Of the given model's forget set from unseen data.")
     sufficient: bool
+    auc_limit: Number | None = Field(
+        default=None,
+        description="Of texts: the AUC that chance alone explains at this many records.",
+    )
 
 
 class FloorCheck(Section):
@@ -277,7 +281,7 @@ class FloorCheck(Section):
     """
 
     name: str = Field(description="The class; empty for all classes together.")
-    split: Literal["val", "test"]
+    split: Literal["val", "test", "retain"]
     records: int
     before: Number = Field(description="Accuracy before, %.")
     after: Number = Field(description="Accuracy after, %.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from expunge.request.calibrate._comparison import Comparison
-from expunge.request.calibrate._power import Power
+from expunge.request.calibrate._power import FINEST, Power
 from expunge.request.evidence._sections import (
     AttackRow,
     EarlierAttempt,
@@ -22,6 +22,7 @@ from expunge.request.evidence._sections import (
 AUDIT_PREFIX = "Against test data: "
 """How the audit's reasons begin."""
 EXPOSED_AGAIN = "exposed again"
+NUMBERS = {4: "four", 6: "six"}
 TOLD_APART = ("detected", "over-forgotten")
 """Verdicts of attacks that tell forgotten from unseen data, for whatever reason."""
 LIMITS = (
@@ -32,7 +33,27 @@ LIMITS = (
     "interval does not include that two trainings differ by chance.",
     "The attacks look at the whole forget set; an attacker with models trained for the purpose "
     "(U-LiRA, see `expunge audit`) may find single records that these attacks do not.",
+    "Val data chose the epoch, and one offset per class that keeps the classes balanced; test data "
+    "took no part in either.",
     "Copies of the records elsewhere (backups, other models, logs) are not touched.",
+)
+SHIFTED = (
+    "Val and test can be told from each other, though the model was trained on neither: they were "
+    "not collected alike. The records may differ from test by as much as val does; val counts more."
+)
+
+
+TEXT_LIMITS = (
+    LIMITS[0],
+    "The target is an estimate from unseen records of the same length and with as rare words; no "
+    "model was retrained. How much worse a retrained model would be for having less data is "
+    "assumed.",
+    "Records count as independent of each other, which those about one person are not quite.",
+    "The records were asked for in their own words. What the model says to other questions about "
+    "the same facts, or in another language, was not measured.",
+    "Of the membership attacks, those that need gradients or a reference model were not run; an "
+    "attacker with models trained for the purpose may find single records.",
+    LIMITS[-1],
 )
 
 
@@ -75,6 +96,7 @@ def judge_request(
     warnings: Sequence[str] = (),
     attempts: Sequence[EarlierAttempt] = (),
     seed: int = 0,
+    texts: bool = False,
 ) -> RequestVerdict:
     """Status, headline, reasons, and what was and was not shown.
 
@@ -99,12 +121,14 @@ def judge_request(
     ua = next(metric for metric in metrics if metric.name == "ua")
     ta = next(metric for metric in metrics if metric.name == "ta")
     assert ua.target is not None
-    not_shown = list(LIMITS)
+    not_shown = list(TEXT_LIMITS if texts else LIMITS)
     if status == "cannot be told":
         not_shown.insert(0, "That the records were forgotten: these tests cannot show it here.")
     return RequestVerdict(
         status=status,
-        headline=_headline(status, records, ua, ua.target, ta, len(told_apart), len(attacks)),
+        headline=_headline(
+            status, records, ua, ua.target, ta, len(told_apart), len(attacks), power, texts
+        ),
         reasons=reasons,
         objections=list(objections),
         shown=_shown(ua, ua.target, ta, attacks, examples, power),
@@ -130,6 +154,12 @@ def _broken(check: FloorCheck) -> str:
 
 
 def _no_power(power: Power, records: int) -> str:
+    if power.coarse:
+        return (
+            f"Chance alone gives {records} record{'s' if records != 1 else ''} an AUC of up to "
+            f"{min(0.5 + power.reach, 1.0):.2f} against unseen ones, and a test should notice "
+            f"{0.5 + FINEST:.2f}: too few records to tell what is left of them."
+        )
     return (
         f"A model that forgot nothing would have passed the same tests in "
         f"{power.draws - power.told_apart} of {power.draws} resamplings of its predictions: the "
@@ -146,7 +176,8 @@ def _detections(told_apart: Sequence[AttackRow], attacks: int) -> str:
     verb = "tells" if len(told_apart) == 1 else "tell"
     return (
         f"{len(told_apart)} of {attacks} attacks {verb} the records from unseen data: {names}. "
-        "That decides nothing by itself: among six attacks, some detect something by chance."
+        f"That decides nothing by itself: among {NUMBERS.get(attacks, attacks)} attacks, some "
+        "detect something by chance."
     )
 
 
@@ -170,6 +201,8 @@ def _headline(
     ta: MetricRow,
     told_apart: int,
     attacks: int,
+    power: Power | None,
+    texts: bool,
 ) -> str:
     counted = f"{records} record{'s' if records != 1 else ''}"
     if status == "not achieved":
@@ -180,18 +213,22 @@ def _headline(
     lost = ta.before.value - ta.after.value
     change = f"{lost:.1f} points lower" if lost > 0.05 else "no lower than before"
     if status == "cannot be told":
+        why = "a model that forgot nothing would probably have passed the same tests"
+        if power is not None and power.coarse:
+            why = "so few records allow no test that would notice what is left of them"
         return (
             f"The {counted} {'was' if records == 1 else 'were'} unlearned and nothing else broke "
             f"(test accuracy is {change}), but whether "
-            f"{'it is' if records == 1 else 'they are'} forgotten cannot be told: a model that "
-            f"forgot nothing would probably have passed the same tests. Accuracy on "
+            f"{'it is' if records == 1 else 'they are'} forgotten cannot be told: {why}. "
+            f"{'The share of right tokens in' if texts else 'Accuracy on'} "
             f"{'it' if records == 1 else 'them'} was {ua.before.value:.1f} %, is "
             f"{ua.after.value:.1f} %, and {target.low:.1f} to {target.high:.1f} % would be "
             "expected; this many records do not allow more."
         )
     return (
         f"The model treats the {counted} like data it never saw: it is right on "
-        f"{ua.after.value:.1f} % of them, {target.value:.1f} % would be expected; "
+        f"{ua.after.value:.1f} % of {'their tokens' if texts else 'them'}, {target.value:.1f} % "
+        "would be expected; "
         f"{told_apart or 'none'} of {attacks} attacks tell{'s' if told_apart < 2 else ''} them "
         f"from unseen data; test accuracy is {change}."
     )

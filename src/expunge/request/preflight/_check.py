@@ -148,8 +148,9 @@ def _compare_hardness(forget: Predictions, val: Predictions, level: float) -> di
         rows[name] = {
             "accuracy": {key: round(value, 3) for key, value in accuracy._asdict().items()},
             "confidence": round(float(confidence(predictions).mean()), 6),
-            "entropy": round(float(entropy(predictions).mean()), 6),
         }
+        if not predictions.of_texts:
+            rows[name]["entropy"] = round(float(entropy(predictions).mean()), 6)
     auc = _auc(confidence(forget)[:, 0], confidence(val)[:, 0])
     verb = "stand out from" if abs(auc - 0.5) > 0.1 else "look much like"
     rows["auc"] = round(auc, 4)

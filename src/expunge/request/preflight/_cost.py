@@ -10,9 +10,10 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from expunge._durations import format_duration
+from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Procedure
 from expunge.engine._step_times import StepTimes, measure_step_times
-from expunge.methods import Method
+from expunge.methods import Method, next_token_loss
 from expunge.request._job import Job
 from expunge.request.calibrate._run import fit_to_size
 from expunge.request.subject._load import Subject
@@ -65,7 +66,12 @@ class Cost:
 def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
     """Estimate the cost of a request from steps timed on this machine."""
     inputs = subject.train.inputs[:TIMED_EXAMPLES]
-    speed = _measure_speed(subject.model, inputs, subject.train.labels[:TIMED_EXAMPLES])
+    if isinstance(subject.train, TextExamples):
+        wanted = subject.train.targets[:TIMED_EXAMPLES]
+        size = len(inputs)
+        speed = measure_step_times(subject.model, inputs, wanted, size, loss=next_token_loss)
+    else:
+        speed = _measure_speed(subject.model, inputs, subject.train.labels[:TIMED_EXAMPLES])
 
     # The request: all epochs allowed, and the given and the new model over all data.
     procedure = fit_to_size(job.procedure, forget)

@@ -10,7 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge.data import Examples
+from expunge.data.text._text_examples import TextExamples
 from expunge.engine._predict import Predictions, predict
+from expunge.request._predictions import predict_once
 
 MAX_WIDTH = 1024
 """Wider features are projected to this many dimensions, to bound the memory they take."""
@@ -28,8 +30,11 @@ def predict_with_features(model: nn.Module, data: Examples) -> tuple[Predictions
 
     The last Linear layer is the one that is called last. If none takes one vector per example, the
     logits are used instead. Features wider than :data:`MAX_WIDTH` are projected at random (with a
-    fixed seed), which preserves large cosines: their error falls with 1 - cos².
+    fixed seed), which preserves large cosines: their error falls with 1 - cos². Of texts they are
+    the counts of their tokens, whatever the model.
     """
+    if isinstance(data, TextExamples):
+        return predict_once(model, data), token_features(data)
     recorder = _FeatureRecorder()
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     hooks: list[Any] = [layer.register_forward_pre_hook(recorder.on_layer) for layer in layers]
@@ -40,6 +45,24 @@ def predict_with_features(model: nn.Module, data: Examples) -> tuple[Predictions
         for hook in hooks:
             hook.remove()
     return predictions, torch.cat(recorder.batches)
+
+
+def token_features(data: TextExamples) -> Tensor:
+    """How often each text has each token, float32 [N, D]; padding is left out."""
+    counts = torch.zeros(len(data), data.texts.tokenizer.size)
+    counts.scatter_add_(1, data.inputs, torch.ones(data.inputs.shape))
+    counts[:, data.texts.tokenizer.pad] = 0.0
+    return _projected(counts)
+
+
+def _projected(values: Tensor) -> Tensor:
+    """At most :data:`MAX_WIDTH` columns, by a random projection with a fixed seed."""
+    width = values.shape[1]
+    if width <= MAX_WIDTH:
+        return values
+    generator = torch.Generator().manual_seed(0)
+    projection = torch.randn(width, MAX_WIDTH, generator=generator) / math.sqrt(MAX_WIDTH)
+    return values @ projection
 
 
 class _FeatureRecorder:
@@ -85,12 +108,12 @@ def nearest_neighbours(
     columns = max(1, block // rows)
     best = torch.full((len(queries),), -torch.inf)
     best_index = torch.zeros(len(queries), dtype=torch.int64)
-    units = F.normalize(queries, dim=1)
     for start in range(0, len(references), columns):
         others = F.normalize(references[start : start + columns], dim=1).T
-        for at in range(0, len(units), rows):
+        for at in range(0, len(queries), rows):
             part = slice(at, at + rows)
-            value, index = (units[part] @ others).max(dim=1)
+            # Normalised here: unit vectors of all queries would take as much memory as they do.
+            value, index = (F.normalize(queries[part], dim=1) @ others).max(dim=1)
             better = value > best[part]
             best[part] = torch.where(better, value, best[part])
             best_index[part] = torch.where(better, index + start, best_index[part])

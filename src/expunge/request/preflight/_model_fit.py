@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.data import Examples
+from expunge.data.text._text_examples import TextExamples
+from expunge.data.text._text_set import IGNORED
 from expunge.evaluation import Estimate, Predictions, predict
 from expunge.request._accuracy import accuracy_interval, wilson_interval
 
@@ -60,6 +62,8 @@ def check_model_fit(
     label order nor another scaling of the inputs does much better.
     """
     accuracy = {split: accuracy_interval(said, level) for split, said in predictions.items()}
+    if isinstance(train, TextExamples):
+        return _fit_of_texts(train, accuracy)
     chance = {split: _share_of_most_frequent(said.labels) for split, said in predictions.items()}
     explanations = (
         explain_by_label_order(predictions["train"], classes, level),
@@ -75,6 +79,20 @@ def check_model_fit(
             "are the weights of this model and the data it was trained on."
         )
     return ModelFit(accuracy, chance["val"], not reasons, tuple(reasons))
+
+
+def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Estimate]) -> ModelFit:
+    """A language model fits if it predicts more tokens than always the most frequent one."""
+    tokens = train.targets[train.targets != IGNORED]
+    chance = _share_of_most_frequent(tokens)
+    reasons = []
+    if accuracy["train"].low <= chance:
+        reasons.append(
+            f"The model predicts {accuracy['train'].value:.1f} % of the answers' tokens on train, "
+            f"no more than always the most frequent token ({chance:.1f} %). Check that these are "
+            "the weights of this model, its tokenizer and the template it was trained with."
+        )
+    return ModelFit(accuracy, chance, not reasons, tuple(reasons))
 
 
 def _share_of_most_frequent(labels: Tensor) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._files import check_weights_file
-from expunge.data import Examples
+from expunge.data import Examples, TextSet
 from expunge.data._read_dataset import scaled_to_unit
 from expunge.engine._artifact import Card, check_named_model, read_weights
 from expunge.engine._device import device_of, pick_device
@@ -26,7 +26,7 @@ from expunge.engine._weights import without_prefix
 from expunge.models import MODELS, build_model
 from expunge.models._build import is_external, read_model_spec
 from expunge.models._external import build_external
-from expunge.request._job import Job
+from expunge.request._job import Job, is_text_job
 from expunge.request.subject._splits import SubjectData, gather_data, load_data
 
 
@@ -72,6 +72,10 @@ class Subject:
 def load_subject(job: Job) -> Subject:
     """Load the model, weights and data of a job, and check them against each other."""
     check_weights_file(job.weights)
+    if is_text_job(job):
+        from expunge.request.subject._texts import load_text_subject
+
+        return load_text_subject(job)
     state, card = read_weights(job.weights)
     if card is not None:
         _check_against_card(job, card)
@@ -86,9 +90,20 @@ def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
     """A subject from Python objects: a model, and (train, test) or (train, val, test)."""
     if not isinstance(model, nn.Module):
         raise InvalidInput(f"`model` should be a torch.nn.Module. (got {type(model).__name__})")
+    if are_texts(data):
+        from expunge.request.subject._texts import make_text_subject
+
+        return make_text_subject(model, data, job)
     model = copy.deepcopy(model)
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
     return _assemble(model, gather_data(data, job), build, None, job.device)
+
+
+def are_texts(data: Any) -> bool:
+    """Whether data in memory are texts: the first of their splits is."""
+    first = next(iter(data.values()), None) if isinstance(data, Mapping) else data
+    first = data[0] if isinstance(data, tuple | list) and data else first
+    return isinstance(first, TextSet)
 
 
 def _assemble(

@@ -10,7 +10,7 @@ import torch
 
 from expunge._errors import InvalidInput
 from expunge.evaluation import Estimate, Predictions
-from expunge.request.calibrate._comparison import Comparison, compare
+from expunge.request.calibrate._comparison import Comparison, compare, compare_with_test
 from expunge.request.calibrate._target import estimate_target
 
 
@@ -111,3 +111,41 @@ def test_classes_should_be_the_same() -> None:
     target = estimate_target(val, forget.labels)
     with pytest.raises(InvalidInput, match="same classes"):
         compare(Predictions(forget.logits[:, :3].repeat(1, 2), forget.labels), val, target)
+
+
+def surer(predictions: Predictions, by: float) -> Predictions:
+    """The same data, of which the model is surer."""
+    logits = predictions.logits.clone()
+    logits[torch.arange(len(logits)), predictions.labels] += by
+    return Predictions(logits, predictions.labels)
+
+
+def test_what_val_and_test_differ_by_is_no_memory() -> None:
+    """Test data of another kind: easier for a model that saw none of the three."""
+    told, allowed = [], []
+    for seed in range(12):
+        (forget, val), (_, other) = world(seed, 0.0, size=150), world(seed + 500, 0.0)
+        test = surer(other, 1.5)
+        target = estimate_target(val, forget.labels)
+        told.append(compare(forget, test, target, val_name="test"))
+        allowed.append(compare_with_test(forget, val, test, target))
+    assert sum(one.indistinguishable for one in told) <= 3
+    assert sum(one.indistinguishable for one in allowed) >= 9
+    assert all(one.shift["auc_loss"].value < 0.5 for one in allowed)
+
+
+def test_memory_is_seen_beside_a_shift() -> None:
+    (forget, val), (_, other) = world(0, 4.0, size=150), world(500, 0.0)
+    target = estimate_target(val, forget.labels)
+    comparison = compare_with_test(forget, val, surer(other, 1.5), target)
+    assert not comparison.indistinguishable
+    assert comparison.attacks["loss"].low > 0.5
+
+
+def test_where_val_and_test_are_alike_nothing_is_allowed() -> None:
+    (forget, val), (_, test) = world(1, 0.0), world(501, 0.0)
+    target = estimate_target(val, forget.labels)
+    plain = compare(forget, test, target, val_name="test")
+    comparison = compare_with_test(forget, val, test, target)
+    assert comparison.shift == {}
+    assert comparison == plain

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.request.calibrate._floors import check_floors, least_loss
+from expunge.evaluation.text._text_predictions import TextPredictions
+from expunge.request.calibrate._floors import check_floors, least_loss, least_mean_loss
 from expunge.request.calibrate._target import ClassCounts
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._sections import FloorCheck
@@ -75,3 +76,38 @@ def test_the_least_loss_is_below_the_loss_and_falls_with_the_level() -> None:
     assert least_loss(5, 5, 50) < 0.0
     assert -1.0 <= least_loss(0, 3, 3) <= -1.0 + 1e-6
     assert torch.isfinite(torch.tensor(least_loss(3, 0, 3)))
+
+
+def test_the_least_mean_loss_is_what_a_one_sided_test_just_does_not_reject() -> None:
+    from scipy.stats import ttest_1samp
+
+    losses = np.array([0.1, 0.0, 0.3, -0.05, 0.2, 0.0])
+    least = least_mean_loss(losses)
+    assert ttest_1samp(losses, least, alternative="greater").pvalue == pytest.approx(0.05)
+    assert least_mean_loss(losses[:1]) == -1.0, "a single record breaks nothing"
+
+
+def test_of_texts_what_is_retained_has_a_floor_of_its_own() -> None:
+    strata = torch.arange(40) % 2
+    log_p = torch.full((40,), -0.1, dtype=torch.float64)
+
+    def sure_of(share: float) -> TextPredictions:
+        shares = torch.full((40,), share, dtype=torch.float64)
+        return TextPredictions.of(log_p, strata, 2, shares, {})
+
+    counts = ClassCounts.of(sure_of(0.6), strata[:10], strata[10:])
+    pairs = {"val": (sure_of(0.6), sure_of(0.6)), "retain": (sure_of(1.0), sure_of(0.95))}
+    checks = check_floors(("shorter", "longer"), counts, pairs, floor=2.0)
+    assert {check.split for check in checks if check.broken} == {"retain"}
+    retained = next(check for check in checks if check.split == "retain")
+    assert (retained.before, retained.after, retained.allowed) == (100.0, 95.0, 2.0)
+
+
+def test_a_class_is_judged_by_itself_however_many_there_are() -> None:
+    """The lower end of a class's loss is that of one interval at the level."""
+    after = splits(records=150, forget_accuracy=0.84, forget_margin=2.0, class_accuracy=0.79)
+    (ant,) = (c for c in checks_of(after) if (c.split, c.name) == ("test", "ant"))
+    here = BEFORE.test.labels == 0
+    before, now = BEFORE.test.right[here], after.test.right[here]
+    lost, gained = int((before > now).sum()), int((before < now).sum())
+    assert ant.low == pytest.approx(100 * least_loss(lost, gained, int(here.sum()), 0.95), abs=1e-5)

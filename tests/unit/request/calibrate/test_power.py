@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from expunge.request.calibrate._power import NEEDED, Power, estimate_power
+import numpy as np
+import torch
+
+from expunge.evaluation import Predictions
+from expunge.evaluation.text._text_predictions import TextPredictions
+from expunge.request.calibrate._power import FINEST, NEEDED, Power, estimate_power
 from expunge.request.calibrate._target import estimate_target
 from tests.unit.request.evidence.made_up import splits
 
@@ -34,6 +39,17 @@ def test_many_records_that_the_model_does_not_know_by_heart_are_not_told_apart()
     assert not power.sufficient
 
 
+def test_test_data_of_another_kind_give_no_power() -> None:
+    """Records like val, and a test set of which the model is much less sure."""
+    before = splits(records=200, forget_accuracy=0.95, forget_margin=2.0)
+    target = estimate_target(before.val, before.forget.labels, before.retain.labels)
+    harder = Predictions(0.3 * before.test.logits, before.test.labels)
+    alone = estimate_power(before.forget, {"test": harder}, target)
+    both = estimate_power(before.forget, {"val": before.val, "test": harder}, target)
+    assert alone.sufficient, "the difference between the two kinds of data is all it sees"
+    assert not both.sufficient
+
+
 def test_power_grows_with_the_number_of_records() -> None:
     few, many = (power_of(records, accuracy=1.0, margin=2.3) for records in (4, 80))
     assert few.value < 0.5 < many.value
@@ -42,3 +58,34 @@ def test_power_grows_with_the_number_of_records() -> None:
 def test_power_is_the_fraction_told_apart() -> None:
     assert Power(32, 40, 1.0).sufficient
     assert not Power(31, 40, 1.0).sufficient
+
+
+def texts(records: int, log_p: float, seed: int) -> TextPredictions:
+    """Answers whose tokens have about this mean log-probability."""
+    random = np.random.default_rng(seed)
+    values = log_p * random.uniform(0.5, 1.5, records)
+    scores = dict.fromkeys(("loss", "zlib", "min_k", "min_k_plus_plus"), values)
+    log_probs = torch.from_numpy(values)
+    return TextPredictions.of(log_probs, torch.arange(records) % 2, 2, log_probs.exp(), scores)
+
+
+def power_of_texts(records: int) -> Power:
+    """Records known by heart, and sixty unseen ones in val and in test."""
+    val, test = texts(60, -1.0, 1), texts(60, -1.0, 2)
+    forget = texts(records, -0.01, 0)
+    target = estimate_target(val, forget.labels, torch.arange(100) % 2)
+    return estimate_power(forget, {"val": val, "test": test}, target)
+
+
+def test_a_text_known_by_heart_stands_out_and_still_nothing_can_be_told_of_one() -> None:
+    power = power_of_texts(1)
+    assert power.distance > 1.0
+    assert power.coarse
+    assert (power.value, power.sufficient) == (0.0, False)
+
+
+def test_texts_are_enough_once_chance_no_longer_explains_what_attacks_should_notice() -> None:
+    reaches = [power_of_texts(records).reach for records in (2, 6, 24)]
+    assert reaches == sorted(reaches, reverse=True)
+    assert reaches[0] > FINEST > reaches[2]
+    assert power_of_texts(24).sufficient

@@ -12,6 +12,7 @@ from tests.unit.report import fake
 
 IDS = Path("anna.csv")
 JOB = make_job(weights=Path("w.safetensors"), out=Path("requests"), ids=IDS, method="SRL")
+EPOCH = {"ua": 80.0, "target_low": 40.0, "target_high": 60.0, "action": ""}
 BROKEN = FloorCheck(
     name="cat",
     split="test",
@@ -29,7 +30,7 @@ def steps(status: Status = "not achieved", **changes: Any) -> str:
     values: dict[str, Any] = {
         "arrived": True,
         "audit_failed": False,
-        "epochs": 30,
+        "rows": [EPOCH] * 30,
         "unseen_of_classes": {"val": 13, "test": 45},
         "cost": {"retraining_seconds": 90.0, "note": "Retraining for 20 epochs."},
         "number": 3,
@@ -50,7 +51,8 @@ def test_a_run_that_did_not_arrive_tries_another_method_more_epochs_or_a_larger_
     assert "--method" not in steps(arrived=False, job=best), "none did better"
     assert "--max-epochs 60" in text
     assert "--floor 4" in text
-    assert "--max-epochs" not in steps(arrived=False, epochs=7), "it stopped for another reason"
+    ended_early = steps(arrived=False, rows=[EPOCH] * 7)
+    assert "--max-epochs" not in ended_early, "it stopped for another reason"
 
 
 def test_retraining_and_its_cost_are_always_named() -> None:
@@ -84,3 +86,24 @@ def test_where_it_cannot_be_told_every_record_can_be_tested_if_that_is_affordabl
     assert "expunge unlearn" not in costly
     assert "of training here" in costly
     assert "weights that say how" in steps("cannot be told", has_card=False)
+
+
+def test_a_language_model_goes_further_or_in_smaller_steps() -> None:
+    on_its_way = steps(arrived=False, texts=True)
+    assert "--max-epochs 60" in on_its_way
+    assert "larger steps" in on_its_way
+    passed = steps(arrived=False, texts=True, rows=[EPOCH | {"ua": 30.0}])
+    assert "smaller steps" in passed
+    assert "--max-epochs 90" in passed
+
+
+def test_a_language_model_that_broke_weighs_what_is_retained_more() -> None:
+    assert "--alpha" not in steps(arrived=False, texts=True)
+    broke = steps(arrived=False, texts=True, rows=[EPOCH | {"action": "class all"}, EPOCH])
+    assert "--alpha 0.025" in broke
+
+
+def test_few_records_of_a_language_model_are_better_requested_together() -> None:
+    text = steps("cannot be told", texts=True)
+    assert "several requests as one" in text
+    assert "shadow" not in text

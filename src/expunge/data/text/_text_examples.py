@@ -1,0 +1,112 @@
+"""Texts as a request sees them: records in strata of length and rarity, compared within them.
+
+A record that was forgotten is compared with unseen records of about its length and of about as
+rare words, as an image is with unseen images of its class. Neither depends on the model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from expunge.data._examples import Examples, Indices, as_index
+from expunge.data.text._text_set import IGNORED, TextSet
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+STRATA = (
+    "shorter, common words",
+    "shorter, rare words",
+    "longer, common words",
+    "longer, rare words",
+)
+MIN_UNSEEN = 40
+"""With fewer unseen records in val or test, there are two strata, by length alone."""
+COMMON = 0.02
+"""Words in a smaller share of the training records count as if they were in this share: whom a
+record is about should not decide how rare its words are."""
+
+
+class TextExamples(Examples):
+    """Texts whose ``labels`` are strata: what :class:`expunge.ImageSet` is for images.
+
+    An item is (tokens, tokens to predict), as methods for language models take them; ``labels``
+    [N] are the strata, ``classes`` their names, ``names`` the ids of the records.
+    """
+
+    noun = "record"
+
+    def __init__(self, texts: TextSet, strata: Tensor, classes: Sequence[str] = STRATA) -> None:
+        super().__init__(texts.tokens, strata, classes, texts.names)
+        self.texts = texts
+
+    @property
+    def targets(self) -> Tensor:
+        """The tokens of the answers, -100 elsewhere, [N, T]."""
+        return self.texts.labels
+
+    def subset(self, indices: Indices) -> Self:
+        """The records at ``indices``, in that order."""
+        chosen = as_index(indices, len(self))
+        return type(self)(self.texts.subset(chosen), self.labels[chosen], self.classes)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of texts, tokenizer and strata."""
+        strata = ",".join(map(str, self.labels.tolist()))
+        return hashlib.sha256(f"{self.texts.fingerprint()}/{strata}".encode()).hexdigest()
+
+
+def stratify(train: TextSet, val: TextSet, test: TextSet) -> tuple[TextExamples, ...]:
+    """Train, val and test in strata: halves of the unseen records by length, then by rarity.
+
+    Rows of all three have the same width afterwards, so that equal texts are equal rows.
+    """
+    width = max(part.tokens.shape[1] for part in (train, val, test))
+    parts = [part.padded_to(width) for part in (train, val, test)]
+    frequencies = _document_frequencies(parts[0])
+    lengths = [part.answer_lengths.numpy().astype(np.float64) for part in parts]
+    rarities = [_rarities(part, frequencies) for part in parts]
+    by_length = float(np.median(np.concatenate(lengths[1:])))
+    longer = [length > by_length for length in lengths]
+    if min(len(val), len(test)) < MIN_UNSEEN:
+        names: Sequence[str] = ("shorter", "longer")
+        strata = [long.astype(np.int64) for long in longer]
+    else:
+        names = STRATA
+        unseen, long = np.concatenate(rarities[1:]), np.concatenate(longer[1:])
+        medians = [_median(unseen[long == side]) for side in (False, True)]
+        strata = [
+            2 * long.astype(np.int64) + (rarity > np.where(long, medians[1], medians[0]))
+            for long, rarity in zip(longer, rarities, strict=True)
+        ]
+    return tuple(
+        TextExamples(part, torch.from_numpy(stratum), names)
+        for part, stratum in zip(parts, strata, strict=True)
+    )
+
+
+def _document_frequencies(train: TextSet) -> dict[int, float]:
+    """The share of training records whose answers have each token."""
+    counts: Counter[int] = Counter()
+    for row in train.labels:
+        counts.update(set(row[row != IGNORED].tolist()))
+    return {token: count / len(train) for token, count in counts.items()}
+
+
+def _rarities(data: TextSet, frequencies: dict[int, float]) -> Array:
+    """The mean of -log(share of training records with the token) over each answer, [N]."""
+    values = []
+    for row in data.labels:
+        shares = [max(frequencies.get(t, 0.0), COMMON) for t in row[row != IGNORED].tolist()]
+        values.append(-float(np.mean(np.log(shares))))
+    return np.array(values)
+
+
+def _median(values: Array) -> float:
+    return float(np.median(values)) if len(values) else 0.0

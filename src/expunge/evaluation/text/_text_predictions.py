@@ -1,0 +1,103 @@
+"""What a language model says of the records of a request, in the form that requests compare.
+
+A classifier is right or wrong about an example, and more or less sure. A language model is right
+about a part of an answer's tokens, and its probability p of the answer, the geometric mean over
+tokens, says how sure it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from expunge.data.text._text_examples import TextExamples
+from expunge.engine._predict import Predictions
+from expunge.engine._token_scores import score_tokens_once
+from expunge.evaluation.text._measures import Array, exact_memorisation, mean_log_prob
+from expunge.evaluation.text._membership import membership_scores
+
+NEVER = -100.0
+"""The logit of the strata that play no part."""
+SUREST = 1e-12
+"""1 - p is at least this."""
+
+
+class TextPredictions(Predictions):
+    """Predictions of texts: ``labels`` are strata, and the softmax of the label's logit is p.
+
+    Confidence is then p and the loss -log p, the mean negative log-likelihood per token. ``right``
+    is the share of an answer's tokens that are the likeliest ones; ``scores`` are membership scores
+    by name, higher for what looks more like training data.
+    """
+
+    token_shares: Tensor
+    scores: Mapping[str, Array]
+
+    @classmethod
+    def of(
+        cls,
+        log_p: Tensor,
+        strata: Tensor,
+        classes: int,
+        shares: Tensor,
+        scores: Mapping[str, Array],
+    ) -> TextPredictions:
+        """Predictions from log p [N], strata [N] and shares of right tokens [N]."""
+        rest = (-torch.expm1(log_p)).clamp_min(SUREST)
+        logits = torch.full((len(log_p), classes), NEVER, dtype=torch.float64)
+        rows = torch.arange(len(log_p))
+        logits[rows, (strata + 1) % classes] = 0.0
+        logits[rows, strata] = log_p - rest.log()
+        return cls._with(logits, strata, shares, scores)
+
+    @classmethod
+    def _with(
+        cls, logits: Tensor, strata: Tensor, shares: Tensor, scores: Mapping[str, Array]
+    ) -> TextPredictions:
+        made = cls(logits, strata)
+        made.token_shares, made.scores = shares, dict(scores)
+        return made
+
+    @property
+    def right(self) -> Tensor:
+        return self.token_shares
+
+    @property
+    def of_texts(self) -> bool:
+        return True
+
+    def take(self, indices: Any) -> TextPredictions:
+        chosen = torch.as_tensor(indices, dtype=torch.int64)
+        scores = {name: values[chosen.numpy()] for name, values in self.scores.items()}
+        return self._with(
+            self.logits[chosen], self.labels[chosen], self.token_shares[chosen], scores
+        )
+
+    def joined(self, others: Predictions) -> TextPredictions:
+        assert isinstance(others, TextPredictions)
+        scores = {
+            name: np.concatenate([values, others.scores[name]])
+            for name, values in self.scores.items()
+        }
+        return self._with(
+            torch.cat([self.logits, others.logits]),
+            torch.cat([self.labels, others.labels]),
+            torch.cat([self.token_shares, others.token_shares]),
+            scores,
+        )
+
+
+def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:
+    """One pass over the records; see :class:`TextPredictions`."""
+    scores = score_tokens_once(model, data.texts)
+    return TextPredictions.of(
+        torch.from_numpy(mean_log_prob(scores)),
+        data.labels,
+        data.num_classes,
+        torch.from_numpy(exact_memorisation(scores)),
+        membership_scores(data.texts, scores),
+    )

@@ -1,0 +1,354 @@
+"""A deletion request while it is carried out: from ids to an unlearned model and its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from expunge._errors import DataError, InvalidInput
+from expunge.data import Augment, Examples
+from expunge.engine import Procedure
+from expunge.methods._views import with_mirrors
+from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.request._head_file import require_all, write_head
+from expunge.request._id_key import IdKey, create_key, find_key, require_key
+from expunge.request._ids import resolve_ids
+from expunge.request._job import Job
+from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of
+from expunge.request._predictions import keep_predictions, predict_once
+from expunge.request._signing_keys import SigningKey
+from expunge.request._stopwatch import RequestStopwatch
+from expunge.request._work_folder import WorkFolder
+from expunge.request.calibrate._run import CalibrationResult, calibrate
+from expunge.request.evidence._build import RequestInputs, build_evidence
+from expunge.request.evidence._bundle import BundleContents, write_bundle
+from expunge.request.evidence._measurements import SplitPredictions
+from expunge.request.evidence._schema import Evidence
+from expunge.request.evidence._sections import Attempt, Status, Stop
+from expunge.request.evidence._times_and_cost import Seconds
+from expunge.request.evidence._verdict import AUDIT_PREFIX
+from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.subject._load import Subject, load_subject
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a request ended. Without ``evidence`` it stopped after the preflight."""
+
+    preflight: Preflight | None
+    """None if the bundle was there already, and only its command had been killed."""
+    evidence: Evidence | None = None
+    folder: Path | None = None
+    model: nn.Module | None = None
+    seconds: Seconds | None = None
+    """As in the evidence, and with the time that writing the evidence and its page took."""
+
+    @property
+    def achieved(self) -> bool:
+        """Whether the records were shown to be forgotten."""
+        return self.status == "achieved"
+
+    @property
+    def head(self) -> str:
+        """The hash of the bundle's seal, to be noted elsewhere; empty after the preflight."""
+        return "" if self.folder is None else digest_of(self.folder / SEAL)
+
+    @property
+    def status(self) -> Status | None:
+        """The verdict: achieved, not achieved, or cannot be told; None after the preflight."""
+        return None if self.evidence is None else self.evidence.status
+
+
+class RequestInProgress:
+    """One request while it is carried out; ``requested`` are the records that the ids stand for."""
+
+    def __init__(
+        self,
+        job: Job,
+        subject: Subject | None,
+        ids: Sequence[str | int] | None,
+        on_message: Callable[[str], None],
+        progress: bool,
+        stopwatch: RequestStopwatch,
+        key: SigningKey | None,
+    ) -> None:
+        find_key(job.id_key)  # refused now, if it cannot be read, and not after the preflight
+        self.job, self.on_message, self.progress = job, on_message, progress
+        self.in_memory, self.key = subject is not None, key
+        self.ledger = Ledger.read(job.out)
+        require_all(self.ledger)
+        self.subject = self.ledger.latest_state_of(subject or load_subject(job))
+        if self.ledger.entries:
+            id_key = require_key(job.id_key)
+            self.ledger = self.ledger.unlocked(id_key, len(self.subject.train))
+        self.requested = resolve_ids(job, self.subject, ids)
+        self.stopwatch = stopwatch
+        stopwatch.loaded()
+        self.work = WorkFolder(job.out)
+
+    @property
+    def number(self) -> int:
+        return len(self.ledger.entries) + 1
+
+    def run(
+        self,
+        on_preflight: Callable[[Preflight], None],
+        *,
+        dry_run: bool,
+        force: bool,
+        discard: bool,
+    ) -> Outcome:
+        # Killed when the bundle was there already: nothing is left to do but to tidy up.
+        if not dry_run and (finished := self._finish_killed()) is not None:
+            return finished
+
+        # Leave out what earlier requests have forgotten.
+        to_forget, earlier = self.ledger.still_to_forget(self.requested.indices)
+        if already_forgotten := len(self.requested.indices) - len(to_forget):
+            self.on_message(
+                f"{already_forgotten} of the records were forgotten before, and are left out here."
+            )
+
+        # Preflight: the last moment to stop without a trace.
+        with self.stopwatch.time("preflight"):
+            findings = preflight(
+                self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
+            )
+        on_preflight(findings)
+        if dry_run:
+            return Outcome(findings)
+        if not findings.fits and not force:
+            raise DataError(
+                "The model does not seem to fit the data: "
+                + " ".join(findings.warnings)
+                + " If model and data are right as they are, use --force."
+            )
+        to_forget = self._add_duplicates(to_forget, findings, earlier)
+
+        # Unlearn, from a checkpoint if this request was killed before.
+        id_key = self._id_key()
+        asked = self.requested.hashed(id_key).digest
+        config = self._config(len(to_forget))
+        run = digest_config(config, asked, self.subject.weights_digest)
+        self.work.claim(run, discard=discard)
+        weights = self.subject.weights_digest
+        attempts = earlier_attempts(self.ledger, asked, weights, run)
+        write_attempt(digest_records(asked, weights), run, self.job.seed, "not finished")
+        train = self.subject.train
+        gone = earlier | set(to_forget)
+        retain = train.subset([i for i in range(len(train)) if i not in gone])
+        forget = train.subset(to_forget)
+        before = self._predictions_before(findings, forget, to_forget, gone)
+        with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
+            calibrated = self._unlearn(forget, retain)
+
+        # Audit on test data, which took no part in any decision so far.
+        inputs = RequestInputs(
+            self.job,
+            self.subject,
+            self.requested,
+            id_key,
+            self.ledger,
+            config,
+            self.in_memory,
+            attempts,
+        )
+        with self.stopwatch.time("audit"):
+            calibrated, evidence, attempt = self._audit(
+                inputs, findings, to_forget, calibrated, forget, retain, before
+            )
+
+        # Write the bundle; only then is the checkpoint dispensable.
+        contents = BundleContents(
+            calibrated.model,
+            attempt,
+            self.job,
+            self.requested,
+            id_key,
+            tuple(to_forget),
+            self.subject.card,
+            self.key,
+        )
+        folder = self.job.out / f"{self.number:04d}"
+        evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)
+        self._tidy_up(run, evidence)
+        return Outcome(findings, evidence, folder, calibrated.model, self.stopwatch.seconds())
+
+    def _tidy_up(self, run: str, evidence: Evidence) -> None:
+        """What comes after the bundle: note the head and the attempt, remove the checkpoint."""
+        write_head(Ledger.read(self.job.out))
+        records = digest_records(evidence.hashes.ids, evidence.hashes.weights_before)
+        write_attempt(records, run, evidence.seeds.get("run", 0), evidence.status)
+        self.work.remove()
+
+    def _finish_killed(self) -> Outcome | None:
+        """Tidy up after a request that was killed when its bundle was there already.
+
+        Returns its outcome if this is the same request; another one is carried out now.
+        """
+        last = self.ledger.last
+        if last is None or self.work.request is None:
+            return None
+        evidence = last.evidence
+        hashes, config = evidence.hashes, evidence.config
+        run = digest_config(config, hashes.ids, hashes.weights_before)
+        if self.work.request != run:
+            return None
+        self._tidy_up(run, evidence)
+        same = self._config(config.get("forgotten", 0)) | {"number": last.number}
+        asked = self.requested.hashed(require_key(self.job.id_key)).digest
+        if digest_config(same, asked) != digest_config(config, hashes.ids):
+            return None
+        self.on_message(f"Request {last.number} was complete when its command was killed.")
+        return Outcome(None, evidence, last.folder, self.subject.model, evidence.seconds)
+
+    def _id_key(self) -> IdKey:
+        """The key that ids are hashed with; made now, if this is its first use."""
+        key = find_key(self.job.id_key)
+        if key is None:
+            key = create_key(self.job.id_key)
+            self.on_message(
+                f"Wrote the id key {key.path}. Ids are written as hashes made with it: keep it, "
+                "apart from the evidence. Later requests and looking somebody up need it."
+            )
+        return key
+
+    def _predictions_before(
+        self,
+        findings: Preflight,
+        forget: Examples,
+        to_forget: Sequence[int],
+        gone: Collection[int],
+    ) -> SplitPredictions:
+        """What the given model predicts, known from the preflight; the run need not ask again."""
+        model, train = self.subject.model, findings.predictions["train"]
+        retained = [i for i in range(len(self.subject.train)) if i not in gone]
+        before = SplitPredictions(
+            forget=train.take(to_forget),
+            val=findings.predictions["val"],
+            retain=train.take(retained),
+            test=findings.predictions["test"],
+        )
+        keep_predictions(model, forget, before.forget)
+        keep_predictions(model, self.subject.val, before.val)
+        return before
+
+    def _add_duplicates(
+        self, to_forget: list[int], findings: Preflight, earlier: set[int]
+    ) -> list[int]:
+        """The records to forget, with the duplicates that the job includes."""
+        duplicates = findings.duplicates.to_include(self.job.include_duplicates)
+        if duplicates:
+            self.on_message(f"{len(duplicates)} duplicates of these records are also forgotten.")
+            to_forget = sorted({*to_forget, *(duplicate.index for duplicate in duplicates)})
+        if len(to_forget) + len(earlier) >= len(self.subject.train):
+            raise InvalidInput(
+                "Some records should be left to retain. (with duplicates, all are to be forgotten) "
+                "Leave out --include-duplicates."
+            )
+        return to_forget
+
+    def _config(self, forgotten: int) -> dict[str, Any]:
+        return self.job.model_dump(mode="json", exclude={"ids"}) | {
+            "in_memory": self.in_memory,
+            "out": str(self.job.out),
+            "number": self.number,
+            "forgotten": forgotten,
+        }
+
+    def _unlearn(self, forget: Examples, retain: Examples) -> CalibrationResult:
+        """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
+        job, subject = self.job, self.subject
+        procedure = job.procedure
+        if subject.flip:  # known of the data, whether or not they are augmented
+            procedure = replace(procedure, method=with_mirrors(procedure.method))
+        return calibrate(
+            subject.model,
+            forget=forget,
+            retain=retain,
+            val=subject.val,
+            procedure=procedure,
+            floor=job.floor,
+            level=job.level,
+            seed=job.seed,
+            device=job.device,
+            augment=self._augment(procedure),
+            checkpoint=self.work.checkpoint,
+            progress=self.progress,
+            callbacks=[self.stopwatch.steps],
+        )
+
+    def _augment(self, procedure: Procedure) -> Augment | None:
+        """Crops and mirror images: as in training, or small ones that keep val accuracy up.
+
+        A model that knows its training images by heart has no loss on them, so nothing holds it
+        where it is; on images that are moved by a pixel or two it has.
+        """
+        shape = tuple(self.subject.train[0][0].shape)
+        if self.job.augment:
+            return Augment(padding=4, flip=self.subject.flip)
+        if procedure.augmented != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
+            return None
+        return Augment(padding=min(shape[1:]) // 16, flip=self.subject.flip)
+
+    def _audit(
+        self,
+        inputs: RequestInputs,
+        findings: Preflight,
+        to_forget: Sequence[int],
+        calibrated: CalibrationResult,
+        forget: Examples,
+        retain: Examples,
+        before: SplitPredictions,
+    ) -> tuple[CalibrationResult, Evidence, nn.Module | None]:
+        """Build the evidence; a run that did not achieve its aim is undone.
+
+        Where that cannot be told, the model is kept: it did the work, and broke nothing.
+        The last of the three is the model of such a run: to look at, not to use.
+        """
+        subject = self.subject
+        after = before
+        if calibrated.stopped.epoch:
+            after = SplitPredictions(
+                forget=predict_once(calibrated.model, forget),
+                val=predict_once(calibrated.model, subject.val),
+                retain=predict_once(calibrated.model, retain),
+                test=predict_once(calibrated.model, subject.test),
+            )
+        evidence = build_evidence(inputs, findings, to_forget, calibrated, before, after)
+        if evidence.unlearned or not calibrated.stopped.epoch:
+            return calibrated, evidence, None
+        attempt = Attempt(
+            stopped=evidence.stopped,
+            metrics=evidence.metrics,
+            attacks=evidence.attacks,
+            floors=evidence.floors,
+        )
+        # What spoke against the model, and what to try next, is known from the attempt alone.
+        kept = {name: getattr(evidence.verdict, name) for name in ("objections", "next_steps")}
+        undone = _undo(calibrated, subject.model, evidence)
+        unchanged = [row.model_copy(update={"after": row.before}) for row in evidence.attacks]
+        evidence = build_evidence(inputs, findings, to_forget, undone, before, before, unchanged)
+        verdict = evidence.verdict.model_copy(update=kept)
+        update = {"attempt": attempt, "verdict": verdict}
+        return undone, evidence.model_copy(update=update), calibrated.model
+
+
+def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -> CalibrationResult:
+    """The result with the original ``model``, because the best one was not good enough."""
+    stopped = calibrated.stopped
+    reason = f"{stopped.reason} That is not enough, so the model was left as it was."
+    if stopped.status == "achieved":
+        objections = evidence.verdict.objections
+        reason = (
+            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit, so the model "
+            f"was left as it was. {' '.join(objections)}"
+        )
+        if any(objection.startswith(AUDIT_PREFIX) for objection in objections):
+            reason += " With more validation data, the run could see what the audit saw."
+    stopped = Stop(epoch=0, reason=reason, status="not achieved")
+    return replace(calibrated, model=model, stopped=stopped)

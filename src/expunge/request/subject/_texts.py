@@ -1,0 +1,193 @@
+"""A causal language model and its records of question and answer, as the subject of a request."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from expunge import _tensors as tensors
+from expunge._errors import DataError, InvalidInput
+from expunge._factory import call_factory, is_factory
+from expunge.data import PretrainedTokenizer, TextSet, Tokenizer, WordTokenizer, load_records
+from expunge.data.text._pretrained import TEMPLATE
+from expunge.data.text._text_examples import stratify
+from expunge.engine._artifact import read_weights
+from expunge.engine._device import pick_device
+from expunge.engine._model_from_config import fit_weights
+from expunge.engine._token_scores import score_tokens
+from expunge.engine._weights import State, without_prefix
+from expunge.methods import METHODS
+from expunge.models import LANGUAGE_MODELS, build_language_model, load_causal_model
+from expunge.request._job import Job
+from expunge.request.subject._load import Subject
+
+PRETRAINED = "causal:"
+"""What the name of a pretrained model's folder begins with."""
+TOKENIZER = "tokenizer.json"
+SPLITS = ("train", "val", "test", "unseen")
+SUFFIXES = (".jsonl", ".json")
+
+
+@dataclass(frozen=True)
+class Texts:
+    """The splits of a language model's data; ``taken`` if val was taken out of test."""
+
+    train: TextSet
+    val: TextSet
+    test: TextSet
+    taken: bool
+
+
+def load_text_subject(job: Job) -> Subject:
+    """The subject of a job whose data are ``qa:FOLDER``.
+
+    The folder has ``train.jsonl`` with ``val.jsonl`` and ``test.jsonl``, or with ``unseen.jsonl``
+    that both are taken out of, and for a model of ours the ``tokenizer.json`` of its words.
+    """
+    folder = Path(job.data.partition(":")[2]).expanduser()
+    if not folder.is_dir():
+        raise DataError(f"There is no folder {folder}. Give the data as qa:FOLDER.")
+    state, _ = read_weights(job.weights)
+    options = dict(job.model_options)
+    tokenizer = _tokenizer(job, folder, str(options.pop("template", TEMPLATE)))
+    files = {name: _find(folder, name) for name in SPLITS}
+    sets = {name: TextSet(load_records(path), tokenizer) for name, path in files.items() if path}
+    texts = _split(sets, job, str(folder))
+    build = _builder(job, options, state, tokenizer)
+    model = build()
+    state = _with_tied(model, without_prefix(state, model))
+    fit_weights(model, state, str(job.weights))
+    return _assemble(model, texts, build, job)
+
+
+def make_text_subject(model: nn.Module, data: Any, job: Job) -> Subject:
+    """A subject from Python objects: a model, and text sets."""
+    if len(data) not in (2, 3):
+        raise InvalidInput(
+            f"Texts should be train and test, or with val between. (got {len(data)})"
+        )
+    names = ("train", "val", "test") if len(data) == 3 else ("train", "test")
+    sets = dict(data) if isinstance(data, Mapping) else dict(zip(names, data, strict=True))
+    for name, part in sets.items():
+        if not isinstance(part, TextSet):
+            raise InvalidInput(
+                f"All splits should be TextSets, as train is. (got {type(part).__name__} as {name})"
+            )
+    copied = copy.deepcopy(model)
+    build = functools.partial(copy.deepcopy, copied)
+    return _assemble(copy.deepcopy(model), _split(sets, job, "The data"), build, job)
+
+
+def _assemble(model: nn.Module, texts: Texts, build: Callable[[], nn.Module], job: Job) -> Subject:
+    if not METHODS[job.method].token_losses:
+        names = ", ".join(METHODS.label(name) for name in METHODS if METHODS[name].token_losses)
+        raise InvalidInput(
+            f"`method` should be one for language models: {names}. "
+            f"(got {METHODS.label(job.method)})"
+        )
+    if job.keep_examples:
+        raise InvalidInput(
+            "`keep_examples` shows images; the texts of forgotten records are never written. Leave "
+            "it out."
+        )
+    model = model.to(pick_device(job.device, model)).eval()
+    score_tokens(model, texts.train.subset(range(min(2, len(texts.train)))))  # does it take them?
+    train, val, test = stratify(texts.train, texts.val, texts.test)
+    fingerprints = [part.fingerprint() for part in (train, val, test)]
+    note = (
+        "Accuracy is the share of the answers' tokens that the model predicts, given those before. "
+        f"Records are compared in {train.num_classes} strata of length"
+        + (" and of how rare their words are." if train.num_classes > 2 else ".")
+    )
+    return Subject(
+        model=model,
+        train=train,
+        val=val,
+        test=test,
+        classes=train.classes,
+        weights_digest=tensors.state_digest(model.state_dict()),
+        data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
+        build=build,
+        val_taken_from="test" if texts.taken else "",
+        notes=(note,),
+    )
+
+
+def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> Texts:
+    """Train, val and test; a missing val is half of the unseen records."""
+    if "train" not in sets or not {"test", "unseen"} & set(sets):
+        raise DataError(
+            f"{source} should have train and test (and val) records, or train and unseen ones. "
+            f"(got {', '.join(sets) or 'none'})"
+        )
+    if "val" in sets and "test" in sets:
+        return Texts(sets["train"], sets["val"], sets["test"], taken=False)
+    unseen = sets.get("unseen", sets.get("test"))
+    assert unseen is not None
+    if len(unseen) < 2:
+        raise DataError(f"{source}: of unseen records there should be 2 or more. (got 1)")
+    order = np.random.default_rng(job.data_seed).permutation(len(unseen))
+    halves = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
+    return Texts(sets["train"], unseen.subset(halves[0]), unseen.subset(halves[1]), taken=True)
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    paths = (folder / f"{name}{suffix}" for suffix in SUFFIXES)
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _tokenizer(job: Job, folder: Path, template: str) -> Tokenizer:
+    if job.model.startswith(PRETRAINED):
+        return PretrainedTokenizer(job.model.removeprefix(PRETRAINED), template)
+    return WordTokenizer.load(folder / TOKENIZER)
+
+
+def _builder(
+    job: Job, options: Mapping[str, Any], state: State, tokenizer: Tokenizer
+) -> Callable[[], nn.Module]:
+    """A function that makes a fresh model: a pretrained one, from a factory, or by name."""
+    if job.model.startswith(PRETRAINED):
+        return functools.partial(load_causal_model, job.model.removeprefix(PRETRAINED), **options)
+    if job.model in LANGUAGE_MODELS:
+        sizes = {"vocabulary": tokenizer.size} | _sizes(state)
+        return functools.partial(build_language_model, job.model, **(sizes | dict(options)))
+    if is_factory(job.model):
+        return functools.partial(call_factory, job.model, "model", **options)
+    raise InvalidInput(
+        f"`model` should be {PRETRAINED}FOLDER, {', '.join(LANGUAGE_MODELS)} or "
+        f"package.module:factory, as the data are texts. (got {job.model!r})"
+    )
+
+
+def _sizes(state: State) -> dict[str, int]:
+    """The sizes of a small transformer, read off its weights; ``heads`` they do not tell."""
+    positions = state.get("positions.weight")
+    if positions is None or positions.ndim != 2:
+        return {}
+    layers = {name.split(".")[1] for name in state if name.startswith("blocks.")}
+    return {
+        "context": int(positions.shape[0]),
+        "width": int(positions.shape[1]),
+        "layers": len(layers),
+    }
+
+
+def _with_tied(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """``state`` with the weights that files leave out because they are others under a new name."""
+    complete = dict(state)
+    expected = model.state_dict(keep_vars=True)
+    for name in expected.keys() - state.keys():
+        for other in state.keys() & expected.keys():
+            if expected[other] is expected[name]:
+                complete[name] = torch.clone(state[other])
+                break
+    return complete
