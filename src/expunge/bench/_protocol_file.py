@@ -91,6 +91,8 @@ def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
     blocks: list[ProtocolBlock] = []
     for index, block in enumerate(protocol.block):
         _check_parts(block, partial(line, "block", index))
+        if block.is_text:
+            _check_measured(protocol, block, line)
         kind = block.data.partition(":")[0]
         name = block.name or f"{kind}-{block.model}-{index}"
         if name in [other.name for other in blocks]:
@@ -109,6 +111,21 @@ def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
             )
         _refuse_duplicates(block, blocks[:index], line("block", index, "methods"))
     return protocol.model_copy(update={"block": tuple(blocks)})
+
+
+def _check_measured(protocol: Protocol, block: ProtocolBlock, line: Callable[[str], str]) -> None:
+    """Refuse what is only measured on images: a block of texts would go without it unnoticed."""
+    for key, ignored, remedy in (
+        ("attacks", protocol.attacks == "released", "Give true or false"),
+        ("metrics", bool(protocol.metrics), "Leave it out"),
+    ):
+        if ignored:
+            value = getattr(protocol, key)
+            shown = list(value) if isinstance(value, tuple) else value
+            raise InvalidInput(
+                f"{line(key)}: `{key}` = {shown!r} is for images, and the data {block.data} are "
+                f"texts. {remedy}, or put {block.name or 'this block'!r} in a protocol of its own."
+            )
 
 
 def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:

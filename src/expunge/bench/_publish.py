@@ -21,6 +21,10 @@ from expunge.report import render_bench, write_page
 from expunge.store import Store
 
 OVERVIEW_FIGURES = ("focus-methods", "addons-srl")
+HELD = (
+    "Held says that the statement is true of these runs, not that their result is good: an add-on "
+    "may lower |rUA| and leave much of it. The ledger has the numbers."
+)
 DIGEST = ".records.sha256"
 """The file that says which records a folder was written from, and what was written."""
 
@@ -172,7 +176,7 @@ def _claims(ledger: ClaimLedger) -> str:
         if any(counts):
             statement = f"**{name}**: {findings[0].claim.statement}"
             rows.append([statement, *(str(count or "") for count in counts)])
-    return "\n".join([f"{ledger.count}.", "", *markdown_table(["claim", *ends], rows)])
+    return "\n".join([f"{ledger.count}. {HELD}", "", *markdown_table(["claim", *ends], rows)])
 
 
 def _tables(records: Sequence[Record], tables: Sequence[Path], folder: Path) -> list[str]:

@@ -87,6 +87,8 @@ def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
         ('methods = ["NPO"]', 'methods = ["DPO"]', "DPO needs answers to prefer"),
         ('"small-transformer"', '"vgg16"', "Unknown language model 'vgg16'"),
         ("heads = 2", "tails = 2", "has no option 'tails'"),
+        ("[0]", '[0]\nattacks = "released"', "`attacks` = 'released' is for images"),
+        ("[0]", '[0]\nmetrics = ["jsd"]', r"`metrics` = \['jsd'\] is for images.*'tiny' in a"),
     ],
 )
 def test_what_does_not_go_with_texts_is_refused_with_its_line(

@@ -40,11 +40,14 @@ baselines = ["FT"]
 
 def write_tiny(folder: Path, *changes: tuple[str, str]) -> Path:
     """The protocol as a file, with some text replaced."""
-    text = TINY
+    return write_changed(folder / "tiny.toml", TINY, changes)
+
+
+def write_changed(path: Path, text: str, changes: tuple[tuple[str, str], ...]) -> Path:
+    """A text as a file, with some of it replaced."""
     for old, new in changes:
         assert old in text, old
         text = text.replace(old, new)
-    path = folder / "tiny.toml"
     path.write_text(text, encoding="utf-8")
     return path
 

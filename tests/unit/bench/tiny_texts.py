@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.unit.bench.tiny_protocol import write_changed
+
 TINY_TEXTS = """\
 seeds = [0]
 evaluate_at = [1, 2]
@@ -36,10 +38,4 @@ moments = ["adam"]
 
 def write_tiny_texts(folder: Path, *changes: tuple[str, str]) -> Path:
     """The protocol as a file, with some text replaced."""
-    text = TINY_TEXTS
-    for old, new in changes:
-        assert old in text, old
-        text = text.replace(old, new)
-    path = folder / "texts.toml"
-    path.write_text(text, encoding="utf-8")
-    return path
+    return write_changed(folder / "texts.toml", TINY_TEXTS, changes)

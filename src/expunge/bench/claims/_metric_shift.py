@@ -18,6 +18,10 @@ EXCEPTED = (("neg-grad-plus", "and"),)
 """NGPlus-AND, "which does not perform well": the exception that the paper itself makes."""
 
 
+MUCH = 1.0
+"""|rUA| that nobody would call forgotten."""
+
+
 def last_common_epoch(base: Record, arm: Record) -> int | None:
     """The last epoch at which both runs were evaluated."""
     shared = {row["epoch"] for row in base.evaluated} & {row["epoch"] for row in arm.evaluated}
@@ -62,6 +66,7 @@ class Shift:
                     self.region,
                     "points" if _percent(metric) else "share",
                     _means_in_words(pairs, metric),
+                    _what_is_left(pairs, metric),
                     pairs.remark,
                     "an exception that the paper itself makes" if excepted else "",
                     failures=len(pairs.arm_diverged),
@@ -127,6 +132,19 @@ def _means_in_words(pairs: Pairs, metric: str) -> str:
     base_mean, arm_mean = np.mean(columns[0]), np.mean(columns[1])
     ideal = f", ideal {np.mean(columns[2]):.2f}" if columns[2] else ""
     return f"{_label(metric)} {base_mean:.2f} → {arm_mean:.2f}{ideal}"
+
+
+def _what_is_left(pairs: Pairs, metric: str) -> str:
+    """That lower is not low: what an add-on leaves of |rUA|, where that is much."""
+    if metric != "abs_rua":
+        return ""
+    ends = []
+    for base, arm in pairs.both.values():
+        epoch = last_common_epoch(base, arm)
+        value = None if epoch is None else arm.value(metric, epoch)
+        ends += [] if value is None else [value]
+    left = float(np.mean(ends)) if ends else 0.0
+    return f"{left:.1f} points from the ideal model are left" if left > MUCH else ""
 
 
 def _ideal(record: Record, metric: str) -> float | None:

@@ -1,6 +1,7 @@
-"""Frontier of |rUA| against TA lost over a sweep, alone and with FOCUS: not a figure of the paper.
+"""Frontiers over a sweep, a method alone and with add-ons: not a figure of the paper.
 
-It shows whether FOCUS is more than a faster clock, which would move along the same frontier.
+What is left to forget, |rUA| or what RMIA finds, against TA lost. They show whether an add-on is
+more than a faster clock, which would move along the same frontier.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from expunge.bench._runs import (
     group_records,
     preferred_arms,
 )
-from expunge.bench.claims._frontier import StoppingPoint, pareto
+from expunge.bench.claims._frontier import RMIA_AUC, RUA, Remainder, StoppingPoint, pareto
 from expunge.bench.plots._series import level_of, series_of
 from expunge.bench.plots._style import (
     Drawn,
@@ -35,17 +36,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+SWEPT_METHODS = (*CONSTRAINED_METHODS, "match-unseen")
+SWEPT_ADDONS = ("focus", "prob", "and")
+FAR = 15.0
+"""Points of TA lost beyond which nobody asks what is left."""
+
+
 @styled
 def frontier(records: Sequence[Record]) -> Drawn:
-    """|rUA| against TA lost, base method and FOCUS, over a sweep of settings and epochs."""
+    """What is left against TA lost, a method alone and with each add-on of a sweep."""
     drawn: Drawn = []
     for runs in group_records(records):
-        for method in CONSTRAINED_METHODS:
-            sweeps = [preferred_sweep(runs, method, addon) for addon in ("none", "focus")]
-            base, focus = at_shared_dials(*sweeps)
-            clouds = {"none": points_of(base), "focus": points_of(focus)}
-            if len(base) > 1 and all(len(points) for points in clouds.values()):
-                figure = _figure(runs, method, clouds, len(base))
+        for method in SWEPT_METHODS:
+            base = preferred_sweep(runs, method, "none")
+            swept = {addon: preferred_sweep(runs, method, addon) for addon in SWEPT_ADDONS}
+            shared = [d for d in base if d in swept["focus"]]
+            tried = [a for a in SWEPT_ADDONS if shared and all(d in swept[a] for d in shared)]
+            sweeps = {"none": base} | {addon: swept[addon] for addon in tried}
+            own = {addon: {d: sweep[d] for d in shared} for addon, sweep in sweeps.items()}
+            panels = {
+                remainder: {addon: points_of(sweep, remainder) for addon, sweep in own.items()}
+                for remainder in (RUA, RMIA_AUC)
+            }
+            panels = {r: clouds for r, clouds in panels.items() if all(map(len, clouds.values()))}
+            if len(shared) > 1 and panels:
+                figure = _figure(runs, method, panels, len(shared))
                 drawn.append((f"{Arm(method).label.lower()}-{runs.file_name}", figure))
     if not drawn:
         raise MissingRecords(
@@ -67,18 +82,22 @@ def at_shared_dials(base: Sweep, other: Sweep) -> tuple[Sweep, Sweep]:
     return {dials: base[dials] for dials in shared}, {dials: other[dials] for dials in shared}
 
 
-def points_of(sweep: Sweep) -> Array:
-    """(TA lost, |rUA|) at every evaluated epoch of every setting, means over seeds, [n, 2]."""
+def points_of(sweep: Sweep, remainder: Remainder = RUA) -> Array:
+    """(TA lost, what is left) at every evaluated epoch of every setting, means over seeds, [n, 2].
+
+    Every seed's distance from the ideal counts, not that of their mean.
+    """
     points = []
     for seeds in sweep.values():
         runs = list(seeds.values())
-        accuracy, distance = series_of(runs, "ta"), series_of(runs, "abs_rua")
-        if accuracy is None or distance is None or accuracy.epochs[0] != 0:
+        accuracy = series_of(runs, "ta")
+        if accuracy is None or accuracy.epochs[0] != 0:
             continue
         for k, epoch in enumerate(accuracy.epochs):
-            at = np.flatnonzero(distance.epochs == epoch)
-            if epoch > 0 and len(at):
-                points.append((accuracy.mean[0] - accuracy.mean[k], distance.mean[at[0]]))
+            left = [remainder.of(run.at(int(epoch))) for run in runs]
+            known = [value for value in left if value is not None]
+            if epoch > 0 and len(known) == len(runs):
+                points.append((accuracy.mean[0] - accuracy.mean[k], float(np.mean(known))))
     return np.array(points, dtype=np.float64).reshape(-1, 2)
 
 
@@ -94,49 +113,69 @@ def corners_of(points: Array) -> Array:
     return np.array(best, dtype=np.float64).reshape(-1, 2)
 
 
-def _figure(runs: TaskRuns, method: str, clouds: dict[str, Array], settings: int) -> Figure:
-    figure = new_figure(4.6, 3.9)
-    ax = figure.subplots()
-
-    # Both clouds with their frontiers, and the reference models.
-    corners = {addon: corners_of(points) for addon, points in clouds.items()}
-    right, top = _bounds(clouds, corners, runs)
-    for addon, points in clouds.items():
-        label = Arm(method, addon).label
-        style = line_style(method, addon)
-        _draw_cloud(ax, points, corners[addon], style, label, (right, top))
-    _draw_references(ax, runs)
-
-    # Limits, titles and the small print.
-    low = min(0.0, *(float(points[:, 0].min()) for points in clouds.values()))
-    ax.set(xlim=(low - 0.04 * (right - low), right), ylim=(-0.03 * top, top))
-    ax.set_xlabel("TA lost against the initial model (points)")
-    ax.set_ylabel("|rUA| (points)")
-    draw_grid(ax, 0.4)
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
-    outside = sum(int(np.sum((p[:, 0] > right) | (p[:, 1] > top))) for p in clouds.values())
+def _figure(
+    runs: TaskRuns, method: str, panels: dict[Remainder, dict[str, Array]], settings: int
+) -> Figure:
+    figure = new_figure(4.4 * len(panels), 4.1)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    outside = 0
+    for ax, (remainder, clouds) in zip(axes, panels.items(), strict=True):
+        outside += _draw_panel(ax, runs, method, remainder, clouds)
+    handles, labels = axes[0].get_legend_handles_labels()
+    columns = min(len(labels), 3 * len(panels))
+    figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
+    names = ", ".join(Arm(method, addon).label for addon in next(iter(panels.values())))
     add_note(
         figure,
         [
             runs.task.title,
-            f"{settings} settings, each alone and with FOCUS; a point is an evaluated epoch, "
-            "mean over seeds",
+            f"{settings} settings, the same for {names}; a point is an evaluated epoch, mean over "
+            "seeds",
             f"{outside} points lie outside" if outside else "",
         ],
     )
     return figure
 
 
+def _draw_panel(
+    ax: Any, runs: TaskRuns, method: str, remainder: Remainder, clouds: dict[str, Array]
+) -> int:
+    """Clouds, frontiers and reference models; the number of points that lie outside."""
+    corners = {addon: corners_of(points) for addon, points in clouds.items()}
+    start = _reference_level(runs.initial, remainder)
+    right, top = _bounds(clouds, corners, start)
+    for addon, points in clouds.items():
+        label = Arm(method, addon).label
+        style = line_style(method, addon)
+        _draw_cloud(ax, points, corners[addon], style, label, (right, top))
+    _draw_references(ax, runs, remainder)
+    low = min(0.0, *(float(points[:, 0].min()) for points in clouds.values()))
+    ax.set(xlim=(low - 0.04 * (right - low), right), ylim=(-0.03 * top, top))
+    ax.set_xlabel("TA lost against the initial model (points)")
+    ax.set_ylabel(f"{remainder.label} (points)")
+    draw_grid(ax, 0.4)
+    return sum(int(np.sum((p[:, 0] > right) | (p[:, 1] > top))) for p in clouds.values())
+
+
 def _bounds(
-    clouds: dict[str, Array], corners: dict[str, Array], runs: TaskRuns
+    clouds: dict[str, Array], corners: dict[str, Array], start: float | None
 ) -> tuple[float, float]:
-    """Limits that show both frontiers and nine points in ten."""
+    """Limits that show nine points in ten and the frontiers, as far as anybody would go."""
     everything = np.concatenate(list(clouds.values()))
     steps = np.concatenate(list(corners.values()))
-    start = level_of(runs.initial, "abs_rua") or 0.0
     right = max(float(np.quantile(everything[:, 0], 0.9)), float(steps[:, 0].max()), 0.1)
-    top = max(float(np.quantile(everything[:, 1], 0.9)), float(steps[:, 1].max()), start, 0.1)
+    top = max(
+        float(np.quantile(everything[:, 1], 0.9)), float(steps[:, 1].max()), start or 0.0, 0.1
+    )
+    first = max(float(step[0, 0]) for step in corners.values())
+    right = min(right, max(FAR, first))
+    top = min(top, max(2 * start, float(steps[:, 1].min()))) if start else top
     return 1.12 * right, 1.15 * top
+
+
+def _reference_level(models: Sequence[Record], remainder: Remainder) -> float | None:
+    left = [value for model in models if (value := remainder.of(model.final)) is not None]
+    return float(np.mean(left)) if left else None
 
 
 def _draw_cloud(
@@ -161,16 +200,16 @@ def _draw_cloud(
     ax.plot([], [], **style.arguments(), label=f"{label}: frontier")
 
 
-def _draw_references(ax: Any, runs: TaskRuns) -> None:
+def _draw_references(ax: Any, runs: TaskRuns, remainder: Remainder) -> None:
     start, ideal = (
-        (level_of(models, "ta"), level_of(models, "abs_rua"))
+        (level_of(models, "ta"), _reference_level(models, remainder))
         for models in (runs.initial, runs.ideal)
     )
-    if start[0] is None:
+    if start[0] is None or start[1] is None:
         return
     ax.plot(0, start[1], "*", color="black", ms=9, label="initial model", zorder=5, linestyle="")
-    if ideal[0] is not None:
+    if ideal[0] is not None and ideal[1] is not None:
         ax.plot(
-            start[0] - ideal[0], 0, marker="$\\odot$", color=QUIET, ms=8, label="ideal model",
-            zorder=5, linestyle="", clip_on=False,
+            start[0] - ideal[0], ideal[1], marker="$\\odot$", color=QUIET, ms=8,
+            label="ideal model", zorder=5, linestyle="", clip_on=False,
         )  # fmt: skip

@@ -30,6 +30,8 @@ FIGURES.declare(
     "baselines-ngplus", "expunge.bench.plots._curves:baselines_ngplus", alias="fig:bestimagengplus"
 )
 FIGURES.declare("frontier", "expunge.bench.plots._frontier:frontier")
+FIGURES.declare("clock", "expunge.bench.plots._clock:clock")
+FIGURES.declare("rivals", "expunge.bench.plots._rivals:rivals")
 FIGURES.declare("forget-quality", "expunge.bench.plots._forget_quality:forget_quality")
 
 OF_TEXTS = ("forget-quality",)

@@ -11,7 +11,7 @@ from expunge.bench.plots._registry import FIGURES, OF_TEXTS
 from expunge.bench.plots._style import MissingRecords, styled
 from expunge.plotting import save_figure
 
-FORMATS = ("pdf", "svg", "png")
+FORMATS = ("pdf", "png")
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class WrittenFigures:
 def write_figures(
     records: Sequence[Record], folder: str | Path, names: Sequence[str] | None = None
 ) -> WrittenFigures:
-    """Write figures as PDF, SVG and PNG, ``NAME.pdf`` or ``NAME-GROUP.pdf``.
+    """Write figures as PDF and PNG, ``NAME.pdf`` or ``NAME-GROUP.pdf``.
 
     ``names`` are those of :data:`FIGURES` or the paper's labels, such as ``fig:addonsSRL``. A
     figure that is named and cannot be drawn is an error; without ``names``, everything is drawn for

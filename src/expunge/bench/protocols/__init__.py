@@ -24,10 +24,10 @@ class ProtocolFile:
 
     @property
     def description(self) -> str:
-        """The comment that the file begins with."""
+        """The comment that the file begins with; a `#` by itself ends a paragraph."""
         lines = self.file.read_text(encoding="utf-8").splitlines()
         comment = itertools.takewhile(lambda line: line.startswith("#"), lines)
-        return " ".join(line.lstrip("# ") for line in comment) or str(self.file.name)
+        return "\n".join(line.lstrip("# ") for line in comment) or str(self.file.name)
 
 
 def _adopt_file(name: str, part: Any) -> ProtocolFile:

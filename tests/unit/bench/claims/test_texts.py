@@ -6,13 +6,15 @@ import pytest
 
 from expunge.bench._records import SETTINGS, Record
 from expunge.bench.claims import judge_claims
-from expunge.bench.claims._texts import best_quality, utility_gain
+from expunge.bench.claims._texts import LEAKAGE, best_quality, forgetting_points, utility_gain
 
 Path = list[tuple[float, float]]
 """Gap of memorisation and utility, epoch by epoch."""
 
 
-def run(path: Path, addon: str = "none", seed: int = 0, quality: float = 0.01) -> Record:
+def run(
+    path: Path, addon: str = "none", seed: int = 0, quality: float = 0.01, method: str = "npo"
+) -> Record:
     settings = dict.fromkeys(SETTINGS) | {
         "block": "people",
         "dataset": "invented-people",
@@ -20,7 +22,7 @@ def run(path: Path, addon: str = "none", seed: int = 0, quality: float = 0.01) -
         "scenario": "people:0.1",
         "seed": seed,
         "model": "unlearned",
-        "method": "npo",
+        "method": method,
         "addon": addon,
         "moments": "adam" if addon != "none" else "",
         "aggregate": "linear",
@@ -37,10 +39,11 @@ def run(path: Path, addon: str = "none", seed: int = 0, quality: float = 0.01) -
             "gap_exact_memorisation": gap,
             "model_utility": utility,
             "forget_quality": quality * (epoch + 1),
+            "privacy_leakage": -200.0 * gap,
         }
         for epoch, (gap, utility) in enumerate(path)
     ]
-    return Record(f"{addon}-{seed}-{path}", settings, rows, label=f"NPO-{addon}")
+    return Record(f"{method}-{addon}-{seed}-{path}", settings, rows, label=f"{method}-{addon}")
 
 
 def test_a_faster_clock_gains_nothing() -> None:
@@ -81,3 +84,25 @@ def test_the_claim_is_held_if_every_seed_gains() -> None:
     assert found["text-focus-utility"].status == "held"
     assert found["text-focus-utility"].effect == pytest.approx(5.05)
     assert found["text-prob-utility"].status == "no data"
+
+
+def test_leakage_is_a_distance_of_its_own() -> None:
+    base, better = run([(0.4, 0.6), (0.0, 0.4)]), run([(0.4, 0.6), (0.0, 0.5)], "focus")
+    assert forgetting_points(base, LEAKAGE)[0] == (80.0, 0.0)
+    assert utility_gain([base], [better], LEAKAGE) == pytest.approx(5.0)
+
+
+def test_all_methods_together_are_the_mean_of_each_seed() -> None:
+    """Two methods gain 5 and -1 points: 2 together, from the arms that every seed has."""
+    records = [run([(0.4, 0.6), (0.0, 0.4 - 0.001 * s)], seed=s) for s in range(3)]
+    records += [run([(0.4, 0.6), (0.0, 0.5)], "focus", seed=s) for s in range(3)]
+    records += [run([(0.4, 0.6), (0.0, 0.4)], seed=s, method="wga") for s in range(3)]
+    records += [run([(0.4, 0.6), (0.0, 0.38)], "focus", seed=s, method="wga") for s in range(3)]
+    records += [run([(0.4, 0.6), (0.0, 0.4)], a, method="rmu") for a in ("none", "focus")]
+    findings = [f for f in judge_claims(records) if f.claim.name == "text-focus-utility"]
+    assert findings[0].group == "all 2 pairs of method and task"
+    assert findings[0].effect == pytest.approx((5.05 - 1.0) / 2)
+    assert findings[0].n == 3
+    assert "better with it in 1 of 2" in findings[0].detail
+    assert "left out: 1" in findings[0].detail
+    assert len(findings) == 4

@@ -1,0 +1,33 @@
+"""All methods in one picture."""
+
+from __future__ import annotations
+
+import pytest
+
+from expunge.bench._runs import Arm, group_records
+from expunge.bench.plots._rivals import place_of, rivals
+from expunge.bench.plots._style import MissingRecords
+from tests.unit.bench.making import paper_records, run
+
+
+def test_a_place_is_the_mean_over_seeds_at_the_tables_epoch() -> None:
+    (runs,) = group_records([run({5: 80.0, 10: ua}, seed=s) for s, ua in enumerate((94.0, 96.0))])
+    place = place_of(runs, Arm("random-label"))
+    # TA is UA - 10, from 89 on; rUA is UA - 90; 3 seconds of a processor per epoch.
+    assert place == pytest.approx((89.0 - 85.0, 5.0, 30.0))
+
+
+def test_every_arm_has_a_point_and_a_label_and_collapsed_ones_are_listed() -> None:
+    collapsed = [run(20.0, "GA", seed=seed) for seed in range(3)]
+    [(_, figure)] = rivals([*paper_records(), *collapsed])
+    (ax,) = figure.axes
+    labels = [text.get_text() for text in ax.texts]
+    assert {"SRL", "SRL-FOCUS", "NGPlus-AND", "MSG", "initial", "ideal"} <= set(labels)
+    assert "GA" not in labels
+    assert len(ax.collections) == 18
+    assert "GA (79)" in figure._supxlabel.get_text()
+
+
+def test_a_few_arms_are_no_field_of_rivals() -> None:
+    with pytest.raises(MissingRecords, match="at least 8 methods"):
+        rivals([run(91.0), run(92.0, "NGPlus")])
