@@ -14,7 +14,7 @@ from blocks import Block, commands
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER_PROGRAMS = (
-    *("cat", "cd", "docker", "export", "git", "head", "ls", "mlflow", "printf"),
+    *("cat", "cd", "docker", "export", "git", "head", "ls", "mlflow", "openssl", "printf"),
     *("sbatch", "seq", "source", "tensorboard"),
 )
 """Commands that are not ours to check."""

@@ -39,16 +39,6 @@ def paragraphs(part: Any) -> list[str]:
     return re.split(r"\n\n(?=Args:|Returns:|Attributes:)", text)[0].split("\n\n")
 
 
-def lead(part: Any, *words: str) -> str:
-    """The paragraph that begins with one of ``words``, on one line, without them."""
-    for paragraph in paragraphs(part):
-        for word in words:
-            if paragraph.startswith(word):
-                text = " ".join(paragraph.split()).removeprefix(word).strip()
-                return text[:1].upper() + text[1:]
-    return ""
-
-
 def in_table(text: str) -> str:
     """A text that may stand in a cell of a table."""
     return " ".join(text.replace("``", "`").split()).replace("|", r"\|")

@@ -7,10 +7,11 @@ import inspect
 import re
 from typing import Any
 
-from docstrings import in_table, lead, paragraphs, to_markdown
+from docstrings import in_table, paragraphs, to_markdown
+from expunge._options import Option
 from expunge._plugins import GROUPS
 from expunge._registry import Registry
-from expunge.cli._list import KINDS
+from expunge.cli._list import KINDS, USE
 from expunge.evaluation import Metric
 
 INTRODUCTIONS = {
@@ -49,7 +50,7 @@ def part_pages() -> dict[str, str]:
 
 def title(kind: str) -> str:
     """What a kind of part is called."""
-    return TITLES.get(kind, kind.capitalize())
+    return TITLES.get(kind, kind.replace("-", " ").capitalize())
 
 
 def part_page(kind: str, registry: Registry[Any]) -> str:
@@ -65,26 +66,18 @@ def part_page(kind: str, registry: Registry[Any]) -> str:
     first_of: dict[type, str] = {}
     for name in registry:
         part = registry[name]
-        if _is_listed_only(part):
-            continue
-        same = None if isinstance(part, type) else first_of.setdefault(type(part), name)
+        by_itself = isinstance(part, type) or inspect.isroutine(part)
+        same = None if by_itself else first_of.setdefault(type(part), name)
         other = same if same != name and not _describes_itself(part) else None
         lines += [*_section(registry, name, other), ""]
     return "\n".join(lines) + "\n"
-
-
-def _is_listed_only(part: Any) -> bool:
-    """Whether the table says everything: a metric with neither a formula nor a citation."""
-    return isinstance(part, Metric) and not any(
-        getattr(part, field, "") for field in ("formula", "citation")
-    )
 
 
 def _table(registry: Registry[Any]) -> list[str]:
     """Name, alias, what it is and, where any part says so, when to use it."""
     if all(isinstance(registry[name], Metric) for name in registry):
         return _metric_table(registry)
-    uses = {name: lead(registry[name], "Use it", "Take it") for name in registry}
+    uses = {name: use(registry, name) for name in registry}
     heads = ["name", "also", "what it is", *(["when to use it"] if any(uses.values()) else [])]
     rows = [f"| {' | '.join(heads)} |", "|" + " --- |" * len(heads)]
     for name in registry:
@@ -103,8 +96,13 @@ def _metric_table(registry: Registry[Any]) -> list[str]:
     rows = ["| name | shown as | definition | good | unit |", "| --- | --- | --- | --- | --- |"]
     for name in registry:
         metric = registry[name]
-        text = f"`{name}`" if _is_listed_only(metric) else f"[`{name}`](#{anchor(name)})"
-        cells = (text, metric.label, metric.definition, metric.good, metric.unit)
+        cells = (
+            f"[`{name}`](#{anchor(name)})",
+            metric.label,
+            metric.definition,
+            metric.good,
+            metric.unit,
+        )
         rows.append(f"| {' | '.join(in_table(str(cell)) for cell in cells)} |")
     return rows
 
@@ -118,7 +116,7 @@ def _section(registry: Registry[Any], name: str, other: str | None) -> list[str]
         lines += [f"From the plug-in {origin}.", ""]
     kind = part if isinstance(part, type) or inspect.isroutine(part) else type(part)
     if dataclasses.is_dataclass(part) and not isinstance(part, type) and _describes_itself(part):
-        return [*lines, registry.summary(name), "", *_fields(part)]
+        return [*lines, *_description(registry, name), *_fields(part), "", *_data_options(part)]
     if other is not None:
         lines += [f"{in_table(registry.summary(name))} See [`{other}`](#{anchor(other)}).", ""]
         return [*lines, f"In Python: `{part!r}`."]
@@ -126,10 +124,34 @@ def _section(registry: Registry[Any], name: str, other: str | None) -> list[str]
     if dataclasses.is_dataclass(kind) and (options := _options(kind)):
         lines += ["| option | default |", "| --- | --- |", *options, ""]
     if isinstance(part, type) or inspect.isroutine(part):
-        lines += [f"In Python: {link(kind)}."]
+        lines += [f"In Python: {link(kind)}."] if not kind.__name__.startswith("_") else []
     else:
         lines += [f"In Python: `{part!r}`, {link(kind)}."]
     return lines
+
+
+def use(registry: Registry[Any], name: str) -> str:
+    """When to use a part, without the words that its docstring or description begins with."""
+    text = registry.note(name, USE).removeprefix(USE).strip()
+    return text[:1].upper() + text[1:]
+
+
+def _description(registry: Registry[Any], name: str) -> list[str]:
+    """The paragraphs of a part that describes itself: what it is, its use, where it comes from."""
+    part = registry[name]
+    first, *rest = part.description.split("\n\n")
+    text = part.definition if isinstance(part, Metric) else first
+    text = text[:1].upper() + text[1:].removesuffix(".")
+    return [f"{text}.", "", *(line for each in rest for line in (to_markdown(each), ""))]
+
+
+def _data_options(part: Any) -> list[str]:
+    """The options of a data format, as they stand behind the path."""
+    options = [each for each in getattr(part, "options", ()) if isinstance(each, Option)]
+    if not options:
+        return []
+    rows = [f"| `{each.name}=` | {in_table(each.help)} |" for each in options]
+    return ["| option | what it is |", "| --- | --- |", *rows, ""]
 
 
 def _describes_itself(part: Any) -> bool:
@@ -143,8 +165,8 @@ def _fields(part: Any) -> list[str]:
         "formula": "formula",
         "good": "direction",
         "unit": "unit",
-        "citation": "reference",
         "version": "version of the definition",
+        "suffixes": "recognised by its ending",
         "flip": "mirror images keep their label",
         "needs_path": "needs a path",
     }
@@ -153,9 +175,21 @@ def _fields(part: Any) -> list[str]:
         value = getattr(part, field, None)
         if isinstance(value, bool):
             value = "yes" if value else "no"
+        if isinstance(value, tuple):
+            value = ", ".join(f"`{each}`" for each in value)
         if value not in (None, ""):
-            rows.append(f"| {head} | {in_table(str(value))} |")
+            text = in_table(str(value))
+            rows.append(f"| {head} | {literal(text) if field == 'formula' else text} |")
     return ["| | |", "| --- | --- |", *rows] if rows else []
+
+
+def literal(formula: str) -> str:
+    """A formula whose stars, underlines and angles Markdown leaves alone.
+
+    >>> literal("p*_y < 1")
+    'p\\\\*\\\\_y &lt; 1'
+    """
+    return re.sub(r"([*_])", r"\\\1", formula).replace("<", "&lt;")
 
 
 def _options(kind: Any) -> list[str]:
