@@ -7,9 +7,11 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 READY_DEMO := $(VENV)/.ready-demo
 READY_TEST := $(VENV)/.ready-test
 READY_DOCS := $(VENV)/.ready-docs
+# Keep compiled Python, whatever the shell says: without it each process of a test compiles anew.
+export PYTHONDONTWRITEBYTECODE :=
 EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,text,peft,lightning,sign,parquet,hf
 
-.PHONY: help venv demo test lint types unit docs package versions fuzz acceptance bench format clean
+.PHONY: help venv demo test thorough lint types unit docs package versions fuzz acceptance bench format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +44,9 @@ types: venv
 
 unit: venv
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+thorough: venv ## Tests that take long: kills, clusters, scripts.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m thorough
 
 $(READY_DOCS): $(READY_TEST)
 	$(PIP) -e '.[docs]'

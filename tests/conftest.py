@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -24,6 +25,54 @@ if capability := os.environ.get("ATEN_CPU_CAPABILITY"):
 
 # Processes that tests start: two threads each make a busy machine many times slower.
 os.environ["OMP_NUM_THREADS"] = "1"
+# Compile in this process: torch would start others for it, which import torch first.
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
+
+TOGETHER = (
+    ("tests/unit/request/",),  # a trained net, and requests made of it
+    (  # two processes of a group
+        "tests/contract/test_process",
+        "tests/contract/test_trainer_processes.py",
+        "tests/unit/distributed/",
+        "tests/unit/update/test_shards.py",
+    ),
+    ("tests/contract/test_addons.py", "tests/reference/"),  # compiled kernels
+    ("tests/unit/report/",),  # a browser
+    ("tests/unit/cli/",),  # a trained net
+    ("tests/unit/bench/",),  # a benchmark that was run
+    ("tests/unit/dispatch/",),  # worker processes
+    ("tests/unit/track/",),  # a database
+    ("tests/unit/test_examples.py",),
+    ("tests/unit/test_plugins.py",),
+)
+"""Tests that share what takes long to make, and so a worker, and other long files: these first.
+
+A fixture of a package or a session is made anew in each worker, and that of a package also each
+time that a worker comes back to it.
+"""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes long comes first, so that workers end at about the same time."""
+    items.sort(key=lambda item: _group(item.nodeid))
+
+
+def _group(nodeid: str) -> int:
+    return next((k for k, paths in enumerate(TOGETHER) if nodeid.startswith(paths)), len(TOGETHER))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """By file, as ``--dist loadfile`` does, but for what belongs together."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByGroup(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            group = _group(nodeid)
+            return TOGETHER[group][0] if group < len(TOGETHER) else super()._split_scope(nodeid)
+
+    config.option.loadscopereorder = False  # the order is that of collection
+    return ByGroup(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,9 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.fuzz.kills import COMMANDS, points
 
 
+@pytest.mark.thorough
 def test_a_killed_command_resumes_to_the_same_bytes(tmp_path: Path) -> None:
     # In a process of its own, which has no threads yet when it forks.
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(("EXPUNGE_", "XDG_"))}

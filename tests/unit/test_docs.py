@@ -17,7 +17,7 @@ import execute
 import expunge
 import pages
 from expunge._plugins import GROUPS
-from expunge.cli._list import KINDS
+from expunge.cli._list import KINDS, describe_part
 from expunge.cli._main import build_app
 
 ROOT = Path(__file__).parents[2]
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
 PLUGINS = DOCS / "how-to" / "plugins.md"
 PAGES = {pages.name_of(page): page for page in pages.pages()}
-QUICK = ("docs/explanation/update.md", "docs/how-to/masked-weights.md")
-"""Pages that are run here; ``make docs`` runs all of them."""
+QUICK = "docs/explanation/update.md"
+"""A page that is run here; ``make docs`` runs all of them."""
+OF_NOBODY = {"none", "folder", "npz", "csv", "parquet", "hf"}
+"""Parts without a reference: no add-on, and formats of files."""
 
 
 # ---- every block of every page
@@ -55,12 +57,11 @@ def test_what_is_not_run_says_why(name: str) -> None:
     assert all(len(reason.split()) > 1 for reason in reasons)
 
 
-@pytest.mark.parametrize("name", QUICK)
-def test_blocks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(execute, "OUTPUTS", tmp_path / "outputs")
-    execute.run_page(PAGES[name])
-    assert (execute.kept_output(PAGES[name]) / "output.json").is_file()
+    execute.run_page(PAGES[QUICK])
+    assert (execute.kept_output(PAGES[QUICK]) / "output.json").is_file()
 
 
 @pytest.mark.parametrize(
@@ -108,6 +109,17 @@ def test_the_readme_shows_a_figure_before_any_table() -> None:
     assert re.search(r"!\[[^]]*\]\(([^)]*)\)", text)[1] == "docs/images/forget.png"  # type: ignore[index]
 
 
+def test_continuous_integration_runs_the_tests_and_builds_the_site() -> None:
+    targets = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(), re.M)
+    assert targets == ["test", "thorough", "docs"]
+
+
+def test_the_makefile_runs_files_that_are_there() -> None:
+    files = re.findall(r"\b[\w/.]+\.(?:py|sh)\b", (ROOT / "Makefile").read_text())
+    assert len(files) > 5
+    assert [name for name in files if not (ROOT / name).is_file()] == []
+
+
 def test_every_page_is_in_the_navigation() -> None:
     _, _, nav = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")
     listed = re.findall(r"(\S+\.md)$", nav, re.M)
@@ -127,14 +139,16 @@ def test_every_group_of_plugins_is_documented() -> None:
     assert listed == list(GROUPS)
 
 
-@pytest.mark.parametrize("kind", ["methods", "addons", "attacks"])
+@pytest.mark.parametrize("kind", list(KINDS))
 def test_every_part_says_when_to_use_it_and_where_it_comes_from(kind: str) -> None:
-    registry = KINDS[kind]
-    for name in registry:
-        part = registry[name]
-        text = (part if isinstance(part, type) else type(part)).__doc__ or ""
-        assert re.search(r"^\s*(Use it|Take it) ", text, re.M), f"{name}: when to use it?"
-        assert name == "none" or re.search(r"Reference:|\b20\d\d\b", text), f"{name}: a reference?"
+    parts = [describe_part(KINDS[kind], name) for name in KINDS[kind]]
+    assert [part["name"] for part in parts if not part["use"]] == []
+    assert {part["name"] for part in parts if not part["reference"]} <= OF_NOBODY
+
+
+def test_every_metric_has_a_formula() -> None:
+    metrics = KINDS["metrics"]
+    assert [name for name in metrics if not metrics[name].formula] == []
 
 
 def test_choosing_reads_the_records() -> None:

@@ -58,6 +58,7 @@ def test_a_request_for_a_model_and_data_of_ones_own(
     assert (tmp_path / "requests" / "0001" / "report.html").is_file()
 
 
+@pytest.mark.thorough
 def test_three_requests_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     load_example("forget_sequence").main(tmp_path, width=0.2)
     printed = capsys.readouterr().out
@@ -69,7 +70,7 @@ def test_three_requests_in_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_the_benchmark_on_slurm_starts_ray_on_every_node(tmp_path: Path) -> None:
     stand_ins = {
         "scontrol": "echo node1; echo node2; echo node3",
-        "srun": 'echo srun "$@" >> calls; exec sleep 100',
+        "srun": 'echo srun -c "$SRUN_CPUS_PER_TASK" "$@" >> calls; exec sleep 100',
         "ray": "test -s calls  # `ray status` fails before the head is there",
         "expunge": 'until [ "$(wc -l < calls)" = 2 ]; do sleep 1; done; echo expunge "$@" >> calls',
     }
@@ -81,7 +82,8 @@ def test_the_benchmark_on_slurm_starts_ray_on_every_node(tmp_path: Path) -> None
         ["bash", str(script), "paper", "/shared", "--gpus", "0.5"],
         env=os.environ
         | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
-        | {"SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": "3"},
+        | {"SLURM_JOB_NODELIST": "node[1-3]", "SLURM_JOB_NUM_NODES": "3"}
+        | {"SLURM_CPUS_PER_TASK": "16"},
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -90,6 +92,7 @@ def test_the_benchmark_on_slurm_starts_ray_on_every_node(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
     head, others, bench = (tmp_path / "calls").read_text().splitlines()
     assert "--nodelist=node1 ray start --head --port=6379 --block" in head
+    assert head.startswith("srun -c 16 ")  # else Ray would see a single core
     assert "--nodes=2 --exclude=node1 ray start --address=node1:6379 --block" in others
     words = bench.removeprefix("expunge bench run ").split()
     command = get_command(build_app(None)).commands["bench"].commands["run"]
@@ -97,6 +100,7 @@ def test_the_benchmark_on_slurm_starts_ray_on_every_node(tmp_path: Path) -> None
     assert (chosen["engine"], chosen["address"], chosen["gpus"]) == ("ray", "node1:6379", 0.5)
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
 def test_a_request_from_the_shell(tmp_path: Path) -> None:

@@ -157,8 +157,14 @@ def test_only_folders_are_written_into(tmp_path: Path) -> None:
     refuse_no_folder(tmp_path)
     refuse_no_folder(tmp_path / "nowhere")
     write_text(tmp_path / "file", "")
-    with pytest.raises(StorageError, match=r"should be a folder. \(got a file\)"):
-        refuse_no_folder(tmp_path / "file")
+    for path in (tmp_path / "file", tmp_path / "file" / "below" / "further"):
+        with pytest.raises(StorageError, match=r"/file should be a folder. \(got a file\)"):
+            refuse_no_folder(path)
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(StorageError, match=r"should be a folder. \(got a link to"):
+        refuse_no_folder(tmp_path / "link")
+    with pytest.raises(StorageError, match="File name too long"):
+        refuse_no_folder(tmp_path / ("a" * 300))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs pipes")

@@ -152,3 +152,13 @@ def test_the_template_of_a_plugin_installs_and_is_found(python: Path, tmp_path: 
     assert "(from expunge-example 0.1.0)" in listed
     run(expunge_command, "bench", "run", "blobs-quick", "--workers", "1", cwd=tmp_path)
     assert "shrink-logits" in (tmp_path / "bench-results/blobs-quick/records.jsonl").read_text()
+    # Its own tests, and the contract tests, which find its parts by themselves.
+    tools = ("pytest", "pytest-timeout", "hypothesis")
+    run(python, "-m", "pip", "install", "-q", "-c", ROOT / "constraints.txt", *tools, cwd=tmp_path)
+    pytest_words = (python, "-m", "pytest", "-q", "-p", "no:cacheprovider")
+    cache = {"EXPUNGE_CACHE": str(tmp_path)}
+    run(*pytest_words, "examples/plugin/tests", cwd=ROOT, **cache)
+    parts = "shrink-logits or soft-and or plain-sum or top-two or blobs"
+    files = [f"tests/contract/test_{name}.py" for name in ("methods", "addons", "parts")]
+    passed = run(*pytest_words, *files, "-k", parts, cwd=ROOT, **cache)
+    assert re.search(r"[1-9]\d* passed", passed)

@@ -49,7 +49,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def test_imports_point_one_way() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    (chain,) = re.findall(r"^```\n(cli →.*?)```$", text, flags=re.MULTILINE | re.DOTALL)
+    (chain,) = re.findall(r"^```text\n(cli →.*?)```$", text, flags=re.MULTILINE | re.DOTALL)
     order = re.findall(r"\w+", chain)
     assert sorted(order) == sorted({top(module) for module in MODULES} - {"expunge", "__main__"})
     wrong = [

@@ -1,4 +1,7 @@
-"""On Ray the same graphs end the same way, though Ray places, retries and loses workers."""
+"""On Ray the same graphs end the same way, though Ray places, retries and loses workers.
+
+Tests that need a running Ray take long, most of it for starting Ray and its workers.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +99,7 @@ def go(engine: RayEngine, *stages: Stage, **options: Any) -> RunSummary:
     return run(stages, engine.store, engine=engine, **options)
 
 
+@pytest.mark.thorough
 def test_a_graph_gives_what_it_gives_without_ray(
     engine: RayEngine, store: Store, tmp_path: Path
 ) -> None:
@@ -113,6 +117,7 @@ def test_a_graph_gives_what_it_gives_without_ray(
     assert (len(again.done), len(again.found)) == (0, len(stages))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("one_thread")  # as a worker with one CPU has
 def test_a_protocol_gives_the_same_records_as_without_ray(
     engine: RayEngine, tmp_path: Path
@@ -126,6 +131,7 @@ def test_a_protocol_gives_the_same_records_as_without_ray(
     assert both[0] == both[1]
 
 
+@pytest.mark.thorough
 def test_a_worker_is_seeded_quiet_and_has_the_threads_of_its_cpus(
     engine: RayEngine, store: Store
 ) -> None:
@@ -137,6 +143,7 @@ def test_a_worker_is_seeded_quiet_and_has_the_threads_of_its_cpus(
     assert told["drawn"] == facts(store, one)["drawn"]
 
 
+@pytest.mark.thorough
 def test_a_failure_fails_its_descendants_and_nothing_else(engine: RayEngine) -> None:
     bad, good = stage("fail", test="ray"), stage("add", n=1, test="ray")
     child = stage("add", bad, n=2)
@@ -149,6 +156,7 @@ def test_a_failure_fails_its_descendants_and_nothing_else(engine: RayEngine) -> 
     assert not (engine.store.root / ".work" / bad.key / "tries").exists()
 
 
+@pytest.mark.thorough
 def test_a_killed_worker_is_replaced_and_goes_on_from_the_work_folder(
     engine: RayEngine, store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,6 +177,7 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_work_folder(
     assert "".join(capfd.readouterr()) == "", "Ray should not print"
 
 
+@pytest.mark.thorough
 def test_a_worker_that_always_dies_fails_its_stage_and_the_rest_goes_on(engine: RayEngine) -> None:
     bad, good = stage("die", deaths=99, test="always"), stage("add", n=1, test="always")
     child = stage("add", bad, n=2)
@@ -183,6 +192,7 @@ def test_a_worker_that_always_dies_fails_its_stage_and_the_rest_goes_on(engine: 
         pass
 
 
+@pytest.mark.thorough
 def test_progress_arrives(engine: RayEngine, tmp_path: Path) -> None:
     steps: list[float] = []
 
@@ -200,11 +210,13 @@ def test_progress_arrives(engine: RayEngine, tmp_path: Path) -> None:
     assert len(steps) <= 2 + seconds / _PAUSE, "progress should be sent a few times per second"
 
 
+@pytest.mark.thorough
 def test_progress_that_is_lost_fails_nothing(engine: RayEngine) -> None:
     ray.kill(engine._mailbox)
     assert len(go(engine, *(stage("count", test="lost", n=n) for n in range(2))).done) == 2
 
 
+@pytest.mark.thorough
 def test_two_runs_at_once_do_each_stage_once(engine: RayEngine, tmp_path: Path) -> None:
     options = {"log": str(tmp_path / "log"), "sleep": 0.05}
     first = [stage("add", n=n, test="twice", options=options) for n in range(4)]
@@ -225,6 +237,7 @@ def test_two_runs_at_once_do_each_stage_once(engine: RayEngine, tmp_path: Path) 
     assert ray.is_initialized(), "an engine should leave a Ray alone that it did not start"
 
 
+@pytest.mark.thorough
 def test_an_interrupt_here_kills_the_tasks(cluster: None, store: Store, tmp_path: Path) -> None:
     log = tmp_path / "log"
 
@@ -252,6 +265,7 @@ def test_a_node_that_does_not_see_the_store_says_so(tmp_path: Path) -> None:
     assert not (tmp_path / "store").exists()
 
 
+@pytest.mark.thorough
 def test_what_no_node_has_is_told(cluster: None, store: Store) -> None:
     with pytest.warns(UserWarning, match="No node of the Ray cluster has 1 CPUs and 7 GPUs"):
         RayEngine(store, gpus=7).close()
@@ -268,8 +282,9 @@ def test_what_no_node_has_is_told(cluster: None, store: Store) -> None:
     ],
 )
 def test_wrong_arguments_are_refused(
-    cluster: None, store: Store, options: dict[str, Any], complaint: str
+    store: Store, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], complaint: str
 ) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: True)
     with pytest.raises(InvalidInput, match=complaint):
         RayEngine(store, **options)
 

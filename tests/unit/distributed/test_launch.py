@@ -79,6 +79,7 @@ def undisturbed(initial: str, out: str, epochs: int) -> dict[str, Any]:
     return {name: tensor.numpy() for name, tensor in bits(done.artifact.model).items()}
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc").exists(), reason="looks for processes in /proc")
 def test_a_job_that_lost_a_process_says_so_and_resumes(
