@@ -48,6 +48,7 @@ class Training(_TomlTable):
     schedule: Literal["step", "one-cycle"] = "step"
     algorithm: Literal["sgd", "adamw"] = "sgd"
     augment: bool = True
+    plain_epochs: Annotated[int, pydantic.Field(ge=0)] = 0
 
     @property
     def recipe(self) -> Recipe:

@@ -25,7 +25,9 @@ class Recipe:
 
     ``schedule="step"`` multiplies the rate by 0.1 once, after 91 % of the epochs (91 of 100, as
     published). ``"one-cycle"`` warms up over the first 30 % and anneals to zero along a cosine: for
-    short trainings. ``momentum`` is that of SGD.
+    short trainings. ``momentum`` is that of SGD. The last ``plain_epochs`` see the images as they
+    are, without augmentation: a model of a short training comes to remember them, as one of a long
+    training does.
     """
 
     epochs: int = 100
@@ -35,6 +37,7 @@ class Recipe:
     weight_decay: float = 5e-4
     schedule: Schedule = "step"
     algorithm: Algorithm = field(default="sgd", metadata={"later": True})
+    plain_epochs: int = field(default=0, metadata={"later": True})
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -48,6 +51,11 @@ class Recipe:
             if not 0 <= getattr(self, name) < math.inf:
                 got = getattr(self, name)
                 raise InvalidInput(f"`{name}` should be finite and not negative. (got {got})")
+        if not 0 <= self.plain_epochs <= self.epochs:
+            raise InvalidInput(
+                f"`plain_epochs` should be from 0 to `epochs` = {self.epochs}. "
+                f"(got {self.plain_epochs})"
+            )
         if self.schedule not in get_args(Schedule):
             names = ", ".join(get_args(Schedule))
             raise InvalidInput(f"`schedule` should be one of {names}. (got {self.schedule!r})")

@@ -67,6 +67,7 @@ class Run:
     checkpoint_every: int = 100
     fingerprint: dict[str, Any] = field(default_factory=dict)
     group: Group = SINGLE
+    augmented_epochs: float = math.inf
 
     def __post_init__(self) -> None:
         assert isinstance(self.procedure.method, Method)
@@ -204,9 +205,14 @@ class Run:
             self._ask("on_end")
 
     def _order_batches(self) -> None:
-        """Before an epoch but the first: do with the batches what the released code does."""
-        if self.procedure.batches == "released" and self.epoch > 0:
+        """Before an epoch: augment no longer where it is time, and reshuffle as the released code.
+
+        The released code reshuffles after every epoch, and augments in the first alone.
+        """
+        released = self.procedure.batches == "released" and self.epoch > 0
+        if released:
             self._retain.seek((self.epoch, 0))
+        if released or self.epoch >= self.augmented_epochs:
             stop_augmenting(self.forget, self.retain)
 
     def _is_stopped(self) -> bool:

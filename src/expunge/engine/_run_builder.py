@@ -198,6 +198,7 @@ class RunBuilder:
         if self.scheduler is not None:
             run.scheduler = make_scheduler(self.scheduler, optimizer)
         elif self.recipe is not None:
+            run.augmented_epochs = self.recipe.epochs - self.recipe.plain_epochs
             run.scheduler = self.recipe.scheduler(optimizer, run.steps_per_epoch)
             run.scheduler_every = "step"
         elif self.procedure.schedule == "linear":

@@ -68,10 +68,17 @@ class Browser:
         self.driver.get("about:blank")
         self.problems(), self.requests()
         self.driver.get(path.as_uri())
+        self._wait_for_page(path.as_uri())
 
     def open_again(self) -> None:
-        """Load the page anew, as it is at the current width."""
+        """Load the page again, as it is at the current width."""
         self.driver.refresh()
+        self._wait_for_page(self.driver.current_url)
+
+    def _wait_for_page(self, address: str) -> None:
+        """Wait for the page and its scripts: on a busy machine ``get`` may return before them."""
+        script = "return document.readyState === 'complete' && location.href === arguments[0]"
+        WebDriverWait(self.driver, PATIENCE).until(lambda _: self.run(script, address))
 
     def media(self, name: str = "", scheme: str = "light") -> None:
         """Emulate a medium ("print") and the preferred colours."""
