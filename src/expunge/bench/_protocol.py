@@ -96,6 +96,7 @@ def rate_at(rule: float | str, width: float) -> float:
     return rule
 
 
+FullScores = Literal["every", "last"]
 EVERY_TOKEN_METHOD = "language-models"
 """Stands for every registered method for causal language models that needs no other answers."""
 
@@ -126,6 +127,8 @@ class ProtocolBlock(_TomlTable):
     """Of the methods, each with every add-on; by default that of ``unlearning``. A TorchJD
     aggregator is ``torchjd:NAME``."""
     baselines: tuple[str, ...] = ()
+    full_scores: FullScores | None = None
+    """In place of the protocol's."""
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
 
@@ -154,6 +157,8 @@ class Protocol(_TomlTable):
     evaluate_at: Annotated[tuple[Count, ...], pydantic.Field(min_length=1)] = (1, 2, 5, 10)
     attacks: bool | Literal["released"] = True
     """Whether the five attacks are run; ``released`` with the features of the released code."""
+    full_scores: FullScores = "every"
+    """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
     metrics: tuple[Literal["rmia_auc", "jsd", "activation_distance", "zrf"], ...] = ()
     """What is measured besides the paper's metrics."""
     block: Annotated[tuple[ProtocolBlock, ...], pydantic.Field(min_length=1)]

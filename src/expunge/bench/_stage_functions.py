@@ -90,10 +90,11 @@ def unlearn_arm(context: dispatch.Context) -> None:
     parts = _parts(context, initial, judging)
     scorer = _scorer(parts, tensors.load(reference.path(IDEAL))[0], judging)
     epochs = frozenset(config["evaluate_at"])
+    full = config.get("full_scores", "every")
     run_arm(
         context,
         _restore(initial, parts.splits),
-        [EpochScores(scorer, epochs, per_class=True), AgreementHistograms(epochs)],
+        [EpochScores(scorer, epochs, per_class=True, full=full), AgreementHistograms(epochs)],
         forget=parts.forget,
         retain=parts.retain,
         unseen=parts.splits.val,

@@ -198,6 +198,7 @@ def _unlearn(
     options: dict[str, Any],
 ) -> Stage:
     block, epochs = configuration.block, configuration.procedure.epochs
+    full_scores = block.full_scores or protocol.full_scores
     arm = f"{configuration.label} {configuration.moments}".rstrip()
     return Stage(
         "unlearn",
@@ -205,6 +206,7 @@ def _unlearn(
             "procedure": describe(configuration.procedure),
             "evaluate_at": [epoch for epoch in protocol.evaluate_at if epoch <= epochs],
             "seed": seed,
+            **({} if full_scores == "every" else {"full_scores": full_scores}),
         },
         parents=parents,
         run=f"{_functions(block)}:unlearn_arm",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -67,9 +67,14 @@ class Scorer:
         views = self._view(model)
         return self.group.run_in_first(lambda: self._score(views))
 
-    def score_by_name(self, model: nn.Module, *, per_class: bool = False) -> dict[str, float]:
-        """The scores that exist by name, with those of ``more``."""
-        views = self._view(model)
+    def score_by_name(
+        self, model: nn.Module, *, per_class: bool = False, briefly: bool = False
+    ) -> dict[str, float]:
+        """The scores that exist by name, with those of ``more``.
+
+        ``briefly`` leaves out RA and the attacks, which need the outputs on all retained data.
+        """
+        views = self._view(model, briefly=briefly)
 
         def measure() -> dict[str, float]:
             values = self._score(views).as_dict(per_class=per_class)
@@ -81,25 +86,20 @@ class Scorer:
 
         return self.group.run_in_first(measure)
 
-    def _view(self, model: nn.Module) -> Views:
+    def _view(self, model: nn.Module, *, briefly: bool = False) -> Views:
         splits = self.division.splits
         rest: dict[str, Any] = {"val": splits.val} if "rmia_auc" in self.more else {}
+        rest |= {} if briefly else {"retain": self.division.retain}
         with shared_inference(self.group):
             if isinstance(self.ideal, nn.Module):
                 self.ideal = predict(self.ideal, self.division.forget)
-            return view(
-                model,
-                forget=self.division.forget,
-                retain=self.division.retain,
-                test=splits.test,
-                **rest,
-            )
+            return view(model, forget=self.division.forget, test=splits.test, **rest)
 
     def _score(self, views: Views) -> Scores:
         ideal = self.ideal.forget if isinstance(self.ideal, Views) else self.ideal
         assert not isinstance(ideal, nn.Module)
         without_val = Views(views.forget, views.test, views.retain)
-        return score(without_val, ideal, attacks=self.attacks)
+        return score(without_val, ideal, attacks=views.retain is not None and self.attacks)
 
 
 def _of_forget_classes(views: Views) -> Views:
@@ -113,13 +113,24 @@ def _of_forget_classes(views: Views) -> Views:
 
 
 class EpochScores(Callback):
-    """Adds the scores to the history after each of ``epochs``, or after every epoch."""
+    """Adds the scores to the history after each of ``epochs``, or after every epoch.
+
+    With ``full="last"``, RA and the attacks are scored after the last epoch of the run alone.
+    """
 
     def __init__(
-        self, scorer: Scorer, epochs: Collection[int] | None = None, *, per_class: bool = False
+        self,
+        scorer: Scorer,
+        epochs: Collection[int] | None = None,
+        *,
+        per_class: bool = False,
+        full: Literal["every", "last"] = "every",
     ) -> None:
-        self.scorer, self.epochs, self.per_class = scorer, epochs, per_class
+        self.scorer, self.epochs, self.per_class, self.full = scorer, epochs, per_class, full
 
     def on_epoch(self, run: Run) -> None:
         if self.epochs is None or run.epoch in self.epochs:
-            run.record(**self.scorer.score_by_name(run.model, per_class=self.per_class))
+            briefly = self.full == "last" and run.epoch < run.epochs
+            run.record(
+                **self.scorer.score_by_name(run.model, per_class=self.per_class, briefly=briefly)
+            )

@@ -213,7 +213,10 @@ def score(
     exact: bool = False,
     seed: int = 0,
 ) -> Scores:
-    """The scores of :func:`evaluate`, from existing predictions."""
+    """The scores of :func:`evaluate`, from existing predictions.
+
+    Without predictions of the retain set there is no RA; the attacks need them.
+    """
     if views.is_regression:
         return _score_regression(views, ideal, attacks=attacks, exact=exact, seed=seed)
     scores = _scores_without_ideal(views, attacks=attacks, exact=exact, seed=seed)
@@ -259,13 +262,15 @@ def _score_regression(
 def _scores_without_ideal(
     views: Views, *, attacks: bool | Released, exact: bool, seed: int
 ) -> Scores:
-    retain = views.split("retain")
-    parts = {"ua": views.forget, "ra": retain, "ta": views.test}
+    parts = {"ua": views.forget, "ta": views.test}
+    if attacks or views.retain is not None:
+        parts["ra"] = views.split("retain")
     if views.val is not None:
         parts["va"] = views.val
     released = attacks == "released"
     shares = member_shares(views, exact=exact, seed=seed, released=released) if attacks else {}
-    values_by_name: dict[str, Any] = {name: accuracy(part) for name, part in parts.items()}
+    values_by_name: dict[str, Any] = {"ra": float("nan")}
+    values_by_name |= {name: accuracy(part) for name, part in parts.items()}
     values_by_name |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}
     classes = {name: class_accuracies(part) for name, part in parts.items()}
     return Scores(**values_by_name, per_class=classes)

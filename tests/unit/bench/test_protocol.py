@@ -110,6 +110,26 @@ def test_a_sweep_decides_even_where_a_method_has_a_preference(tmp_path: Path) ->
     assert {arm.procedure.batchnorm for arm in swept} == {"frozen"}
 
 
+def test_an_eighth_of_the_width_has_eight_times_the_papers_rate() -> None:
+    eighth = load_protocol("paper-eighth")
+    assert {block.width for block in eighth.block} == {0.125}
+    main = eighth.only(("cifar10", "cifar10-released")).configurations
+    assert {arm.procedure.lr for arm in main} == {8e-4}
+    swept = eighth.only(("frontier-rate",)).configurations
+    assert {arm.procedure.lr for arm in swept} == {4e-4, 16e-4}
+
+
+def test_full_scores_at_the_last_epoch_alone_make_another_stage(tmp_path: Path) -> None:
+    def keys(*changes: tuple[str, str]) -> set[str]:
+        return {run.unlearn.key for run in plan(load_protocol(write_tiny(tmp_path, *changes)))}
+
+    for_all = ("evaluate_at", 'full_scores = "last"\nevaluate_at')
+    every, last = keys(), keys(for_all)
+    assert not every & last
+    assert keys(("limit = 60", 'limit = 60\nfull_scores = "last"')) == last
+    assert keys(for_all, ("limit = 60", 'limit = 60\nfull_scores = "every"')) == every
+
+
 def test_a_quarter_of_the_width_has_four_times_the_papers_rate_and_its_other_numbers() -> None:
     quarter = load_protocol("paper-quarter")
     for block in quarter.block:
@@ -145,11 +165,11 @@ def test_aggregations_multiply_methods_and_show_in_their_labels(tmp_path: Path) 
     assert arms[0].procedure.aggregate == Linear(0.05, 0.95)
 
 
-def test_rivals_share_models_and_runs_with_the_quarter_protocol() -> None:
-    quarter, rivals = (plan(load_protocol(name)) for name in ("paper-quarter", "rivals"))
+def test_rivals_share_models_and_runs_with_the_protocol_of_an_eighth() -> None:
+    eighth, rivals = (plan(load_protocol(name)) for name in ("paper-eighth", "rivals"))
     own = [run for run in rivals if run.configuration.block.name == "cifar10"]
-    assert {run.reference.key for run in own} <= {run.reference.key for run in quarter}
-    shared = {run.unlearn.key for run in own} & {run.unlearn.key for run in quarter}
+    assert {run.reference.key for run in own} <= {run.reference.key for run in eighth}
+    shared = {run.unlearn.key for run in own} & {run.unlearn.key for run in eighth}
     assert len(shared) == 3 * 10, "FT, GA, MSG, CT, l1-sparse, SRL, NGPlus, SCRUB, released, MATCH"
 
 

@@ -74,7 +74,8 @@ def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"broken\.toml is not TOML"):
         load_protocol(path)
     with pytest.raises(
-        InvalidInput, match="demo, cpu, rivals, paper-quarter, paper, tofu-mini or a TOML file"
+        InvalidInput,
+        match="demo, cpu, rivals, paper-eighth, paper-quarter, paper, tofu-mini or a TOML file",
     ):
         load_protocol("papper")
 

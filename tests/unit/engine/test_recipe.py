@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,8 @@ import torch
 from torch import nn
 
 import expunge
-from expunge import InvalidInput, Recipe, Result
+from expunge import Callback, InvalidInput, Recipe, Result
+from expunge.engine import Run
 from tests.tiny import TinyConv, bits, images, same
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
@@ -43,6 +45,7 @@ def test_step_schedule_drops_at_91_percent() -> None:
         ({"batch_size": 0}, "`batch_size` should be at least 1"),
         ({"lr": 0.0}, "`lr` should be positive"),
         ({"lr": float("nan")}, "`lr` should be positive"),
+        ({"epochs": 3, "plain_epochs": 4}, "`plain_epochs` should be from 0 to `epochs` = 3"),
         ({"schedule": "cosine"}, "`schedule` should be one of step, one-cycle"),
     ],
 )
@@ -58,3 +61,34 @@ def test_adamw_is_a_later_choice_that_old_cards_and_keys_do_not_have() -> None:
     assert isinstance(Recipe(algorithm="adamw").optimizer(weights), torch.optim.AdamW)
     with pytest.raises(InvalidInput, match=r"`algorithm` should be one of sgd, adamw"):
         Recipe(algorithm="adam")  # type: ignore[arg-type]
+
+
+def test_the_last_epochs_of_a_training_can_go_without_augmentation(tmp_path: Path) -> None:
+    """Also those of a training that is resumed in the middle of them."""
+    data, crops = images(12), expunge.Augment(padding=2)
+    plain = {tuple(x.flatten().tolist()) for x in data.tensors[0]}
+    seen: list[bool] = []
+
+    class Watched(TinyConv):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            seen.append({tuple(each.flatten().tolist()) for each in x} <= plain)
+            return super().forward(x)
+
+    class Stop(Callback):
+        def on_step(self, run: Run) -> None:
+            if run.step == 10:
+                raise KeyboardInterrupt
+
+    def train(**options: Any) -> Result:
+        recipe = Recipe(epochs=4, batch_size=4, plain_epochs=2)
+        return expunge.train(Watched(), data, recipe=recipe, augment=crops, **options)
+
+    whole = train()
+    assert seen[-12:] == [False] * 6 + [True] * 6
+    checkpoint: dict[str, Any] = {"checkpoint": tmp_path / "run", "checkpoint_every": 2}
+    with pytest.raises(KeyboardInterrupt):
+        train(callbacks=[Stop()], **checkpoint)
+    seen.clear()
+    assert same(bits(train(**checkpoint).model), bits(whole.model))
+    assert seen[-2:] == [True] * 2
+    assert "plain_epochs" not in Recipe().as_dict()

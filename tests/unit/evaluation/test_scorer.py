@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
+from expunge import unlearn
 from expunge.data import divide, load
 from expunge.evaluation import RMIA, Predictions, Views, predict, run_attack, view
 from expunge.evaluation._distances import activation_distance, js_divergence, zrf
-from expunge.evaluation._scorer import MORE_METRICS, Scorer, rmia_auc
+from expunge.evaluation._scorer import MORE_METRICS, EpochScores, Scorer, rmia_auc
 from expunge.models import build_model
 
 
@@ -29,6 +30,33 @@ def test_more_metrics_are_those_of_their_functions() -> None:
     assert found["jsd"] == js_divergence(of_model.forget, of_ideal.forget)
     assert found["activation_distance"] == activation_distance(of_model.forget, of_ideal.forget)
     assert found["zrf"] == zrf(of_model.forget, of_untrained)
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_brief_scores_are_those_that_need_no_retained_data() -> None:
+    parts = divide(load("digits", limit=90), "random:0.3", 0)
+    model, ideal = (
+        build_model("small-cnn", in_channels=1, width=0.2, seed=seed) for seed in range(2)
+    )
+    scorer = Scorer(parts, ideal, attacks=True)
+    full, brief = scorer.score_by_name(model), scorer.score_by_name(model, briefly=True)
+    assert set(brief) == {"ua", "ta", "rua", "fid"}
+    assert brief == {name: full[name] for name in brief}
+    assert full.keys() - brief.keys() > {"ra"}
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_full_scores_can_be_those_of_the_last_epoch_alone() -> None:
+    parts = divide(load("digits", limit=90), "random:0.3", 0)
+    model = build_model("small-cnn", in_channels=1, width=0.2, seed=0)
+    watch = EpochScores(Scorer(parts), (1, 3), full="last")
+    data = {"forget": parts.forget, "retain": parts.retain}
+    rows = unlearn(model, **data, epochs=3, callbacks=[watch], progress=False).history.epochs
+    assert [("ua" in row, "ra" in row) for row in rows] == [
+        (True, False),
+        (False, False),
+        (True, True),
+    ]
 
 
 def test_rmia_compares_with_unseen_data_of_the_classes_to_forget() -> None:
