@@ -71,7 +71,8 @@ def test_the_last_epochs_of_a_training_can_go_without_augmentation(tmp_path: Pat
 
     class Watched(TinyConv):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            seen.append({tuple(each.flatten().tolist()) for each in x} <= plain)
+            if torch.is_grad_enabled():  # a step
+                seen.append({tuple(each.flatten().tolist()) for each in x} <= plain)
             return super().forward(x)
 
     class Stop(Callback):
@@ -84,7 +85,7 @@ def test_the_last_epochs_of_a_training_can_go_without_augmentation(tmp_path: Pat
         return expunge.train(Watched(), data, recipe=recipe, augment=crops, **options)
 
     whole = train()
-    assert seen[-12:] == [False] * 6 + [True] * 6
+    assert seen == [False] * 6 + [True] * 6
     checkpoint: dict[str, Any] = {"checkpoint": tmp_path / "run", "checkpoint_every": 2}
     with pytest.raises(KeyboardInterrupt):
         train(callbacks=[Stop()], **checkpoint)
