@@ -83,6 +83,7 @@ def estimate_cost(
     kinds = {kind: StageKindCost(kind) for kind in ("initial", "ideal", "reference", "unlearn")}
     seen: set[str] = set()
     paces: dict[str, StepTimes] = {}
+    measured: dict[tuple[Any, ...], tuple[StepTimes, int]] = {}
     weights: dict[str, int] = {}
     sizes: dict[str, tuple[int, int, int]] = {}
     for run in planned:
@@ -101,7 +102,10 @@ def estimate_cost(
                 name = block.name
                 if name not in paces:
                     sizes[name] = _sizes(block, options)
-                    paces[name], weights[name] = _measure(block, sizes[name][2], options)
+                    alike = (block.data, block.model, block.width, *sorted(block.options.items()))
+                    if alike not in measured:
+                        measured[alike] = _measure(block, sizes[name][2], options)
+                    paces[name], weights[name] = measured[alike]
                 kind_cost.seconds += OVERHEAD * _seconds(run, stage, paces[name], sizes[name])
                 kind_cost.bytes += _bytes(stage, weights[name], options)
     configurations = {
@@ -190,7 +194,10 @@ def _seconds(run: PlannedRun, stage: Stage, pace: StepTimes, sizes: tuple[int, i
     passes = 2 if getattr(procedure.method, "constrained", False) else 1
     teacher = 2 * pace.inference if METHODS.bare_name(configuration.method) == "scrub" else 0.0
     unlearning = procedure.epochs * forget * (passes * pace.training + teacher)
-    return unlearning + len(stage.config["evaluate_at"]) * judging
+    evaluated = len(stage.config["evaluate_at"])
+    if stage.config.get("full_scores") == "last":  # before that, no retained data
+        return unlearning + judging + (evaluated - 1) * pace.inference * (forget + test)
+    return unlearning + evaluated * judging
 
 
 def _bytes(stage: Stage, weights: int, options: StageOptions) -> int:
