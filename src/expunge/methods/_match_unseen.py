@@ -133,6 +133,8 @@ class MatchUnseen(Method):
         "augmented": "retain",
     }
 
+    preferred_fan_in: ClassVar[float | None] = 1000.0  # VGG16 and ResNet18 of width 1/4
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.views not in get_args(ViewKind):

@@ -47,6 +47,10 @@ class Method:
     preferred: ClassVar[Mapping[str, Any]] = {}
     """Options of a run that suit this method better than the general defaults."""
 
+    preferred_fan_in: ClassVar[float | None] = None
+    """The mean number of inputs of a unit in models that the preferred rate suits: a deletion
+    request takes a larger rate for narrower models. None: the same for all."""
+
     def __post_init__(self) -> None:
         check_fields(self)
 

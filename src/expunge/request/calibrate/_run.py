@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from expunge._errors import InvalidInput
@@ -21,6 +22,7 @@ from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Callback, History, Procedure, Run, unlearn
 from expunge.engine._device import device_of, pick_device
 from expunge.evaluation import Predictions
+from expunge.methods import Method
 from expunge.request._predictions import predict_once
 from expunge.request.calibrate._best_epoch import BestEpoch, Look
 from expunge.request.calibrate._class_balance import (
@@ -41,6 +43,9 @@ CALM_STEPS = 320
 
 It also falls as the root of the batch size, where the forget set is too small for full batches:
 smaller batches are noisier, and retained data hold the model less well."""
+LARGEST_WIDTH_FACTOR = 4.0
+"""For a model's width, the rate is at most so many times as large, or as small, as the preferred
+one: that is from VGG16 at a sixteenth of its width to VGG16 itself."""
 WATCHED, WATCHED_PER_RECORD = 2000, 5
 """So many val examples, or so many per record, are enough to compare with during the run."""
 MAX_KEPT = 256
@@ -149,7 +154,7 @@ def calibrate(
         )
         return replace(look, balanced=balanced)
 
-    procedure = fit_to_size(procedure, len(forget_labels))
+    procedure = fit_to_size(procedure, len(forget_labels), model)
     watch = BestEpoch(
         look_at,
         start,
@@ -268,8 +273,8 @@ def kept_indices(size: int) -> list[int]:
     return sorted(set(chosen.tolist()))
 
 
-def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:
-    """The procedure with a batch size, number of epochs and rate that suit the forget set.
+def fit_to_size(procedure: Procedure, forget_size: int, model: nn.Module) -> Procedure:
+    """The procedure with a batch size, number of epochs and rate that suit forget set and model.
 
     A rate that is not the method's preferred one is left alone.
     """
@@ -282,8 +287,35 @@ def fit_to_size(procedure: Procedure, forget_size: int) -> Procedure:
         if procedure.lr == procedure.preferred_lr:
             calm = math.sqrt(CALM_STEPS / max(CALM_STEPS, epochs * steps))
             calm *= math.sqrt(batch_size / procedure.batch_size)
-            procedure = replace(procedure, lr=calm * procedure.lr)
+            wider = wider_than_preferred(procedure, model)
+            procedure = replace(procedure, lr=calm / wider * procedure.lr)
     return replace(procedure, batch_size=batch_size, epochs=epochs)
+
+
+def wider_than_preferred(procedure: Procedure, model: nn.Module) -> float:
+    """How many times as wide the model is as those that the method's preferred rate suits.
+
+    Adam moves every weight by about the rate, and a unit with more inputs adds up more of these
+    moves. Bounded by :data:`LARGEST_WIDTH_FACTOR` either way.
+    """
+    assert isinstance(procedure.method, Method)
+    suited = procedure.method.preferred_fan_in
+    if suited is None:
+        return 1.0
+    ratio = mean_fan_in(model, suited) / suited
+    return min(max(ratio, 1.0 / LARGEST_WIDTH_FACTOR), LARGEST_WIDTH_FACTOR)
+
+
+def mean_fan_in(model: nn.Module, default: float) -> float:
+    """Inputs of a unit: the mean over all trained weights of linear and convolution layers.
+
+    >>> mean_fan_in(nn.Sequential(nn.Conv2d(3, 8, 5), nn.Linear(75, 10)), 1.0)
+    75.0
+    """
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | _ConvNd)]
+    weights = [layer.weight for layer in layers if layer.weight.requires_grad]
+    total = sum(weight.numel() for weight in weights)
+    return sum(w.numel() * w[0].numel() for w in weights) / total if total else default
 
 
 def cap_batch_size(batch_size: int, forget_size: int) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import nn
 from torch.utils.data import DataLoader, Dataset, Subset
 
 from expunge import Callback, InvalidInput
@@ -54,6 +55,8 @@ def finished(seed: int = 0, **options: Any) -> CalibrationResult:
 
 
 MATCH = Procedure.from_plain({"method": "MATCH", "lr": 3e-3})
+USUAL = nn.Linear(1000, 1)
+"""As wide as the models that the rate suits."""
 
 
 def test_a_part_of_val_is_enough_during_the_run_but_all_of_it_decides(
@@ -124,7 +127,7 @@ def test_the_default_method_arrives_and_runs_to_its_end(seed: int) -> None:
     done = matched(seed)
     assert done.stopped.status == "achieved"
     assert done.after.indistinguishable
-    assert done.history.epochs[-1]["epoch"] == fit_to_size(MATCH, 45).epochs
+    assert done.history.epochs[-1]["epoch"] == fit_to_size(MATCH, 45, USUAL).epochs
     last = max(row["epoch"] for row in done.epochs if row["distance"] <= 1.0)
     assert done.stopped.epoch <= last, "the last good epoch is taken"
 
@@ -189,22 +192,35 @@ def test_a_class_that_breaks_disqualifies_an_epoch() -> None:
 
 
 def test_small_forget_sets_get_enough_steps_and_large_ones_no_more() -> None:
-    small = fit_to_size(MATCH, 12)
+    small = fit_to_size(MATCH, 12, USUAL)
     assert small.batch_size == 16
     assert small.epochs == MIN_STEPS
-    assert fit_to_size(MATCH, 1000).epochs == MATCH.epochs
-    assert fit_to_size(MATCH, 4500).epochs == 12, "large ones need fewer passes"
-    assert fit_to_size(MATCH, 100_000).epochs == 8
+    assert fit_to_size(MATCH, 1000, USUAL).epochs == MATCH.epochs
+    assert fit_to_size(MATCH, 4500, USUAL).epochs == 12, "large ones need fewer passes"
+    assert fit_to_size(MATCH, 100_000, USUAL).epochs == 8
 
 
 def test_long_runs_take_smaller_steps_unless_the_rate_was_chosen() -> None:
     preferred = Procedure.from_plain({"method": "MATCH"})
-    assert fit_to_size(preferred, 1000).lr == preferred.lr, "320 steps"
+    assert fit_to_size(preferred, 1000, USUAL).lr == preferred.lr, "320 steps"
     steps = 12 * 71
-    assert fit_to_size(preferred, 4500).lr == pytest.approx(preferred.lr * (320 / steps) ** 0.5)
-    assert fit_to_size(preferred, 100).lr == pytest.approx(preferred.lr * (25 / 64) ** 0.5)
-    assert fit_to_size(MATCH, 4500).lr == MATCH.lr
-    assert fit_to_size(Procedure(epochs=3), 12).epochs == 3, "a constant rate can stop anywhere"
+    assert fit_to_size(preferred, 4500, USUAL).lr == pytest.approx(
+        preferred.lr * (320 / steps) ** 0.5
+    )
+    assert fit_to_size(preferred, 100, USUAL).lr == pytest.approx(preferred.lr * (25 / 64) ** 0.5)
+    assert fit_to_size(MATCH, 4500, USUAL).lr == MATCH.lr
+    assert fit_to_size(Procedure(epochs=3), 12, USUAL).epochs == 3, (
+        "a constant rate can stop anywhere"
+    )
+
+
+def test_narrower_models_take_a_larger_rate_unless_it_was_chosen() -> None:
+    preferred = Procedure.from_plain({"method": "MATCH"})
+    for inputs, factor in ((500, 2.0), (2000, 0.5), (10, 4.0), (10**6, 0.25)):
+        found = fit_to_size(preferred, 1000, nn.Linear(inputs, 1))
+        assert found.lr == pytest.approx(factor * preferred.lr)
+        assert fit_to_size(MATCH, 1000, nn.Linear(inputs, 1)).lr == MATCH.lr
+    assert fit_to_size(preferred, 1000, nn.Embedding(5, 7)).lr == preferred.lr
 
 
 def test_a_floor_should_not_be_negative() -> None:
