@@ -178,3 +178,22 @@ def test_weights_of_any_origin_are_unlearned_scored_and_retrained(
     other = expunge("evaluate", out, "-f", "random:0.3")
     assert other.code == 2
     assert "Leave --forget out" in " ".join(other.err.split())
+
+
+def test_weights_are_written_as_a_torch_file_where_the_name_says_so(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out, same = tmp_path / "done.pt", tmp_path / "same.safetensors"
+    arguments = ("unlearn", trained, "-f", "random:0.1", *UNLEARN)
+    said = ok(expunge(*arguments, "-o", out))
+    ok(expunge(*arguments, "-o", same))
+    state, twin = torch.load(out, weights_only=True), load_artifact(same).model.state_dict()
+    assert state.keys() == twin.keys()
+    assert all(torch.equal(state[name], twin[name]) for name in twin)
+    # The card beside it says what it is of: nothing has to be told again.
+    assert ok(expunge("evaluate", out, "--json"))["unlearned"] == said["scores"]["unlearned"]
+    # A card that is there already is somebody's.
+    out.unlink()
+    again = expunge(*arguments, "-o", out)
+    assert again.code == 1
+    assert "done.card.json exists" in again.err
