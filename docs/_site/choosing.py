@@ -71,11 +71,11 @@ def _row(runs: TaskRuns, arm: Arm, records: list[Record]) -> tuple[float, str]:
     closed, lost = 100 * (1 - abs(rua) / abs(gap)), ideal - ta
     # Where it fails, by rule.
     if rua < -OVER:
-        failures.append(f"forgets too much: {-rua:.0f} points below the ideal's")
+        failures.append("forgets too much")
     elif closed < LITTLE:
-        failures.append(f"hardly forgets: {max(closed, 0):.0f} % of the gap closed")
+        failures.append("hardly forgets")
     if lost > LOST:
-        failures.append(f"test accuracy {lost:.0f} points below the ideal's")
+        failures.append("loses test accuracy")
     cells = [
         _unbroken(arm.label),
         f"{closed:.0f}" if closed >= 0 else "overshot",

@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 import expunge
-from docstrings import in_table
+from docstrings import in_table, to_markdown
 from expunge._lazy import _listed_exports
 
 INTRODUCTION = """\
@@ -68,8 +68,8 @@ def home(name: str) -> str:
 
 
 def first_line(value: Any) -> str:
-    """The first paragraph of a docstring."""
-    return (inspect.getdoc(value) or "").split("\n\n")[0]
+    """The first paragraph of a docstring, as Markdown."""
+    return to_markdown((inspect.getdoc(value) or "").split("\n\n")[0])
 
 
 def directive(path: str, level: int) -> str:

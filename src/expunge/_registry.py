@@ -41,6 +41,8 @@ class Registry(Generic[T]):
     They are looked for when the table is first read; ``adopt(name, part)`` checks one when it is
     imported, with a TypeError that says what is wrong.
 
+    ``others``: what may be given in place of a name, for the error of an unknown one.
+
     >>> colours: Registry[int] = Registry("colour")
     >>> colours.add("dark-red", 1, alias="DR")
     >>> colours["dr"], colours["Dark-Red"], list(colours)
@@ -59,8 +61,10 @@ class Registry(Generic[T]):
         kind: str,
         plugins: str | None = None,
         adopt: Callable[[str, Any], T] | None = None,
+        others: tuple[str, ...] = (),
     ) -> None:
         self.kind = kind
+        self._others = others
         self.group = plugins
         self._adopt = adopt
         self._unread = plugins is not None
@@ -147,7 +151,8 @@ class Registry(Generic[T]):
             return self._names[name.lower()], options
         except KeyError:
             near = difflib.get_close_matches(name.lower(), self._names, n=1, cutoff=0.5)
-            hint = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(sorted(self))}."
+            known = ", ".join([*sorted(self), *self._others])
+            hint = f" Did you mean {near[0]!r}?" if near else f" Known: {known}."
             raise InvalidInput(f"Unknown {self.kind} {name!r}.{hint}") from None
 
     def label(self, name: str) -> str:

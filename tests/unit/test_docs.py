@@ -111,7 +111,7 @@ def test_the_readme_shows_a_figure_before_any_table() -> None:
 
 def test_continuous_integration_runs_the_tests_and_builds_the_site() -> None:
     targets = re.findall(r"^make (\w+)$", (ROOT / ".ci" / "run").read_text(), re.M)
-    assert targets == ["test", "thorough", "docs"]
+    assert targets == ["test", "docs"]
 
 
 def test_the_makefile_runs_files_that_are_there() -> None:
@@ -156,7 +156,8 @@ def test_choosing_reads_the_records() -> None:
     assert tables.count("### ") >= 4
     assert "| NGPlus\u2011FOCUS |" in tables
     (graded,) = [line for line in tables.splitlines() if line.startswith("| GA |")]
-    assert "forgets too much: 84 points" in graded
+    assert "| \u201184." in graded.replace("\u00a0", " ")
+    assert graded.endswith("| forgets too much; loses test accuracy |")
 
 
 # ---- the built site: `make docs`
@@ -184,6 +185,7 @@ def test_the_site_loads_nothing_from_elsewhere(built: Path) -> None:
 @pytest.mark.docs
 def test_every_public_name_has_an_entry(built: Path) -> None:
     text = "".join(page.read_text() for page in (built / "reference" / "python").glob("*.html"))
+    assert re.findall(r":[a-z]+:<code>", text) == [], "a role that is not Markdown"
     anchors = set(re.findall(r'id="(expunge[\w.]+)"', text))
     for name in expunge.__all__:
         value = getattr(expunge, name)
@@ -235,15 +237,18 @@ def _picture_moves(browser: Browser, built: Path) -> None:
 
 
 def _search_works(browser: Browser, built: Path) -> None:
-    from selenium.webdriver.common.by import By
-    from selenium.webdriver.support.ui import WebDriverWait
+    """Search as a reader does, by mouse and keyboard.
 
-    page = browser.driver
-    page.get((built / "index.html").as_uri())
-    page.execute_script(
-        "const box = document.querySelector('input[name=query]'); box.focus();"
-        "box.value = 'focus vector'; box.dispatchEvent(new Event('keyup', {bubbles: true}));"
-        "box.dispatchEvent(new Event('input', {bubbles: true}));"
-    )
-    found = (By.CSS_SELECTOR, ".md-search-result__item")
-    WebDriverWait(page, 100).until(lambda it: it.find_elements(*found))
+    A script's ``focus()`` reaches the page only if its window has the focus, which a browser that
+    has just started may give to its address bar.
+    """
+    browser.open(built / "index.html")
+    box = browser.one("input[name=query]")
+    box.click()
+    box.send_keys("focus vector")
+    browser.until_some(".md-search-result__item")
+    assert any("focus" in text.lower() for text in browser.texts(".md-search-result__item h1"))
+    elsewhere = [url for url in browser.requests() if url.startswith("http")]
+    assert elsewhere == []
+    browser.one(".md-search-result__item a").click()
+    browser.until_some("mark[data-md-highlight]")

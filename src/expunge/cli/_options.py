@@ -20,7 +20,9 @@ DATA += " or package.module:factory; see `expunge list datasets`."
 MODEL = "small-cnn, resnet18, vgg16, mlp, text-bag, timm:NAME, hf:PATH or package.module:factory"
 
 Data = Annotated[str, typer.Option(help=DATA, autocompletion=complete_data)]
-Out = Annotated[Path, typer.Option("--out", "-o", help="File for the weights.")]
+Out = Annotated[
+    Path, typer.Option("--out", "-o", help="File for the weights: .safetensors or .pt.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
 Device = Annotated[
     str,

@@ -1,4 +1,4 @@
-"""A model in one file: its weights, and a card that states how to build it and its origin."""
+"""A model in a file: its weights, and a card that states how to build it and its origin."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
+import torch
 from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
-from expunge._files import read_text
+from expunge._files import TORCH_SUFFIXES, atomic, read_text, write_text
 from expunge._versions import versions
 from expunge.data import Division, Splits, absolute_spec, load
 from expunge.data._formats import is_data_factory
@@ -113,10 +114,21 @@ class Artifact:
 
 
 def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
-    """Write weights and card to one safetensors file, atomically; without times."""
+    """Write weights and card, each atomically and without times.
+
+    A safetensors file holds both. A torch file (``.pt`` and others) is a state dict, with the card
+    beside it, where :func:`load_artifact` looks for it.
+    """
+    path = Path(path)
     epochs = [{k: v for k, v in row.items() if "seconds" not in k} for row in card.epochs]
     stamped = card.model_copy(update={"versions": versions(), "epochs": epochs})
-    tensors.save(path, model.state_dict(), stamped.model_dump(mode="json", exclude={"seconds"}))
+    notes = stamped.model_dump(mode="json", exclude={"seconds"})
+    if path.suffix.lower() not in TORCH_SUFFIXES:
+        tensors.save(path, model.state_dict(), notes)
+        return
+    write_text(sidecar_of(path), json.dumps(notes, indent=1) + "\n")
+    with atomic(path) as scratch:
+        torch.save({name: value.cpu() for name, value in model.state_dict().items()}, scratch)
 
 
 def load_artifact(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from expunge._errors import InvalidInput
-from expunge._files import refuse_existing, write_text
+from expunge._files import TORCH_SUFFIXES, refuse_existing, write_text
 from expunge._part_values import describe
 from expunge.data import absolute_spec, divide, load
 from expunge.distributed import SINGLE, Group
@@ -24,6 +24,7 @@ from expunge.engine._artifact import (
     load_card_data,
     matching_ideal,
     save_artifact,
+    sidecar_of,
 )
 from expunge.engine._model_from_config import (
     default_augment,
@@ -251,6 +252,8 @@ def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Arti
 def _refuse_existing(out: Path, *, force: bool) -> None:
     """Raise if ``out`` exists and may not be overwritten, or its times cannot be written."""
     refuse_existing(out, force=force)
+    if out.suffix.lower() in TORCH_SUFFIXES:
+        refuse_existing(sidecar_of(out), force=force)
     refuse_existing(_times_of(out), force=True)
 
 

@@ -46,17 +46,18 @@ class RandomLabel(Method):
         return Term(problem.loss(logits, other), saliency=problem.loss(logits, forget.targets))
 
     def _classes(self, logits: Tensor, targets: Tensor) -> int:
+        if targets.is_floating_point() or targets.dim() != 1:
+            raise InvalidInput(
+                "`random-label` needs one class number per example. "
+                f"(got {targets.dtype} of shape {tuple(targets.shape)})"
+                " For a regression, take a method that needs its loss alone, such as neg-grad-plus."
+            )
         outputs = logits.shape[-1]
         classes = outputs if self.num_classes is None else self.num_classes
         if not 2 <= classes <= outputs:
             raise InvalidInput(
                 "`random-label` draws from at least 2 classes that the model has outputs for. "
                 f"(got {classes} classes and {outputs} outputs)"
-            )
-        if targets.is_floating_point() or targets.dim() != 1:
-            raise InvalidInput(
-                "`random-label` needs one class number per example. "
-                f"(got {targets.dtype} of shape {tuple(targets.shape)})"
             )
         return classes
 

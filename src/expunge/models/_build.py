@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
@@ -16,7 +17,12 @@ from expunge._specs import plain_value, split_spec
 if TYPE_CHECKING:
     from torch import nn
 
-MODELS: Registry[Callable[..., nn.Module]] = Registry("model")
+SCHEMES = {"timm": "timm:NAME (extra: timm)", "hf": "hf:PATH (extra: transformers)"}
+"""Models of other libraries."""
+OTHERS = (*SCHEMES.values(), "package.module:factory")
+"""What may stand in place of the name of a model."""
+
+MODELS: Registry[Callable[..., nn.Module]] = Registry("model", others=OTHERS)
 MODELS.declare("resnet18", "expunge.models._resnet:ResNet18")
 MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
 MODELS.declare("vgg16-released", "expunge.models._vgg:ReleasedVGG16")
@@ -26,9 +32,6 @@ MODELS.declare("text-bag", "expunge.models._text:TextBag")
 
 LANGUAGE_MODELS: Registry[Callable[..., nn.Module]] = Registry("language model")
 LANGUAGE_MODELS.declare("small-transformer", "expunge.models._transformer:SmallTransformer")
-
-SCHEMES = {"timm": "timm:NAME (extra: timm)", "hf": "hf:PATH (extra: transformers)"}
-"""Models of other libraries."""
 
 MAX_WIDTH = 64
 """A resnet18 has 46 billion weights then."""
@@ -59,8 +62,15 @@ package.module:factory.
         return False
     if (kind in SCHEMES and rest) or is_factory(name):
         return True
-    known = ", ".join([*MODELS, *SCHEMES.values(), "package.module:factory"])
-    raise InvalidInput(f"Unknown model {name!r}. Known: {known}.")
+    raise unknown_model(name)
+
+
+def unknown_model(name: str) -> InvalidInput:
+    """The error of a name that no model has, with all that there are."""
+    known = ", ".join([*MODELS, *OTHERS])
+    kind = name.partition(":")[0]
+    missing = f" (no module {kind!r} is installed or in {Path.cwd()})" if is_factory(name) else ""
+    return InvalidInput(f"Unknown model {name!r}. Known: {known}{missing}.")
 
 
 def is_model_factory(name: str) -> bool:

@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
-from expunge._factory import call_factory
+from expunge._factory import call_factory, has_module
 from expunge._lazy import import_extra
+from expunge.models._build import unknown_model
 
 HF_HEADS = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
@@ -30,6 +31,8 @@ def build_external(
     kind, _, rest = name.partition(":")
     builders: dict[str, Callable[..., nn.Module]] = {"timm": _build_timm, "hf": _build_hf}
     if kind not in builders:
+        if not has_module(name):
+            raise unknown_model(name)
         model = call_factory(name, "model", **options)
         if not isinstance(model, nn.Module):
             raise InvalidInput(

@@ -133,7 +133,9 @@ def test_a_regression_is_unlearned_and_scored_by_its_errors(
     arguments = ("unlearn", initial, "-f", "random:0.2", "-o", done)
     refused = expunge(*arguments, "-m", "SRL", *UNLEARN)
     assert refused.code == 2
-    assert "classes" in refused.err
+    assert "For a regression, take a method that needs its loss alone" in refused.err.replace(
+        "\n", " "
+    )
     said = ok(expunge(*arguments, "-m", "NGPlus", *UNLEARN))
     assert said["scores"]["initial"]["test_rmse"] < 60
     assert "a regression has none" in said["scores"]["left_out"]["ua"]
@@ -144,6 +146,11 @@ def test_a_regression_is_unlearned_and_scored_by_its_errors(
     audit = expunge("audit", done, "-o", tmp_path / "audit")
     assert audit.code == 2
     assert "expunge evaluate" in audit.err
+    (tmp_path / "ids.txt").write_text("0\n1\n")
+    named = ("--ids", tmp_path / "ids.txt", "-o", tmp_path / "requests")
+    request = expunge("forget", "--weights", initial, *named)
+    assert request.code == 2
+    assert "Requests are for classifiers" in request.err
 
 
 def test_weights_of_any_origin_are_unlearned_scored_and_retrained(
@@ -171,3 +178,22 @@ def test_weights_of_any_origin_are_unlearned_scored_and_retrained(
     other = expunge("evaluate", out, "-f", "random:0.3")
     assert other.code == 2
     assert "Leave --forget out" in " ".join(other.err.split())
+
+
+def test_weights_are_written_as_a_torch_file_where_the_name_says_so(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out, same = tmp_path / "done.pt", tmp_path / "same.safetensors"
+    arguments = ("unlearn", trained, "-f", "random:0.1", *UNLEARN)
+    said = ok(expunge(*arguments, "-o", out))
+    ok(expunge(*arguments, "-o", same))
+    state, twin = torch.load(out, weights_only=True), load_artifact(same).model.state_dict()
+    assert state.keys() == twin.keys()
+    assert all(torch.equal(state[name], twin[name]) for name in twin)
+    # The card beside it says what it is of: nothing has to be told again.
+    assert ok(expunge("evaluate", out, "--json"))["unlearned"] == said["scores"]["unlearned"]
+    # A card that is there already is somebody's.
+    out.unlink()
+    again = expunge(*arguments, "-o", out)
+    assert again.code == 1
+    assert "done.card.json exists" in again.err

@@ -123,6 +123,11 @@ def test_names_are_told_apart_and_unknown_schemes_name_the_known_ones():
     assert [is_model_factory(name) for name in ("mlp", "timm:x", "a.b:c")] == [False, False, True]
     with pytest.raises(InvalidInput, match=r"Unknown model 'keras:a/b'\. Known: .*, timm"):
         build_model("keras:a/b")
+    # What could be a function of the user's, but for its module, which is nowhere.
+    with pytest.raises(InvalidInput, match=r"'kerras:vgg'\. Known: .*, timm.*\(no module 'kerras'"):
+        build_model("kerras:vgg")
+    with pytest.raises(InvalidInput, match=r"'qqq'\. Known: .*, timm:NAME .*, package\.module"):
+        build_model("qqq")
 
 
 def test_options_stand_behind_the_name():

@@ -125,6 +125,11 @@ class Browser:
         script = "return document.querySelectorAll(arguments[0]).length === arguments[1]"
         WebDriverWait(self.driver, PATIENCE).until(lambda _: self.run(script, selector, count))
 
+    def until_some(self, selector: str) -> None:
+        """Wait for at least one element of a kind."""
+        wait = WebDriverWait(self.driver, PATIENCE)
+        wait.until(lambda _: self.all(selector), f"nothing is {selector}")
+
     def drawn(self, id: str) -> str:
         """A chart's drawing."""
         found: str = self.run("return document.getElementById(arguments[0]).innerHTML", id)

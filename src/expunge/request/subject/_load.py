@@ -80,6 +80,7 @@ def load_subject(job: Job) -> Subject:
     if card is not None:
         _check_against_card(job, card)
     data = load_data(job, card)
+    _check_has_classes(data.train)
     build = _model_builder(job, card, data)
     model = build()
     fit_weights(model, without_prefix(state, model), str(job.weights))
@@ -96,7 +97,18 @@ def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
         return make_text_subject(model, data, job)
     model = copy.deepcopy(model)
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
-    return _assemble(model, gather_data(data, job), build, None, job.device)
+    gathered = gather_data(data, job)
+    _check_has_classes(gathered.train)
+    return _assemble(model, gathered, build, None, job.device)
+
+
+def _check_has_classes(train: Examples) -> None:
+    if train.is_regression:
+        raise InvalidInput(
+            "Requests are for classifiers: their tests compare the outputs on classes, and a "
+            "regression has none. Take `expunge unlearn` with a method that needs a loss alone, "
+            "such as neg-grad-plus, and `expunge evaluate`."
+        )
 
 
 def are_texts(data: Any) -> bool:
