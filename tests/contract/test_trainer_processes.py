@@ -138,8 +138,9 @@ import torch
 from tests.unit.integrations.trainer_runs import Texts, gpt, trainer, whole_state
 
 folder, size, last = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] and sys.argv[3]
-own = trainer(folder, gpt(dropout=0.0), method="npo", forget=Texts(7, 1), optim="sgd", max_grad_norm=0.5,
-              lr_scheduler_type="linear", per_device_train_batch_size=size, save_strategy="steps", save_steps=3)
+steps = {"max_grad_norm": 0.5, "lr_scheduler_type": "linear", "per_device_train_batch_size": size}
+saved = {"save_strategy": "steps", "save_steps": 3}
+own = trainer(folder, gpt(), method="npo", forget=Texts(7, 1), optim="sgd", **steps, **saved)
 own.train(resume_from_checkpoint=last or None)
 assert own.args.world_size * size == 4
 if own.is_world_process_zero():

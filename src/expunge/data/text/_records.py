@@ -143,8 +143,8 @@ def _record(values: Any, place: str, position: str) -> TextRecord:
     unread = [repr(key) for key in values if key not in KEYS]
     if "question" not in values and unread:
         raise DataError(
-            f"{place}: there is no `question`, and nothing is read from {', '.join(unread)}. Rename "
-            "the key of the question; if the text has none, leave the other keys out."
+            f"{place}: there is no `question`, and nothing is read from {', '.join(unread)}. "
+            "Rename the key of the question; if the text has none, leave the other keys out."
         )
     name = values.get("id", position)
     if isinstance(name, bool) or not isinstance(name, str | int):
