@@ -90,10 +90,7 @@ def literal_targets(
             donor = sorted(donors[int((rank + 0.5) / len(own) * len(donors))])
             order = sorted(range(len(forget[k])), key=lambda t: forget[k][t])
             for place, t in enumerate(order):
-                at = (place + 0.5) / len(order) * (len(donor) - 1)
-                low = min(int(at), len(donor) - 1)
-                high = min(low + 1, len(donor) - 1)
-                result[k][t] = donor[low] + (at - low) * (donor[high] - donor[low])
+                result[k][t] = donor[int((place + 0.5) / len(order) * len(donor))]
     return result
 
 
@@ -115,6 +112,14 @@ def test_targets_are_those_of_unseen_records_at_the_same_rank_of_their_stratum()
     for row, values in zip(found, expected, strict=True):
         torch.testing.assert_close(row[: len(values)], torch.tensor(values, dtype=torch.float64))
         assert row[len(values) :].isnan().all()
+
+
+def test_records_of_one_length_get_the_odds_of_unseen_ones_as_they_are() -> None:
+    """The one unlikely token, which only those know who saw the record, is as unlikely."""
+    unseen = torch.tensor([[4.0, -9.0, 5.0, 6.0]], dtype=torch.float64)
+    forget = torch.tensor([[3.0, 4.0, 2.0, 1.0]], dtype=torch.float64)
+    one = torch.zeros(1, dtype=torch.int64)
+    assert matched_odds(unseen, forget, one, one).tolist() == [[5.0, 6.0, 4.0, -9.0]]
 
 
 class Splits:
