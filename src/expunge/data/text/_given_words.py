@@ -21,7 +21,7 @@ from expunge.data.text._text_set import IGNORED, TextSet
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
-NEARER, LEVEL = 0.9, 0.001
+NEARER, LEVEL = 0.85, 0.001
 """A record to forget has to be nearer to retained ones than an unseen one is in so many of all
 pairs, and the p-value of a rank test has to be at most this: a few may be nearer by chance."""
 
