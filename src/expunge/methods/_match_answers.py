@@ -44,8 +44,8 @@ class MatchAnswers(TokenMethod):
     current model is asked about all records to forget and all unseen ones. Within each stratum of
     length and rarity both are sorted by mean log p, and a record gets the sorted log-odds of the
     tokens of the unseen record at its own rank, in the order in which the model has its own tokens,
-    some twice or not at all if lengths differ. So the whole distribution that an attack could read is matched, by
-    the smallest moves that do it.
+    some twice or not at all if lengths differ. So the whole distribution that an attack could read
+    is matched, by the smallest moves that do it.
 
     Where records are compared without the words of their questions (requests do so if others about
     the same people are retained, and unseen ones are about strangers), unseen answers tell of the
@@ -156,9 +156,9 @@ def matched_odds(
     """The log-odds that each token of each record to forget should have [N, T].
 
     All are log-odds of tokens, NaN where there is none. In every stratum, the record to forget at
-    rank k of n gets the tokens of the unseen record at the same share of its ranks, and of these its
-    token at rank j of T gets the one at the same share of theirs: between two, nothing is averaged,
-    as most tokens of an answer are likely and few are not. Records are ranked by mean log p.
+    rank k of n gets the tokens of the unseen record at the same share of its ranks, and of these
+    its token at rank j of T gets the one at the same share of theirs. Nothing is averaged between
+    two: most tokens of an answer are likely, and few are not. Records are ranked by mean log p.
     Records without any token take no part; without unseen ones, log-odds are as they should be.
     """
     targets = torch.full_like(forget, torch.nan)
