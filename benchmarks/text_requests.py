@@ -148,13 +148,21 @@ def judged(
 
 
 def show(rows: list[dict[str, Any]]) -> None:
-    """A line per label and set of records: verdicts, and mean ± std over seeds."""
+    """A line per label and set of records: verdicts, and mean ± std over seeds.
+
+    Requests that were not achieved left the model as it was, and count in the verdicts alone.
+    """
     for label, scenario in dict.fromkeys((r["label"], r["scenario"]) for r in rows):
         own = [r for r in rows if (r["label"], r["scenario"]) == (label, scenario)]
         verdicts = ", ".join(f"{n} {v}" for v, n in Counter(r["verdict"] for r in own).items())
+        done = [r for r in own if r["verdict"] != "not achieved"]
         numbers = "  ".join(
-            f"{name} {np.mean([r[name] for r in own]):.2f} ± {np.std([r[name] for r in own]):.2f}"
-            for name in ("gap", "ks", "lost", "lost_unseen", "seconds")
+            f"{name} {np.mean([r[name] for r in rows_of]):.2f} ± "
+            f"{np.std([r[name] for r in rows_of]):.2f}"
+            for name, rows_of in [
+                *((name, done) for name in ("gap", "ks", "lost", "lost_unseen") if done),
+                ("seconds", own),
+            ]
         )
         print(f"{label:12} {scenario:10} n={len(own)}  {verdicts}\n    {numbers}")
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +39,14 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "drawn": {"method": expunge.IdkDPO(refusals=((1, 2), (3,))), "addon": "bernoulli"},
     "bf16": {"bf16": True, "method": expunge.SimNPO(retain="kl")},
+    "adapters": {"adapters": True, "max_grad_norm": 0.5},
 }
 SHARDED: dict[str, dict[str, Any]] = {
     "npo": SETTINGS["npo"],
     "saliency": SETTINGS["accumulated"],
     "two passes before one backward": SETTINGS["preferred"],
     "activations": {"method": expunge.RMU("transformer.h.0", parameters="mlp"), "addon": "and"},
+    "adapters": SETTINGS["adapters"],
 }
 
 
@@ -49,7 +54,8 @@ def outcome(folder: str, options: dict[str, Any], kind: str = "whole") -> dict[s
     """Weights and logs after two epochs, of a process of a team or of one alone."""
     make = sharded_trainer if kind == "sharded" else trainer
     chosen = {"optim": "sgd", "forget": FORGET, "num_train_epochs": 2} | options
-    own = make(Path(folder), gpt(), **chosen)
+    model = adapted(gpt()) if chosen.pop("adapters", False) else gpt()
+    own = make(Path(folder), model, **chosen)
     own.train()
     keep = ("objective", "constraint", "cosine", "moved", "grad_norm")
     logs = [
@@ -64,6 +70,8 @@ def of_the_team(folder: str, options: dict[str, Any], kind: str = "whole") -> di
 
 
 def assert_alike(team: Team, folder: Path, options: dict[str, Any], kind: str) -> None:
+    if "adapters" in options:
+        pytest.importorskip("peft")
     alone = outcome(str(folder), {"per_device_train_batch_size": 4} | options)
     first, second = team(of_the_team, str(folder), options, kind)
     wide = "bf16" in options  # other sums are rounded otherwise
@@ -120,3 +128,55 @@ def test_a_resumed_run_ends_as_one_undisturbed(
         pytest.importorskip("peft")
     found = {"same": True, "sharded": kind == "sharded", "moved": True, "base moved": not adapters}
     assert pair(resumed, str(tmp_path), kind, adapters) == [found, found]
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+
+import torch
+from tests.unit.integrations.trainer_runs import Texts, gpt, trainer, whole_state
+
+folder, size, last = Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] and sys.argv[3]
+steps = {"max_grad_norm": 0.5, "lr_scheduler_type": "linear", "per_device_train_batch_size": size}
+saved = {"save_strategy": "steps", "save_steps": 3}
+own = trainer(folder, gpt(), method="npo", forget=Texts(7, 1), optim="sgd", **steps, **saved)
+own.train(resume_from_checkpoint=last or None)
+assert own.args.world_size * size == 4
+if own.is_world_process_zero():
+    torch.save(whole_state(own.model), folder / "end.pt")
+"""
+
+
+def run_script(folder: Path, *words: object, processes: int) -> dict[str, torch.Tensor]:
+    """The weights that the script ends with, started by torchrun unless it is one process."""
+    folder.mkdir()
+    script = folder / "unlearn.py"
+    script.write_text(SCRIPT)
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+    command = [sys.executable, *(launcher if processes > 1 else ()), str(script), str(folder)]
+    root = Path(__file__).parents[2]
+    paths = os.pathsep.join([str(root), str(root / "src")])
+    done = subprocess.run(
+        [*command, *map(str, words)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    weights: dict[str, torch.Tensor] = torch.load(folder / "end.pt", weights_only=True)
+    return weights
+
+
+@pytest.mark.thorough
+def test_a_script_under_torchrun_ends_as_in_one_process_also_when_resumed(tmp_path: Path) -> None:
+    alone = run_script(tmp_path / "one", 4, processes=1)
+    two = run_script(tmp_path / "two", 2, processes=2)
+    last = tmp_path / "two" / "checkpoint-3"
+    resumed_there = run_script(tmp_path / "resumed", 2, last, processes=2)
+    begun = whole_state(gpt())
+    for name, values in alone.items():
+        torch.testing.assert_close(two[name], values, rtol=1e-4, atol=1e-6)
+        assert torch.equal(resumed_there[name], two[name]), name
+    assert any(not torch.equal(values, begun[name]) for name, values in alone.items())

@@ -84,6 +84,11 @@ class RunSplits:
         labels = self.labels(split)
         return labels if labels.ndim == 1 else torch.zeros(len(labels), dtype=torch.int64)
 
+    def given(self, split: SplitName) -> Tensor | None:
+        """Words of the questions that answers are compared without [N, T], None if they count."""
+        data = self._data(split)
+        return data.given if isinstance(data, TextExamples) else None
+
     def token_log_probs(self, model: nn.Module, split: SplitName) -> Tensor:
         """log p of every token to predict [N, T], NaN elsewhere; of classes, log p_y [N, 1]."""
         rows = self._token_rows(split)

@@ -55,6 +55,13 @@ class TokenScores:
         """Tokens of each answer, [N]."""
         return self.answered.sum(dim=1)
 
+    def without(self, left_out: Tensor) -> TokenScores:
+        """The same as if the tokens at ``left_out`` [N, T] were not to be predicted."""
+        numbers = (self.log_probs, self.means, self.deviations)
+        log_probs, means, deviations = (values.masked_fill(left_out, 0.0) for values in numbers)
+        labels = self.labels.masked_fill(left_out, IGNORED)
+        return TokenScores(labels, log_probs, self.predicted, means, deviations)
+
     def take(self, indices: Any) -> TokenScores:
         """The records at ``indices``, in that order."""
         chosen = torch.as_tensor(indices, dtype=torch.int64)

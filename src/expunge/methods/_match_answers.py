@@ -12,11 +12,13 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
-from expunge.methods._problem import Problem
+from expunge.methods._problem import Problem, SplitName
 from expunge.methods._refreshes import is_refresh
 from expunge.methods._token_method import TokenMethod
 from expunge.methods._tokens import is_labelled, is_token_labels, labelled_rows
 from expunge.update._gradients import Term
+
+Pair = tuple[Tensor, Tensor]
 
 SUREST = 1e-6
 """Probabilities are kept this far from 0 and 1."""
@@ -42,8 +44,14 @@ class MatchAnswers(TokenMethod):
     current model is asked about all records to forget and all unseen ones. Within each stratum of
     length and rarity both are sorted by mean log p, and a record gets the sorted log-odds of the
     tokens of the unseen record at its own rank, in the order in which the model has its own tokens,
-    stretched to its own length. So the whole distribution that an attack could read is matched, by
-    the smallest moves that do it.
+    some twice or not at all if lengths differ. So the whole distribution that an attack could read
+    is matched, by the smallest moves that do it.
+
+    Where records are compared without the words of their questions (requests do so if others about
+    the same people are retained, and unseen ones are about strangers), unseen answers tell of the
+    other words alone. These are matched among themselves. For words of the questions two bounds are
+    known: a model that had not seen the record would repeat them better than a stranger's, and not
+    as well as one that had. So they get the mean of the log-odds of both.
 
     A model follows its targets only so far. ``gain`` times what is left between target and actual
     log-odds is added to the target; and its mean over each tenth of the targets adds up over the
@@ -100,17 +108,24 @@ class MatchAnswers(TokenMethod):
         """Refresh the targets from the current model's probabilities on unseen answers."""
         if not is_refresh(epoch, epochs):
             return
-        unseen, forget = (problem.token_log_probs(split) for split in ("unseen", "forget"))
-        strata = [problem.splits.strata(split) for split in ("unseen", "forget")]
-        actual = log_odds(forget)
-        targets = matched_odds(log_odds(unseen), actual, *strata)
+        splits: tuple[SplitName, SplitName] = ("unseen", "forget")
+        unseen, actual = (log_odds(problem.token_log_probs(split)) for split in splits)
+        strata = problem.splits.strata("unseen"), problem.splits.strata("forget")
+        given = problem.splits.given("unseen"), problem.splits.given("forget")
+        if given[0] is None or given[1] is None:
+            targets = compared = matched_odds(unseen, actual, *strata)
+        else:
+            first = problem.memory.setdefault("first", actual)
+            targets = matched_apart((unseen, actual), strata, (given[0], given[1]), first)
+            compared = targets.masked_fill(given[1], torch.nan)
         if epoch > 1:  # before the first step, all that is left is still to be done
-            left = targets - actual
-            tenths = tenths_of(targets)
+            left = compared - actual
+            tenths = tenths_of(compared)
             lasting = problem.memory.get("lasting", torch.zeros(TENTHS, dtype=left.dtype))
             lasting = lasting + self.gain * means_by_group(left, tenths)
             problem.memory["lasting"] = lasting.clamp(-LARGEST, LARGEST)
-            targets = targets + self.gain * left + problem.memory["lasting"][tenths]
+            correction = self.gain * left + problem.memory["lasting"][tenths]
+            targets = targets + correction.nan_to_num(0.0)
         problem.memory["targets"] = targets.nan_to_num(0.0).float()
 
 
@@ -120,30 +135,50 @@ def log_odds(log_probs: Tensor) -> Tensor:
     return torch.log(p) - torch.log1p(-p)
 
 
+def matched_apart(odds: Pair, strata: Pair, given: Pair, first: Tensor) -> Tensor:
+    """:func:`matched_odds` of given words and of others apart, the former half-way from ``first``.
+
+    Pairs are of unseen records and of those to forget; ``first`` are the log-odds that the initial
+    model has of the latter, [N, T].
+    """
+    unseen, forget = (
+        (all_odds.masked_fill(~is_given, torch.nan), all_odds.masked_fill(is_given, torch.nan))
+        for all_odds, is_given in zip(odds, given, strict=True)
+    )
+    of_given = matched_odds(unseen[0], forget[0], *strata)
+    of_others = matched_odds(unseen[1], forget[1], *strata)
+    return torch.where(given[1], (of_given + first) / 2, of_others)
+
+
 def matched_odds(
     unseen: Tensor, forget: Tensor, unseen_strata: Tensor, forget_strata: Tensor
 ) -> Tensor:
     """The log-odds that each token of each record to forget should have [N, T].
 
     All are log-odds of tokens, NaN where there is none. In every stratum, the record to forget at
-    rank k of n gets the tokens of the unseen record at the same share of its ranks; of these, its
-    j-th smallest of T tokens gets the quantile (j + ½)/T. Both are ranked by their mean log p.
+    rank k of n gets the tokens of the unseen record at the same share of its ranks, and of these
+    its token at rank j of T gets the one at the same share of theirs. Nothing is averaged between
+    two: most tokens of an answer are likely, and few are not. Records are ranked by mean log p.
+    Records without any token take no part; without unseen ones, log-odds are as they should be.
     """
     targets = torch.full_like(forget, torch.nan)
     means = mean_log_p(unseen), mean_log_p(forget)
-    for stratum in sorted(set(forget_strata.tolist())):
-        here = (forget_strata == stratum).nonzero()[:, 0]
-        pool = (unseen_strata == stratum).nonzero()[:, 0]
-        pool = pool if len(pool) else torch.arange(len(unseen))
+    known = ~means[0].isnan(), ~means[1].isnan()
+    if not known[0].any():
+        return forget.clone()
+    for stratum in sorted(set(forget_strata[known[1]].tolist())):
+        here = (known[1] & (forget_strata == stratum)).nonzero()[:, 0]
+        pool = (known[0] & (unseen_strata == stratum)).nonzero()[:, 0]
+        pool = pool if len(pool) else known[0].nonzero()[:, 0]
         donors = pool[means[0][pool].argsort(stable=True)]
         order = here[means[1][here].argsort(stable=True)]
         for rank, record in enumerate(order.tolist()):
             donor = donors[int((rank + 0.5) / len(order) * len(donors))]
             tokens = (~forget[record].isnan()).nonzero()[:, 0]
             rising = tokens[forget[record, tokens].argsort(stable=True)]
-            values = unseen[donor][~unseen[donor].isnan()]
-            places = (torch.arange(len(rising), dtype=values.dtype) + 0.5) / len(rising)
-            targets[record, rising] = values.quantile(places, interpolation="linear")
+            values = unseen[donor][~unseen[donor].isnan()].sort().values
+            places = (torch.arange(len(rising)) + 0.5) / len(rising) * len(values)
+            targets[record, rising] = values[places.long()]
     return targets
 
 

@@ -44,6 +44,9 @@ class SplitReader(Protocol):
     def strata(self, split: SplitName) -> Tensor:
         """The stratum of every text, all 0 where there are none, or the class [N]."""
 
+    def given(self, split: SplitName) -> Tensor | None:
+        """Words of the questions that answers are compared without [N, T], None if they count."""
+
     def token_log_probs(self, model: nn.Module, split: SplitName) -> Tensor:
         """log p of every token to predict [N, T]; see :meth:`Problem.token_log_probs`."""
 

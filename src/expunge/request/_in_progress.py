@@ -19,7 +19,7 @@ from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of
-from expunge.request._predictions import keep_predictions, predict_once
+from expunge.request._predictions import keep_predictions, predict_once, predict_records
 from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request._work_folder import WorkFolder
@@ -32,6 +32,7 @@ from expunge.request.evidence._sections import Attempt, Status, Stop
 from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
 from expunge.request.subject._load import Subject, load_subject
 
 
@@ -128,6 +129,12 @@ class RequestInProgress:
                 + " If model and data are right as they are, use --force."
             )
         to_forget = self._add_duplicates(to_forget, findings, earlier)
+        self.subject = with_comparable_answers(self.subject, to_forget, earlier)
+        if not compares_all_words(self.subject):
+            self.on_message(
+                "Others about the same people are retained, and the unseen records are about "
+                "strangers: answers are compared without the words of their questions."
+            )
 
         # Unlearn, from a checkpoint if this request was killed before.
         id_key = self._id_key()
@@ -225,13 +232,16 @@ class RequestInProgress:
         gone: Collection[int],
     ) -> SplitPredictions:
         """What the given model predicts, known from the preflight; the run need not ask again."""
-        model, train = self.subject.model, findings.predictions["train"]
+        model, known = self.subject.model, findings.predictions
+        if not compares_all_words(self.subject):  # the preflight looks at whole answers
+            known = {name: predict_records(model, getattr(self.subject, name)) for name in known}
+        train = known["train"]
         retained = [i for i in range(len(self.subject.train)) if i not in gone]
         before = SplitPredictions(
             forget=train.take(to_forget),
-            val=findings.predictions["val"],
+            val=known["val"],
             retain=train.take(retained),
-            test=findings.predictions["test"],
+            test=known["test"],
         )
         keep_predictions(model, forget, before.forget)
         keep_predictions(model, self.subject.val, before.val)

@@ -41,6 +41,7 @@ from expunge.request.evidence._measurements import (
 )
 from expunge.request.evidence._sections import EarlierRequest, Status, Stop
 from expunge.request.evidence._verdict import decide_status
+from expunge.request.subject._comparable import with_comparable_answers
 from expunge.request.subject._load import Subject
 
 THREE_STATUSES = 2
@@ -124,11 +125,12 @@ class _Request:
     def __init__(
         self, entry: LedgerEntry, earlier: Sequence[LedgerEntry], subject: Subject
     ) -> None:
-        self.entry, self.earlier, self.subject = entry, earlier, subject
+        self.entry, self.earlier, self.chosen = entry, earlier, list(entry.indices)
         self.evidence = entry.evidence
         self.rules = _Rules.of(entry)
-        train, self.chosen = subject.train, list(entry.indices)
-        gone = {*self.chosen}.union(*(request.indices for request in earlier))
+        before = set().union(*(request.indices for request in earlier))
+        self.subject = with_comparable_answers(subject, self.chosen, before)
+        train, gone = self.subject.train, {*self.chosen, *before}
         self.forget = train.subset(self.chosen)
         self.retain = train.subset([i for i in range(len(train)) if i not in gone])
 

@@ -230,3 +230,22 @@ def test_ids_of_texts_that_are_not_there_are_refused(
     assert done.code == 2
     assert "2 of 2 unknown" in done.err
     assert "the model was not trained on them" in done.err
+
+
+def test_single_records_of_people_are_compared_without_their_names(
+    expunge: Expunge, texts: Path, tmp_path: Path
+) -> None:
+    """Other records still teach the model the names, which strangers' records cannot tell."""
+    out, ids = tmp_path / "requests", text_worlds.ids_of(24)[:: text_worlds.TOPICS]
+    brief = ("--method", "SimNPO", "--max-epochs", "1")
+    done = expunge(*of_texts(texts, out, *ids), *brief)
+    assert "compared without the words of their questions" in " ".join(done.err.split())
+    evidence = json.loads((out / "0001" / "evidence.json").read_text())
+    assert any("without the words of their questions" in text for text in evidence["limits"])
+    # The preflight reads whole answers, the comparison what questions do not give.
+    whole = evidence["preflight"]["hardness"]["val"]["accuracy"]["value"]
+    compared = next(row for row in evidence["metrics"] if row["name"] == "va")
+    assert compared["before"]["value"] > whole + 3
+    verified = expunge("verify", out)
+    assert verified.code == 0, verified.out + verified.err
+    assert "Everything checked holds" in verified.out

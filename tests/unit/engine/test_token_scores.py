@@ -37,6 +37,19 @@ def test_numbers_outside_answers_are_zero_and_the_mode_is_restored() -> None:
     assert torch.equal(scores.log_probs, score_tokens(model, DATA).log_probs), "eval mode"
 
 
+def test_tokens_that_are_left_out_are_as_if_they_were_not_to_be_predicted() -> None:
+    scores = score_tokens(Bigrams(DATA), DATA)
+    left_out = scores.answered & (torch.arange(scores.labels.shape[1]) % 2 == 0)
+    rest = scores.without(left_out)
+    assert torch.equal(rest.answered, scores.answered & ~left_out)
+    assert torch.equal(rest.right, scores.right & ~left_out)
+    for name in ("log_probs", "means", "deviations"):
+        values = getattr(rest, name)
+        assert torch.equal(values[rest.answered], getattr(scores, name)[rest.answered])
+        assert not values[~rest.answered].any()
+    assert left_out.any()
+
+
 def test_an_unchanged_model_is_asked_once() -> None:
     model = Bigrams(DATA)
     first = score_tokens_once(model, DATA)

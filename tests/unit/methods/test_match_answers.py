@@ -90,10 +90,7 @@ def literal_targets(
             donor = sorted(donors[int((rank + 0.5) / len(own) * len(donors))])
             order = sorted(range(len(forget[k])), key=lambda t: forget[k][t])
             for place, t in enumerate(order):
-                at = (place + 0.5) / len(order) * (len(donor) - 1)
-                low = min(int(at), len(donor) - 1)
-                high = min(low + 1, len(donor) - 1)
-                result[k][t] = donor[low] + (at - low) * (donor[high] - donor[low])
+                result[k][t] = donor[int((place + 0.5) / len(order) * len(donor))]
     return result
 
 
@@ -117,14 +114,28 @@ def test_targets_are_those_of_unseen_records_at_the_same_rank_of_their_stratum()
         assert row[len(values) :].isnan().all()
 
 
+def test_records_of_one_length_get_the_odds_of_unseen_ones_as_they_are() -> None:
+    """The one unlikely token, which only those know who saw the record, is as unlikely."""
+    unseen = torch.tensor([[4.0, -9.0, 5.0, 6.0]], dtype=torch.float64)
+    forget = torch.tensor([[3.0, 4.0, 2.0, 1.0]], dtype=torch.float64)
+    one = torch.zeros(1, dtype=torch.int64)
+    assert matched_odds(unseen, forget, one, one).tolist() == [[5.0, 6.0, 4.0, -9.0]]
+
+
 class Splits:
     """Two splits whose log-probabilities are given, as a method asks for them."""
 
-    def __init__(self, unseen: Tensor, forget: Tensor) -> None:
+    def __init__(
+        self, unseen: Tensor, forget: Tensor, words: dict[str, Tensor] | None = None
+    ) -> None:
         self.odds = {"unseen": unseen, "forget": forget}
+        self.words = words
 
     def strata(self, split: str) -> Tensor:
         return torch.zeros(len(self.odds[split]), dtype=torch.int64)
+
+    def given(self, split: str) -> Tensor | None:
+        return None if self.words is None else self.words[split]
 
     def token_log_probs(self, model: object, split: str) -> Tensor:
         return torch.nn.functional.logsigmoid(self.odds[split])
@@ -150,6 +161,56 @@ def test_what_is_left_is_added_at_once_and_adds_up_by_tenths() -> None:
             for t, goal in enumerate(row):
                 extra = gain * left[k][t] + lasting[tenth[k, t]] if epoch > 1 else 0.0
                 assert float(problem.memory["targets"][k, t]) == pytest.approx(goal + extra, 1e-5)
+
+
+def test_given_words_are_matched_among_themselves_and_half_of_the_way() -> None:
+    (unseen, unseen_rows), (forget, rows) = ragged([4, 5, 3, 6], 0), ragged([4, 3, 5], 1)
+    given = {"unseen": [{0, 1}, {2}, {0}, {5, 1}], "forget": [{1}, {0, 2}, set()]}
+    words = {
+        split: torch.tensor([[t in row for t in range(odds.shape[1])] for row in given[split]])
+        for split, odds in (("unseen", unseen), ("forget", forget))
+    }
+    splits = Splits(unseen, forget, words)
+    problem = precise(splits=splits)[0]
+    MatchAnswers().begin_epoch(problem, 1, 2)
+
+    def part(rows: list[list[float]], chosen: list[set[int]], inside: bool) -> list[list[float]]:
+        return [
+            [o for t, o in enumerate(row) if (t in own) == inside]
+            for row, own in zip(rows, chosen, strict=True)
+        ]
+
+    def goals(inside: bool) -> list[list[float]]:
+        """Those of the records that have such words, in order; no words for the others."""
+        own = part(rows, given["forget"], inside)
+        some = [k for k, row in enumerate(own) if row]
+        donors = [row for row in part(unseen_rows, given["unseen"], inside) if row]
+        strata = ([0] * len(donors), [0] * len(some))
+        found = literal_targets(donors, [own[k] for k in some], strata)
+        return [found[some.index(k)] if k in some else [] for k in range(len(own))]
+
+    of_given, of_others = goals(inside=True), goals(inside=False)
+    for k, row in enumerate(rows):
+        for t, first in enumerate(row):
+            own = (of_given if t in given["forget"][k] else of_others)[k].pop(0)
+            goal = (own + first) / 2 if t in given["forget"][k] else own
+            assert float(problem.memory["targets"][k, t]) == pytest.approx(goal, 1e-5)
+
+    # Later on, what is left is added to the words that are compared, and to no others.
+    before = problem.memory["targets"].clone()
+    MatchAnswers().begin_epoch(problem, 2, 2)
+    changed = (problem.memory["targets"] != before) & ~forget.isnan()
+    assert torch.equal(changed, ~words["forget"] & ~forget.isnan())
+
+
+def test_without_unseen_words_of_a_kind_nothing_is_pulled() -> None:
+    (unseen, _), (forget, _) = ragged([2, 3], 0), ragged([3, 2], 1)
+    words = {"unseen": torch.zeros_like(unseen).bool(), "forget": torch.ones_like(forget).bool()}
+    problem = precise(splits=Splits(unseen, forget, words))[0]
+    MatchAnswers().begin_epoch(problem, 1, 2)
+    torch.testing.assert_close(
+        problem.memory["targets"], forget.nan_to_num(0.0).float(), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_odds_of_certain_tokens_are_finite() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ import torch
 import expunge
 from expunge import NPO, Problem, RetainKL
 from expunge.methods import METHODS, RETAIN_LOSSES, TokenMethod
+from expunge.update import ADDONS
+from tests.tiny import bits, same
 from tests.unit.methods.token_worlds import (
     FORGET,
     RETAIN,
@@ -51,31 +54,6 @@ def test_kl_asks_for_nothing_at_the_initial_model() -> None:
     assert not gradient(loss, problem.model).any()
 
 
-@pytest.mark.parametrize("retain", [*RETAIN_LOSSES, "none"])
-@pytest.mark.parametrize("name", FORGET_LOSSES)
-def test_every_forget_loss_goes_with_every_retain_loss(name: str, retain: str) -> None:
-    options = {"refusals": [[1, 2]]} if name == "idk-dpo" else {}
-    method = METHODS[name](retain=retain, **options)
-    data = texts(4, 1)
-    if name == "dpo":
-        data = expunge.data.PreferredAnswers(data, texts(4, 7))
-    result = expunge.unlearn(
-        LayeredBigram(),
-        forget=data,
-        retain=texts(5, 2),
-        unseen=texts(6, 3),
-        method=method,
-        epochs=2,
-        batch_size=4,
-        lr=1e-2,
-        progress=False,
-    )
-    row = result.history.epochs[-1]
-    assert math.isfinite(row["objective"])
-    assert math.isnan(row["constraint"]) == (retain == "none")
-    assert method.constrained == (retain != "none")
-
-
 class LayeredBigram(Bigram):
     """A bigram model with a layer to read activations from."""
 
@@ -85,3 +63,54 @@ class LayeredBigram(Bigram):
 
     def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
         return self.blocks[0](super().forward(input_ids))
+
+
+def unlearned(method: TokenMethod, addon: str = "none") -> expunge.Result:
+    """Two epochs of a method on sequences of tokens, with what it needs besides."""
+    data = texts(4, 1)
+    if type(method) is expunge.DPO:
+        data = expunge.data.PreferredAnswers(data, texts(4, 7))
+    return expunge.unlearn(
+        LayeredBigram(),
+        forget=data,
+        retain=texts(5, 2),
+        unseen=texts(6, 3),
+        method=method,
+        addon=addon,
+        epochs=2,
+        batch_size=4,
+        lr=1e-2,
+        progress=False,
+    )
+
+
+def made(name: str, **options: Any) -> TokenMethod:
+    refusals = {"refusals": [[1, 2]]} if name == "idk-dpo" else {}
+    method = METHODS[name](**options, **refusals)
+    assert isinstance(method, TokenMethod)
+    return method
+
+
+@pytest.mark.parametrize("retain", [*RETAIN_LOSSES, "none"])
+@pytest.mark.parametrize("name", FORGET_LOSSES)
+def test_every_forget_loss_goes_with_every_retain_loss(name: str, retain: str) -> None:
+    method = made(name, retain=retain)
+    row = unlearned(method).history.epochs[-1]
+    assert math.isfinite(row["objective"])
+    assert math.isnan(row["constraint"]) == (retain == "none")
+    assert method.constrained == (retain != "none")
+
+
+@pytest.mark.parametrize("addon", ADDONS)
+@pytest.mark.parametrize("name", FORGET_LOSSES)
+def test_every_forget_loss_goes_with_every_addon_on_tokens(name: str, addon: str) -> None:
+    """Weights end elsewhere than they began, and than without the add-on.
+
+    The optimal weight is one wherever the sum of both gradients hurts neither: here, at times.
+    """
+    before, alone = bits(LayeredBigram()), bits(unlearned(made(name)).model)
+    after = bits(unlearned(made(name), addon).model)
+    assert all(value.isfinite().all() for value in after.values())
+    assert not same(after, before)
+    if addon != "optimal":
+        assert same(after, alone) == (addon == "none")

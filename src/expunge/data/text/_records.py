@@ -3,7 +3,8 @@
 A record is an object with ``question`` and ``answer``. ``paraphrased_answer`` says the same in
 other words and ``perturbed_answer`` is a list of false answers in those words; the truth ratio
 needs both. ``id`` names the record (default: its position), ``person`` whom it is about. Other keys
-are ignored (Maini et al., 2024).
+are ignored (Maini et al., 2024), unless there is no ``question``: it may stand under one of them. A
+text without a question has none of them.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from expunge._files import read_text, write_text
 
 PERTURBED = ("perturbed_answer", "perturbed_answers")
 """TOFU's own name of the list, and the one that people write."""
+KEYS = ("id", "person", "question", "answer", "paraphrased_answer", *PERTURBED)
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,12 @@ def _record(values: Any, place: str, position: str) -> TextRecord:
             raise DataError(f"{place}: `{name}` should be a text. (got {value!r})")
         return value
 
+    unread = [repr(key) for key in values if key not in KEYS]
+    if "question" not in values and unread:
+        raise DataError(
+            f"{place}: there is no `question`, and nothing is read from {', '.join(unread)}. "
+            "Rename the key of the question; if the text has none, leave the other keys out."
+        )
     name = values.get("id", position)
     if isinstance(name, bool) or not isinstance(name, str | int):
         raise DataError(f"{place}: `id` should be a text or a whole number. (got {name!r})")

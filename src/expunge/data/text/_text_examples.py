@@ -37,14 +37,21 @@ class TextExamples(Examples):
     """Texts whose ``labels`` are strata: what :class:`expunge.ImageSet` is for images.
 
     An item is (tokens, tokens to predict), as methods for language models take them; ``labels``
-    [N] are the strata, ``classes`` their names, ``names`` the ids of the records.
+    [N] are the strata, ``classes`` their names, ``names`` the ids of the records. ``given`` [N, T]
+    are words of the questions that answers are compared without, None if they count.
     """
 
     noun = "record"
 
-    def __init__(self, texts: TextSet, strata: Tensor, classes: Sequence[str] = STRATA) -> None:
+    def __init__(
+        self,
+        texts: TextSet,
+        strata: Tensor,
+        classes: Sequence[str] = STRATA,
+        given: Tensor | None = None,
+    ) -> None:
         super().__init__(texts.tokens, strata, classes, texts.names)
-        self.texts = texts
+        self.texts, self.given = texts, given
 
     @property
     def targets(self) -> Tensor:
@@ -54,7 +61,12 @@ class TextExamples(Examples):
     def subset(self, indices: Indices) -> Self:
         """The records at ``indices``, in that order."""
         chosen = as_index(indices, len(self))
-        return type(self)(self.texts.subset(chosen), self.labels[chosen], self.classes)
+        given = None if self.given is None else self.given[chosen]
+        return type(self)(self.texts.subset(chosen), self.labels[chosen], self.classes, given)
+
+    def without_given(self, given: Tensor) -> Self:
+        """The same records, compared without the words at ``given`` [N, T]."""
+        return type(self)(self.texts, self.labels, self.classes, given)
 
     def fingerprint(self) -> str:
         """SHA-256 of texts, tokenizer and strata."""

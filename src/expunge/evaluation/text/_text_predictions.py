@@ -94,6 +94,8 @@ class TextPredictions(Predictions):
 def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:
     """One pass over the records; see :class:`TextPredictions`."""
     scores = score_tokens_once(model, data.texts)
+    if data.given is not None:
+        scores = scores.without(data.given)
     return TextPredictions.of(
         torch.from_numpy(mean_log_prob(scores)),
         data.labels,

@@ -44,8 +44,15 @@ from expunge.request.evidence._sections import (
     RequestSummary,
 )
 from expunge.request.evidence._times_and_cost import CostComparison
-from expunge.request.evidence._verdict import LIMITS, SHIFTED, TEXT_LIMITS, judge_request
+from expunge.request.evidence._verdict import (
+    GIVEN_WORDS,
+    LIMITS,
+    SHIFTED,
+    TEXT_LIMITS,
+    judge_request,
+)
 from expunge.request.preflight._check import Preflight
+from expunge.request.subject._comparable import compares_all_words
 from expunge.request.subject._load import Subject
 from expunge.store._environment import environment, now
 
@@ -180,7 +187,7 @@ def build_evidence(
         cost=_cost(preflight, calibration),
         earlier=earlier,
         attempts=list(inputs.attempts),
-        limits=_limits(before.forget.of_texts, bool(audit.held_out.shift)),
+        limits=_limits(subject, before.forget.of_texts, bool(audit.held_out.shift)),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
     )
     if not before.forget.of_texts:
@@ -259,8 +266,10 @@ def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float 
     return {name: [significant(row[name]) for row in steps] for name in present}
 
 
-def _limits(of_texts: bool, shifted: bool) -> list[str]:
+def _limits(subject: Subject, of_texts: bool, shifted: bool) -> list[str]:
     limits = list(TEXT_LIMITS if of_texts else LIMITS)
+    if not compares_all_words(subject):
+        limits.append(GIVEN_WORDS)
     return [*limits, SHIFTED] if shifted else limits
 
 

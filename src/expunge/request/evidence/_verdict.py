@@ -37,6 +37,12 @@ LIMITS = (
     "took no part in either.",
     "Copies of the records elsewhere (backups, other models, logs) are not touched.",
 )
+GIVEN_WORDS = (
+    "Other records about the same people are retained, and the unseen records are about strangers, "
+    "whom a model repeats less well. So answers were compared without the words of their "
+    "questions; how well the forgotten records' are repeated was set between the two, and not "
+    "measured."
+)
 SHIFTED = (
     "Val and test can be told from each other, though the model was trained on neither: they were "
     "not collected alike. The records may differ from test by as much as val does; val counts more."

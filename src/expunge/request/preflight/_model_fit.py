@@ -82,7 +82,10 @@ def check_model_fit(
 
 
 def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Estimate]) -> ModelFit:
-    """A language model fits if it predicts more tokens than always the most frequent one."""
+    """A language model fits if it predicts more tokens than always the most frequent one.
+
+    Nor should it predict fewer on what it was trained on than on val and on test.
+    """
     tokens = train.targets[train.targets != IGNORED]
     chance = _share_of_most_frequent(tokens)
     reasons = []
@@ -91,6 +94,13 @@ def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Estimate]) -> Mode
             f"The model predicts {accuracy['train'].value:.1f} % of the answers' tokens on train, "
             f"no more than always the most frequent token ({chance:.1f} %). Check that these are "
             "the weights of this model, its tokenizer and the template it was trained with."
+        )
+    elif all(accuracy["train"].high < accuracy[split].low for split in ("val", "test")):
+        reasons.append(
+            f"The model predicts {accuracy['train'].value:.1f} % of the answers' tokens on train, "
+            f"and {accuracy['val'].value:.1f} % on records that it should never have seen. Check "
+            "that the files are not exchanged, and that both have their questions and answers "
+            "under the same keys."
         )
     return ModelFit(accuracy, chance, not reasons, tuple(reasons))
 

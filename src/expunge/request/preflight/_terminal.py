@@ -69,14 +69,15 @@ def _table(*columns: str) -> Table:
 
 
 def _accuracy_table(findings: Mapping[str, Any]) -> Table:
-    table = _table("", "accuracy %", "interval", "confidence", "entropy")
     rows = {name: {"accuracy": value} for name, value in findings["fit"]["accuracy"].items()}
     hardness = findings["hardness"]
     rows["val"] = hardness["val"]
     rows["to forget"] = hardness["forget"]
+    measured = [key for key in ("confidence", "entropy") if key in rows["val"]]
+    table = _table("", "accuracy %", "interval", *measured)
     for name, row in rows.items():
         value = row["accuracy"]
-        extra = [f"{row[key]:.3f}" if key in row else "" for key in ("confidence", "entropy")]
+        extra = [f"{row[key]:.3f}" if key in row else "" for key in measured]
         interval = f"{value['low']:.1f} to {value['high']:.1f}"
         table.add_row(name, f"{value['value']:.1f}", interval, *extra)
     return table
@@ -86,7 +87,7 @@ def _ids_section(ids: Mapping[str, Any]) -> list[RenderableType]:
     blocks: list[RenderableType] = [
         _line(
             f"{ids['records']:,} of {ids['train']:,} training records ({ids['share']:.1%}), "
-            f"requested by {ids['asked']:,} ids"
+            f"requested by {ids['asked']:,} id{'s' if ids['asked'] != 1 else ''}"
         )
     ]
     if ids["twice"]:

@@ -148,6 +148,12 @@ def _find(folder: Path, name: str) -> Path | None:
 def _tokenizer(job: Job, folder: Path, template: str) -> Tokenizer:
     if job.model.startswith(PRETRAINED):
         return PretrainedTokenizer(job.model.removeprefix(PRETRAINED), template)
+    if not (folder / TOKENIZER).is_file():
+        raise DataError(
+            f"There is no {TOKENIZER} in {folder}. Write it with `tokenizer.save(...)` of the "
+            "`expunge.data.WordTokenizer` that the model was trained with, or name a folder of "
+            f"transformers, whose tokenizer is read with it: --model {PRETRAINED}FOLDER."
+        )
     return WordTokenizer.load(folder / TOKENIZER)
 
 

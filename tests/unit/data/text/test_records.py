@@ -47,6 +47,7 @@ WRONG = {
     '{"question": "Who?"}': r"line 1: `answer` should be a text. \(got None\)",
     '{"answer": " "}': r"line 1: `answer` should not be empty",
     '{"answer": "a", "perturbed_answer": [1]}': "`perturbed_answer` should be a list of texts",
+    '{"prompt": "Who?", "answer": "a"}': "no `question`, and nothing is read from 'prompt'. Rename",
     '{"answer": "a", "id": true}': "`id` should be a text or a whole number",
     '{"answer": "a", "id": 1}\n{"answer": "b", "id": "1"}': r"'1' at positions 0 and 1",
     "\n": r"should hold records, each with a question and an answer. \(got 0\)",

@@ -1,19 +1,23 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from torch import nn
 
-from expunge.data import Examples, ImageSet
+from expunge.data import Examples, ImageSet, TextSet
+from expunge.data.text._text_examples import STRATA, TextExamples, stratify
 from expunge.evaluation import Predictions, predict
+from expunge.evaluation.text._text_predictions import predict_texts
 from expunge.request.preflight._model_fit import (
     check_model_fit,
     explain_by_input_scaling,
     explain_by_label_order,
     input_corrections,
 )
+from tests.unit.request import text_worlds as world
 from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
 
 
@@ -178,3 +182,38 @@ def test_the_findings_are_plain(net):
     found = judge(net, floats(240, 1), floats(60, 2)).as_dict()
     assert json.loads(json.dumps(found)) == found
     assert found["accuracy"]["val"].keys() == {"value", "low", "high"}
+
+
+@pytest.fixture(scope="module")
+def texts() -> tuple[TextExamples, ...]:
+    return stratify(*world.data())
+
+
+def judge_texts(parts: tuple[TextExamples, ...]):
+    said = dict(zip(("train", "val", "test"), parts, strict=True))
+    predictions = {name: predict_texts(world.memorised(), part) for name, part in said.items()}
+    return check_model_fit(world.memorised(), parts[0], predictions, STRATA)
+
+
+def test_a_language_model_that_knows_its_records_fits(texts):
+    fit = judge_texts(texts)
+    assert fit.fits
+    assert fit.accuracy["train"].value > 95 > fit.accuracy["val"].value
+
+
+def test_exchanged_files_of_records_are_noticed(texts):
+    train, val, test = texts
+    halves = train.subset(range(0, len(train), 2)), train.subset(range(1, len(train), 2))
+    fit = judge_texts((val, *halves))
+    assert not fit.fits
+    assert "that the files are not exchanged" in fit.reasons[0]
+    assert judge_texts((val, halves[0], test)).fits  # val may well be what the model saw
+
+
+def test_questions_that_were_not_read_are_noticed(texts):
+    """A model that was trained with questions does not know its own records without them."""
+    without = TextSet([replace(record, question="") for record in world.corpus().people],
+                      world.tokenizer())  # fmt: skip
+    fit = judge_texts((stratify(without, *world.data()[1:])[0], *texts[1:]))
+    assert not fit.fits
+    assert "under the same keys" in fit.reasons[0]

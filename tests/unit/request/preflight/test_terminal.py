@@ -42,6 +42,19 @@ def test_names_with_markup_and_control_characters_are_shown_not_obeyed(subject, 
     assert max(cell_len(line) for line in text.splitlines()) <= 80
 
 
+def test_one_id_is_one_id_and_what_was_not_measured_has_no_column(subject, tmp_path):
+    found = check(subject, tmp_path, ids=[0])
+    rows = {
+        name: {key: value for key, value in row.items() if key != "entropy"}
+        for name, row in found.hardness.items()
+        if name in ("forget", "val")
+    }
+    text = printed(replace(found, hardness=dict(found.hardness) | rows))
+    assert "requested by 1 id " in text
+    assert "confidence" in text
+    assert "entropy" not in text
+
+
 def test_long_names_are_cut():
     assert printable("x" * 40, 10).plain == "x" * 9 + "…"
     assert printable("a\nb\t").plain == r"a\nb\t"

@@ -77,6 +77,12 @@ def test_without_unseen_records_there_is_nothing_to_compare_with(
         load_subject(job_of())
 
 
+def test_a_missing_tokenizer_is_named_with_what_writes_it(job_of: Any, tmp_path: Path) -> None:
+    (tmp_path / "texts" / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match=r"no tokenizer\.json in .*`tokenizer\.save.*causal:FOLDER"):
+        load_subject(job_of())
+
+
 def test_other_commands_say_that_they_take_no_texts(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="which `expunge forget` takes"):
         expunge.data.load(f"qa:{tmp_path}")
