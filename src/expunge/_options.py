@@ -27,7 +27,7 @@ Precision = Literal["fp32", "bf16", "fp16"]
 """``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
 Schedule = Literal["constant", "linear"]
 """``linear``: the rate falls to 0 over the run, step by step."""
-Augmented = Literal["both", "retain"]
+Augmented = Literal["both", "retain", "none"]
 """Which batches an augmentation changes: those of forget and retain, or of retain alone."""
 BatchOrder = Literal["continued", "released"]
 """``released``: what the paper's released code does. Retain data are shuffled anew at every epoch,

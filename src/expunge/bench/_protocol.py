@@ -178,13 +178,19 @@ class Protocol(_TomlTable):
                     f"(it has: {', '.join(present)})"
                 )
         chosen = tuple(block for block in self.block if block.name in names)
-        return self.model_copy(update={"block": chosen}) if names else self
+        return self._with(block=chosen) if names else self
 
     def with_seeds(self, count: int) -> Protocol:
         """The same protocol with the seeds 0 to ``count`` - 1."""
         if count < 1:
             raise InvalidInput(f"`seeds` should be at least 1. (got {count})")
-        return self.model_copy(update={"seeds": tuple(range(count))})
+        return self._with(seeds=tuple(range(count)))
+
+    def _with(self, **changes: Any) -> Protocol:
+        """A copy with ``changes``, without the configurations that may have been kept of this one."""
+        copied = self.model_copy(update=changes)
+        copied.__dict__.pop("configurations", None)
+        return copied
 
 
 @dataclass(frozen=True)

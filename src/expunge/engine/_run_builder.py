@@ -134,8 +134,8 @@ class RunBuilder:
         )
 
     def _augment_of(self, split: Split) -> Augment | None:
-        is_left_out = split == "forget" and self.procedure.augmented == "retain"
-        return None if is_left_out else self.augment
+        chosen = self.procedure.augmented
+        return self.augment if chosen in ("both", split) else None
 
     @property
     def _division(self) -> BatchDivision:

@@ -88,7 +88,8 @@ def unlearn(
         scheduler: a function of the optimizer; stepped once per epoch.
         loss: maps (logits, targets) to the mean over the batch.
         augment: applied to whole batches of images held in memory.
-        augmented: which of them: those of ``both`` sets (the default), or of ``retain`` alone.
+        augmented: which of them: those of ``both`` sets (the default), of ``retain`` alone, or
+            ``none``.
         batchnorm: what may move running statistics: ``published`` (every batch; the default),
             ``retain-only``, ``frozen``.
         batches: ``released`` is as in the paper's released code: retain data are shuffled anew at

@@ -175,6 +175,7 @@ def test_rivals_share_models_and_runs_with_the_protocol_of_an_eighth() -> None:
 
 def test_only_names_blocks(tmp_path: Path) -> None:
     protocol = load_protocol("cpu")
+    assert len(protocol.configurations) > len(protocol.only(("svhn",)).configurations)
     assert [block.name for block in protocol.only(("svhn",)).block] == ["svhn"]
     assert protocol.only(()) == protocol
     with pytest.raises(InvalidInput, match=r"no block 'imagenet'. .it has: cifar10, svhn"):

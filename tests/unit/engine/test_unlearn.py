@@ -140,7 +140,7 @@ def test_forget_batches_can_be_left_as_they_are() -> None:
 
     images = torch.arange(1.0, 65.0).reshape(4, 1, 4, 4)
     data = TensorDataset(images, torch.arange(4) % 2)
-    for augmented in ("both", "retain"):
+    for augmented in ("both", "retain", "none"):
         expunge.unlearn(
             nn.Sequential(nn.Flatten(), nn.Linear(16, 2)),
             forget=Subset(data, [0, 1]),
@@ -154,4 +154,5 @@ def test_forget_batches_can_be_left_as_they_are() -> None:
     crops = {name: [bool((batch == 0).any()) for batch in each] for name, each in seen.items()}
     assert any(crops["forget"][:4])
     assert not any(crops["forget"][4:])
-    assert any(crops["retain"][4:])
+    assert any(crops["retain"][4:8])
+    assert not any(crops["retain"][8:])
