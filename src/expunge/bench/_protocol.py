@@ -187,7 +187,7 @@ class Protocol(_TomlTable):
         return self._with(seeds=tuple(range(count)))
 
     def _with(self, **changes: Any) -> Protocol:
-        """A copy with ``changes``, without the configurations that may have been kept of this one."""
+        """A copy with ``changes``, without the configurations that were kept of this one."""
         copied = self.model_copy(update=changes)
         copied.__dict__.pop("configurations", None)
         return copied
