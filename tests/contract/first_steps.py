@@ -98,6 +98,9 @@ class WholeSplits:
     def strata(self, split: str) -> Tensor:
         return self.labels(split)
 
+    def given(self, split: str) -> Tensor | None:
+        return None
+
     def token_log_probs(self, model: nn.Module, split: str) -> Tensor:
         logits, labels = self.predict(model, split, None, None)
         return logits.double().log_softmax(dim=1).gather(1, labels[:, None])
