@@ -83,9 +83,8 @@ class Run:
         self._method_watch = Stopwatch()
         self._rows: list[Row] = []
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
-        self._saved = 0
+        self._saved = self._skipped = 0
         self._stopped = False
-        self._skipped = 0
         self._guard: DivergenceGuard | None = None
         self._terms = StepLosses(
             self.method, self.problem, self.update, self.group, self.procedure.micro_batches
@@ -205,14 +204,10 @@ class Run:
             self._ask("on_end")
 
     def _order_batches(self) -> None:
-        """Before an epoch: augment no longer where it is time, and reshuffle as the released code.
-
-        The released code reshuffles after every epoch, and augments in the first alone.
-        """
-        released = self.procedure.batches == "released" and self.epoch > 0
-        if released:
+        """Before an epoch: reshuffle where the released code does; end augmentation when due."""
+        if self.procedure.batches == "released" and self.epoch > 0:
             self._retain.seek((self.epoch, 0))
-        if released or self.epoch >= self.augmented_epochs:
+        if self.epoch >= self.augmented_epochs:
             stop_augmenting(self.forget, self.retain)
 
     def _is_stopped(self) -> bool:

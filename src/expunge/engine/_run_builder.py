@@ -195,6 +195,8 @@ class RunBuilder:
         )
         if self.checkpoint is not None:
             run.fingerprint = self._fingerprint(model, forget, retain, optimizer)
+        if self.procedure.batches == "released":  # its evaluation switches augmentation off
+            run.augmented_epochs = 1
         if self.scheduler is not None:
             run.scheduler = make_scheduler(self.scheduler, optimizer)
         elif self.recipe is not None:
