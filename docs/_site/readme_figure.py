@@ -55,7 +55,11 @@ def measure(data: str, store: Path, requests: Path) -> dict[str, Any]:
     fit_weights(after, tensors.load(bundle / "weights.safetensors")[0], str(bundle))
     evidence = json.loads((bundle / "evidence.json").read_text())
     models = {"before": world.initial, "after": after.eval(), "retrained": world.ideal(ids)}
-    numbers: dict[str, Any] = {"status": evidence["status"], "records": len(ids), "models": {}}
+    numbers: dict[str, Any] = {
+        "status": evidence["verdict"]["status"],
+        "records": len(ids),
+        "models": {},
+    }
     for name, model in models.items():
         views = view(model, forget=forget, retain=retain, test=splits.test, val=splits.val)
         numbers["models"][name] = {
