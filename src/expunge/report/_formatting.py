@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from expunge._durations import format_duration
 
 DECIMALS = {"%": 1, "points": 1, "s": 1}
@@ -98,13 +100,14 @@ def date_and_time(text: Any) -> str:
     return f"{when.day} {when:%B %Y, %H:%M}{zone}"
 
 
-def prose(text: Any) -> str:
-    """Keep every number of a sentence on one line with its percent sign.
+def prose(text: Any) -> Markup:
+    """A sentence as HTML: numbers stay on one line with their percent sign, commands are code.
 
-    >>> prose("87 % of 5")
-    '87\\xa0% of 5'
+    >>> prose("87 % of <5>: see `expunge audit`")
+    Markup('87\\xa0% of &lt;5&gt;: see <code>expunge audit</code>')
     """
-    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", str(text))
+    html = re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", escape(str(text)))
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", html))
 
 
 def label(name: str) -> str:
