@@ -121,7 +121,7 @@ def _check_measured(protocol: Protocol, block: ProtocolBlock, line: Callable[[st
         ("full_scores", (block.full_scores or protocol.full_scores) == "last", "Leave it out"),
     ):
         if ignored:
-            value = getattr(protocol, key)
+            value = getattr(block, key, None) or getattr(protocol, key)
             shown = list(value) if isinstance(value, tuple) else value
             raise InvalidInput(
                 f"{line(key)}: `{key}` = {shown!r} is for images, and the data {block.data} are "

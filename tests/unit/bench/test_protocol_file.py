@@ -89,6 +89,7 @@ def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
         ('"small-transformer"', '"vgg16"', "Unknown language model 'vgg16'"),
         ("heads = 2", "tails = 2", "has no option 'tails'"),
         ("[0]", '[0]\nattacks = "released"', "`attacks` = 'released' is for images"),
+        ("[0]", '[0]\nfull_scores = "last"', "`full_scores` = 'last' is for images"),
         ("[0]", '[0]\nmetrics = ["jsd"]', r"`metrics` = \['jsd'\] is for images.*'tiny' in a"),
     ],
 )
