@@ -153,7 +153,7 @@ def test_every_metric_has_a_formula() -> None:
 
 def test_choosing_reads_the_records() -> None:
     tables = choosing.choosing_tables()
-    assert tables.count("### ") >= 4
+    assert tables.count("### ") >= 2
     assert "| NGPlus\u2011FOCUS |" in tables
     (graded,) = [line for line in tables.splitlines() if line.startswith("| GA |")]
     assert "| \u201184." in graded.replace("\u00a0", " ")
