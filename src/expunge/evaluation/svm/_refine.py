@@ -16,7 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from expunge.evaluation.svm._kernel_sums import exponents, kernel_sums, own_kernel_sums
+from expunge.evaluation.svm._kernel_sums import (
+    exponentials,
+    exponents,
+    kernel_sums,
+    own_kernel_sums,
+)
 from expunge.evaluation.svm._landmarks import Array
 
 
@@ -102,9 +107,7 @@ def optimise(
     """
     alphas = np.zeros(len(x)) if alphas is None else alphas.copy()
     wanted = (signs if wanted is None else wanted).astype(np.float32)
-    left, right = exponents(x, x, gamma)
-    kernel = left @ right
-    np.exp(kernel, out=kernel)
+    kernel = exponentials(*exponents(x, x, gamma))
     # An example may raise y α (up) or lower it (down); −inf and +inf bar it.
     up = np.where(np.where(signs > 0, alphas < cost, alphas > 0), 0.0, -np.inf).astype(np.float32)
     down = np.where(np.where(signs > 0, alphas > 0, alphas < cost), 0.0, np.inf).astype(np.float32)

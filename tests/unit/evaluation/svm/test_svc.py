@@ -138,6 +138,14 @@ def test_kernel_sums_are_the_kernels() -> None:
     np.testing.assert_allclose(own_kernel_sums(b, weights, 0.1), whole, rtol=1e-3, atol=1e-4)
 
 
+def test_kernels_of_far_apart_points_are_not_rounding() -> None:
+    """Logits in the thousands: what a diverged model says."""
+    points = np.random.default_rng(0).normal(0, 1500, (300, 10))
+    weights = np.arange(300.0)
+    np.testing.assert_allclose(kernel_sums(points, points, weights, 0.1), weights, atol=1e-3)
+    np.testing.assert_allclose(own_kernel_sums(points, weights, 0.1), weights, atol=1e-3)
+
+
 def test_the_same_seed_gives_the_same_scores() -> None:
     views = world(forget=2.0, retain=2.5, size=1500)
     assert member_shares(views, seed=1) == member_shares(views, seed=1)
