@@ -11,7 +11,7 @@ READY_DOCS := $(VENV)/.ready-docs
 export PYTHONDONTWRITEBYTECODE :=
 EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,text,peft,lightning,sign,parquet,hf
 
-.PHONY: help venv demo test thorough lint types unit docs package versions fuzz acceptance bench format clean
+.PHONY: help venv demo test thorough lint types unit docs package versions fuzz acceptance bench results format clean
 
 help: ## Show the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,14 @@ bench: venv ## Side-by-side speed ratios; two hours, on an otherwise idle machin
 	$(BIN)/python benchmarks/step.py
 	$(BIN)/python benchmarks/job.py
 	$(BIN)/python benchmarks/growth.py
+
+STORE ?= bench-store
+results: venv ## Resume the benchmarks on CIFAR-10 and write them into results/ and docs/; set DATA to its folder.
+	@test -n "$(DATA)" || { echo "Say where CIFAR-10 is: make results DATA=DIR"; exit 1; }
+	test -d $(STORE) || cp -r results/paper-eighth/store $(STORE)
+	$(BIN)/expunge bench run paper-eighth --data $(DATA) --store $(STORE) --out results/paper-eighth
+	$(BIN)/expunge bench run rivals --data $(DATA) --store $(STORE) --out results/rivals
+	$(BIN)/python docs/_site/reproduction.py
 
 format: venv ## Format the code and fix what can be fixed.
 	$(BIN)/ruff format .

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from expunge.bench._records import Record, load_records
@@ -19,6 +20,7 @@ HEADS = (
     "TA, from the ideal's",
     "entropy attack, from the ideal's",
     "cost, % of retraining",
+    "n",
     "where it fails here",
 )
 
@@ -26,33 +28,45 @@ HEADS = (
 def choosing_tables(results: Path | None = None) -> str:
     """One table per task that the records have, largest data first."""
     folder = results or ROOT / "results"
-    sections = []
+    sections: dict[str, list[tuple[Path, TaskRuns]]] = {}
     for file in sorted(folder.glob("*/records.jsonl")):
-        runs = [each for each in group_records(load_records(file)) if _is_comparable(each)]
-        sections += [(file.parent, each) for each in runs]
-    # Of several benchmarks on one task, the one with the most methods and add-ons.
-    largest: dict[str, tuple[Path, TaskRuns]] = {}
-    for section in sorted(sections, key=lambda section: len(section[1].main_arms)):
-        largest[section[1].task.title] = section
-    chosen = sorted(largest.values(), key=lambda section: -(section[1].task.limit or 10**9))
+        for runs in group_records(load_records(file)):
+            if _is_comparable(runs):
+                sections.setdefault(runs.task.title, []).append((file.parent, runs))
+    chosen = [_joined(section) for section in sections.values()]
+    chosen.sort(key=lambda section: -(section[1].task.limit or 10**9))
     return "\n\n".join(task_table(*section) for section in chosen)
 
 
-def task_table(source: Path, runs: TaskRuns) -> str:
+def _joined(section: list[tuple[Path, TaskRuns]]) -> tuple[list[Path], TaskRuns]:
+    """The runs of the benchmark with the most arms, and of those others that have its settings."""
+    section.sort(key=lambda each: -len(each[1].main_arms))
+    most = section[0][1]
+    sources, alike = zip(*(e for e in section if e[1].main_dials == most.main_dials), strict=True)
+    unlearned = {record.key: record for runs in alike for record in runs.unlearned}
+    initial, ideal = (
+        tuple(one_per_seed(r for runs in alike for r in runs.references[name]).values())
+        for name in ("initial", "ideal")
+    )
+    whole = replace(most, unlearned=tuple(unlearned.values()), initial=initial, ideal=ideal)
+    return list(sources), whole
+
+
+def task_table(sources: list[Path], runs: TaskRuns) -> str:
     """A row per method and add-on at the task's main settings, those that come nearest first."""
-    rows = [_row(runs, arm, records) for arm, records in runs.main_arms.items()]
+    arms = {arm: [*one_per_seed(records).values()] for arm, records in runs.main_arms.items()}
+    rows = [_row(runs, arm, records) for arm, records in arms.items()]
     rows.sort(key=lambda row: row[0])
     gap = statistics.mean(_values(runs.initial, "rua"))
-    seeds = len(one_per_seed(runs.ideal))
-    place = f"../results/{source.name}/records.jsonl"
+    links = [f"[{each.name}](../results/{each.name}/records.jsonl)" for each in sources]
     lines = [
         f"### {runs.task.title}",
         "",
-        f"The gap is the rUA of the initial model, {gap:.1f} points. Means over {seeds} seeds, "
-        f"epoch {runs.epoch}; [the records]({place}).",
+        f"The gap is the rUA of the initial model, {gap:.1f} points. Means over n seeds, "
+        f"epoch {runs.epoch}; records: {', '.join(links)}.",
         "",
         f"| {' | '.join(HEADS)} |",
-        "| --- |" + " ---: |" * 5 + " --- |",
+        "| --- |" + " ---: |" * 6 + " --- |",
         *(row[1] for row in rows),
     ]
     return "\n".join(lines)
@@ -64,7 +78,7 @@ def _row(runs: TaskRuns, arm: Arm, records: list[Record]) -> tuple[float, str]:
     failures = [f"diverged in {len(records) - len(ended)} of {len(records)} runs"]
     failures = failures if len(ended) < len(records) else []
     if not ended:
-        return 1e9, f"| {arm.label} | | | | | | {failures[0]} |"
+        return 1e9, f"| {arm.label} | | | | | | {len(records)} | {failures[0]} |"
     seeds = [record["seed"] for record in ended]
     gap, rua = (_mean(r, "rua", seeds, e) for r, e in ((runs.initial, None), (ended, runs.epoch)))
     ideal, ta = (_mean(r, "ta", seeds, e) for r, e in ((runs.ideal, None), (ended, runs.epoch)))
@@ -79,10 +93,11 @@ def _row(runs: TaskRuns, arm: Arm, records: list[Record]) -> tuple[float, str]:
     cells = [
         _unbroken(arm.label),
         f"{closed:.0f}" if closed >= 0 else "overshot",
-        _unbroken(f"{rua:+.1f} ± {_spread(ended, 'rua', runs.epoch):.1f}"),
+        _unbroken(f"{rua:+.1f}{_spread(ended, 'rua', runs.epoch)}"),
         f"{-lost:+.1f}",
         _attack(runs, ended, seeds),
         f"{100 * _cost(ended, runs.epoch) / _cost(runs.ideal, None):.1f}",
+        str(len(ended)),
         "; ".join(failures),
     ]
     return abs(rua) + max(lost, 0.0), f"| {' | '.join(cells)} |"
@@ -111,9 +126,9 @@ def _cost(records: Iterable[Record], epoch: int | None) -> float:
     return statistics.mean(_values(records, "processor_seconds", epoch))
 
 
-def _spread(records: list[Record], metric: str, epoch: int) -> float:
+def _spread(records: list[Record], metric: str, epoch: int) -> str:
     values = _values(records, metric, epoch)
-    return statistics.stdev(values) if len(values) > 1 else 0.0
+    return f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
 
 
 def _mean(records: Iterable[Record], metric: str, seeds: list[int], epoch: int | None) -> float:

@@ -16,7 +16,9 @@ import choosing
 import execute
 import expunge
 import pages
+import reproduction
 from expunge._plugins import GROUPS
+from expunge.bench._records import load_records
 from expunge.cli._list import KINDS, describe_part
 from expunge.cli._main import build_app
 
@@ -155,9 +157,27 @@ def test_choosing_reads_the_records() -> None:
     tables = choosing.choosing_tables()
     assert tables.count("### ") >= 2
     assert "| NGPlus\u2011FOCUS |" in tables
-    (graded,) = [line for line in tables.splitlines() if line.startswith("| GA |")]
+    digits = tables.partition("### digits")[2]
+    (graded,) = [line for line in digits.splitlines() if line.startswith("| GA |")]
     assert "| \u201184." in graded.replace("\u00a0", " ")
     assert graded.endswith("| forgets too much; loses test accuracy |")
+
+
+def test_the_page_of_results_says_what_the_records_say() -> None:
+    """If not: ``python docs/_site/reproduction.py``."""
+    text = reproduction.PAGE.read_text()
+    assert text == reproduction.filled(text, load_records(reproduction.RECORDS))
+
+
+def test_intervals_that_are_quoted_are_in_the_tables() -> None:
+    page = reproduction.PAGE.read_text().replace("\u2212", "-")
+    tables = "".join(match[0] for match in reproduction.REGION.finditer(page))
+    _, _, readme = (ROOT / "README.md").read_text().partition("more than a faster clock?\n")
+    interval = re.compile(r"\[[-+]?[\d.]+, [-+]?[\d.]+\]")
+    for text in (reproduction.REGION.sub("", page), readme.partition("\n## ")[0]):
+        quoted = interval.findall(text)
+        assert quoted
+        assert [each for each in quoted if each not in tables] == []
 
 
 # ---- the built site: `make docs`

@@ -1,0 +1,233 @@
+"""Write what the records in ``results/`` say into ``docs/reproduction.md``.
+
+    python docs/_site/reproduction.py            # or `make results DATA=DIR`, which runs them first
+
+The page has regions between ``<!-- begin: NAME -->`` and ``<!-- end: NAME -->``: their content is
+replaced, everything else is left as it is. A test fails while the page is not up to date.
+"""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from expunge._files import write_text
+from expunge.bench._records import Record, load_records
+from expunge.bench._runs import Arm, TaskRuns, group_records, one_per_seed
+from expunge.bench.claims import ClaimFinding, claim_ledger
+from expunge.bench.claims._statistics import mean_over_seeds
+from expunge.bench.tables._formats import markdown_table
+from expunge.bench.tables._paper_values import MASKS_NGPLUS, PAPER_TABLES, Printed
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "reproduction.md"
+RECORDS = ROOT / "results" / "paper-eighth" / "records.jsonl"
+TASK = "cifar10/vgg16/random:0.1"
+CLASS_TASK = "cifar10/vgg16/class:3:0.4"
+REGION = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end: \2 -->)", flags=re.DOTALL)
+AS_IN_SVHN = ("NGPlus-SalUn", "NGPlus-AND", "NGPlus-PROB", "NGPlus-FOCUS")
+"""Rows that the paper has on SVHN with ResNet18 alone."""
+
+
+def beside_paper(runs: TaskRuns) -> str:
+    """rUA, the part of the gap that is closed, and TA, with 95 % intervals, beside the paper's."""
+    printed = _printed()
+    paper_gap, paper_ideal = printed["initial"]["rua"][0], printed["ideal"]["ta"][0]
+    gap = statistics.mean(_paired(runs.initial, None, "rua", None))
+    rows = []
+    for label, records in _rows(runs):
+        theirs, mark = _theirs(printed, label)
+        rua = _paired(records, None, "rua", runs.epoch)
+        ta = _paired(records, runs.ideal, "ta", runs.epoch)
+        rows.append(
+            [
+                label,
+                _interval(rua),
+                f"{theirs['rua'][0]:+.1f} ± {theirs['rua'][1]:.1f}{mark}" if theirs else "",
+                _closed(statistics.mean(rua), gap),
+                _closed(theirs["rua"][0], paper_gap) if theirs and not mark else "",
+                _interval(ta),
+                f"{theirs['ta'][0] - paper_ideal:+.1f}" if theirs and not mark else "",
+                str(len(rua)),
+            ]
+        )
+    heads = ["", "rUA: ours [95 %]", "paper ± std", "gap closed, %: ours", "paper"]
+    heads += ["TA minus the ideal's: ours [95 %]", "paper", "n"]
+    return _table(heads, rows)
+
+
+def rest_beside_paper(runs: TaskRuns) -> str:
+    """The other columns of the paper's tables: RA, FID and the entropy attack; ours with RMIA."""
+    printed = _printed()
+    ideal = printed["ideal"]
+    rows = []
+    for label, records in _rows(runs):
+        theirs, mark = _theirs(printed, label)
+        theirs = {} if mark else theirs
+        cells = [label]
+        for metric, decimals in (("ra", 1), ("mia_entropy", 2)):
+            cells.append(_interval(_paired(records, runs.ideal, metric, runs.epoch), decimals))
+            cells.append(f"{theirs[metric][0] - ideal[metric][0]:+.{decimals}f}" if theirs else "")
+        fid = _paired(records, None, "fid", runs.epoch)
+        cells += [_interval(fid, signed=False), f"{theirs['fid'][0]:.1f}" if theirs else ""]
+        cells.append(_interval(_paired(records, None, "rmia_auc", runs.epoch), 3, signed=False))
+        rows.append(cells)
+    heads = ["", "RA minus the ideal's: ours [95 %]", "paper"]
+    heads += ["entropy attack minus the ideal's: ours [95 %]", "paper"]
+    heads += ["FID: ours [95 %]", "paper", "RMIA AUC: ours [95 %]"]
+    return _table(heads, rows)
+
+
+def clock_table(findings: Iterable[ClaimFinding]) -> str:
+    """Frontiers with an add-on minus without: a row per arm of the random task."""
+    found = {(finding.claim.name, finding.group): finding for finding in findings}
+    groups = dict.fromkeys(
+        group
+        for name, group in found
+        if name in ("clock", "clock-masks") and group.startswith(f"{TASK} ")
+    )
+    rows = []
+    for group in groups:
+        area = found.get(("clock", group)) or found[("clock-masks", group)]
+        rmia, fast = (found.get((name, group)) for name in ("clock-rmia", "fast"))
+        if area.status == "no data":
+            continue
+        settings = re.search(r"(\d+) settings", area.detail)
+        rows.append(
+            [
+                group.removeprefix(f"{TASK} "),
+                _effect(area),
+                _effect(rmia),
+                _effect(fast, sign=""),
+                settings[1] if settings else "",
+                str(area.n),
+            ]
+        )
+    heads = ["", "|rUA| at equal loss of TA, points [95 %]"]
+    heads += ["|RMIA AUC - 0.5| at equal loss of TA, hundredths [95 %]"]
+    heads += ["epochs to the last |rUA| of the method alone", "settings", "n"]
+    return _table(heads, rows)
+
+
+def class_table(runs: TaskRuns) -> str:
+    """Class-wise forgetting: rUA, TA and RMIA, without numbers of the paper."""
+    rows = [
+        [
+            label,
+            _interval(_paired(records, None, "rua", runs.epoch)),
+            _interval(_paired(records, runs.ideal, "ta", runs.epoch)),
+            _interval(_paired(records, None, "rmia_auc", runs.epoch), 3, signed=False),
+            str(len(_paired(records, None, "rua", runs.epoch))),
+        ]
+        for label, records in _rows(runs)
+    ]
+    return _table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
+
+
+def _rows(runs: TaskRuns) -> list[tuple[str, Sequence[Record]]]:
+    """The initial model, then methods alone, then each method with its add-ons."""
+    arms = runs.main_arms
+    order = list(dict.fromkeys(arm.method for arm in arms))
+
+    def rank(arm: Arm) -> tuple[bool, int]:
+        several = len([other for other in arms if other.method == arm.method]) > 1
+        return several, order.index(arm.method)
+
+    chosen = [(arm.label, arms[arm]) for arm in sorted(arms, key=rank)]
+    finished = [(label, [r for r in records if not r.diverged]) for label, records in chosen]
+    return [("initial", list(runs.initial)), *((name, some) for name, some in finished if some)]
+
+
+def _paired(
+    records: Iterable[Record], others: Iterable[Record] | None, metric: str, epoch: int | None
+) -> list[float]:
+    """The metric of each seed, minus that of ``others`` with the same seed."""
+    reference = one_per_seed(others or ())
+    values = []
+    for seed, record in one_per_seed(records).items():
+        value = record.value(metric, None if record.is_reference else epoch)
+        if value is None:
+            continue
+        less = 0.0 if others is None else reference[seed].value(metric)
+        values.append(value - (less or 0.0))
+    return values
+
+
+def _interval(values: Sequence[float], decimals: int = 1, *, signed: bool = True) -> str:
+    """``+2.6 [+0.9, +4.3]``; the mean alone where there are too few seeds."""
+    if not values:
+        return ""
+    mean = mean_over_seeds(values)
+    style = f"{'+' if signed else ''}.{decimals}f"
+    if mean.interval is None:
+        return format(mean.value, style)
+    low, high = mean.interval
+    return f"{mean.value:{style}} [{low:{style}}, {high:{style}}]"
+
+
+def _effect(finding: ClaimFinding | None, sign: str = "+") -> str:
+    if finding is None or finding.effect is None:
+        return ""
+    unit = " x" if finding.unit.startswith("×") else ""
+    if finding.interval is None:
+        return f"{finding.effect:{sign}.2f}{unit}"
+    low, high = finding.interval
+    return f"{finding.effect:{sign}.2f}{unit} [{low:{sign}.2f}, {high:{sign}.2f}]"
+
+
+def _closed(left: float, gap: float) -> str:
+    """The part of the gap that is closed; more than 100 is over-forgetting."""
+    return f"{100 * (1 - left / gap):.0f}"
+
+
+def _printed() -> Printed:
+    (whole,) = (part.rows for part in PAPER_TABLES if part.table == "table2")
+    rows = {**whole, "SRL-SalUn": whole["SalUn"]}
+    return rows | {label: MASKS_NGPLUS[label] for label in AS_IN_SVHN}
+
+
+def _theirs(printed: Printed, label: str) -> tuple[dict[str, tuple[float, float]], str]:
+    """The paper's row of that name, and a mark where it is of other data.
+
+    The rows of its SCRUB stand beside ours of the loss that its code has.
+    """
+    name = label.replace("SCRUB(loss=released)", "SCRUB") if "(loss=released)" in label else label
+    if name == label and label.startswith("SCRUB"):
+        return {}, ""
+    return printed.get(name, {}), " (SVHN)" if name in AS_IN_SVHN else ""
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    minus = [[cell.replace("-", "\u2212") if k else cell for k, cell in enumerate(r)] for r in rows]
+    return "\n".join(markdown_table(list(heads), minus, alignment="l" + "r" * (len(heads) - 1)))
+
+
+def filled(text: str, records: Sequence[Record]) -> str:
+    """The page with the content of every region made from the records."""
+    tasks = {runs.name: runs for runs in group_records(records)}
+    ledger = claim_ledger(records)
+    makers: dict[str, Callable[[], str]] = {
+        "ledger": lambda: f"The ledger: {ledger.count}.",
+        "beside": lambda: beside_paper(tasks[TASK]),
+        "rest": lambda: rest_beside_paper(tasks[TASK]),
+        "clock": lambda: clock_table(ledger.findings),
+        "class": lambda: class_table(tasks[CLASS_TASK]),
+    }
+
+    def fill(match: re.Match[str]) -> str:
+        return f"{match[1]}{makers[match[2]]()}\n{match[3]}"
+
+    return REGION.sub(fill, text)
+
+
+def main() -> None:
+    """Rewrite the page."""
+    text = PAGE.read_text(encoding="utf-8")
+    write_text(PAGE, filled(text, load_records(RECORDS)))
+    print(f"Wrote {PAGE.relative_to(ROOT)}.")
+
+
+if __name__ == "__main__":
+    main()
