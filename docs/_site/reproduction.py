@@ -178,8 +178,8 @@ def _effect(finding: ClaimFinding | None, sign: str = "+") -> str:
 
 
 def _closed(left: float, gap: float) -> str:
-    """The part of the gap that is closed; more than 100 is over-forgetting."""
-    return f"{100 * (1 - left / gap):.0f}"
+    """The part of the gap that is closed, in percent."""
+    return f"{100 * (1 - abs(left) / gap):.0f}" if abs(left) <= gap else "overshot"
 
 
 def _printed() -> Printed:
