@@ -178,7 +178,7 @@ def by_name(name: str, moments: str, aggregate: str, **options):
     ("name", "moments", "aggregate"),
     [
         ("focus", "adam", "linear"),
-        ("bernoulli", "sample", "linear"),
+        pytest.param("bernoulli", "sample", "linear", marks=pytest.mark.thorough),
         pytest.param("prob", "published", "min-abs", marks=pytest.mark.thorough),
         pytest.param("saliency", "adam", "linear", marks=pytest.mark.thorough),
     ],

@@ -241,7 +241,7 @@ def test_a_tensor_in_full_disagreement_does_not_move(aggregate):
     ("name", "aggregate", "moments"),
     [
         ("focus", "linear", "adam"),
-        ("bernoulli", "linear", "sample"),
+        pytest.param("bernoulli", "linear", "sample", marks=pytest.mark.thorough),
         pytest.param("prob", "min-abs", "published", marks=pytest.mark.thorough),
         pytest.param("saliency", "linear", "adam", marks=pytest.mark.thorough),
         pytest.param("and", "linear", "adam", marks=pytest.mark.thorough),
