@@ -45,8 +45,8 @@ types: venv
 unit: venv
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
-thorough: venv ## Tests that take long: kills, clusters, scripts.
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m thorough
+thorough: venv ## Tests that take long: kills, clusters, scripts, further cases. ARGS goes to pytest.
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile -m thorough $(ARGS)
 
 $(READY_DOCS): $(READY_TEST)
 	$(PIP) -e '.[docs]'

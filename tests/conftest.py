@@ -36,7 +36,11 @@ TOGETHER = (
         "tests/unit/distributed/",
         "tests/unit/update/test_shards.py",
     ),
-    ("tests/contract/test_addons.py", "tests/reference/"),  # compiled kernels
+    (  # compiled kernels
+        "tests/contract/test_addons.py",
+        "tests/reference/",
+        "tests/unit/update/test_stochastic_rounding.py",
+    ),
     ("tests/unit/report/",),  # a browser
     ("tests/unit/cli/",),  # a trained net
     ("tests/unit/bench/",),  # a benchmark that was run

@@ -178,9 +178,9 @@ def by_name(name: str, moments: str, aggregate: str, **options):
     ("name", "moments", "aggregate"),
     [
         ("focus", "adam", "linear"),
-        ("prob", "published", "min-abs"),
-        ("bernoulli", "sample", "linear"),
-        ("saliency", "adam", "linear"),
+        pytest.param("bernoulli", "sample", "linear", marks=pytest.mark.thorough),
+        pytest.param("prob", "published", "min-abs", marks=pytest.mark.thorough),
+        pytest.param("saliency", "adam", "linear", marks=pytest.mark.thorough),
     ],
 )
 def test_compiled_is_blocked(name, moments, aggregate):

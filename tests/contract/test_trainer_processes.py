@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,13 @@ SHARDED: dict[str, dict[str, Any]] = {
 }
 
 
+def thorough_but(names: Iterable[str], *usual: str) -> list[Any]:
+    """All names, of which only the ``usual`` ones are for every day."""
+    return [
+        pytest.param(name, marks=() if name in usual else pytest.mark.thorough) for name in names
+    ]
+
+
 def outcome(folder: str, options: dict[str, Any], kind: str = "whole") -> dict[str, Any]:
     """Weights and logs after two epochs, of a process of a team or of one alone."""
     make = sharded_trainer if kind == "sharded" else trainer
@@ -84,12 +92,14 @@ def assert_alike(team: Team, folder: Path, options: dict[str, Any], kind: str) -
         torch.testing.assert_close(first["model"][name], values, **tolerance)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", thorough_but(SETTINGS, "npo", "accumulated"))
 def test_two_processes_equal_one(pair: Team, tmp_path: Path, name: str) -> None:
     assert_alike(pair, tmp_path, SETTINGS[name], "whole")
 
 
-@pytest.mark.parametrize("name", SHARDED)
+@pytest.mark.parametrize(
+    "name", thorough_but(SHARDED, "adapters", "two passes before one backward")
+)
 def test_two_shards_equal_one_model(pair: Team, tmp_path: Path, name: str) -> None:
     assert_alike(pair, tmp_path, SHARDED[name], "sharded")
 
@@ -119,8 +129,15 @@ def resumed(folder: str, kind: str, adapters: bool) -> dict[str, bool]:
     }
 
 
-@pytest.mark.parametrize("adapters", [False, True])
-@pytest.mark.parametrize("kind", ["whole", "sharded"])
+@pytest.mark.parametrize(
+    ("kind", "adapters"),
+    [
+        ("whole", True),
+        ("sharded", False),
+        pytest.param("whole", False, marks=pytest.mark.thorough),
+        pytest.param("sharded", True, marks=pytest.mark.thorough),
+    ],
+)
 def test_a_resumed_run_ends_as_one_undisturbed(
     pair: Team, tmp_path: Path, kind: str, adapters: bool
 ) -> None:

@@ -42,12 +42,14 @@ def test_own_loop_forgets_and_keeps(capsys: pytest.CaptureFixture[str]) -> None:
     assert "steps feasible" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_compose_runs_every_combination(capsys: pytest.CaptureFixture[str]) -> None:
     left = load_example("compose").main()
     assert len(left) == 9
     assert len(capsys.readouterr().out.splitlines()) == 9
 
 
+@pytest.mark.thorough
 def test_a_request_for_a_model_and_data_of_ones_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -122,6 +124,7 @@ def test_a_request_from_the_shell(tmp_path: Path) -> None:
     assert (work / "requests" / "0001" / "report.html").is_file()
 
 
+@pytest.mark.thorough
 def test_a_language_model_forgets_codes(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers")
     table = load_example("forget_text").main(seeds=1, people=10, alphas=(0.2,))

@@ -153,6 +153,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/contract/test_metho
 """
 
 
+@pytest.mark.thorough
 def test_the_template_is_in_lists_the_benchmark_and_the_contract_tests(tmp_path: Path) -> None:
     project = tomllib.loads((TEMPLATE / "pyproject.toml").read_text())["project"]
     install(tmp_path, project["name"], project["entry-points"])

@@ -20,6 +20,7 @@ from expunge.cli._main import build_app
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
 from expunge.evaluation import MemberScores, make_report
+from tests.stand_ins import compute_in_this_process, leave_out_figures
 
 
 class Rememberer(nn.Module):
@@ -104,6 +105,7 @@ def test_everything_is_written(found: tuple[Audit, AuditInput], tmp_path: Path) 
     assert any(row.startswith("forget,") for row in rows)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_forgotten_examples_are_shown_only_if_asked_for(
     found: tuple[Audit, AuditInput], tmp_path: Path
 ) -> None:
@@ -165,7 +167,15 @@ def test_the_lowest_rung_says_what_the_next_would_cost() -> None:
     assert "U-LiRA would take about" in choose_attack(0, 1e-3, LOAD, workers=2, ideal=True).words
 
 
-def test_audit_from_the_shell(tmp_path: Path) -> None:
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One test draws them."""
+    leave_out_figures(monkeypatch, "expunge.audit._report")
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_audit_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute_in_this_process(monkeypatch)
     run = CliRunner()
     paths = {name: str(tmp_path / f"{name}.safetensors") for name in ("i", "d", "u")}
     for words in (
@@ -187,6 +197,7 @@ def test_audit_from_the_shell(tmp_path: Path) -> None:
     assert isinstance(refused.exception, InvalidInput)
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_budget_picks_a_rung_and_says_so(tmp_path: Path) -> None:
     run = CliRunner()
     initial, done = (str(tmp_path / f"{name}.safetensors") for name in "iu")

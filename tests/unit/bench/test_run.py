@@ -28,8 +28,9 @@ def test_a_second_run_does_nothing(planned: list[PlannedRun], done: Store) -> No
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
-def test_kills_at_twenty_random_moments_end_with_the_same_records(
-    planned: list[PlannedRun], done: Store, tmp_path: Path
+@pytest.mark.parametrize("wanted", [4, pytest.param(20, marks=pytest.mark.thorough)])
+def test_kills_at_random_moments_end_with_the_same_records(
+    planned: list[PlannedRun], done: Store, tmp_path: Path, wanted: int
 ) -> None:
     store = Store(tmp_path / "store")
     dice = random.Random(1)
@@ -38,14 +39,14 @@ def test_kills_at_twenty_random_moments_end_with_the_same_records(
         return str(run_planned(planned, store, engine=InlineEngine(store)).check())
 
     kills = rounds = 0
-    while kills < 20 and rounds < 60:
+    while kills < wanted and rounds < 60:
         rounds += 1
         kills += Fork(attempt).kill_after(dice.uniform(0.02, 0.4))
         if all(store.has(run.unlearn) for run in planned):
             whole = list(stages_of(planned))
             store.remove(dice.choice(whole))  # there is nothing left to disturb: take some away
             store.remove(planned[dice.randrange(len(planned))].unlearn)
-    assert kills == 20
+    assert kills == wanted
     attempt()
     assert timeless(collect(planned, store)) == timeless(collect(planned, done))
 

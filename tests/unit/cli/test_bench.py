@@ -10,6 +10,7 @@ import pytest
 from expunge.bench._records import load_records
 from expunge.cli import main
 from expunge.dispatch import InlineEngine
+from tests.stand_ins import compute_in_this_process, leave_out_figures
 from tests.unit.bench.tiny_protocol import write_tiny
 from tests.unit.cli.conftest import Expunge
 
@@ -21,10 +22,12 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(tiny: Path) -> Path:
-    """The store of a finished run, whose results are beside it."""
+    """The store of a finished run, whose results are beside it, with two of the figures."""
     root = tiny.parent / "store"
     arguments = ["run", str(tiny), "-s", str(root), "-o", str(tiny.parent / "results")]
     with pytest.MonkeyPatch.context() as patch:
+        compute_in_this_process(patch)
+        leave_out_figures(patch, "expunge.bench.plots._write", but=("heatmap", "masking"))
         patch.setattr(sys, "argv", ["expunge", "bench", *arguments, "--workers", "1"])
         with pytest.raises(SystemExit) as ending:
             main()
@@ -45,6 +48,7 @@ def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path)
     } <= names
     assert {"tables/table2.md", "tables/table2.tex", "tables/table2.csv"} <= names
     assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.png"} <= names
+    assert (results / "figures/heatmap.pdf").read_bytes().startswith(b"%PDF")
     records = load_records(results / "records.jsonl")
     assert [r.label for r in records] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
     page = (results / "README.md").read_text()
@@ -52,6 +56,22 @@ def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path)
     for line in page.splitlines():
         if line.startswith("!["):
             assert (results / line.split("(")[1].rstrip(")")).is_file()
+
+
+@pytest.mark.thorough
+def test_a_run_by_a_worker_writes_the_same_files_and_every_figure(
+    tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
+) -> None:
+    arguments = ("-s", tmp_path / "store", "-o", tmp_path / "results", "--workers", 1)
+    assert expunge("bench", "run", tiny, *arguments).code == 0
+    both = [
+        {path.relative_to(folder): path.stat().st_size for path in folder.rglob("*")}
+        for folder in (tiny.parent / "results", tmp_path / "results")
+    ]
+    assert both[0].keys() == both[1].keys()
+    assert all(both[1].values())
+    records = load_records(tmp_path / "results" / "records.jsonl")
+    assert [r.label for r in records] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
 
 
 def test_a_second_run_says_that_there_is_nothing_to_do(

@@ -14,6 +14,7 @@ from expunge.bench._protocol import Protocol
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._records import Record, load_records
 from expunge.cli import main
+from tests.stand_ins import compute_in_this_process
 from tests.unit.cli.conftest import Expunge
 
 ARMS = ("FT", "GA", "SRL", "SRL-AND", "SRL-FOCUS")
@@ -44,6 +45,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished demo with two seeds."""
     folder = tmp_path_factory.mktemp("demo") / "out"
     with pytest.MonkeyPatch.context() as patch:
+        compute_in_this_process(patch)
         patch.setattr(_protocol_file, "load_protocol", tiny_demo)
         patch.setattr(sys, "argv", ["expunge", "demo", "-o", str(folder), "--seeds", "2"])
         with pytest.raises(SystemExit) as ending:

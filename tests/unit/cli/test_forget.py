@@ -9,12 +9,27 @@ import pytest
 
 from expunge.request._job_file import load_job
 from expunge.request.evidence._sections import Status
+from tests.stand_ins import leave_out_figures
 from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
 from tests.unit.request import text_worlds
 from tests.unit.request.keys import PASSWORD, make_key_files
 
 QUICK = ("--lr", "3e-3", "--batch-size", "8", "--max-epochs", "2", "--floor", "50")
+BRIEF = ("--method", "SimNPO", "--max-epochs", "1")
+"""For language models: one epoch."""
+
+
+@pytest.fixture
+def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default method takes 320 steps or more: 16, where any verdict will do."""
+    monkeypatch.setattr("expunge.request.calibrate._run.MIN_STEPS", 16)
+
+
+@pytest.fixture
+def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files without content stand in for figures."""
+    leave_out_figures(monkeypatch, "expunge.request.evidence._bundle")
 
 
 def ids_file(folder: Path, *ids: int) -> Path:
@@ -46,6 +61,7 @@ def test_missing_options_and_unknown_ids_are_refused(
     assert absent.code == 2, "1 is a verdict"
 
 
+@pytest.mark.usefixtures("few_steps")
 def test_a_request_is_looked_at_carried_out_verified_and_listed(
     expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:
@@ -105,6 +121,7 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert "examples.csv was changed" in broken.err
 
 
+@pytest.mark.usefixtures("few_steps", "no_figures")
 def test_a_signed_request_is_verified_with_the_public_key(
     expunge: Expunge, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,20 +220,24 @@ def test_a_language_model_answers_about_forgotten_people_as_about_strangers(
                 assert text.encode() not in content, path
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_of_a_single_record_of_a_language_model_nothing_can_be_told(
     expunge: Expunge, texts: Path, tmp_path: Path
 ) -> None:
-    done = expunge(*of_texts(texts, tmp_path / "out", "p7-trade"), "--lr", "1e-3")
+    done = expunge(
+        *of_texts(texts, tmp_path / "out", "p7-trade"), *BRIEF, "--max-epochs", "30", "--lr", "1e-3"
+    )
     assert done.code == 3, done.out
     assert "CANNOT BE TOLD" in done.out
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_a_language_model_that_hardly_moved_is_left_as_it_was(
     expunge: Expunge, texts: Path, tmp_path: Path
 ) -> None:
     ids = text_worlds.ids_of(6)
     arguments = of_texts(texts, tmp_path / "out", *ids)
-    done = expunge(*arguments, "--lr", "1e-6", "--max-epochs", "1")
+    done = expunge(*arguments, *BRIEF, "--lr", "1e-6")
     assert done.code == 1, done.out
     assert "NOT ACHIEVED" in done.out
     assert "in larger steps" in done.out
@@ -232,13 +253,13 @@ def test_ids_of_texts_that_are_not_there_are_refused(
     assert "the model was not trained on them" in done.err
 
 
+@pytest.mark.usefixtures("no_figures")
 def test_single_records_of_people_are_compared_without_their_names(
     expunge: Expunge, texts: Path, tmp_path: Path
 ) -> None:
     """Other records still teach the model the names, which strangers' records cannot tell."""
     out, ids = tmp_path / "requests", text_worlds.ids_of(24)[:: text_worlds.TOPICS]
-    brief = ("--method", "SimNPO", "--max-epochs", "1")
-    done = expunge(*of_texts(texts, out, *ids), *brief)
+    done = expunge(*of_texts(texts, out, *ids), *BRIEF)
     assert "compared without the words of their questions" in " ".join(done.err.split())
     evidence = json.loads((out / "0001" / "evidence.json").read_text())
     assert any("without the words of their questions" in text for text in evidence["limits"])

@@ -27,6 +27,7 @@ from expunge import Callback, InvalidInput, Recipe, Result, SampleMoments, Stora
 from expunge._errors import DataError
 from expunge.engine import Run
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
+from tests.unit.dispatch.forks import Fork
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 ROOT = Path(__file__).parents[3]
@@ -169,22 +170,36 @@ def test_killed_run_resumes_over_users_own_data(kind: str, step: int, tmp_path: 
     assert_resumes(go, step, tmp_path / "run")
 
 
-def test_a_run_shot_dead_resumes_to_the_same_bits(tmp_path: Path) -> None:
-    path = tmp_path / "run"
-    code = f"""
-import os, signal
-from expunge import Callback
-from tests.unit.engine.test_checkpoint import random_labels
-
 class Shoot(Callback):
-    def on_step(self, run):
+    def on_step(self, run: Run) -> None:
         if run.step == 5:
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+@pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+def test_a_run_shot_dead_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    child = Fork(lambda: random_labels(checkpoint=path, callbacks=[Shoot()]))
+    assert child.wait() == -signal.SIGKILL
+    assert_taken_up(path)
+
+
+@pytest.mark.thorough
+def test_a_run_of_another_interpreter_shot_dead_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    code = f"""
+from tests.unit.engine.test_checkpoint import Shoot, random_labels
 
 random_labels(checkpoint={str(path)!r}, callbacks=[Shoot()])
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False)
     assert done.returncode == -signal.SIGKILL
+    assert_taken_up(path)
+
+
+def assert_taken_up(path: Path) -> None:
     assert path.exists()
     whole, taken_up = random_labels(), random_labels(checkpoint=path)
     assert same(bits(whole.model), bits(taken_up.model))

@@ -27,6 +27,7 @@ from tests.unit.integrations.trainer_runs import (  # noqa: E402
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
+thorough = pytest.mark.thorough
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,9 @@ def test_the_trainer_takes_the_steps_of_a_loop_by_hand(tmp_path: Path, addon: st
     assert same(bits(own.model), bits(by_hand(method.pairs, addon)))
 
 
-@pytest.mark.parametrize("addon", ["none", "focus", "and"])
+@pytest.mark.parametrize(
+    "addon", ["focus", *(pytest.param(name, marks=thorough) for name in ("none", "and"))]
+)
 def test_accumulated_gradients_are_averaged_before_they_are_weighed(
     tmp_path: Path, addon: str
 ) -> None:
@@ -96,7 +99,14 @@ def test_accumulated_gradients_are_averaged_before_they_are_weighed(
         torch.testing.assert_close(one, other)
 
 
-@pytest.mark.parametrize(("addon", "step"), [("focus", 3), ("bernoulli", 4), ("prob", 6)])
+@pytest.mark.parametrize(
+    ("addon", "step"),
+    [
+        ("bernoulli", 3),
+        pytest.param("focus", 4, marks=thorough),
+        pytest.param("prob", 6, marks=thorough),
+    ],
+)
 def test_a_resumed_run_ends_as_one_undisturbed(tmp_path: Path, addon: str, step: int) -> None:
     options = {"addon": addon, "lr_scheduler_type": "linear", "logging_steps": 2}
     saved = {"save_strategy": "steps", "save_steps": step}
@@ -150,7 +160,7 @@ def test_bf16_autocast_holds_for_the_model_and_its_reference(tmp_path: Path) -> 
     assert {p.dtype for p in own.model.parameters()} == {torch.float32}
 
 
-@pytest.mark.parametrize("method", ["random-label", "scrub"])
+@pytest.mark.parametrize("method", ["scrub", pytest.param("random-label", marks=thorough)])
 def test_a_classifier_works_with_the_methods_of_classifiers(tmp_path: Path, method: str) -> None:
     class Labelled(Texts):
         def __getitem__(self, index: int) -> dict[str, Tensor]:

@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from expunge._files import write_text
 from expunge.engine import Recipe
 from expunge.evaluation._model_files import train_initial
 from expunge.request.subject._load import Subject
+from tests.stand_ins import leave_out_figures
 from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.worlds import subject_of
+
+BUNDLE = "expunge.request.evidence._bundle"
+"""Where the figures of a request are saved."""
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -60,7 +63,7 @@ def two_requests(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """The folder of two requests in a row. Copy it before you change it."""
     make_request = JobMaker(weights, tmp_path_factory.mktemp("two"))
     with pytest.MonkeyPatch.context() as patch:
-        leave_out_figures(patch)
+        leave_out_figures(patch, BUNDLE)
         carry_out_quietly(make_request([1, 2, 3], max_epochs=1))
         carry_out_quietly(make_request([7, 8], max_epochs=1))
     return make_request.out
@@ -81,9 +84,4 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Subject:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take half the time of a small request: files without content stand in for them."""
-    leave_out_figures(monkeypatch)
-
-
-def leave_out_figures(patch: pytest.MonkeyPatch) -> None:
-    bundle = "expunge.request.evidence._bundle"
-    patch.setattr(f"{bundle}.save_figure", lambda figure, path, formats: write_text(path, ""))
+    leave_out_figures(monkeypatch, BUNDLE)

@@ -149,8 +149,9 @@ def test_a_refused_request_leaves_no_folder(
     ids=["a class", "a class but one record", "two classes", "all but one record"],
 )
 def test_whole_classes_can_be_forgotten(
-    classes: set[int], left: int, method: str, tmp_path: Path
+    classes: set[int], left: int, method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("expunge.request.calibrate._run.MIN_STEPS", 8)  # well or badly
     train = floats(240, 1)
     ids = [index for index, label in enumerate(train.labels.tolist()) if label in classes][left:]
     (tmp_path / "out" / ".0001.new" / "figures").mkdir(parents=True)  # of a run that was killed
@@ -217,16 +218,24 @@ def test_what_came_nearest_is_kept_apart_from_the_weights(
 
 
 @pytest.mark.usefixtures("no_figures")
-def test_a_request_is_repeated_from_its_bundle(finished: FinishedRequest, tmp_path: Path) -> None:
-    assert finished.evidence.commands[0] == (
-        f"expunge forget --job {finished.folder}/job.toml --ids IDS --out again"
+def test_a_request_is_repeated_from_its_bundle(
+    make_request: JobMaker, weights: Path, tmp_path: Path
+) -> None:
+    job = make_request()
+    first = FinishedRequest.of(job, carry_out_quietly(job))
+    assert first.evidence.commands[0] == (
+        f"expunge forget --job {first.folder}/job.toml --ids IDS --out again"
     )
-    changes = {"ids": finished.job.ids, "out": tmp_path / "again"}
-    again = load_job(finished.folder / "job.toml").model_copy(update=changes)
+    changes = {"ids": job.ids, "out": tmp_path / "again"}
+    again = load_job(first.folder / "job.toml").model_copy(update=changes)
     second = FinishedRequest.of(again, carry_out_quietly(again))
-    assert second.evidence.metrics == finished.evidence.metrics
-    name = "weights.safetensors"
-    assert (finished.folder / name).read_bytes() == (second.folder / name).read_bytes()
+    assert second.evidence.metrics == first.evidence.metrics
+    files = sorted(path.name for path in first.folder.glob("*.safetensors"))
+    assert files == sorted(path.name for path in second.folder.glob("*.safetensors"))
+    for name in files:
+        assert (first.folder / name).read_bytes() == (second.folder / name).read_bytes()
+    moved = {weights_digest(first.folder / name) for name in files} - {weights_digest(weights)}
+    assert moved, "chosen or discarded, there are other weights than before"
 
 
 @pytest.mark.usefixtures("no_figures")
@@ -299,8 +308,22 @@ def killed_at(rename: int, job: Job, *, after: bool) -> str:
 @pytest.mark.usefixtures("no_figures")
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
+@pytest.mark.parametrize(
+    "moments",
+    [
+        [(1, True), (4, False), (9, True)],
+        pytest.param(
+            [(1, False), (1, True), (2, False), (3, True), (4, False), (9, True), (2, True)],
+            marks=pytest.mark.thorough,
+        ),
+    ],
+    ids=len,
+)
 def test_killed_at_any_moment_it_resumes_to_the_same_end(
-    make_request: JobMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    make_request: JobMaker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    moments: list[tuple[int, bool]],
 ) -> None:
     job = make_request()
     folder = job.out / "0001"
@@ -308,7 +331,6 @@ def test_killed_at_any_moment_it_resumes_to_the_same_end(
         patch.setenv("EXPUNGE_CACHE", str(tmp_path / "journal"))  # it is no attempt at the same
         whole = carry_out_quietly(make_request(out=tmp_path / "whole")).evidence
     assert whole is not None
-    moments = [(1, False), (1, True), (2, False), (3, True), (4, False), (9, True), (2, True)]
     for rename, after in moments:
         child = Fork(lambda n=rename, a=after: killed_at(n, job, after=a))
         assert child.wait() == -signal.SIGKILL

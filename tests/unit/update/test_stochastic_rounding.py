@@ -76,6 +76,7 @@ def test_focus_with_bfloat16_moments_is_near_float32():
         assert float((a - b).norm() / a.norm()) < 0.02
 
 
+@pytest.mark.thorough
 def test_bfloat16_moments_compiled_are_blocked_ones():
     updates = [Update(Focus(), compile=compile, moment_dtype="bf16") for compile in (False, True)]
     for step in range(2):

@@ -21,6 +21,7 @@ from expunge.evaluation.attacks._shadow_models import (
     shadow_stages,
 )
 from expunge.store import Store
+from tests.stand_ins import compute_in_this_process
 
 PLAN = ShadowPlan(
     ModelCard(name="small-cnn", num_classes=3, in_channels=1, width=0.1),
@@ -77,7 +78,12 @@ def test_other_data_are_other_shadows() -> None:
     assert not {s.key for s in a} & {s.key for s in b}
 
 
-def test_shadows_are_computed_once_and_damage_is_not_reused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("worker", [False, pytest.param(True, marks=pytest.mark.thorough)])
+def test_shadows_are_computed_once_and_damage_is_not_reused(
+    worker: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not worker:
+        compute_in_this_process(monkeypatch)
     store = Store(tmp_path)
     first = run_shadows(PLAN, retain=images(24, 0), targets=images(8, 1), store=store, workers=1)
     # Nothing of the targets is left in the store but what models say of them, for the owner alone.
@@ -102,7 +108,8 @@ def test_shadows_are_computed_once_and_damage_is_not_reused(tmp_path: Path) -> N
     assert np.array_equal(first.unlearned.confidence, mended.unlearned.confidence)
 
 
-def test_references_never_see_the_targets(tmp_path: Path) -> None:
+def test_references_never_see_the_targets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compute_in_this_process(monkeypatch)
     models = run_references(PLAN, 1, retain=images(24, 0), store=Store(tmp_path), workers=1)
     assert len(models) == 1
     assert not models[0].training

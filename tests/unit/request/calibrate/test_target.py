@@ -69,7 +69,14 @@ def test_interval_matches_the_sum_over_all_outcomes(level: float) -> None:
     assert target.accuracy.high == pytest.approx(max(high, value))
 
 
-@pytest.mark.parametrize(("n_val", "n_forget"), [(400, 40), (60, 200), (1000, 10)])
+@pytest.mark.parametrize(
+    ("n_val", "n_forget"),
+    [
+        (60, 200),
+        pytest.param(400, 40, marks=pytest.mark.thorough),
+        pytest.param(1000, 10, marks=pytest.mark.thorough),
+    ],
+)
 def test_interval_covers_the_truth_as_often_as_it_says(n_val: int, n_forget: int) -> None:
     random = np.random.default_rng(n_val)
     rates = np.array([0.95, 0.8, 0.9, 0.99, 0.7])
