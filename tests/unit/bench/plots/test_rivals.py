@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
+from matplotlib.text import Text
 
 from expunge.bench._runs import Arm, group_records
 from expunge.bench.plots._rivals import place_of, rivals
 from expunge.bench.plots._style import MissingRecords
-from tests.unit.bench.making import paper_records, run
+from expunge.methods import METHODS
+from tests.unit.bench.making import paper_records, references, run
 
 
 def test_a_place_is_the_mean_over_seeds_at_the_tables_epoch() -> None:
@@ -25,7 +29,31 @@ def test_every_arm_has_a_point_and_a_label_and_collapsed_ones_are_listed() -> No
     assert {"SRL", "SRL-FOCUS", "NGPlus-AND", "MSG", "initial", "ideal"} <= set(labels)
     assert "GA" not in labels
     assert len(ax.collections) == 18
-    assert "GA (79)" in figure._supxlabel.get_text()
+    assert "GA (70, 79)" in figure._supxlabel.get_text()  # |rUA|, TA lost
+
+
+def test_arms_further_away_than_the_initial_model_are_listed() -> None:
+    """Its UA is 99, the ideal's 90."""
+    [(_, figure)] = rivals([*paper_records(), *(run(80.5, "GA", seed=seed) for seed in range(3))])
+    assert "GA (10, 18)" in figure._supxlabel.get_text().replace("\n", " ")
+
+
+def test_no_label_covers_another_and_those_without_room_are_listed() -> None:
+    crowd = [
+        run(93.0 + number / 50, method, seed=seed)
+        for number, method in enumerate(METHODS)
+        if number < 20
+        for seed in range(3)
+    ]
+    [(_, figure)] = rivals([*references(), *crowd])
+    (ax,) = figure.axes
+    boxes = [Text.get_window_extent(text) for text in ax.texts]  # without lines to their points
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    named = [text.get_text() for text in ax.texts if text.get_text() not in ("initial", "ideal")]
+    _, _, unnamed = figure._supxlabel.get_text().replace("\n", " ").partition("for a name: ")
+    assert sorted([*named, *filter(None, unnamed.split(", "))]) == sorted(
+        METHODS.label(method) for method in list(METHODS)[:20]
+    )
 
 
 def test_a_few_arms_are_no_field_of_rivals() -> None:
