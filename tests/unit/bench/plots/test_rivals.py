@@ -47,6 +47,7 @@ def test_no_label_covers_another_and_those_without_room_are_listed() -> None:
     ]
     [(_, figure)] = rivals([*references(), *crowd])
     (ax,) = figure.axes
+    figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in ax.texts]  # without lines to their points
     assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
     named = [text.get_text() for text in ax.texts if text.get_text() not in ("initial", "ideal")]
