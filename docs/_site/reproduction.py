@@ -15,8 +15,15 @@ from pathlib import Path
 
 from expunge._files import write_text
 from expunge.bench._records import Record, load_records
-from expunge.bench._runs import Arm, TaskRuns, group_records, one_per_seed
+from expunge.bench._runs import (
+    CONSTRAINED_METHODS,
+    Arm,
+    TaskRuns,
+    group_records,
+    one_per_seed,
+)
 from expunge.bench.claims import ClaimFinding, claim_ledger
+from expunge.bench.claims._frontier import RMIA_AUC, RUA, Remainder, compare_frontiers
 from expunge.bench.claims._statistics import mean_over_seeds
 from expunge.bench.tables._formats import markdown_table
 from expunge.bench.tables._paper_values import MASKS_NGPLUS, PAPER_TABLES, Printed
@@ -27,6 +34,8 @@ RECORDS = ROOT / "results" / "paper-eighth" / "records.jsonl"
 TASK = "cifar10/vgg16/random:0.1"
 CLASS_TASK = "cifar10/vgg16/class:3:0.4"
 REGION = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end: \2 -->)", flags=re.DOTALL)
+SWEPT = 3
+"""Settings that make a sweep, as in the claim ``clock``."""
 AS_IN_SVHN = ("NGPlus-SalUn", "NGPlus-AND", "NGPlus-PROB", "NGPlus-FOCUS")
 """Rows that the paper has on SVHN with ResNet18 alone."""
 
@@ -80,8 +89,8 @@ def rest_beside_paper(runs: TaskRuns) -> str:
     return _table(heads, rows)
 
 
-def clock_table(findings: Iterable[ClaimFinding]) -> str:
-    """Frontiers with an add-on minus without: a row per arm of the random task."""
+def clock_table(findings: Iterable[ClaimFinding], runs: TaskRuns) -> str:
+    """Frontiers with an add-on minus without: a row per arm of the random task, and a joint one."""
     found = {(finding.claim.name, finding.group): finding for finding in findings}
     groups = dict.fromkeys(
         group
@@ -105,10 +114,27 @@ def clock_table(findings: Iterable[ClaimFinding]) -> str:
                 str(area.n),
             ]
         )
+    joint = [_joint(runs, remainder) for remainder in (RUA, RMIA_AUC)]
+    if all(joint):
+        cells = (_interval(areas, 2) for areas in joint)
+        rows.append(["FOCUS on the three together", *cells, "", "", str(len(joint[0]))])
     heads = ["", "|rUA| at equal loss of TA, points [95 %]"]
     heads += ["|RMIA AUC - 0.5| at equal loss of TA, hundredths [95 %]"]
     heads += ["epochs to the last |rUA| of the method alone", "settings", "n"]
     return _table(heads, rows)
+
+
+def _joint(runs: TaskRuns, remainder: Remainder) -> list[float]:
+    """For each seed that all three methods have, the mean of their differences with FOCUS."""
+    areas: list[dict[int, float]] = []
+    for method in CONSTRAINED_METHODS:
+        focus = Arm(method, "focus", "published")
+        compared = compare_frontiers(
+            runs.sweep(Arm(method)), runs.sweep(focus), remainder=remainder, least=SWEPT
+        )
+        areas.append(dict(zip(compared.differences, compared.areas, strict=True)))
+    seeds = sorted(set.intersection(*(set(each) for each in areas)))
+    return [statistics.mean(each[seed] for each in areas) for seed in seeds]
 
 
 def class_table(runs: TaskRuns) -> str:
@@ -212,7 +238,7 @@ def filled(text: str, records: Sequence[Record]) -> str:
         "ledger": lambda: f"The ledger: {ledger.count}.",
         "beside": lambda: beside_paper(tasks[TASK]),
         "rest": lambda: rest_beside_paper(tasks[TASK]),
-        "clock": lambda: clock_table(ledger.findings),
+        "clock": lambda: clock_table(ledger.findings, tasks[TASK]),
         "class": lambda: class_table(tasks[CLASS_TASK]),
     }
 
