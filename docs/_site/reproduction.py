@@ -190,6 +190,7 @@ def _interval(values: Sequence[float], decimals: int = 1, *, signed: bool = True
     if mean.interval is None:
         return format(mean.value, style)
     low, high = mean.interval
+    low = low if signed else max(low, 0.0)  # what has no sign is not below zero
     return f"{mean.value:{style}} [{low:{style}}, {high:{style}}]"
 
 
