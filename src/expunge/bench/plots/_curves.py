@@ -17,6 +17,11 @@ ShownArms = dict[tuple[str, str], list[Record]]
 """Records, one per seed, by method and add-on."""
 
 
+MOST = 8
+"""Baselines in a figure."""
+PAPER_BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
+
+
 @styled
 def addons_srl(records: Sequence[Record]) -> Drawn:
     """fig:addonsSRL: SRL alone and with each add-on."""
@@ -81,10 +86,15 @@ def method_curves(arms: ShownArms) -> list[ArmCurve]:
 
 
 def baseline_curves(arms: ShownArms, method: str) -> list[ArmCurve]:
-    """The baselines, SCRUB, SalUn, the method itself, and the method with FOCUS."""
+    """The baselines, SCRUB, SalUn, the method itself, and the method with FOCUS.
+
+    Of many baselines, those of the paper: more lines than :data:`MOST` cannot be told apart.
+    """
     pair = [(method, "none"), (method, "focus")]
     _require(arms, pair)
     others = [arm for arm, runs in arms.items() if runs[0].baseline]
+    if len(others) > MOST:
+        others = [arm for arm in others if arm[0] in PAPER_BASELINES]
     others += [arm for arm in (("scrub", "none"), SALUN) if arm in arms]
     others = [arm for arm in dict.fromkeys(others) if arm not in pair]
     if not others:

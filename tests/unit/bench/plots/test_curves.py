@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from expunge.bench._runs import group_records
 from expunge.bench.plots._curves import addon_curves, baseline_curves, method_curves, shown_arms
 from tests.unit.bench.making import run
@@ -46,3 +48,12 @@ def test_families_choose_their_arms() -> None:
     assert names == ["SRL", "SRL-FOCUS", "NGPlus", "NGPlus-FOCUS"]
     names = [curve.label for curve in baseline_curves(arms, "neg-grad-plus")]
     assert names == ["FT", "MSG", "SRL-SalUn", "NGPlus", "NGPlus-FOCUS"]
+
+
+def test_of_many_baselines_those_of_the_paper_are_drawn() -> None:
+    names = ("FT", "GA", "MSG", "CT", "l1-sparse", "BadT", "DELETE", "UNSIR", "AMUN")
+    alone = [record for name in names for record in arm({10: [91.0]}, name)]
+    records = [replace(record, baseline=True) for record in alone]
+    records += arm({10: [91.0]}, "SRL") + arm({10: [91.0]}, "SRL", "FOCUS")
+    curves = baseline_curves(shown_arms(only_task(records)), "random-label")
+    assert [curve.label for curve in curves] == ["FT", "MSG", "CT", "SRL", "SRL-FOCUS"]
