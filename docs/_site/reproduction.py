@@ -227,8 +227,14 @@ def _theirs(printed: Printed, label: str) -> tuple[dict[str, tuple[float, float]
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    minus = [[cell.replace("-", "\u2212") if k else cell for k, cell in enumerate(r)] for r in rows]
-    return "\n".join(markdown_table(list(heads), minus, alignment="l" + "r" * (len(heads) - 1)))
+    """A table whose numbers have minus signs, and break before an interval and not within it."""
+    unbroken = {"-": "\u2212", ", ": ",\u00a0", " ± ": "\u00a0±\u00a0"}
+    cells = []
+    for label, *numbers in rows:
+        for text, better in unbroken.items():
+            numbers = [number.replace(text, better) for number in numbers]
+        cells.append([label, *numbers])
+    return "\n".join(markdown_table(list(heads), cells, alignment="l" + "r" * (len(heads) - 1)))
 
 
 def filled(text: str, records: Sequence[Record]) -> str:

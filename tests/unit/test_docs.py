@@ -170,7 +170,7 @@ def test_the_page_of_results_says_what_the_records_say() -> None:
 
 
 def test_intervals_that_are_quoted_are_in_the_tables() -> None:
-    page = reproduction.PAGE.read_text().replace("\u2212", "-")
+    page = reproduction.PAGE.read_text().replace("\u2212", "-").replace("\u00a0", " ")
     tables = "".join(match[0] for match in reproduction.REGION.finditer(page))
     _, _, readme = (ROOT / "README.md").read_text().partition("more than a faster clock?\n")
     interval = re.compile(r"\[[-+]?[\d.]+, [-+]?[\d.]+\]")
