@@ -1,7 +1,7 @@
 """Frontiers over a sweep, a method alone and with add-ons: not a figure of the paper.
 
-What is left to forget, |rUA| or what RMIA finds, against TA lost. They show whether an add-on is
-more than a faster clock, which would move along the same frontier.
+What is left to forget, |rUA|, what RMIA finds or |UA - TA|, against TA lost. They show whether an
+add-on is more than a faster clock, which would move along the same frontier.
 """
 
 from __future__ import annotations
@@ -20,7 +20,14 @@ from expunge.bench._runs import (
     group_records,
     preferred_arms,
 )
-from expunge.bench.claims._frontier import RMIA_AUC, RUA, Remainder, StoppingPoint, pareto
+from expunge.bench.claims._frontier import (
+    RMIA_AUC,
+    RUA,
+    UNSEEN,
+    Remainder,
+    StoppingPoint,
+    pareto,
+)
 from expunge.bench.plots._series import level_of, series_of
 from expunge.bench.plots._style import (
     Drawn,
@@ -50,16 +57,16 @@ def frontier(records: Sequence[Record]) -> Drawn:
         for method in SWEPT_METHODS:
             base = preferred_sweep(runs, method, "none")
             swept = {addon: preferred_sweep(runs, method, addon) for addon in SWEPT_ADDONS}
-            shared = [d for d in base if d in swept["focus"]]
-            tried = [a for a in SWEPT_ADDONS if shared and all(d in swept[a] for d in shared)]
+            tried = [a for a in SWEPT_ADDONS if len([d for d in base if d in swept[a]]) > 1]
             sweeps = {"none": base} | {addon: swept[addon] for addon in tried}
+            shared = [d for d in base if all(d in sweep for sweep in sweeps.values())]
             own = {addon: {d: sweep[d] for d in shared} for addon, sweep in sweeps.items()}
             panels = {
                 remainder: {addon: points_of(sweep, remainder) for addon, sweep in own.items()}
-                for remainder in (RUA, RMIA_AUC)
+                for remainder in (RUA, RMIA_AUC, UNSEEN)
             }
             panels = {r: clouds for r, clouds in panels.items() if all(map(len, clouds.values()))}
-            if len(shared) > 1 and panels:
+            if tried and len(shared) > 1 and panels:
                 figure = _figure(runs, method, panels, len(shared))
                 drawn.append((f"{Arm(method).label.lower()}-{runs.file_name}", figure))
     if not drawn:

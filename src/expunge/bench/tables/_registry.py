@@ -19,6 +19,7 @@ TABLES.declare("moments", "expunge.bench.tables._claim_tables:moments")
 TABLES.declare("epochs", "expunge.bench.tables._claim_tables:epochs")
 TABLES.declare("cost", "expunge.bench.tables._claim_tables:cost")
 TABLES.declare("beside", "expunge.bench.tables._paper:compared")
+TABLES.declare("stops", "expunge.bench.tables._stops:stops")
 TABLES.declare("texts", "expunge.bench.tables._texts:texts")
 
 OF_TEXTS = ("texts",)

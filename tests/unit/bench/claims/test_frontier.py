@@ -13,7 +13,13 @@ from hypothesis import strategies as st
 from expunge.bench._records import Record
 from expunge.bench._runs import Dials, Sweep
 from expunge.bench.claims import ClaimFinding, judge_claims
-from expunge.bench.claims._frontier import StoppingPoint, compare_frontiers, lowest, pareto
+from expunge.bench.claims._frontier import (
+    StoppingPoint,
+    compare_frontiers,
+    lowest,
+    pareto,
+    unseen_gap,
+)
 from tests.unit.bench.claims.made_runs import EPOCHS, run
 
 RATES = (1.0, 2.0, 4.0)
@@ -209,3 +215,22 @@ def test_a_sweep_does_not_differ_from_itself() -> None:
     base = sweep_of(swept("none", noise=1.0))
     found = compare_frontiers(base, base)
     assert found.areas == [0.0, 0.0, 0.0]
+
+
+def test_unseen_images_stand_in_for_an_ideal_model() -> None:
+    def with_classes(records: list[Record]) -> list[Record]:
+        """One class is right more often, by |rUA| and as much as another is right less often."""
+        for record in records:
+            for row in record.epochs:
+                row |= {"ta_class_0": 50.0, "ta_class_1": 60.0, "ta_class_2": 0.0}
+                row |= {"ua_class_0": 50.0 + 3 * row["rua"], "ua_class_1": 60.0 - row["rua"]}
+        return records
+
+    records = with_classes(swept("none")) + with_classes(swept("focus", price=0.4))
+    (found,) = judge_claims(records, ["clock-unseen"])
+    whole = clock_of(records)  # the mean over classes is (3 - 1) / 2 times rUA
+    assert (found.status, found.effect) == ("held", pytest.approx(whole.effect))
+    assert unseen_gap(records[0].epochs[0]) == pytest.approx(records[0].epochs[0]["rua"])
+    (missing,) = judge_claims(swept("none") + swept("focus"), ["clock-unseen"])
+    assert missing.status == "no data"
+    assert "|UA - TA| was not measured" in missing.detail

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from expunge.bench.plots._frontier import at_shared_dials, corners_of, points_of, preferred_sweep
+from expunge.bench.plots._frontier import (
+    at_shared_dials,
+    corners_of,
+    frontier,
+    points_of,
+    preferred_sweep,
+)
+from tests.unit.bench.making import references
 from tests.unit.bench.plots.made_records import arm, everything, only_task
 
 
@@ -23,3 +30,17 @@ def test_frontier_points_are_means_at_settings_that_both_arms_have() -> None:
     assert list(both[0]) == list(both[1])
     # UA of 97 on average: 2 points of TA lost against 99, 7 points from the ideal's 90.
     assert points_of(both[0]).tolist() == [[2.0, 7.0], [7.0, 2.0], [19.0, 10.0], [49.0, 40.0]]
+
+
+def test_an_add_on_at_fewer_settings_is_drawn_at_those_that_all_have() -> None:
+    tried = {"none": (0.5, 1.0, 2.0), "FOCUS": (0.5, 1.0, 2.0), "AND": (0.5, 1.0), "PROB": (0.5,)}
+    records = references()
+    for addon, rates in tried.items():
+        for rate in rates:
+            records += arm({10: [95.0 - rate] * 3}, "SRL", addon, lr=rate)
+    ((_, figure),) = frontier(records)
+    _, labels = figure.axes[0].get_legend_handles_labels()
+    assert [label.split(":")[0] for label in labels[:3]] == ["SRL", "SRL-FOCUS", "SRL-AND"]
+    assert not any("PROB" in label for label in labels)
+    note = figure.get_supxlabel()
+    assert "2 settings, the same for SRL, SRL-FOCUS, SRL-AND" in note.replace("\n", " ")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from expunge._errors import InvalidInput
+from expunge.bench._records import Record
 from expunge.bench.tables._paper import write_tables
 from expunge.bench.tables._paper_values import (
     BENCHMARK,
@@ -93,14 +94,18 @@ def test_cells_are_what_numpy_says_of_the_raw_records() -> None:
             assert row(table, label).std(metric) == pytest.approx(np.std(raw, ddof=1))
 
 
-def test_sweeps_do_not_mix_in() -> None:
-    main = paper_records()
-    sweep = [
+def swept() -> list[Record]:
+    """SRL alone and with FOCUS at four settings, 24 runs."""
+    return [
         run({1: 50.0, 10: 50.0}, "SRL", addon, seed=seed, lr=lr, alpha=alpha, block="frontier")
         for lr, alpha in itertools.product((5e-4, 1e-3), (0.02, 0.05))
         for addon in ("none", "FOCUS")
         for seed in range(3)
     ]
+
+
+def test_sweeps_do_not_mix_in() -> None:
+    main, sweep = paper_records(), swept()
     for name in ("table1", "table2", "attacks", "epochs", "cost"):
         for first, second in zip(TABLES[name](main), TABLES[name]([*sweep, *main]), strict=True):
             assert first.csv() == second.csv()
@@ -119,7 +124,7 @@ def test_no_records_make_no_tables(tmp_path: Path) -> None:
 
 
 def test_every_table_is_written_in_three_formats(tmp_path: Path) -> None:
-    records = [*paper_records(), *paper_records(("NGPlus",), **SVHN)]
+    records = [*paper_records(), *swept(), *paper_records(("NGPlus",), **SVHN)]
     written = write_tables(records, tmp_path)
     assert {path.name for path in written} == {
         f"{name}.{ending}"

@@ -1,0 +1,93 @@
+"""Where an arm of a sweep would be stopped without an ideal model."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from expunge.bench._records import Record
+from expunge.bench.tables._registry import TABLES
+from expunge.bench.tables._stops import TOLERANCE, Stop, chosen_stop
+from expunge.bench.tables._summary import Row
+from tests.unit.bench.making import run
+
+RATES = (1e-4, 2e-4, 4e-4)
+
+
+def with_gap(record: Record, gap: float) -> Record:
+    """Forgotten images of two classes are right ``gap`` points more often than test images."""
+    for row in record.epochs:
+        row |= {"ua_class_1": row["ta"] + gap - 1, "ta_class_1": row["ta"]}
+        row |= {"ua_class_2": row["ta"] + gap + 1, "ta_class_2": row["ta"]}
+        row |= {"ta_class_3": 0.0}
+    return record
+
+
+def sweep(addon: str, gaps: tuple[float, ...], seed: int = 0) -> list[Record]:
+    """A run for each rate, whose gap to unseen images is given; larger rates lose more TA."""
+    return [
+        with_gap(run({10: 98.0 - k}, "SRL", addon, seed=seed, lr=rate), gap)
+        for k, (rate, gap) in enumerate(zip(RATES, gaps, strict=True))
+    ]
+
+
+def rows_of(records: list[Record]) -> dict[str, Row]:
+    (table,) = TABLES["stops"](records)
+    return {row.label: row for row in table.rows}
+
+
+def test_of_the_admissible_epochs_that_of_highest_accuracy_is_chosen() -> None:
+    records = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, -1.0, -3.0))
+    rows = rows_of(records)
+    alone, focus = rows["SRL, 3 settings"], rows["SRL-FOCUS, 3 settings"]
+    assert (alone.values["lost"], focus.values["lost"]) == ((3.0,), (2.0,))
+    assert (alone.values["rua"], focus.values["rua"]) == ((6.0,), (7.0,))
+    assert focus.values["least"] == pytest.approx((-3.0,))
+
+
+def test_an_arm_that_never_gets_there_has_no_stop_but_a_least_gap() -> None:
+    rows = rows_of(sweep("none", (5.0, 4.0, 0.8)) + sweep("FOCUS", (0.0, 0.0, 0.0)))
+    alone = rows["SRL, 3 settings"]
+    assert alone.mean("seeds") == 0
+    assert alone.values["lost"] == ()
+    assert alone.values["least"] == pytest.approx((0.8,))
+
+
+def test_seeds_count_one_by_one() -> None:
+    records = [
+        *(r for seed in range(3) for r in sweep("none", (5.0, 4.0, 0.0), seed)),
+        *(r for seed in range(2) for r in sweep("FOCUS", (5.0, 0.0, 0.0), seed)),
+        *sweep("FOCUS", (5.0, 5.0, 5.0), 2),
+    ]
+    rows = rows_of(records)
+    assert rows["SRL, 3 settings"].mean("seeds") == 3
+    assert rows["SRL-FOCUS, 3 settings"].mean("seeds") == 2
+    assert len(rows["SRL-FOCUS, 3 settings"].values["least"]) == 3
+
+
+def test_two_settings_are_no_sweep_and_accuracies_by_class_are_needed() -> None:
+    records = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, -1.0, -3.0))
+    assert TABLES["stops"]([r for r in records if r["lr"] < RATES[-1]]) == []
+    for record in records:
+        for row in record.epochs:
+            for name in [name for name in row if "_class_" in name]:
+                del row[name]
+    alone = rows_of(records)["SRL, 3 settings"]
+    assert alone.mean("seeds") == 0
+    assert math.isnan(alone.mean("least"))
+
+
+@given(st.lists(st.tuples(st.floats(-5, 20), st.floats(-20, 20)), min_size=1, max_size=12))
+def test_no_admissible_epoch_loses_less_than_the_chosen_one(
+    points: list[tuple[float, float]],
+) -> None:
+    record = run(95.0)
+    stops = [Stop(record, epoch, lost, gap) for epoch, (lost, gap) in enumerate(points, start=1)]
+    chosen = chosen_stop(stops)
+    admissible = [stop for stop in stops if stop.gap <= TOLERANCE]
+    assert (chosen is None) == (not admissible)
+    if chosen is not None:
+        assert chosen.lost == min(stop.lost for stop in admissible)
