@@ -23,16 +23,24 @@ from expunge.bench._runs import (
     one_per_seed,
 )
 from expunge.bench.claims import ClaimFinding, claim_ledger
-from expunge.bench.claims._frontier import RMIA_AUC, RUA, Remainder, compare_frontiers
+from expunge.bench.claims._frontier import (
+    RMIA_AUC,
+    RUA,
+    UNSEEN,
+    Remainder,
+    compare_frontiers,
+)
 from expunge.bench.claims._statistics import mean_over_seeds
 from expunge.bench.tables._formats import markdown_table
 from expunge.bench.tables._paper_values import MASKS_NGPLUS, PAPER_TABLES, Printed
+from expunge.bench.tables._stops import stops
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
 RECORDS = ROOT / "results" / "paper-eighth" / "records.jsonl"
 TASK = "cifar10/vgg16/random:0.1"
 CLASS_TASK = "cifar10/vgg16/class:3:0.4"
+SVHN_TASK = "svhn/resnet18/random:0.1"
 REGION = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end: \2 -->)", flags=re.DOTALL)
 SWEPT = 3
 """Settings that make a sweep, as in the claim ``clock``."""
@@ -100,7 +108,8 @@ def clock_table(findings: Iterable[ClaimFinding], runs: TaskRuns) -> str:
     rows = []
     for group in groups:
         area = found.get(("clock", group)) or found[("clock-masks", group)]
-        rmia, fast = (found.get((name, group)) for name in ("clock-rmia", "fast"))
+        others = (found.get((name, group)) for name in ("clock-unseen", "clock-rmia", "fast"))
+        unseen, rmia, fast = others
         if area.status == "no data":
             continue
         settings = re.search(r"(\d+) settings", area.detail)
@@ -108,20 +117,33 @@ def clock_table(findings: Iterable[ClaimFinding], runs: TaskRuns) -> str:
             [
                 group.removeprefix(f"{TASK} "),
                 _effect(area),
+                _effect(unseen),
                 _effect(rmia),
                 _effect(fast, sign=""),
                 settings[1] if settings else "",
                 str(area.n),
             ]
         )
-    joint = [_joint(runs, remainder) for remainder in (RUA, RMIA_AUC)]
+    joint = [_joint(runs, remainder) for remainder in (RUA, UNSEEN, RMIA_AUC)]
     if all(joint):
         cells = (_interval(areas, 2) for areas in joint)
         rows.append(["FOCUS on the three together", *cells, "", "", str(len(joint[0]))])
-    heads = ["", "|rUA| at equal loss of TA, points [95 %]"]
-    heads += ["|RMIA AUC - 0.5| at equal loss of TA, hundredths [95 %]"]
+    heads = ["", "|rUA| at equal loss of TA, points [95 %]", "|UA - TA|, points [95 %]"]
+    heads += ["|RMIA AUC - 0.5|, hundredths [95 %]"]
     heads += ["epochs to the last |rUA| of the method alone", "settings", "n"]
     return _table(heads, rows)
+
+
+def stops_table(records: Sequence[Record]) -> str:
+    """Where arms of the random task would be stopped without an ideal model."""
+    (table,) = (table for table in stops(records) if table.title.endswith(_title(records)))
+    heads = ["", *(table.heading(name) for name in table.metrics)]
+    rows = [[row.label, *(table.cell(row, name) for name in table.metrics)] for row in table.rows]
+    return _table(heads, rows)
+
+
+def _title(records: Sequence[Record]) -> str:
+    return next(runs.task.title for runs in group_records(records) if runs.name == TASK)
 
 
 def _joint(runs: TaskRuns, remainder: Remainder) -> list[float]:
@@ -150,6 +172,31 @@ def class_table(runs: TaskRuns) -> str:
         for label, records in _rows(runs)
     ]
     return _table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
+
+
+def svhn_table(runs: TaskRuns) -> str:
+    """The lower part of the paper's Table 1: rUA, and TA against that of NGPlus alone."""
+    alone = runs.main_arms[Arm("neg-grad-plus")]
+    rows = []
+    for label, records in _rows(runs):
+        theirs = MASKS_NGPLUS.get(label)
+        base = None if records[0].is_reference else alone
+        rua = _paired(records, None, "rua", runs.epoch)
+        ta = _paired(records, base, "ta", runs.epoch) if base else []
+        less = MASKS_NGPLUS["NGPlus"]["ta"][0]
+        rows.append(
+            [
+                label,
+                _interval(rua),
+                f"{theirs['rua'][0]:+.1f} ± {theirs['rua'][1]:.1f}" if theirs else "",
+                _interval(ta),
+                f"{theirs['ta'][0] - less:+.1f}" if theirs else "",
+                _interval(_paired(records, None, "rmia_auc", runs.epoch), 3, signed=False),
+                str(len(rua)),
+            ]
+        )
+    heads = ["", "rUA: ours", "paper ± std", "TA minus NGPlus's: ours", "paper", "RMIA AUC", "n"]
+    return _table(heads, rows)
 
 
 def _rows(runs: TaskRuns) -> list[tuple[str, Sequence[Record]]]:
@@ -246,7 +293,9 @@ def filled(text: str, records: Sequence[Record]) -> str:
         "beside": lambda: beside_paper(tasks[TASK]),
         "rest": lambda: rest_beside_paper(tasks[TASK]),
         "clock": lambda: clock_table(ledger.findings, tasks[TASK]),
+        "stops": lambda: stops_table(records),
         "class": lambda: class_table(tasks[CLASS_TASK]),
+        "svhn": lambda: svhn_table(tasks[SVHN_TASK]),
     }
 
     def fill(match: re.Match[str]) -> str:
