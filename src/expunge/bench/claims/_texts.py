@@ -17,8 +17,8 @@ import numpy as np
 
 from expunge.bench._records import Record
 from expunge.bench._runs import Arm, Sweep, TaskRuns, select_arms
+from expunge.bench._sweeps import StoppingPoint, frontier_at, pareto
 from expunge.bench.claims._base import Claim, ClaimFinding, group_name
-from expunge.bench.claims._frontier import StoppingPoint, lowest, pareto
 from expunge.bench.claims._statistics import Region, settle
 
 LEVELS = 20
@@ -70,7 +70,7 @@ def utility_gain(
     if farthest <= nearest:
         return None
     levels = np.linspace(nearest, farthest, LEVELS).tolist()
-    least = [np.array(lowest(pareto(cloud), levels)) for cloud in clouds]
+    least = [np.array(frontier_at(pareto(cloud), levels)) for cloud in clouds]
     return float(np.nanmean(least[0] - least[1]))
 
 

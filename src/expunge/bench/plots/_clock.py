@@ -13,9 +13,16 @@ import numpy as np
 
 from expunge.bench._records import Record
 from expunge.bench._runs import Arm, TaskRuns, group_records
-from expunge.bench.claims._frontier import RUA, Frontiers, compare_frontiers, lowest
+from expunge.bench._sweeps import (
+    MIN_SETTINGS,
+    RUA,
+    SWEPT_METHODS,
+    Frontiers,
+    compare_frontiers,
+    frontier_at,
+)
 from expunge.bench.claims._statistics import Region, mean_over_seeds, verdict
-from expunge.bench.plots._frontier import SWEPT_METHODS, preferred_sweep
+from expunge.bench.plots._frontier import preferred_sweep
 from expunge.bench.plots._style import (
     GREY,
     VERMILLION,
@@ -31,7 +38,6 @@ if TYPE_CHECKING:
 
 MOST = 3.0
 """Points of TA lost that the figure shows: nobody would give more."""
-LEAST_SETTINGS = 2
 
 
 @styled
@@ -42,22 +48,22 @@ def clock(records: Sequence[Record]) -> Drawn:
         compared = {}
         for method in SWEPT_METHODS:
             base, focus = (preferred_sweep(runs, method, addon) for addon in ("none", "focus"))
-            frontiers = compare_frontiers(base, focus, least=LEAST_SETTINGS)
-            if frontiers.settings >= LEAST_SETTINGS and frontiers.areas:
+            frontiers = compare_frontiers(base, focus)
+            if frontiers.means:
                 compared[method] = frontiers
         if compared:
             drawn.append((runs.file_name, _figure(runs, compared)))
     if not drawn:
         raise MissingRecords(
-            f"there should be runs of a method alone and with FOCUS at {LEAST_SETTINGS} settings, "
+            f"there should be runs of a method alone and with FOCUS at {MIN_SETTINGS} settings, "
             "the same for both, of lr, alpha or epochs."
         )
     return drawn
 
 
 def in_words(frontiers: Frontiers, margin: float = RUA.margin) -> str:
-    """What the area between two frontiers says: more, the same, less, or not yet."""
-    area = mean_over_seeds(frontiers.areas)
+    """What lies between two frontiers, in words: more, the same, less, or not yet."""
+    area = mean_over_seeds(frontiers.means)
     if verdict(area.interval, area.n, Region(high=-margin)) == "held":
         return "FOCUS forgets more"
     if verdict(area.interval, area.n, Region(-margin, margin)) == "held":
@@ -81,7 +87,7 @@ def _figure(runs: TaskRuns, compared: dict[str, Frontiers]) -> Figure:
         arrowprops={"arrowstyle": "->", "color": GREY},
     )  # fmt: skip
     settings = min(frontiers.settings for frontiers in compared.values())
-    seeds = min(len(frontiers.areas) for frontiers in compared.values())
+    seeds = min(len(frontiers.means) for frontiers in compared.values())
     add_note(
         figure,
         [
@@ -107,19 +113,20 @@ def _name_lines(ax: Any, method: str) -> None:
 def _draw_panel(ax: Any, frontiers: Frontiers) -> None:
     """Means over seeds of their frontiers, so that what lies between them is the area it names."""
     budgets = np.linspace(0.0, MOST, 121)
-    within = min(len(values) for values in frontiers.differences.values())
-    reached = budgets <= frontiers.budgets[within - 1] + 1e-9
+    reached = budgets <= frontiers.budgets[-1] + 1e-9
     lines = []
     for fronts, colour, width in (
         (frontiers.base, GREY, 3.2),
         (frontiers.addon, VERMILLION, 2.0),
     ):
-        values = np.mean([lowest(front, budgets.tolist()) for front in fronts.values()], axis=0)
+        values = np.mean(
+            [frontier_at(front, budgets.tolist()) for front in fronts.values()], axis=0
+        )
         shown = np.where(reached, values, np.nan)
         ax.plot(budgets, shown, color=colour, lw=width, solid_capstyle="round")
         lines.append(shown)
     ax.fill_between(budgets, *lines, color=VERMILLION, alpha=0.12, lw=0)
-    area = mean_over_seeds(frontiers.areas)
+    area = mean_over_seeds(frontiers.means)
     ends = area.interval
     interval = "" if ends is None else f" [{ends[0]:+.2f}, {ends[1]:+.2f}]"
     ax.set_title(f"{in_words(frontiers)}\n{area.value:+.2f} points{interval}", fontsize=8.5)

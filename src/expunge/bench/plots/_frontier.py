@@ -12,21 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.bench._records import Record
-from expunge.bench._runs import (
-    CONSTRAINED_METHODS,
-    Arm,
-    Sweep,
-    TaskRuns,
-    group_records,
-    preferred_arms,
-)
-from expunge.bench.claims._frontier import (
+from expunge.bench._runs import Arm, Sweep, TaskRuns, group_records, preferred_arms
+from expunge.bench._sweeps import (
     RMIA_AUC,
     RUA,
+    SWEPT_ADDONS,
+    SWEPT_METHODS,
     UNSEEN,
     Remainder,
     StoppingPoint,
+    balanced,
     pareto,
+    seeds_of,
 )
 from expunge.bench.plots._series import level_of, series_of
 from expunge.bench.plots._style import (
@@ -43,8 +40,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-SWEPT_METHODS = (*CONSTRAINED_METHODS, "match-unseen")
-SWEPT_ADDONS = ("focus", "prob", "and")
+LEAST_SETTINGS = 2
+"""Settings that make a curve worth drawing; a claim wants more."""
 FAR = 15.0
 """Points of TA lost beyond which nobody asks what is left."""
 
@@ -57,18 +54,13 @@ def frontier(records: Sequence[Record]) -> Drawn:
         for method in SWEPT_METHODS:
             base = preferred_sweep(runs, method, "none")
             swept = {addon: preferred_sweep(runs, method, addon) for addon in SWEPT_ADDONS}
-            tried = [a for a in SWEPT_ADDONS if len([d for d in base if d in swept[a]]) > 1]
-            sweeps = {"none": base} | {addon: swept[addon] for addon in tried}
-            shared = [d for d in base if all(d in sweep for sweep in sweeps.values())]
-            own = {addon: {d: sweep[d] for d in shared} for addon, sweep in sweeps.items()}
-            panels = {
-                remainder: {addon: points_of(sweep, remainder) for addon, sweep in own.items()}
-                for remainder in (RUA, RMIA_AUC, UNSEEN)
-            }
-            panels = {r: clouds for r, clouds in panels.items() if all(map(len, clouds.values()))}
-            if tried and len(shared) > 1 and panels:
-                figure = _figure(runs, method, panels, len(shared))
-                drawn.append((f"{Arm(method).label.lower()}-{runs.file_name}", figure))
+            for suffix, addons in _selections(base, swept).items():
+                names = ("none", *addons)
+                sweeps = balanced([base, *(swept[a] for a in addons)], LEAST_SETTINGS)
+                figure = _figure(runs, method, dict(zip(names, sweeps, strict=True)))
+                if figure is not None:
+                    name = f"{Arm(method).label.lower()}{suffix}-{runs.file_name}"
+                    drawn.append((name, figure))
     if not drawn:
         raise MissingRecords(
             "there should be runs of a method alone and with FOCUS at two settings, the same for "
@@ -77,16 +69,28 @@ def frontier(records: Sequence[Record]) -> Drawn:
     return drawn
 
 
+def _selections(base: Sweep, swept: dict[str, Sweep]) -> dict[str, list[str]]:
+    """The add-ons of each figure by the end of its name.
+
+    First FOCUS, with the add-ons that have all its settings; then, where that leaves some out, all
+    of them, at the settings that all share.
+    """
+
+    def settings(addons: Sequence[str]) -> int:
+        return len(balanced([base, *(swept[a] for a in addons)], LEAST_SETTINGS)[0])
+
+    tried = [addon for addon in swept if settings([addon])]
+    first = [a for a in tried if "focus" in tried and settings(["focus", a]) == settings(["focus"])]
+    figures = {"": first or tried}
+    if settings(tried) and figures[""] != tried:
+        figures["-all"] = tried
+    return {suffix: addons for suffix, addons in figures.items() if addons}
+
+
 def preferred_sweep(runs: TaskRuns, method: str, addon: str) -> Sweep:
     """The runs of a method with an add-on, of one kind of moments, by dials and seed."""
     arm = preferred_arms(runs.arms).get((method, addon))
     return {} if arm is None else runs.sweep(arm)
-
-
-def at_shared_dials(base: Sweep, other: Sweep) -> tuple[Sweep, Sweep]:
-    """Both sweeps at the dials that both have: neither may win by having tried more."""
-    shared = [dials for dials in base if dials in other]
-    return {dials: base[dials] for dials in shared}, {dials: other[dials] for dials in shared}
 
 
 def points_of(sweep: Sweep, remainder: Remainder = RUA) -> Array:
@@ -120,25 +124,32 @@ def corners_of(points: Array) -> Array:
     return np.array(best, dtype=np.float64).reshape(-1, 2)
 
 
-def _figure(
-    runs: TaskRuns, method: str, panels: dict[Remainder, dict[str, Array]], settings: int
-) -> Figure:
+def _figure(runs: TaskRuns, method: str, sweeps: dict[str, Sweep]) -> Figure | None:
+    """A panel per kind of remainder; None where nothing was measured."""
+    panels = {
+        remainder: {addon: points_of(sweep, remainder) for addon, sweep in sweeps.items()}
+        for remainder in (RUA, RMIA_AUC, UNSEEN)
+    }
+    panels = {r: clouds for r, clouds in panels.items() if all(map(len, clouds.values()))}
+    if not panels:
+        return None
     figure = new_figure(4.4 * len(panels), 4.1)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
     outside = 0
     for ax, (remainder, clouds) in zip(axes, panels.items(), strict=True):
-        outside += _draw_panel(ax, runs, method, remainder, clouds)
+        outside = max(outside, _draw_panel(ax, runs, method, remainder, clouds))
     handles, labels = axes[0].get_legend_handles_labels()
     columns = min(len(labels), 3 * len(panels))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
-    names = ", ".join(Arm(method, addon).label for addon in next(iter(panels.values())))
+    names = ", ".join(Arm(method, addon).label for addon in sweeps)
+    base = sweeps["none"]
     add_note(
         figure,
         [
             runs.task.title,
-            f"{settings} settings, the same for {names}; a point is an evaluated epoch, mean over "
-            "seeds",
-            f"{outside} points lie outside" if outside else "",
+            f"{len(base)} settings, the same for {names}; a point is an evaluated epoch, mean over "
+            f"{len(seeds_of(base))} seeds",
+            f"up to {outside} points of a panel lie outside" if outside else "",
         ],
     )
     return figure

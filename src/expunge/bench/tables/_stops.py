@@ -15,21 +15,18 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from expunge.bench._records import Record
-from expunge.bench._runs import (
-    CONSTRAINED_METHODS,
-    Arm,
-    Sweep,
-    TaskRuns,
-    group_records,
-    select_arms,
+from expunge.bench._runs import Arm, Sweep, TaskRuns, group_records, select_arms
+from expunge.bench._sweeps import (
+    MIN_SETTINGS,
+    SWEPT_ADDONS,
+    SWEPT_METHODS,
+    balanced,
+    seeds_of,
+    unseen_gap,
 )
-from expunge.bench.claims._frontier import unseen_gap
 from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
 from expunge.evaluation import METRICS
 
-METHODS_SHOWN = (*CONSTRAINED_METHODS, "match-unseen")
-ADDONS_SHOWN = ("focus", "prob", "and")
-LEAST_SETTINGS = 3
 TOLERANCE = 0.5
 """Points of the gap that nobody can tell from none: its standard error over 4,500 forgotten and
 10,000 test images is 0.7."""
@@ -37,8 +34,8 @@ COLUMNS = {
     "seeds": Column("seeds", "seeds with an admissible epoch", "none", "", 0),
     "epoch": Column("epoch", "the chosen epoch", "none", "", 1),
     "lost": Column("TA lost", "initial model's TA minus that of the chosen epoch", "none", "", 2),
-    "rua": Column("rUA", METRICS["rua"].description, "none", "points", 2),
-    "rmia_auc": Column("RMIA AUC", "AUC of RMIA", "none", "", 3),
+    "abs_rua": Column("|rUA|", "distance of rUA from zero", "none", "points", 2),
+    "rmia_auc": Column("RMIA AUC", METRICS["rmia_auc"].definition, "none", "", 3),
     "least": Column("least UA - TA", "least gap to unseen images of any epoch", "none", "", 2),
 }
 
@@ -59,16 +56,14 @@ def stops(records: Iterable[Record]) -> list[Summary]:
 
 
 def candidates(sweep: Sweep, seed: int) -> list[Stop]:
-    """Every evaluated epoch of every setting that a seed was run with; the start is none."""
+    """Every evaluated epoch of every setting that a seed was run with, epoch 0 excluded."""
     found = []
     for seeds in sweep.values():
-        record = seeds.get(seed)
-        start = None if record is None else record.value("ta", 0)
-        if record is None or start is None:
-            continue
+        record = seeds[seed]
+        start = record.value("ta", 0)
         for row in record.evaluated:
             gap = unseen_gap(row)
-            if row["epoch"] and gap is not None:
+            if row["epoch"] and gap is not None and start is not None:
                 found.append(Stop(record, int(row["epoch"]), start - row["ta"], gap))
     return found
 
@@ -81,24 +76,23 @@ def chosen_stop(stops: Iterable[Stop]) -> Stop | None:
 
 def _table(runs: TaskRuns) -> Summary:
     groups = []
-    for method in METHODS_SHOWN:
-        base = runs.sweep(Arm(method))
-        rows: list[Row] = []
-        for arm in select_arms(runs.arms, method, ADDONS_SHOWN):
-            sweep = runs.sweep(arm)
-            shared = [dials for dials in sweep if dials in base]
-            if len(shared) < LEAST_SETTINGS:
-                continue
-            # A method alone is shown at the settings of its first add-on.
-            rows += [] if rows else [_row(Arm(method).label, {d: base[d] for d in shared})]
-            rows.append(_row(arm.label, {dials: sweep[dials] for dials in shared}))
+    for method in SWEPT_METHODS:
+        rows: dict[tuple[object, ...], Row] = {}
+        for arm in select_arms(runs.arms, method, SWEPT_ADDONS):
+            # Add-ons with other settings have a row of the method alone of their own.
+            base, addon = balanced((runs.sweep(Arm(method)), runs.sweep(arm)), MIN_SETTINGS)
+            if base:
+                settings = f", {len(base)} settings"
+                rows.setdefault(tuple(base), _row(Arm(method).label + settings, base))
+                rows[arm, *base] = _row(arm.label + settings, addon)
         if rows:
-            groups.append(RowGroup(Arm(method).label, tuple(rows)))
+            groups.append(RowGroup(Arm(method).label, tuple(rows.values())))
     notes = (
         "Chosen among all evaluated epochs of all settings of rate and α: forgotten images right "
         f"at most {TOLERANCE:g} points more often than test images of their classes, then the "
         "highest TA",
         "Means over the seeds that have such an epoch; the last column is over all seeds",
+        "An add-on is to be compared with the method alone at as many settings",
     )
     return Summary(
         tuple(groups),
@@ -110,15 +104,14 @@ def _table(runs: TaskRuns) -> Summary:
 
 
 def _row(label: str, sweep: Sweep) -> Row:
-    seeds = sorted({seed for runs in sweep.values() for seed in runs})
-    tried = [found for seed in seeds if (found := candidates(sweep, seed))]
+    tried = [found for seed in seeds_of(sweep) if (found := candidates(sweep, seed))]
     chosen = [stop for found in tried if (stop := chosen_stop(found)) is not None]
     values = {
         "epoch": tuple(float(stop.epoch) for stop in chosen),
         "lost": tuple(stop.lost for stop in chosen),
         "least": tuple(min(stop.gap for stop in found) for found in tried),
     }
-    for metric in ("rua", "rmia_auc"):
+    for metric in ("abs_rua", "rmia_auc"):
         known = (stop.record.value(metric, stop.epoch) for stop in chosen)
         values[metric] = tuple(value for value in known if value is not None)
-    return Row(f"{label}, {len(sweep)} settings", values, {"seeds": (len(chosen), math.nan)})
+    return Row(label, values, {"seeds": (len(chosen), math.nan)})

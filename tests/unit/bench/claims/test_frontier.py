@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from expunge.bench._records import Record
-from expunge.bench._runs import Dials, Sweep
+from expunge.bench._sweeps import unseen_gap
 from expunge.bench.claims import ClaimFinding, judge_claims
-from expunge.bench.claims._frontier import (
-    StoppingPoint,
-    compare_frontiers,
-    lowest,
-    pareto,
-    unseen_gap,
-)
 from tests.unit.bench.claims.made_runs import EPOCHS, run
 
 RATES = (1.0, 2.0, 4.0)
@@ -88,7 +78,7 @@ def test_settings_of_one_arm_only_are_left_out_and_counted() -> None:
     alone = [run("random-label", "focus", s, lr=9.0, rua=0.0, ta=90.0) for s in range(3)]
     with_them, without = clock_of(base + arm + alone), clock_of(base + arm)
     assert (with_them.effect, with_them.interval) == (without.effect, without.interval)
-    assert "runs of one arm only, left out: 3" in with_them.detail
+    assert "runs without a counterpart, left out: 3" in with_them.detail
     assert "3 settings" in with_them.detail
 
 
@@ -135,86 +125,6 @@ def test_what_rmia_finds_is_compared_in_hundredths_of_an_auc() -> None:
 def test_a_single_setting_is_no_sweep() -> None:
     records = [r for r in swept("none") + swept("focus", price=0.4) if r["lr"] == 1.0]
     assert clock_of(records).status == "no data"
-
-
-def sweep_of(records: list[Record]) -> Sweep:
-    found: Sweep = {}
-    for record in records:
-        found.setdefault(Dials.of(record), {})[record["seed"]] = record
-    return found
-
-
-def reference(base: list[Record], addon: list[Record], most: float, step: float) -> list[float]:
-    """The areas by seed, by the letter: no point of a frontier is bettered by any other."""
-    areas = []
-    for seed in sorted({r["seed"] for r in base}):
-        points = []
-        for records in (base, addon):
-            own = [r for r in records if r["seed"] == seed]
-            rows = [
-                (r.epochs[0]["ta"] - row["ta"], abs(row["rua"])) for r in own for row in r.epochs
-            ]
-            points.append(rows)
-        reach = max(0.0, min(max(lost for lost, _ in rows) for rows in points))
-        differences = []
-        for k in range(round(most / step) + 1):
-            if k * step <= reach + 1e-9:
-                values = [slow_lowest(rows, k * step) for rows in points]
-                differences.append(values[1] - values[0])
-        areas.append(sum(differences) / len(differences))
-    return areas
-
-
-def slow_lowest(rows: list[tuple[float, float]], budget: float) -> float:
-    front = [
-        (lost, far)
-        for lost, far in set(rows)
-        if not any(a <= lost and b <= far and (a, b) != (lost, far) for a, b in rows)
-    ]
-    left = [p for p in front if p[0] <= budget]
-    right = [p for p in front if p[0] > budget]
-    if not left:
-        return math.nan
-    x0, y0 = max(left)
-    if not right:
-        return y0
-    x1, y1 = min(right)
-    return y0 + (y1 - y0) * (budget - x0) / (x1 - x0)
-
-
-@pytest.mark.parametrize("most", [0.5, 5.0])
-def test_the_area_is_that_of_the_slow_reference(most: float) -> None:
-    base, addon = swept("none", noise=2.0), swept("focus", clock=1.7, price=0.8, noise=2.0)
-    found = compare_frontiers(sweep_of(base), sweep_of(addon), most=most, step=0.25)
-    assert found.areas == pytest.approx(reference(base, addon, most, 0.25))
-
-
-POINTS = st.lists(
-    st.builds(StoppingPoint, st.integers(-5, 9).map(float), st.integers(0, 9).map(float)),
-    min_size=1,
-)
-
-
-@given(POINTS)
-def test_a_frontier_is_what_nothing_betters(points: list[StoppingPoint]) -> None:
-    def bettered(p: StoppingPoint) -> bool:
-        return any(q != p and q.lost <= p.lost and q.distance <= p.distance for q in points)
-
-    assert pareto(points) == sorted(p for p in set(points) if not bettered(p))
-
-
-@given(POINTS, st.floats(-6, 10))
-def test_the_lowest_within_a_budget_is_that_of_the_slow_reference(
-    points: list[StoppingPoint], budget: float
-) -> None:
-    wanted = slow_lowest([(p.lost, p.distance) for p in points], budget)
-    assert lowest(pareto(points), [budget]) == pytest.approx([wanted], nan_ok=True)
-
-
-def test_a_sweep_does_not_differ_from_itself() -> None:
-    base = sweep_of(swept("none", noise=1.0))
-    found = compare_frontiers(base, base)
-    assert found.areas == [0.0, 0.0, 0.0]
 
 
 def test_unseen_images_stand_in_for_an_ideal_model() -> None:

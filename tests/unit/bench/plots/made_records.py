@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -44,8 +45,8 @@ def everything() -> list[Record]:
             records += with_histograms(runs) if addon == "FOCUS" else runs
     for method in ("FT", "MSG"):
         records += [replace(record, baseline=True) for record in arm(values, method)]
-    for addon in ("none", "FOCUS"):
-        records += arm({1: [80.0] * 3, 10: [50.0] * 3}, "SRL", addon, lr=1e-2, block="sweep")
+    for addon, rate in itertools.product(("none", "FOCUS"), (1e-2, 2e-2)):
+        records += arm({1: [80.0] * 3, 10: [50.0] * 3}, "SRL", addon, lr=rate, block="sweep")
     return records
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from expunge.bench._records import Record
 from expunge.bench._runs import group_records
-from expunge.bench.claims._frontier import compare_frontiers
+from expunge.bench._sweeps import compare_frontiers
 from expunge.bench.plots._clock import MOST, clock, in_words
 from expunge.bench.plots._frontier import preferred_sweep
 from expunge.bench.plots._style import MissingRecords
@@ -45,7 +45,7 @@ def test_what_lies_between_the_lines_is_the_area_in_the_title() -> None:
     base, focus = (line.get_ydata() for line in figure.axes[0].lines)
     (runs,) = group_records(records)
     sweeps = [preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus")]
-    drawn = compare_frontiers(*sweeps, most=MOST, step=MOST / 120).mean_differences()
+    drawn = compare_frontiers(*sweeps, max_lost=MOST, step=MOST / 120).mean_differences()
     shown = [float(value) for value in focus - base if not np.isnan(value)]
     assert len(shown) > 30
     assert shown == pytest.approx([mean for _, mean in drawn[: len(shown)]])
@@ -53,5 +53,5 @@ def test_what_lies_between_the_lines_is_the_area_in_the_title() -> None:
 
 def test_without_a_sweep_there_is_no_figure() -> None:
     records = [r for r in swept("none") + swept("focus") if r["lr"] == 1.0]
-    with pytest.raises(MissingRecords, match="2 settings"):
+    with pytest.raises(MissingRecords, match="3 settings"):
         clock(records)

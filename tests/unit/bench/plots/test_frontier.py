@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from matplotlib.figure import Figure
 
-from expunge.bench.plots._frontier import (
-    at_shared_dials,
-    corners_of,
-    frontier,
-    points_of,
-    preferred_sweep,
-)
+from expunge.bench._sweeps import balanced
+from expunge.bench.plots._frontier import corners_of, frontier, points_of, preferred_sweep
 from tests.unit.bench.making import references
 from tests.unit.bench.plots.made_records import arm, everything, only_task
 
@@ -25,22 +21,30 @@ def test_frontier_points_are_means_at_settings_that_both_arms_have() -> None:
     records = [*everything(), *arm({10: [70.0] * 3}, "SRL", lr=1.0)]
     runs = only_task(records)
     base, focus = (preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus"))
-    assert (len(base), len(focus)) == (3, 2)
-    both = at_shared_dials(base, focus)
+    assert (len(base), len(focus)) == (4, 3)
+    both = balanced((base, focus))
     assert list(both[0]) == list(both[1])
     # UA of 97 on average: 2 points of TA lost against 99, 7 points from the ideal's 90.
-    assert points_of(both[0]).tolist() == [[2.0, 7.0], [7.0, 2.0], [19.0, 10.0], [49.0, 40.0]]
+    slow, fast = [[2.0, 7.0], [7.0, 2.0]], [[19.0, 10.0], [49.0, 40.0]]
+    assert points_of(both[0]).tolist() == [*slow, *fast, *fast]
 
 
-def test_an_add_on_at_fewer_settings_is_drawn_at_those_that_all_have() -> None:
+def drawn_arms(figure: Figure) -> list[str]:
+    _, labels = figure.axes[0].get_legend_handles_labels()
+    return [label.split(":")[0] for label in labels if "frontier" in label]
+
+
+def test_an_add_on_at_fewer_settings_has_a_figure_of_its_own() -> None:
     tried = {"none": (0.5, 1.0, 2.0), "FOCUS": (0.5, 1.0, 2.0), "AND": (0.5, 1.0), "PROB": (0.5,)}
     records = references()
     for addon, rates in tried.items():
         for rate in rates:
             records += arm({10: [95.0 - rate] * 3}, "SRL", addon, lr=rate)
-    ((_, figure),) = frontier(records)
-    _, labels = figure.axes[0].get_legend_handles_labels()
-    assert [label.split(":")[0] for label in labels[:3]] == ["SRL", "SRL-FOCUS", "SRL-AND"]
-    assert not any("PROB" in label for label in labels)
-    note = figure.get_supxlabel()
-    assert "2 settings, the same for SRL, SRL-FOCUS, SRL-AND" in note.replace("\n", " ")
+    (first, focus), (second, every) = frontier(records)
+    assert (first, second) == ("srl-cifar10-vgg16-random-0.1", "srl-all-cifar10-vgg16-random-0.1")
+    assert drawn_arms(focus) == ["SRL", "SRL-FOCUS"]
+    assert drawn_arms(every) == ["SRL", "SRL-FOCUS", "SRL-AND"]
+    notes = [figure.get_supxlabel().replace("\n", " ") for figure in (focus, every)]
+    assert "3 settings, the same for SRL, SRL-FOCUS;" in notes[0]
+    assert "2 settings, the same for SRL, SRL-FOCUS, SRL-AND;" in notes[1]
+    assert all("mean over 3 seeds" in note for note in notes)

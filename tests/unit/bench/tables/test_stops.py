@@ -44,7 +44,7 @@ def test_of_the_admissible_epochs_that_of_highest_accuracy_is_chosen() -> None:
     rows = rows_of(records)
     alone, focus = rows["SRL, 3 settings"], rows["SRL-FOCUS, 3 settings"]
     assert (alone.values["lost"], focus.values["lost"]) == ((3.0,), (2.0,))
-    assert (alone.values["rua"], focus.values["rua"]) == ((6.0,), (7.0,))
+    assert (alone.values["abs_rua"], focus.values["abs_rua"]) == ((6.0,), (7.0,))
     assert focus.values["least"] == pytest.approx((-3.0,))
 
 
@@ -66,6 +66,26 @@ def test_seeds_count_one_by_one() -> None:
     assert rows["SRL, 3 settings"].mean("seeds") == 3
     assert rows["SRL-FOCUS, 3 settings"].mean("seeds") == 2
     assert len(rows["SRL-FOCUS, 3 settings"].values["least"]) == 3
+
+
+def test_an_add_on_with_fewer_settings_stands_beside_the_method_with_as_few() -> None:
+    focus, prob = sweep("FOCUS", (5.0, 5.0, 0.0)), sweep("PROB", (5.0, 5.0, 0.0))
+    alone = sweep("none", (5.0, 5.0, 5.0))
+    for records in (alone, focus):
+        gap = 5.0 if records is alone else 0.0
+        records.append(with_gap(run({10: 99.0}, "SRL", records[0]["addon"], lr=9.0), gap))
+    assert list(rows_of(alone + focus + prob)) == [
+        "SRL, 4 settings",
+        "SRL-FOCUS, 4 settings",
+        "SRL, 3 settings",
+        "SRL-PROB, 3 settings",
+    ]
+
+
+def test_a_seed_of_one_arm_alone_does_not_count() -> None:
+    records = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, 0.0, 0.0))
+    both, more = rows_of(records), rows_of(records + sweep("none", (0.0, 0.0, 0.0), seed=1))
+    assert both["SRL, 3 settings"] == more["SRL, 3 settings"]
 
 
 def test_two_settings_are_no_sweep_and_accuracies_by_class_are_needed() -> None:

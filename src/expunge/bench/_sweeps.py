@@ -1,0 +1,231 @@
+"""Two arms over one sweep: where their runs could stop, and the frontiers of these points.
+
+Every evaluated epoch of every run is a point (TA lost, what is left to forget): one could have
+stopped there. So is the place between two epochs of a run where what is left passes zero, for
+otherwise an arm of large steps would never be seen to arrive. The initial model, at TA lost 0, is a
+point of every sweep. A frontier consists of the points that no other point betters; between
+neighbours on it we interpolate, so that how densely a sweep samples a curve makes next to no
+difference.
+
+Two arms are compared over the settings that both were run with, for every seed alike, and only up
+to the TA loss that both reach with every seed: an arm is not blamed for what it did not try.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from expunge.bench._records import Record
+from expunge.bench._runs import CONSTRAINED_METHODS, Sweep
+
+MIN_SETTINGS = 3
+"""Settings of rate and α that make a sweep."""
+SWEPT_METHODS = (*CONSTRAINED_METHODS, "match-unseen")
+SWEPT_ADDONS = ("focus", "prob", "and")
+
+
+class StoppingPoint(NamedTuple):
+    """Where a run could stop: points of TA lost against the initial model, and what is left."""
+
+    lost: float
+    distance: float
+
+
+def unseen_gap(row: Mapping[str, Any]) -> float | None:
+    """Accuracy on the forgotten images minus that on test images of a class, mean over classes.
+
+    About zero for a model that never saw them; nobody needs an ideal model to measure it. None
+    where accuracies were not measured by class.
+
+    >>> unseen_gap({"ua_class_3": 80.0, "ta_class_3": 70.0, "ta_class_4": 95.0})
+    10.0
+    """
+    ends = [name.removeprefix("ua") for name in row if name.startswith("ua_class_")]
+    gaps = [row[f"ua{end}"] - row[f"ta{end}"] for end in ends if f"ta{end}" in row]
+    return float(np.mean(gaps)) if gaps else None
+
+
+@dataclass(frozen=True)
+class Remainder:
+    """What is left to forget: how far a measure is from what an ideal model has, in points.
+
+    ``measure`` is a metric's name, or a function of the row of an epoch.
+    """
+
+    measure: str | Callable[[Mapping[str, Any]], float | None]
+    label: str
+    ideal: float = 0.0
+    scale: float = 1.0
+    margin: float = 0.25
+    """Differences of frontiers that the choice of stopping points alone can make."""
+
+    def signed(self, row: Mapping[str, Any]) -> float | None:
+        """How far above the ideal an epoch is; None where it was not measured."""
+        value = row.get(self.measure) if isinstance(self.measure, str) else self.measure(row)
+        return None if value is None else self.scale * (value - self.ideal)
+
+    def of(self, row: Mapping[str, Any]) -> float | None:
+        """How far from the ideal an epoch is, on either side."""
+        value = self.signed(row)
+        return None if value is None else abs(value)
+
+
+RUA = Remainder("rua", "|rUA|")
+RMIA_AUC = Remainder("rmia_auc", "|RMIA AUC - 0.5|", ideal=0.5, scale=100.0, margin=0.5)
+"""In hundredths. Half a one is the standard error of an AUC over 4,500 forgotten images."""
+UNSEEN = Remainder(unseen_gap, "|UA - TA|")
+
+
+def balanced(sweeps: Sequence[Sweep], least: int = 1) -> list[Sweep]:
+    """The same sweeps with the settings and seeds that all of them have.
+
+    Seeds with fewer than ``least`` settings are left out, as their sweep is not finished; then
+    every seed has the same settings. Empty where fewer than ``least`` remain.
+    """
+    runs = [{(dials, seed) for dials in sweep for seed in sweep[dials]} for sweep in sweeps]
+    by_seed: dict[int, set[Any]] = {}
+    for dials, seed in set.intersection(*runs):
+        by_seed.setdefault(seed, set()).add(dials)
+    finished = {seed: dials for seed, dials in sorted(by_seed.items()) if len(dials) >= least}
+    shared = set.intersection(*finished.values()) if finished else set()
+    settings = [dials for dials in sweeps[0] if dials in shared]
+    if len(settings) < least:
+        return [{} for _ in sweeps]
+    return [
+        {dials: {seed: sweep[dials][seed] for seed in finished} for dials in settings}
+        for sweep in sweeps
+    ]
+
+
+def seeds_of(sweep: Sweep) -> list[int]:
+    """The seeds of a sweep, ascending."""
+    return sorted({seed for runs in sweep.values() for seed in runs})
+
+
+def stopping_points(record: Record, remainder: Remainder = RUA) -> list[StoppingPoint]:
+    """The points of a run, the initial model among them, and where it passes zero.
+
+    The first epoch is left out of the latter: a run does not lose TA evenly there.
+    """
+    start = record.value("ta", 0)
+    path = [
+        (int(row["epoch"]), start - row["ta"], left)
+        for row in record.evaluated
+        if start is not None and row.get("ta") is not None
+        and (left := remainder.signed(row)) is not None
+    ]  # fmt: skip
+    points = [StoppingPoint(lost, abs(left)) for _, lost, left in path]
+    for (epoch, lost, left), (_, lost_next, left_next) in itertools.pairwise(path):
+        if epoch > 0 and left * left_next < 0:
+            share = left / (left - left_next)
+            points.append(StoppingPoint(lost + share * (lost_next - lost), 0.0))
+    return points
+
+
+def pareto(points: Iterable[StoppingPoint]) -> list[StoppingPoint]:
+    """The points that no other betters in both, by rising TA loss and strictly falling distance.
+
+    >>> pareto([StoppingPoint(0, 5), StoppingPoint(1, 3), StoppingPoint(2, 4), StoppingPoint(1, 2)])
+    [StoppingPoint(lost=0, distance=5), StoppingPoint(lost=1, distance=2)]
+    """
+    front: list[StoppingPoint] = []
+    for point in sorted(points):
+        if not front or point.distance < front[-1].distance:
+            front.append(point)
+    return front
+
+
+def frontier_at(front: Sequence[StoppingPoint], budgets: Sequence[float]) -> list[float]:
+    """What a frontier leaves at TA budgets: lines between neighbours, nan before the first."""
+    lost, distance = zip(*front, strict=True)
+    return [float(v) for v in np.interp(budgets, lost, distance, left=np.nan)]
+
+
+@dataclass(frozen=True)
+class Frontiers:
+    """The frontiers of two arms by seed, and the TA budgets that both arms reach with every seed.
+
+    ``settings`` counts what was compared, ``left_out`` the runs without a counterpart, and
+    ``unfinished`` the seeds with too few settings.
+    """
+
+    base: dict[int, list[StoppingPoint]]
+    addon: dict[int, list[StoppingPoint]]
+    budgets: list[float]
+    settings: int
+    left_out: int = 0
+    unfinished: int = 0
+
+    @property
+    def differences(self) -> dict[int, list[float]]:
+        """The add-on's frontier minus the base's at each budget, by seed."""
+        return {
+            seed: [
+                second - first
+                for first, second in zip(
+                    frontier_at(self.base[seed], self.budgets),
+                    frontier_at(self.addon[seed], self.budgets),
+                    strict=True,
+                )
+            ]
+            for seed in self.base
+        }
+
+    @property
+    def means(self) -> list[float]:
+        """For each seed the mean difference over the budgets, in points of what is left."""
+        return [float(np.mean(values)) for values in self.differences.values()]
+
+    def mean_differences(self) -> list[tuple[float, float]]:
+        """Each budget with the mean difference over the seeds."""
+        columns = zip(*self.differences.values(), strict=True)
+        pairs = zip(self.budgets, columns, strict=True) if self.base else ()
+        return [(budget, float(np.mean(values))) for budget, values in pairs]
+
+
+def compare_frontiers(
+    base: Sweep,
+    addon: Sweep,
+    *,
+    max_lost: float = 5.0,
+    step: float = 0.25,
+    remainder: Remainder = RUA,
+    least: int = MIN_SETTINGS,
+) -> Frontiers:
+    """Compare two sweeps at TA budgets of 0, ``step``, … ``max_lost`` points, seed by seed."""
+    # The runs that both arms have, and what is left out.
+    pair = balanced((base, addon), least)
+    seeds, settings = seeds_of(pair[0]), len(pair[0])
+    left_out = sum(map(_count, (base, addon))) - sum(map(_count, pair))
+    unfinished = len(set(seeds_of(base)) & set(seeds_of(addon))) - len(seeds)
+
+    # All points of both arms by seed; a seed without any was not measured.
+    clouds = [
+        {
+            seed: [p for r in sweep.values() for p in stopping_points(r[seed], remainder)]
+            for seed in seeds
+        }
+        for sweep in pair
+    ]
+    measured = [seed for seed in seeds if all(cloud[seed] for cloud in clouds)]
+
+    # Their frontiers, and the budgets that both arms reach with every seed.
+    reach = min(
+        (max(p.lost for p in cloud[seed]) for cloud in clouds for seed in measured), default=0.0
+    )
+    budgets = [
+        float(budget)
+        for budget in np.arange(0.0, max_lost + step / 2, step)
+        if budget <= max(reach, 0.0) + 1e-9
+    ]
+    first, second = ({seed: pareto(cloud[seed]) for seed in measured} for cloud in clouds)
+    return Frontiers(first, second, budgets, settings, left_out, unfinished)
+
+
+def _count(sweep: Sweep) -> int:
+    return sum(len(seeds) for seeds in sweep.values())
