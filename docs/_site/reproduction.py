@@ -22,14 +22,8 @@ from expunge.bench._runs import (
     group_records,
     one_per_seed,
 )
+from expunge.bench._sweeps import RMIA_AUC, RUA, UNSEEN, Remainder, compare_frontiers
 from expunge.bench.claims import ClaimFinding, claim_ledger
-from expunge.bench.claims._frontier import (
-    RMIA_AUC,
-    RUA,
-    UNSEEN,
-    Remainder,
-    compare_frontiers,
-)
 from expunge.bench.claims._statistics import mean_over_seeds
 from expunge.bench.tables._formats import markdown_table
 from expunge.bench.tables._paper_values import MASKS_NGPLUS, PAPER_TABLES, Printed
@@ -40,10 +34,7 @@ PAGE = ROOT / "docs" / "reproduction.md"
 RECORDS = ROOT / "results" / "paper-eighth" / "records.jsonl"
 TASK = "cifar10/vgg16/random:0.1"
 CLASS_TASK = "cifar10/vgg16/class:3:0.4"
-SVHN_TASK = "svhn/resnet18/random:0.1"
 REGION = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end: \2 -->)", flags=re.DOTALL)
-SWEPT = 3
-"""Settings that make a sweep, as in the claim ``clock``."""
 AS_IN_SVHN = ("NGPlus-SalUn", "NGPlus-AND", "NGPlus-PROB", "NGPlus-FOCUS")
 """Rows that the paper has on SVHN with ResNet18 alone."""
 
@@ -63,8 +54,8 @@ def beside_paper(runs: TaskRuns) -> str:
                 label,
                 _interval(rua),
                 f"{theirs['rua'][0]:+.1f} ± {theirs['rua'][1]:.1f}{mark}" if theirs else "",
-                _closed(statistics.mean(rua), gap),
-                _closed(theirs["rua"][0], paper_gap) if theirs and not mark else "",
+                _closed(rua, gap),
+                _closed([theirs["rua"][0]], paper_gap) if theirs and not mark else "",
                 _interval(ta),
                 f"{theirs['ta'][0] - paper_ideal:+.1f}" if theirs and not mark else "",
                 str(len(rua)),
@@ -136,14 +127,11 @@ def clock_table(findings: Iterable[ClaimFinding], runs: TaskRuns) -> str:
 
 def stops_table(records: Sequence[Record]) -> str:
     """Where arms of the random task would be stopped without an ideal model."""
-    (table,) = (table for table in stops(records) if table.title.endswith(_title(records)))
+    title = next(runs.task.title for runs in group_records(records) if runs.name == TASK)
+    table = next(table for table in stops(records) if table.title.endswith(title))
     heads = ["", *(table.heading(name) for name in table.metrics)]
     rows = [[row.label, *(table.cell(row, name) for name in table.metrics)] for row in table.rows]
     return _table(heads, rows)
-
-
-def _title(records: Sequence[Record]) -> str:
-    return next(runs.task.title for runs in group_records(records) if runs.name == TASK)
 
 
 def _joint(runs: TaskRuns, remainder: Remainder) -> list[float]:
@@ -152,9 +140,9 @@ def _joint(runs: TaskRuns, remainder: Remainder) -> list[float]:
     for method in CONSTRAINED_METHODS:
         focus = Arm(method, "focus", "published")
         compared = compare_frontiers(
-            runs.sweep(Arm(method)), runs.sweep(focus), remainder=remainder, least=SWEPT
+            runs.sweep(Arm(method)), runs.sweep(focus), remainder=remainder
         )
-        areas.append(dict(zip(compared.differences, compared.areas, strict=True)))
+        areas.append(dict(zip(compared.base, compared.means, strict=True)))
     seeds = sorted(set.intersection(*(set(each) for each in areas)))
     return [statistics.mean(each[seed] for each in areas) for seed in seeds]
 
@@ -172,31 +160,6 @@ def class_table(runs: TaskRuns) -> str:
         for label, records in _rows(runs)
     ]
     return _table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
-
-
-def svhn_table(runs: TaskRuns) -> str:
-    """The lower part of the paper's Table 1: rUA, and TA against that of NGPlus alone."""
-    alone = runs.main_arms[Arm("neg-grad-plus")]
-    rows = []
-    for label, records in _rows(runs):
-        theirs = MASKS_NGPLUS.get(label)
-        base = None if records[0].is_reference else alone
-        rua = _paired(records, None, "rua", runs.epoch)
-        ta = _paired(records, base, "ta", runs.epoch) if base else []
-        less = MASKS_NGPLUS["NGPlus"]["ta"][0]
-        rows.append(
-            [
-                label,
-                _interval(rua),
-                f"{theirs['rua'][0]:+.1f} ± {theirs['rua'][1]:.1f}" if theirs else "",
-                _interval(ta),
-                f"{theirs['ta'][0] - less:+.1f}" if theirs else "",
-                _interval(_paired(records, None, "rmia_auc", runs.epoch), 3, signed=False),
-                str(len(rua)),
-            ]
-        )
-    heads = ["", "rUA: ours", "paper ± std", "TA minus NGPlus's: ours", "paper", "RMIA AUC", "n"]
-    return _table(heads, rows)
 
 
 def _rows(runs: TaskRuns) -> list[tuple[str, Sequence[Record]]]:
@@ -220,11 +183,12 @@ def _paired(
     reference = one_per_seed(others or ())
     values = []
     for seed, record in one_per_seed(records).items():
-        value = record.value(metric, None if record.is_reference else epoch)
-        if value is None:
-            continue
-        less = 0.0 if others is None else reference[seed].value(metric)
-        values.append(value - (less or 0.0))
+        value: float | None = record.value(metric, None if record.is_reference else epoch)
+        less: float | None = 0.0
+        if others is not None:
+            less = reference[seed].value(metric) if seed in reference else None
+        if value is not None and less is not None:
+            values.append(value - less)
     return values
 
 
@@ -251,9 +215,12 @@ def _effect(finding: ClaimFinding | None, sign: str = "+") -> str:
     return f"{finding.effect:{sign}.2f}{unit} [{low:{sign}.2f}, {high:{sign}.2f}]"
 
 
-def _closed(left: float, gap: float) -> str:
-    """The part of the gap that is closed, in percent."""
-    return f"{100 * (1 - abs(left) / gap):.0f}" if abs(left) <= gap else "overshot"
+def _closed(rua: Sequence[float], gap: float) -> str:
+    """The part of the gap that is closed, in percent, from the mean distance of rUA from zero."""
+    left = statistics.mean(abs(value) for value in rua)
+    if left <= gap:
+        return f"{100 * (1 - left / gap):.0f}"
+    return "overshot" if statistics.mean(rua) < 0 else "none"
 
 
 def _printed() -> Printed:
@@ -295,7 +262,6 @@ def filled(text: str, records: Sequence[Record]) -> str:
         "clock": lambda: clock_table(ledger.findings, tasks[TASK]),
         "stops": lambda: stops_table(records),
         "class": lambda: class_table(tasks[CLASS_TASK]),
-        "svhn": lambda: svhn_table(tasks[SVHN_TASK]),
     }
 
     def fill(match: re.Match[str]) -> str:

@@ -12,8 +12,8 @@ from expunge._files import write_text
 from expunge.bench._protocol import Protocol
 from expunge.bench._records import Record, collect, save_records
 from expunge.bench._stages import PlannedRun
-from expunge.bench.claims import ClaimLedger, claim_ledger
-from expunge.bench.plots import write_figures
+from expunge.bench.claims import CLAIMS, ClaimLedger, claim_ledger
+from expunge.bench.plots import FIGURES, write_figures
 from expunge.bench.tables._formats import markdown_table
 from expunge.bench.tables._paper import overview, write_tables
 from expunge.bench.tables._registry import TABLES, make_table
@@ -81,11 +81,14 @@ def _publish_overview(records: Sequence[Record], folder: Path) -> Publication:
 def _if_changed(
     records: Sequence[Record], folder: Path, write: Callable[[], Publication]
 ) -> Publication:
-    """What ``write`` writes, unless the folder was written from the same records and is whole."""
+    """What ``write`` writes, unless the folder was written from the same records and is whole.
+
+    Tables, figures and claims that are new since then are written, too.
+    """
     if not records:
         return Publication(())
-    lines = "".join(record.dump() + "\n" for record in records)
-    digest = hashlib.sha256(lines.encode()).hexdigest()
+    made_of = [*TABLES, *FIGURES, *CLAIMS, *(record.dump() for record in records)]
+    digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
     mark = folder / DIGEST
     if mark.is_file():
         latest, *names = mark.read_text(encoding="utf-8").splitlines()

@@ -31,17 +31,19 @@ def run_planned(
     report: Report | None = None,
     engine: Engine | None = None,
     keep: str = "last",
+    whole: Sequence[PlannedRun] = (),
 ) -> RunSummary:
     """Run the stages that are missing.
 
-    With ``keep="none"``, trained weights are removed once no stage needs them.
+    With ``keep="none"``, trained weights are removed once no stage needs them: neither of
+    ``planned`` nor of the ``whole`` protocol that it is a part of.
     """
     wanted = [stage for run in planned for stage in (run.reference, run.unlearn)]
     summary = dispatch.run(
         wanted, store, workers=workers, retries=retries, report=report, engine=engine
     )
     if keep == "none":
-        drop_trained(planned, store)
+        drop_trained([*planned, *whole], store)
     return summary
 
 

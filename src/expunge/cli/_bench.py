@@ -195,6 +195,7 @@ def run_command(
     if out is not None:
         refuse_no_folder(out)
     chosen, planned, _ = planned_runs(protocol, data, only, keep, device, seeds)
+    whole = planned_runs(protocol, data, None, keep, device)[1] if only or seeds else []
     folder = out or Path("bench-results") / chosen.name
     refuse_no_folder(folder)
 
@@ -219,6 +220,7 @@ def run_command(
                 report=report,
                 engine=power,
                 keep=keep,
+                whole=whole,
             )
     finally:
         if power is not None:

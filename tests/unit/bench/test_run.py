@@ -58,6 +58,15 @@ def test_models_that_a_missing_stage_needs_stay(planned: list[PlannedRun], tmp_p
     assert drop_trained(planned[:1], store) == [planned[0].initial, planned[0].ideal]
 
 
+def test_models_that_another_block_needs_stay(planned: list[PlannedRun], tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    run_planned(planned[:1], store, engine=InlineEngine(store), keep="none", whole=planned).check()
+    assert store.has(planned[0].initial)
+    assert store.has(planned[0].ideal)
+    run_planned(planned[:1], store, engine=InlineEngine(store), keep="none").check()
+    assert not store.has(planned[0].initial)
+
+
 def test_status_tells_done_failed_damaged_and_missing(
     planned: list[PlannedRun], tmp_path: Path
 ) -> None:
