@@ -22,6 +22,8 @@ from expunge.models import LANGUAGE_MODELS, MODELS
 from expunge.update import ADDONS, MOMENTS, Linear
 from expunge.update._aggregate import as_aggregate
 
+EVERY_BLOCK = "every_block"
+"""The table of a protocol file that holds defaults of its blocks."""
 MAX_SEEDS = 10_000
 """Repetitions of a protocol; a larger number is a seed that should be in a list."""
 
@@ -47,9 +49,16 @@ def load_protocol(source: str | Path) -> Protocol:
 
 
 def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
-    """``[training]`` and ``[unlearning]`` of the protocol, below those of each block."""
+    """What is said once, below what each block says.
+
+    ``[every_block]`` has any key of a block; ``[training]`` and ``[unlearning]`` are merged key by
+    key.
+    """
     shared = {name: given.pop(name, {}) for name in ("training", "unlearning")}
+    every = given.pop(EVERY_BLOCK, {})
     blocks = given.get("block")
+    if isinstance(every, dict) and isinstance(blocks, list):
+        blocks = [every | block if isinstance(block, dict) else block for block in blocks]
     if isinstance(blocks, list):
         given["block"] = [
             block
@@ -71,9 +80,12 @@ def _explained(error: pydantic.ValidationError, text: str, file: str) -> Invalid
     first = error.errors()[0]
     # Without the names that pydantic gives to the alternatives of a type.
     path = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-    if path[:1] == ["block"] and len(path) > 3 and find_line(text, path)[1] < len(path):
-        shared = path[2:]  # from the protocol's own [training] or [unlearning]
-        path = shared if find_line(text, shared)[1] == len(shared) else path
+    if path[:1] == ["block"] and find_line(text, path)[1] < len(path):
+        # From the protocol's own [training], [unlearning] or [every_block].
+        for shared in (path[2:], [EVERY_BLOCK, *path[2:]]):
+            if find_line(text, shared)[1] == len(shared):
+                path = shared
+                break
     line = line_of(text, path)
     name = ".".join(str(part) for part in path)
     if first["type"] == "extra_forbidden":

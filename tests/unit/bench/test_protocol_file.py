@@ -68,6 +68,28 @@ def test_a_configuration_in_two_blocks_is_refused(tmp_path: Path) -> None:
         load_protocol(path)
 
 
+EVERY_BLOCK = ("[[block]]", '[every_block]\ndata = "digits"\nwidth = 0.5\n\n[[block]]')
+
+
+def test_a_block_overrides_what_every_block_has(tmp_path: Path) -> None:
+    (inherits,) = load_protocol(write_tiny(tmp_path, EVERY_BLOCK, ("width = 0.2\n", ""))).block
+    (overrides,) = load_protocol(write_tiny(tmp_path, EVERY_BLOCK)).block
+    assert (inherits.data, inherits.width, overrides.width) == ("digits", 0.5, 0.2)
+    assert inherits == overrides.model_copy(update={"width": 0.5})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "instead"),
+    [("width = -1", "width = 0.2\n"), ("depth = 3", ""), ('data = ["a"]', 'data = "digits"\n')],
+)
+def test_a_mistake_in_what_every_block_has_is_found_where_it_stands(
+    wrong: str, instead: str, tmp_path: Path
+) -> None:
+    change = ("[[block]]", f"[every_block]\n{wrong}\n\n[[block]]")
+    with pytest.raises(InvalidInput, match=rf"line 17: .*{wrong.split()[0]}"):
+        load_protocol(write_tiny(tmp_path, (instead, ""), change))
+
+
 def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "broken.toml"
     path.write_text("seeds = [")
