@@ -11,7 +11,7 @@ from typing import Any
 from expunge._errors import DataError, InvalidInput
 from expunge._files import write_text
 from expunge._registry import Registry
-from expunge.bench._stage_functions import HISTOGRAMS, METRICS_FILE, STEPS
+from expunge.bench._stage_functions import HISTOGRAMS, STEPS, read_rows
 from expunge.bench._stages import PlannedRun
 from expunge.bench._text_stage_functions import DEFINITIONS
 from expunge.data import CORPORA
@@ -237,7 +237,7 @@ def _settings(run: PlannedRun) -> dict[str, Any]:
 def _references(run: PlannedRun, entry: Entry) -> Iterable[Record]:
     nothing = dict.fromkeys(SETTINGS[SETTINGS.index("method") :])
     nothing |= {"method": "", "addon": "", "moments": "", "aggregate": ""}
-    for row in _rows(entry):
+    for row in read_rows(entry):
         name = row.pop("model")
         settings = _settings(run) | nothing | {"model": name}
         yield Record(
@@ -251,9 +251,9 @@ def _references(run: PlannedRun, entry: Entry) -> Iterable[Record]:
 
 
 def _unlearned(run: PlannedRun, entry: Entry, reference: Entry) -> Record:
-    start = next(row for row in _rows(reference) if row["model"] == "initial")
+    start = next(row for row in read_rows(reference) if row["model"] == "initial")
     start = {k: v for k, v in start.items() if k != "model"}
-    rows = [start | {"seconds": 0.0, "processor_seconds": 0.0}, *_rows(entry)]
+    rows = [start | {"seconds": 0.0, "processor_seconds": 0.0}, *read_rows(entry)]
     diverged = str(rows[-1].get("diverged", ""))
     return Record(
         entry.key,
@@ -267,11 +267,6 @@ def _unlearned(run: PlannedRun, entry: Entry, reference: Entry) -> Record:
         definitions=_json(entry, DEFINITIONS),
         environment=_environment(entry),
     )
-
-
-def _rows(entry: Entry) -> list[dict[str, Any]]:
-    text = entry.path(METRICS_FILE).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
 
 
 def _json(entry: Entry, name: str) -> dict[str, Any]:
