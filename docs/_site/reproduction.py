@@ -32,7 +32,6 @@ from expunge.bench.tables._stops import stops
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
 RECORDS = ROOT / "results" / "paper-eighth" / "records.jsonl"
-WIDER = ROOT / "results" / "paper-quarter" / "records.jsonl"
 TASK = "cifar10/vgg16/random:0.1"
 CLASS_TASK = "cifar10/vgg16/class:3:0.4"
 REGION = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end: \2 -->)", flags=re.DOTALL)
@@ -146,30 +145,6 @@ def _joint(runs: TaskRuns, remainder: Remainder) -> list[float]:
         areas.append(dict(zip(compared.base, compared.means, strict=True)))
     seeds = sorted(set.intersection(*(set(each) for each in areas)))
     return [statistics.mean(each[seed] for each in areas) for seed in seeds]
-
-
-def width_table(narrow: TaskRuns, wide: TaskRuns) -> str:
-    """The arms that were run at two widths, with the same seeds at both, and the paper's."""
-    printed = _printed()
-    ideal = printed["ideal"]["ta"][0]
-    seeds = {record["seed"] for record in wide.unlearned}
-    there = dict(_rows(wide))
-    rows = []
-    for label, records in _rows(narrow):
-        if label not in there:
-            continue
-        theirs, mark = _theirs(printed, label)
-        pair = ([r for r in records if r["seed"] in seeds], there[label])
-        cells = [label]
-        for metric, less in (("rua", None), ("ta", "ideal")):
-            for runs, some in zip((narrow, wide), pair, strict=True):
-                others = runs.ideal if less else None
-                cells.append(_interval(_paired(some, others, metric, runs.epoch)))
-            value = theirs[metric][0] - (ideal if less else 0.0) if theirs else None
-            cells.append("" if value is None or (mark and less) else f"{value:+.1f}{mark}")
-        rows.append(cells)
-    heads = ["", "rUA: 1/8", "1/4", "paper", "TA minus the ideal's: 1/8", "1/4", "paper"]
-    return _table(heads, rows)
 
 
 def class_table(runs: TaskRuns) -> str:
@@ -287,7 +262,6 @@ def filled(text: str, records: Sequence[Record]) -> str:
         "clock": lambda: clock_table(ledger.findings, tasks[TASK]),
         "stops": lambda: stops_table(records),
         "class": lambda: class_table(tasks[CLASS_TASK]),
-        "width": lambda: width_table(tasks[TASK], group_records(load_records(WIDER))[0]),
     }
 
     def fill(match: re.Match[str]) -> str:
