@@ -86,13 +86,14 @@ def _figure(runs: TaskRuns, compared: dict[str, Frontiers]) -> Figure:
         "better", (0.06, 0.07), (0.2, 0.2), xycoords="axes fraction", color=GREY, fontsize=8,
         arrowprops={"arrowstyle": "->", "color": GREY},
     )  # fmt: skip
-    settings = min(frontiers.settings for frontiers in compared.values())
+    counts = sorted({frontiers.settings for frontiers in compared.values()})
+    settings = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     seeds = min(len(frontiers.means) for frontiers in compared.values())
     add_note(
         figure,
         [
             f"{runs.task.title}. The best of {settings} settings of rate and α at every epoch, "
-            f"mean of {seeds} seeds; numbers: mean difference up to 5 points of TA, 95 % interval."
+            f"mean of {seeds} seeds; numbers: mean difference up to 5 points of TA, 95\u00a0% interval."
         ],
     )
     return figure
