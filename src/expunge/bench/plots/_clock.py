@@ -93,7 +93,8 @@ def _figure(runs: TaskRuns, compared: dict[str, Frontiers]) -> Figure:
         figure,
         [
             f"{runs.task.title}. The best of {settings} settings of rate and α at every epoch, "
-            f"mean of {seeds} seeds; numbers: mean difference up to 5 points of TA, 95\u00a0% interval."
+            f"mean of {seeds} seeds; numbers: mean difference up to 5 points of TA, "
+            "95\u00a0% interval."
         ],
     )
     return figure
