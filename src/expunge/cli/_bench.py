@@ -195,7 +195,8 @@ def run_command(
     if out is not None:
         refuse_no_folder(out)
     chosen, planned, _ = planned_runs(protocol, data, only, keep, device, seeds)
-    whole = planned_runs(protocol, data, None, keep, device)[1] if only or seeds else []
+    part = keep == "none" and (only or seeds)
+    whole = planned_runs(protocol, data, None, keep, device)[1] if part else []
     folder = out or Path("bench-results") / chosen.name
     refuse_no_folder(folder)
 
