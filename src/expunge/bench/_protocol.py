@@ -159,8 +159,13 @@ class Protocol(_TomlTable):
     """Whether the five attacks are run; ``released`` with the features of the released code."""
     full_scores: FullScores = "every"
     """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
-    metrics: tuple[Literal["rmia_auc", "jsd", "activation_distance", "zrf"], ...] = ()
+    metrics: tuple[
+        Literal["rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned"], ...
+    ] = ()
     """What is measured besides the paper's metrics."""
+    ideals: Literal[1, 2] = 1
+    """Retrained models per seed and scenario; how far the second is from the first is the noise
+    floor of every distance to "the" ideal model."""
     block: Annotated[tuple[ProtocolBlock, ...], pydantic.Field(min_length=1)]
 
     @cached_property

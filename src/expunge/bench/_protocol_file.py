@@ -130,6 +130,7 @@ def _check_measured(protocol: Protocol, block: ProtocolBlock, line: Callable[[st
     for key, ignored, remedy in (
         ("attacks", protocol.attacks == "released", "Give true or false"),
         ("metrics", bool(protocol.metrics), "Leave it out"),
+        ("ideals", protocol.ideals > 1, "Leave it out"),
         ("full_scores", (block.full_scores or protocol.full_scores) == "last", "Leave it out"),
     ):
         if ignored:

@@ -54,9 +54,9 @@ def drop_trained(planned: Sequence[PlannedRun], store: Store) -> list[Stage]:
         for run in planned
         for stage in (run.reference, run.unlearn)
         if not store.has(stage)
-        for parent in (run.initial, run.ideal)
+        for parent in run.trained
     }
-    trained = {s.key: s for run in planned for s in (run.initial, run.ideal)}
+    trained = {s.key: s for run in planned for s in run.trained}
     removed = [stage for key, stage in trained.items() if key not in needed and store.has(stage)]
     for stage in removed:
         store.remove(stage)

@@ -27,6 +27,7 @@ from expunge.engine._model_from_config import (
 )
 from expunge.engine._progress import StepReporter
 from expunge.evaluation import Predictions, Views, predict
+from expunge.evaluation._benign_steps import after_benign_steps
 from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.store import Entry
 from expunge.update._agreement import accord
@@ -39,7 +40,8 @@ WEIGHTS, METRICS_FILE, STEPS, HISTOGRAMS = (
     "agreement.json",
 )
 IDEAL = "ideal.safetensors"
-"""What the ideal model says, kept with the reference."""
+"""What the ideal models say, kept with the reference."""
+REFERENCES = ("initial", "ideal", "ideal-2")
 UNTRAINED_SEED = 2000
 HISTOGRAM_BINS = 50
 HISTOGRAM_PREFIX = "f_bin_"
@@ -59,19 +61,19 @@ def train_ideal(context: dispatch.Context) -> None:
 
 
 def score_references(context: dispatch.Context) -> None:
-    """Score initial and ideal model on a scenario; keep the ideal's outputs on the forget set."""
-    initial, ideal = context.parents
+    """Score initial and ideal models on a scenario; keep the ideal outputs that runs need."""
+    initial = context.parents[0]
     config = context.config
     parts = _parts(context, initial, config)
-    models = {name: _restore(entry, parts.splits) for name, entry in _named(initial, ideal)}
-    outputs = _ideal_outputs(models["ideal"], parts, initial, config)
+    entries = dict(zip(REFERENCES, context.parents, strict=False))
+    models = {name: _restore(entry, parts.splits) for name, entry in entries.items()}
+    outputs = _ideal_outputs(models, parts, initial, config)
     tensors.save(context.folder / IDEAL, outputs, {})
-    scorer = _scorer(parts, outputs, config)
     rows = []
     for done, (name, model) in enumerate(models.items()):
-        context.progress(done, 2, f"scoring {name}")
-        scores = scorer.score_by_name(model, per_class=True)
-        rows.append(reference_row(name, scores, initial if name == "initial" else ideal))
+        context.progress(done, len(models), f"scoring {name}")
+        scores = _scorer(parts, outputs, config, name).score_by_name(model, per_class=True)
+        rows.append(reference_row(name, scores, entries[name]))
     write_rows(context.folder, rows)
 
 
@@ -292,42 +294,66 @@ def agreement_of(run: Run) -> list[Tensor]:
 
 
 def _ideal_outputs(
-    ideal: nn.Module, parts: Division, initial: Entry, config: Mapping[str, Any]
+    models: Mapping[str, nn.Module], parts: Division, initial: Entry, config: Mapping[str, Any]
 ) -> dict[str, Tensor]:
-    """Logits and labels on the forget set; with more metrics also of val, test and no training."""
-    forget = predict(ideal, parts.forget)
+    """Logits and labels of the ideal model on the forget set.
+
+    With more metrics also those of val, test, an untrained model, the second ideal model, and the
+    ideal model after benign steps.
+    """
+    more = config.get("metrics", ())
+    forget = predict(models["ideal"], parts.forget)
     outputs = {"logits": forget.logits, "labels": forget.labels}
-    if not config.get("metrics"):
+    if not more:
         return outputs
     for name, split in (("val", parts.splits.val), ("test", parts.splits.test)):
-        predictions = predict(ideal, split)
+        predictions = predict(models["ideal"], split)
         outputs |= {f"{name}_logits": predictions.logits, f"{name}_labels": predictions.labels}
+        if "ideal-2" in models:
+            outputs[f"second_{name}_logits"] = predict(models["ideal-2"], split).logits
+    if "ideal-2" in models:
+        outputs["second_logits"] = predict(models["ideal-2"], parts.forget).logits
+    if "relearned" in more:
+        again = after_benign_steps(models["ideal"], parts.retain)
+        outputs["relearned_logits"] = predict(again, parts.forget).logits
     config = initial.config["model"] | sizes_for(parts.splits)
     untrained = untrained_for(config, parts.splits.train, UNTRAINED_SEED)
     return outputs | {"untrained_logits": predict(untrained, parts.forget).logits}
 
 
-def _scorer(parts: Division, outputs: dict[str, Tensor], config: Mapping[str, Any]) -> Scorer:
-    """Scores against the ideal model's ``outputs``, as a protocol wants it."""
-    forget = Predictions(outputs["logits"], outputs["labels"])
+def _scorer(
+    parts: Division, outputs: dict[str, Tensor], config: Mapping[str, Any], model: str = ""
+) -> Scorer:
+    """Scores against the ideal model's ``outputs``, as a protocol wants it.
+
+    RMIA has every ideal model but the ``model`` itself as a reference, if there is another.
+    """
+    labels = outputs["labels"]
+    forget = Predictions(outputs["logits"], labels)
     more = config.get("metrics", ())
     if not more:
         return Scorer(parts, forget, attacks=config["attacks"])
-    val, test = (
-        Predictions(outputs[f"{name}_logits"], outputs[f"{name}_labels"])
-        for name in ("val", "test")
-    )
+
+    def views(prefix: str) -> Views:
+        val, test = (
+            Predictions(outputs[f"{prefix}{name}_logits"], outputs[f"{name}_labels"])
+            for name in ("val", "test")
+        )
+        return Views(forget=Predictions(outputs[f"{prefix}logits"], labels), test=test, val=val)
+
+    ideals = {"ideal": views("")}
+    if "second_logits" in outputs:
+        ideals["ideal-2"] = views("second_")
+    relearned = outputs.get("relearned_logits")
     return Scorer(
         parts,
-        Views(forget=forget, test=test, val=val),
+        ideals["ideal"],
         attacks=config["attacks"],
         more=more,
-        untrained=Predictions(outputs["untrained_logits"], forget.labels),
+        untrained=Predictions(outputs["untrained_logits"], labels),
+        relearned=None if relearned is None else Predictions(relearned, labels),
+        references=[each for name, each in ideals.items() if name != model],
     )
-
-
-def _named(initial: Entry, ideal: Entry) -> Iterable[tuple[str, Entry]]:
-    return (("initial", initial), ("ideal", ideal))
 
 
 def read_rows(entry: Entry) -> list[dict[str, Any]]:

@@ -5,7 +5,8 @@
     ideal(..., scenario, seed + 1000) ───┘
 
 An initial model serves every scenario and arm of its seed, an ideal model every arm of its
-scenario. ``reference`` scores both once and keeps what the ideal model says of the forget set.
+scenario. ``reference`` scores both once and keeps what the ideal model says of the forget set. A
+protocol may have a second ideal model, trained with seed + 3000: the noise floor.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ VERSION = 1
 FUNCTIONS = "expunge.bench._stage_functions"
 TEXT_FUNCTIONS = "expunge.bench._text_stage_functions"
 VAL_FRACTION = 0.1
-IDEAL_SEED = 1000
-"""The ideal model of seed s is trained with seed s + 1000."""
+IDEAL_SEEDS = (1000, 3000)
+"""The ideal models of seed s are trained with seeds s + 1000 and s + 3000."""
 
 
 @dataclass(frozen=True)
@@ -41,15 +42,18 @@ class PlannedRun:
     configuration: Configuration
     scenario: str
     seed: int
-    initial: Stage
-    ideal: Stage
     reference: Stage
     unlearn: Stage
 
     @property
+    def trained(self) -> tuple[Stage, ...]:
+        """The initial model and the ideal ones."""
+        return self.reference.parents
+
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """Parents first."""
-        return (self.initial, self.ideal, self.reference, self.unlearn)
+        return (*self.trained, self.reference, self.unlearn)
 
 
 @dataclass(frozen=True)
@@ -82,9 +86,12 @@ def _plan(protocol: Protocol, options: StageOptions) -> Iterator[PlannedRun]:
         for seed in protocol.seeds:
             initial = once(_initial(block, data, seed, chosen))
             for scenario in block.scenarios:
-                ideal = once(_ideal(block, data, scenario, seed, chosen))
+                ideals = [
+                    once(_ideal(block, data, scenario, seed, offset, chosen))
+                    for offset in IDEAL_SEEDS[: protocol.ideals]
+                ]
                 reference = once(
-                    _reference(protocol, block, scenario, seed, (initial, ideal), chosen)
+                    _reference(protocol, block, scenario, seed, (initial, *ideals), chosen)
                 )
                 for configuration in configurations:
                     unlearn = once(
@@ -92,9 +99,7 @@ def _plan(protocol: Protocol, options: StageOptions) -> Iterator[PlannedRun]:
                             protocol, configuration, scenario, seed, (initial, reference), chosen
                         )
                     )
-                    yield PlannedRun(
-                        configuration, scenario, seed, initial, ideal, reference, unlearn
-                    )
+                    yield PlannedRun(configuration, scenario, seed, reference, unlearn)
 
 
 def _data(block: ProtocolBlock, options: StageOptions) -> dict[str, Any]:
@@ -148,9 +153,14 @@ def _initial(
 
 
 def _ideal(
-    block: ProtocolBlock, data: dict[str, Any], scenario: str, seed: int, options: dict[str, Any]
+    block: ProtocolBlock,
+    data: dict[str, Any],
+    scenario: str,
+    seed: int,
+    offset: int,
+    options: dict[str, Any],
 ) -> Stage:
-    seeds = {"seed": seed + IDEAL_SEED, "scenario": scenario, "scenario_seed": seed}
+    seeds = {"seed": seed + offset, "scenario": scenario, "scenario_seed": seed}
     return Stage(
         "ideal",
         _training(block, data) | seeds,
@@ -167,7 +177,7 @@ def _reference(
     block: ProtocolBlock,
     scenario: str,
     seed: int,
-    parents: tuple[Stage, Stage],
+    parents: tuple[Stage, ...],
     options: dict[str, Any],
 ) -> Stage:
     return Stage(

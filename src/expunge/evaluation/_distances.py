@@ -38,6 +38,19 @@ def js_divergence(model: Predictions, reference: Predictions) -> float:
     return float((0.5 * pieces.sum(dim=1)).clamp_min(0.0).mean()) / math.log(2.0)
 
 
+def kl_divergence(model: Predictions, reference: Predictions) -> float:
+    """The mean of KL(q‖p), q the reference's probabilities and p the model's, in nats.
+
+    >>> label = torch.tensor([0])
+    >>> sure, unsure = (Predictions(torch.tensor([[z, -z]]), label) for z in (99.0, 0.0))
+    >>> kl_divergence(sure, sure), round(kl_divergence(unsure, sure), 4)
+    (0.0, 0.6931)
+    """
+    log_p, log_q = _both(model, reference)
+    pieces = F.kl_div(log_p, log_q, reduction="none", log_target=True)
+    return float(pieces.sum(dim=1).clamp_min(0.0).mean())
+
+
 def zrf(model: Predictions, untrained: Predictions) -> float:
     """1 - JSD to a model with random weights, in [0, 1]: zero retrain forgetting.
 

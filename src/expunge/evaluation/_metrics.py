@@ -7,6 +7,7 @@ probabilities, z its predictions of a regression; M*, p* and z* are those of the
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from expunge._registry import Registry
 from expunge.evaluation._metric import DIRECTIONS as DIRECTIONS
@@ -270,8 +271,59 @@ def _membership() -> Iterator[tuple[str, Metric]]:
     )
 
 
+def _relearned() -> Iterator[tuple[str, Metric]]:
+    """What the loss gives away, and what comes back after benign steps."""
+    yield (
+        "loss_auc",
+        Metric(
+            "loss AUC",
+            "chance that a forget example has a smaller loss than an unseen one of its classes",
+            "ideal",
+            unit=CHANCE,
+            decimals=3,
+            formula="P[L(x) < L(x')] + ½ P[L(x) = L(x')], x in F, x' unseen",
+            citation="Yeom et al., *Privacy Risk in Machine Learning*, CSF 2018",
+            use="as the simplest attack, which needs no other model",
+        ),
+    )
+    steps = "after 50 steps of Adam on retained data"
+    use = "to tell forgetting from hiding: what ordinary training brings back was never gone"
+    for name, label, words, direction, unit in (
+        ("ua", "UA", "accuracy on the forget set", "ideal", "%"),
+        ("ta", "TA", "accuracy on the test set", "higher", "%"),
+        ("rua", "rUA", "UA minus that of the ideal model, both", "zero", "points"),
+        ("auc", "loss AUC", "AUC of the loss attack", "ideal", CHANCE),
+    ):
+        yield (
+            f"relearned_{name}",
+            Metric(
+                f"{label} relearned",
+                f"{words} {steps}",
+                cast(Direction, direction),
+                unit=unit,
+                decimals=3 if name == "auc" else 2,
+                formula=f"{label} of the model {steps}",
+                citation="ours",
+                use=use,
+            ),
+        )
+
+
 def _distances() -> Iterator[tuple[str, Metric]]:
     """How far outputs are from those of models without the data."""
+    yield (
+        "kl",
+        Metric(
+            "KL",
+            "Kullback-Leibler divergence of the outputs on the forget set from the ideal model's",
+            "lower",
+            unit="nats",
+            decimals=4,
+            formula="E_F[KL(p*‖p)]",
+            citation="textbook",
+            use="beside FID; compare it with the divergence between two retrained models",
+        ),
+    )
     yield (
         "jsd",
         Metric(
@@ -332,6 +384,6 @@ METRICS: Registry[Metric] = Registry("metric")
 for _group in (_basic(), _paper_attacks(), _regression(), _gaps(METRICS), _membership()):
     for _name, _metric in _group:
         METRICS.add(_name, _metric)
-for _group in (_distances(), text_metrics()):
+for _group in (_relearned(), _distances(), text_metrics()):
     for _name, _metric in _group:
         METRICS.add(_name, _metric)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,8 +14,9 @@ from expunge.distributed import SINGLE, Group
 from expunge.distributed._shared_inference import shared_inference
 from expunge.engine import Callback, Run
 from expunge.engine._predict import Predictions, predict
-from expunge.evaluation._distances import activation_distance, js_divergence, zrf
-from expunge.evaluation._scores import Released, Scores, score
+from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
+from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
+from expunge.evaluation._scores import Released, Scores, accuracy, score
 from expunge.evaluation._views import Views, view
 from expunge.evaluation.attacks._rmia import RMIA
 from expunge.evaluation.attacks._roc import Sample, auc
@@ -24,25 +25,31 @@ Measure = Callable[[Views, Views, Predictions], float]
 """From the views of a model, those of the ideal one, and an untrained model on the forget set."""
 
 
-def rmia_auc(model: Views, ideal: Views) -> float:
-    """The AUC of RMIA, forget against test, with the ideal model as its reference, in [0, 1].
+def rmia_auc(model: Views, references: Sequence[Views]) -> float:
+    """The AUC of RMIA, forget against test, with retrained models as references, in [0, 1].
 
     Unseen data are those of the classes that the forget set has.
     """
-    fair = [_of_forget_classes(views) for views in (model, ideal)]
+    fair = [_of_forget_classes(views) for views in (model, *references)]
     found = RMIA().score(fair[0], fair[1:]).scores
     return Sample.of(found["forget"], found["test"]).value(auc)
 
 
-MORE_METRICS: dict[str, Measure] = {
-    "rmia_auc": lambda model, ideal, untrained: rmia_auc(model, ideal),
+DISTANCES: dict[str, Measure] = {
+    "kl": lambda model, ideal, untrained: kl_divergence(model.forget, ideal.forget),
     "jsd": lambda model, ideal, untrained: js_divergence(model.forget, ideal.forget),
     "activation_distance": lambda model, ideal, untrained: activation_distance(
         model.forget, ideal.forget
     ),
     "zrf": lambda model, ideal, untrained: zrf(model.forget, untrained),
+    "loss_auc": lambda model, ideal, untrained: loss_auc(model.forget, model.test),
 }
-"""What a benchmark may measure besides the paper's metrics, by name."""
+MORE_METRICS = ("rmia_auc", *DISTANCES, "relearned")
+"""What a benchmark may measure besides the paper's metrics, by name.
+
+``relearned`` stands for UA, TA, rUA and the AUC of the loss attack after benign steps, which are
+taken where all scores are.
+"""
 
 
 @dataclass
@@ -51,8 +58,9 @@ class Scorer:
 
     ``ideal`` is the model retrained without the forget set, whose predictions are computed once, or
     those predictions. In a ``group``, all processes make the same calls and share the work.
-    ``more`` names metrics of :data:`MORE_METRICS`; they need the ``ideal`` model's views, and
-    ``untrained`` predictions.
+    ``more`` names metrics of :data:`MORE_METRICS`; they need the ``ideal`` model's views and
+    ``untrained`` predictions, ``relearned`` also the ideal model's predictions on the forget set
+    after the same benign steps. RMIA has the ``references`` (default: the ideal model).
     """
 
     division: Division
@@ -61,6 +69,8 @@ class Scorer:
     group: Group = SINGLE
     more: Collection[str] = ()
     untrained: Predictions | None = None
+    relearned: Predictions | None = None
+    references: Sequence[Views] = ()
 
     def score(self, model: nn.Module) -> Scores:
         """UA, RA, TA; with an ideal model rUA and FID; with ``attacks`` the membership attacks."""
@@ -72,19 +82,45 @@ class Scorer:
     ) -> dict[str, float]:
         """The scores that exist by name, with those of ``more``.
 
-        ``briefly`` leaves out RA and the attacks, which need the outputs on all retained data.
+        ``briefly`` leaves out RA, the attacks and ``relearned``, which need all retained data.
         """
         views = self._view(model, briefly=briefly)
+        again = self._view_relearned(model) if "relearned" in self.more and not briefly else None
 
         def measure() -> dict[str, float]:
             values = self._score(views).as_dict(per_class=per_class)
             if self.more:
-                assert isinstance(self.ideal, Views)
-                assert self.untrained is not None
-                values |= {m: MORE_METRICS[m](views, self.ideal, self.untrained) for m in self.more}
-            return values
+                values |= self._more(views)
+            return values if again is None else values | self._relearned(again)
 
         return self.group.run_in_first(measure)
+
+    def _more(self, views: Views) -> dict[str, float]:
+        assert isinstance(self.ideal, Views)
+        assert self.untrained is not None
+        values = {
+            name: measure(views, self.ideal, self.untrained)
+            for name, measure in DISTANCES.items()
+            if name in self.more
+        }
+        if "rmia_auc" in self.more:
+            values["rmia_auc"] = rmia_auc(views, self.references or (self.ideal,))
+        return values
+
+    def _relearned(self, views: Views) -> dict[str, float]:
+        values = {
+            "relearned_ua": accuracy(views.forget),
+            "relearned_ta": accuracy(views.test),
+            "relearned_auc": loss_auc(views.forget, views.test),
+        }
+        if self.relearned is not None:
+            values["relearned_rua"] = values["relearned_ua"] - accuracy(self.relearned)
+        return values
+
+    def _view_relearned(self, model: nn.Module) -> Views:
+        again = after_benign_steps(model, self.division.retain)
+        with shared_inference(self.group):
+            return view(again, forget=self.division.forget, test=self.division.splits.test)
 
     def _view(self, model: nn.Module, *, briefly: bool = False) -> Views:
         splits = self.division.splits
@@ -115,7 +151,7 @@ def _of_forget_classes(views: Views) -> Views:
 class EpochScores(Callback):
     """Adds the scores to the history after each of ``epochs``, or after every epoch.
 
-    With ``full="last"``, RA and the attacks are scored after the last epoch of the run alone.
+    With ``full="last"``, what needs all retained data is scored after the last epoch alone.
     """
 
     def __init__(

@@ -97,7 +97,7 @@ def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
         load_protocol(path)
     with pytest.raises(
         InvalidInput,
-        match="demo, cpu, rivals, paper-eighth, paper-quarter, paper, tofu-mini or a TOML file",
+        match="rivals, paper-mini, paper-eighth, paper-quarter, paper, tofu-mini or a TOML file",
     ):
         load_protocol("papper")
 

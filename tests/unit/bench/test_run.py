@@ -55,16 +55,16 @@ def test_models_that_a_missing_stage_needs_stay(planned: list[PlannedRun], tmp_p
     store = Store(tmp_path / "store")
     dispatch.run([planned[0].unlearn], store, inline=True).check()
     assert drop_trained(planned, store) == []
-    assert drop_trained(planned[:1], store) == [planned[0].initial, planned[0].ideal]
+    assert drop_trained(planned[:1], store) == [planned[0].trained[0], planned[0].trained[1]]
 
 
 def test_models_that_another_block_needs_stay(planned: list[PlannedRun], tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     run_planned(planned[:1], store, engine=InlineEngine(store), keep="none", whole=planned).check()
-    assert store.has(planned[0].initial)
-    assert store.has(planned[0].ideal)
+    assert store.has(planned[0].trained[0])
+    assert store.has(planned[0].trained[1])
     run_planned(planned[:1], store, engine=InlineEngine(store), keep="none").check()
-    assert not store.has(planned[0].initial)
+    assert not store.has(planned[0].trained[0])
 
 
 def test_status_tells_done_failed_damaged_and_missing(
@@ -75,11 +75,11 @@ def test_status_tells_done_failed_damaged_and_missing(
     dispatch.run([planned[0].reference], store, inline=True).check()
     store.record_failure(planned[0].unlearn, {"error": "ValueError", "message": "no luck"})
     store.work(planned[1].unlearn)
-    weights = store.open(planned[0].initial).path("weights.safetensors")
+    weights = store.open(planned[0].trained[0]).path("weights.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     found = {one.stage.key: one for one in status(planned, store)}
-    assert found[planned[0].ideal.key].state == "done"
-    assert found[planned[0].initial.key].state == "damaged"
+    assert found[planned[0].trained[1].key].state == "done"
+    assert found[planned[0].trained[0].key].state == "damaged"
     assert found[planned[1].unlearn.key].state == "interrupted"
     failed = found[planned[0].unlearn.key]
     assert failed.state == "failed"

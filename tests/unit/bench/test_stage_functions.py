@@ -54,7 +54,7 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
         forget=parts.forget,
         retain=parts.retain,
         test=splits.test,
-        ideal=model(run.ideal),
+        ideal=model(run.trained[1]),
     )
     final = collect(planned, done)[-1].final
     for name in ("ua", "ra", "rua", "fid"):
@@ -75,7 +75,7 @@ def test_weights_are_kept_as_asked(planned: list[PlannedRun], tmp_path: Path) ->
             f"weights-{epoch}.safetensors" for epoch in files
         }
         assert ("weights.safetensors" in names) == (keep == "all")
-        assert store.has(runs[0].initial) == (keep == "all")
+        assert store.has(runs[0].trained[0]) == (keep == "all")
         assert len(collect(runs, store)) == 3
         again = run_planned(runs, store, engine=InlineEngine(store), keep=keep)
         assert not again.done, "models that nothing needs any more are not trained again"
@@ -99,7 +99,7 @@ def test_changed_data_are_noticed(planned: list[PlannedRun], done: Store, tmp_pa
     before = plan(load_protocol(path), HERE)
     write(1)
     after = plan(load_protocol(path), HERE)
-    assert before[0].initial.key != after[0].initial.key
+    assert before[0].trained[0].key != after[0].trained[0].key
     outcome = run_planned(before, Store(tmp_path / "store"), engine=None, workers=1)
     assert "have changed since the run was planned" in outcome.failed[0].message
 

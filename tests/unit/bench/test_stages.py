@@ -49,6 +49,6 @@ def test_what_matters_changes_the_keys_below_it(
 
 def test_models_are_shared_by_all_that_hangs_on_them() -> None:
     planned = plan(load_protocol("paper"))
-    assert len({run.initial.key for run in planned}) == 2 * 2 * 3
-    assert len({run.ideal.key for run in planned}) == 2 * 2 * 3 * 6
+    assert len({run.trained[0].key for run in planned}) == 2 * 2 * 3
+    assert len({run.trained[1].key for run in planned}) == 2 * 2 * 3 * 6
     assert len({run.unlearn.key for run in planned}) == (360 + 72) * 3

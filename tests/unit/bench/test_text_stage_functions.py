@@ -76,7 +76,7 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
 
     run = planned[-1]
     scorer = TextScorer.of(division)
-    ideal = model(run.ideal)
+    ideal = model(run.trained[1])
     best = TextIdeal.of(ideal, scorer.score(ideal), scorer.forget, scorer.unseen)
     scorer = TextScorer.of(division, best)
     scores = scorer.score(model(run.unlearn)).as_dict()

@@ -62,7 +62,7 @@ def test_other_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.Monkey
         ("expunge unlearn m.st --method ran", ["random-label"]),
         ("expunge unlearn m.st --addon pro", ["prob"]),
         ("expunge list met", ["methods", "metrics"]),
-        ("expunge bench run paper-", ["paper-eighth", "paper-quarter"]),
+        ("expunge bench run paper-", ["paper-mini", "paper-eighth", "paper-quarter"]),
     ],
 )
 def test_a_shell_completes_commands_options_and_values(

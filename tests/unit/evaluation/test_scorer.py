@@ -8,8 +8,10 @@ import torch
 from expunge import unlearn
 from expunge.data import divide, load
 from expunge.evaluation import RMIA, Predictions, Views, predict, run_attack, view
-from expunge.evaluation._distances import activation_distance, js_divergence, zrf
+from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
+from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
 from expunge.evaluation._scorer import MORE_METRICS, EpochScores, Scorer, rmia_auc
+from expunge.evaluation._scores import accuracy
 from expunge.models import build_model
 
 
@@ -22,11 +24,21 @@ def test_more_metrics_are_those_of_their_functions() -> None:
     )
     data = {"forget": parts.forget, "test": splits.test, "val": splits.val}
     of_ideal, of_untrained = view(ideal, **data), predict(untrained, parts.forget)
-    scorer = Scorer(parts, of_ideal, more=tuple(MORE_METRICS), untrained=of_untrained)
+    relearned = predict(after_benign_steps(ideal, parts.retain), parts.forget)
+    scorer = Scorer(parts, of_ideal, more=MORE_METRICS, untrained=of_untrained, relearned=relearned)
     found, plain = scorer.score_by_name(model), Scorer(parts, of_ideal.forget).score(model)
-    assert found == plain.as_dict() | {name: found[name] for name in MORE_METRICS}
+    after = ["relearned_ua", "relearned_ta", "relearned_rua", "relearned_auc"]
+    names = [name for name in MORE_METRICS if name != "relearned"] + after
+    assert found == plain.as_dict() | {name: found[name] for name in names}
     of_model = view(model, **data)
-    assert found["rmia_auc"] == rmia_auc(of_model, of_ideal)
+    assert found["rmia_auc"] == rmia_auc(of_model, [of_ideal])
+    assert found["kl"] == kl_divergence(of_model.forget, of_ideal.forget)
+    assert found["loss_auc"] == loss_auc(of_model.forget, of_model.test)
+    again = view(after_benign_steps(model, parts.retain), **data)
+    assert found["relearned_ua"] == accuracy(again.forget)
+    assert found["relearned_ta"] == accuracy(again.test)
+    assert found["relearned_rua"] == accuracy(again.forget) - accuracy(relearned)
+    assert found["relearned_auc"] == loss_auc(again.forget, again.test)
     assert found["jsd"] == js_divergence(of_model.forget, of_ideal.forget)
     assert found["activation_distance"] == activation_distance(of_model.forget, of_ideal.forget)
     assert found["zrf"] == zrf(of_model.forget, of_untrained)
@@ -77,4 +89,4 @@ def test_rmia_compares_with_unseen_data_of_the_classes_to_forget() -> None:
 
     target, reference = views(), views()
     pure = run_attack(RMIA(), target[0], [reference[0]], resamples=1).auc.value
-    assert rmia_auc(target[1], reference[1]) == pytest.approx(pure)
+    assert rmia_auc(target[1], [reference[1]]) == pytest.approx(pure)

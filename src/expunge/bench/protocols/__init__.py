@@ -12,7 +12,16 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there
 from expunge._registry import Registry
 
-BUILT_IN = ("demo", "cpu", "rivals", "paper-eighth", "paper-quarter", "paper", "tofu-mini")
+BUILT_IN = (
+    "demo",
+    "cpu",
+    "rivals",
+    "paper-mini",
+    "paper-eighth",
+    "paper-quarter",
+    "paper",
+    "tofu-mini",
+)
 """The protocols that come with the package."""
 
 

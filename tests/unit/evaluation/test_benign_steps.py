@@ -1,0 +1,70 @@
+"""Ordinary training on retained data, and the attack that reads what it brings back."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import TensorDataset
+
+from expunge.data import divide, load
+from expunge.data._batches import as_source, seed_of
+from expunge.evaluation import Predictions
+from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
+from expunge.models import build_model
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_benign_steps_are_adam_on_retained_batches() -> None:
+    torch.manual_seed(0)
+    retain = TensorDataset(torch.randn(30, 4), torch.randint(3, (30,)))
+    model = nn.Linear(4, 3)
+    kept = copy.deepcopy(model.state_dict())
+    found = after_benign_steps(model, retain, steps=3, lr=1e-2, batch_size=8)
+    expected = copy.deepcopy(model)
+    optimizer = torch.optim.Adam(expected.parameters(), lr=1e-2)
+    source = as_source(
+        retain,
+        split="retain",
+        batch_size=8,
+        seed=seed_of(0, "benign steps"),
+        augment=None,
+        device=torch.device("cpu"),
+    )
+    for batch, _ in zip(source.walk(0, 0), range(3), strict=False):
+        optimizer.zero_grad()
+        F.cross_entropy(expected(batch.inputs), batch.targets).backward()
+        optimizer.step()
+    assert torch.allclose(found.weight, expected.weight, atol=1e-6)  # type: ignore[arg-type]
+    assert not torch.equal(found.weight, model.weight)  # type: ignore[arg-type]
+    assert all(torch.equal(value, kept[name]) for name, value in model.state_dict().items())
+    assert not found.training
+
+
+def test_benign_steps_leave_frozen_weights_alone() -> None:
+    parts = divide(load("digits", limit=60), "random:0.3", 0)
+    model = build_model("small-cnn", in_channels=1, width=0.2, seed=0)
+    frozen = next(model.parameters()).requires_grad_(False)
+    found = after_benign_steps(model, parts.retain, steps=2)
+    assert torch.equal(next(found.parameters()), frozen)
+
+
+def test_a_smaller_loss_on_forgotten_records_raises_the_auc() -> None:
+    labels = torch.tensor([0, 0, 1, 1])
+
+    def sure(margin: float) -> Predictions:
+        return Predictions(margin * nn.functional.one_hot(labels, 2).float(), labels)
+
+    assert loss_auc(sure(3.0), sure(1.0)) == 1.0
+    assert loss_auc(sure(1.0), sure(3.0)) == 0.0
+    assert loss_auc(sure(1.0), sure(1.0)) == 0.5
+
+
+def test_unseen_examples_of_other_classes_do_not_count() -> None:
+    forget = Predictions(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
+    unseen = Predictions(torch.tensor([[1.0, 0.0], [9.0, 0.0]]), torch.tensor([0, 1]))
+    assert loss_auc(forget, unseen) == 1.0
