@@ -13,7 +13,7 @@ from expunge import _tensors as tensors
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._records import collect
 from expunge.bench._run import run_planned, stages_of
-from expunge.bench._stage_functions import agreement_of
+from expunge.bench._stage_functions import IDEAL, _scorer, agreement_of
 from expunge.bench._stages import PlannedRun, StageOptions, plan
 from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
@@ -82,6 +82,30 @@ def test_weights_are_kept_as_asked(planned: list[PlannedRun], tmp_path: Path) ->
 
 
 HERE = StageOptions(device="cpu")
+
+
+def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
+    path = write_tiny(
+        tmp_path,
+        ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""),
+        ("seeds", 'ideals = 2\nmetrics = ["rmia_auc", "kl", "loss_auc", "relearned"]\nseeds'),
+    )
+    runs = plan(load_protocol(path), HERE)
+    store = Store(tmp_path / "store")
+    run_planned(runs, store, engine=InlineEngine(store)).check()
+    records = {record["model"]: record for record in collect(runs, store)}
+    assert set(records) == {"initial", "ideal", "ideal-2", "unlearned"}
+    first, second = records["ideal"].final, records["ideal-2"].final
+    assert first["rua"] == first["kl"] == first["relearned_rua"] == 0.0
+    assert second["kl"] > 0.0, "two retrained models differ"
+    assert second["rua"] == pytest.approx(second["ua"] - first["ua"])
+    assert second["relearned_rua"] == pytest.approx(second["relearned_ua"] - first["relearned_ua"])
+    outputs = tensors.load(store.open(runs[0].reference).path(IDEAL))[0]
+    division = divide(load("digits", limit=60), "random:0.3", 0)
+    config = {"attacks": False, "metrics": ["rmia_auc"]}
+    for name, count in (("ideal", 1), ("ideal-2", 1), ("unlearned", 2)):
+        assert len(_scorer(division, outputs, config, name).references) == count, "never itself"
+    assert {"relearned_auc", "loss_auc", "kl"} <= records["unlearned"].final.keys()
 
 
 def test_changed_data_are_noticed(planned: list[PlannedRun], done: Store, tmp_path: Path) -> None:
