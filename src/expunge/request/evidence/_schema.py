@@ -18,39 +18,32 @@ from pydantic.json_schema import GenerateJsonSchema
 from expunge._errors import DataError
 from expunge._files import read_regular
 from expunge.request.evidence._sections import (
-    AttackRow,
     Attempt,
+    Check,
     ClassRow,
     ConfidenceScores,
     EarlierAttempt,
     EarlierRequest,
     EpochRow,
     ExampleRow,
-    FloorCheck,
     Hashes,
-    HeldOutComparison,
     MetricRow,
-    PowerCheck,
     PreflightFindings,
     RequestSummary,
     RequestVerdict,
     Section,
     Status,
     Stop,
-    TargetInterval,
 )
 from expunge.request.evidence._times_and_cost import CostComparison, Seconds
 
-SCHEMA_VERSION: Final = 3
-"""1 (also files without a version): two statuses. 2: three, with power, floors and attempts.
-3: keyed hashes of ids, no content of records, hashes of the values of weights, and a seal over
-every file of the bundle, which the next request keeps."""
+SCHEMA_VERSION: Final = 4
 
 
 class Evidence(Section):
     """Everything that a deletion request shows: the content of ``evidence.json``."""
 
-    schema_version: Literal[1, 2, 3] = 1
+    schema_version: Literal[4] = SCHEMA_VERSION
     format: Literal[1] = 1
     kind: Literal["request"] = "request"
     verdict: RequestVerdict
@@ -60,18 +53,13 @@ class Evidence(Section):
     environment: dict[str, Any] = Field(default={}, description="Versions and hardware.")
     seeds: dict[str, int] = Field(default={}, description="Seeds of the run and of the data.")
     preflight: PreflightFindings = PreflightFindings()
-    target: TargetInterval | None = None
+    margins: dict[str, float] = Field(default={}, description="Declared before anything was done.")
+    checks: list[Check] = Field(default=[], description="What the verdict rests on.")
     metrics: list[MetricRow] = Field(default=[], description="Headline accuracies.")
     epochs: list[EpochRow] = Field(default=[], description="One row per epoch.")
     stopped: Stop
     steps: dict[str, list[float | None]] = Field(
         default={}, description="Step diagnostics, by column."
-    )
-    attacks: list[AttackRow] = Field(default=[], description="One row per attack.")
-    held_out: HeldOutComparison | None = None
-    power: PowerCheck | None = Field(default=None, description="Only if every test passed.")
-    floors: list[FloorCheck] = Field(
-        default=[], description="Accuracy lost on val and test: all classes, then each."
     )
     scores: ConfidenceScores | None = None
     classes: list[ClassRow] = Field(default=[], description="One row per class.")

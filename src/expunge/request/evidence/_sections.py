@@ -11,10 +11,11 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-Status = Literal["achieved", "not achieved", "cannot be told"]
-AttackVerdict = Literal["detected", "not detected", "over-forgotten", "inconclusive"]
-EarlierStatus = Literal["still forgotten", "exposed again", "was not achieved", "could not be told"]
-AttemptStatus = Literal["achieved", "not achieved", "cannot be told", "not finished"]
+Status = Literal["achieved", "not achieved", "inconclusive"]
+Moment = Literal["as delivered", "after benign steps"]
+CheckResult = Literal["inside", "outside", "open"]
+EarlierStatus = Literal["still forgotten", "exposed again", "was not achieved", "inconclusive"]
+AttemptStatus = Literal["achieved", "not achieved", "inconclusive", "not finished"]
 ExampleFlag = Literal["", "still exposed", "over-forgotten"]
 Direction = Literal["target", "higher", "lower", "zero"]
 
@@ -56,31 +57,18 @@ class Interval(Section):
         value, low, high = (round(float(number), 6) for number in estimate)
         return cls(value=value, low=low, high=high)
 
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
-
-    def locate(self, value: float) -> Literal["inside", "on the edge of", "above", "below"]:
-        """Where a percentage lies; at 0 and 100 % and in a single point there is no edge."""
-        if value not in self:
-            return "above" if value > self.high else "below"
-        edges = {self.low, self.high} - {0.0, 100.0}
-        return "on the edge of" if value in edges and self.low < self.high else "inside"
-
 
 class RequestVerdict(Section):
     """The verdict, why, what was and was not shown, and what to try next, in sentences.
 
-    - *achieved*: forgotten records are treated like unseen ones, nothing else broke, and the tests
-      would have noticed a model that forgot nothing;
-    - *not achieved*: a test failed; the bundle holds the model as it was;
-    - *cannot be told*: every test passed, but a model that forgot nothing would probably have
-      passed too; the bundle holds the unlearned model.
+    - *achieved*: every bound lies inside its margin, as delivered and after benign steps;
+    - *not achieved*: a bound lies outside; the bundle holds the model as it was;
+    - *inconclusive*: neither; the bundle holds the unlearned model.
     """
 
     status: Status
     headline: str
     reasons: list[str]
-    objections: list[str] = Field(default=[], description="Failed tests; they are reasons too.")
     shown: list[str]
     not_shown: list[str]
     next_steps: list[str] = Field(default=[], description="What to try if it was not achieved.")
@@ -141,16 +129,34 @@ class PreflightFindings(Section):
     notes: list[str] = []
 
 
-class TargetInterval(Interval):
-    """The accuracy on the forget set expected of a model that never saw it, in percent."""
+class Check(Section):
+    """A quantity with one-sided 95 % bounds on either side, and the margin it should be within.
 
-    n_val: int
-    n_forget: int
-    notes: list[str] = Field(description="What the estimate assumes.")
+    For an AUC the margin is the largest one, and one minus it the smallest; for a difference of
+    accuracies it counts on either side; for a loss it is the largest. ``inside``: both bounds are
+    within the margin. ``outside``: one is beyond it. ``open``: neither.
+    """
+
+    name: str
+    label: str
+    moment: Moment
+    unit: str
+    value: Number
+    low: Number
+    high: Number
+    margin: Number
+    records: int = Field(description="Records, or test examples, that it was measured on.")
+    result: CheckResult
+    needed: int | None = Field(
+        default=None, description="Records that would decide an open check, at the same value."
+    )
 
 
 class MetricRow(Section):
-    """A headline metric before and after, and its target if it has one."""
+    """A headline metric before and after, and after benign steps if they were taken.
+
+    ``target`` is the same of test data of the records' classes, which the model never saw.
+    """
 
     name: str
     label: str
@@ -158,6 +164,7 @@ class MetricRow(Section):
     direction: Direction
     before: Interval
     after: Interval
+    relearned: Interval | None = None
     target: Interval | None
     explain: str = ""
 
@@ -183,112 +190,20 @@ class RunValues(Section):
     feasible: Number = math.nan
 
 
-class ComparisonValues(Section):
-    """The comparison of forgotten with unseen data; absent if outputs were not finite."""
+class EpochRow(RunValues):
+    """An epoch: what the run recorded and, where it was watched, how val and records did."""
 
     ua: Number = math.nan
     va: Number = math.nan
-    utility: Number = math.nan
-    gap: Number = math.nan
-    distance: Number = math.nan
-    confidence_ks: Number = math.nan
-    confidence_ks_limit: Number = math.nan
-    entropy_ks: Number = math.nan
-    entropy_ks_limit: Number = math.nan
-    mean_confidence: Number = math.nan
-    mean_entropy: Number = math.nan
-    auc_confidence: Number = math.nan
-    auc_entropy: Number = math.nan
-    auc_loss: Number = math.nan
-
-
-class EpochRow(ComparisonValues, RunValues):
-    """An epoch: what the run recorded, the comparison, and what was decided."""
-
-    target_low: Number = math.nan
-    target_high: Number = math.nan
+    auc: Number = math.nan
     lr: Number = math.nan
-    alpha: Number = math.nan
-    action: str = ""
-    best_epoch: int = 0
-    best_distance: Number = math.nan
 
 
 class Stop(Section):
-    """Which epoch's model was chosen (0: the initial model), why, and the run's verdict."""
+    """Which epoch's model was chosen (0: the initial model), and why."""
 
     epoch: int
     reason: str
-    status: Status
-
-
-class AttackResult(Section):
-    """How well one attack did on one model."""
-
-    auc: Interval
-    verdict: AttackVerdict
-    reason: str
-
-
-class AttackRow(Section):
-    """A membership attack on the model before and after."""
-
-    name: str
-    label: str
-    before: AttackResult
-    after: AttackResult
-    budget: str
-
-
-class HeldOutComparison(ComparisonValues):
-    """Forgotten records against test data, which took no part in any decision of the run."""
-
-    matched: Number = Field(
-        default=math.nan, description="Accuracy on test data of the same class mix, %."
-    )
-    attacks: dict[str, Interval] = {}
-    indistinguishable: bool
-    over_forgotten: bool
-    reasons: list[str] = []
-
-
-class PowerCheck(Section):
-    """Whether the tests would have noticed a model that forgot nothing.
-
-    Forget sets of the same size are drawn from the given model's predictions; ``power`` is the
-    fraction of draws that the comparison with val or with test tells from unseen data.
-    """
-
-    power: Number
-    needed: float = Field(description="A pass with less power is no achievement.")
-    draws: int = Field(
-        description="No more than needed to decide; 0 if the distance alone leaves no doubt."
-    )
-    told_apart: int = Field(description="Draws told from unseen data.")
-    distance: Number = Field(description="Of the given model's forget set from unseen data.")
-    sufficient: bool
-    auc_limit: Number | None = Field(
-        default=None,
-        description="Of texts: the AUC that chance alone explains at this many records.",
-    )
-
-
-class FloorCheck(Section):
-    """The accuracy lost on one split, of one class or of all, against what may be lost; points.
-
-    ``low`` is the lower end of the one-sided interval of ``lost``; above ``allowed``, the class is
-    broken. What a retrained model is expected to lose for having less data is allowed too.
-    """
-
-    name: str = Field(description="The class; empty for all classes together.")
-    split: Literal["val", "test", "retain"]
-    records: int
-    before: Number = Field(description="Accuracy before, %.")
-    after: Number = Field(description="Accuracy after, %.")
-    lost: Number
-    low: Number
-    allowed: Number
-    broken: bool
 
 
 class SplitScores(Section):
@@ -343,12 +258,12 @@ class ExampleRow(Section):
 
 
 class EarlierRequest(Section):
-    """The records of an earlier request, under the new model."""
+    """The records of an earlier request, under the new model: accuracy, and the loss attack."""
 
     number: int
     records: int
     ua: Interval
-    target: Interval
+    check: Check | None = Field(description="Null if test has no example of their classes.")
     status: EarlierStatus
 
 
@@ -357,8 +272,7 @@ class Attempt(Section):
 
     stopped: Stop
     metrics: list[MetricRow]
-    attacks: list[AttackRow] = []
-    floors: list[FloorCheck] = []
+    checks: list[Check]
 
 
 class EarlierAttempt(Section):

@@ -1,0 +1,282 @@
+"""Forget records: train again without them, wholly or from refreshed weights, or unlearn them.
+
+Methods that never read the records (``refresh``, ``retrain``) are run as they are. All others need
+to be told when to stop: they are watched on val, and the best epoch is kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from expunge._errors import Diverged, InvalidInput
+from expunge.data._augment import Augment
+from expunge.data._examples import Examples
+from expunge.data.text._text_examples import TextExamples
+from expunge.engine import Callback, History, Procedure, Recipe, Run, unlearn
+from expunge.evaluation import Predictions
+from expunge.evaluation._benign_steps import loss_auc
+from expunge.evaluation._class_matching import match_class_mix
+from expunge.evaluation._scores import accuracy
+from expunge.methods import Method
+from expunge.request._predictions import predict_once
+from expunge.request.evidence._sections import Stop
+
+MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 320, 800, 8
+"""A run whose rate falls to 0 takes at least ``MIN_STEPS`` steps, and at most the larger of
+``MAX_STEPS`` steps and ``MIN_EPOCHS`` epochs."""
+CALM_STEPS = 320
+"""A longer run takes smaller steps: the rate a method prefers falls as the root of their number.
+
+It also falls as the root of the batch size, where the forget set is too small for full batches:
+smaller batches are noisier."""
+LARGEST_WIDTH_FACTOR = 4.0
+"""The most by which a preferred rate is scaled for the width of a model, up or down: from VGG16 at
+a sixteenth of its width to VGG16 itself."""
+WATCHED, MAX_KEPT = 2000, 256
+"""Val examples, and retained texts, that a run is watched on."""
+
+
+@dataclass(frozen=True)
+class ForgettingResult:
+    """The model, and how the run arrived at it.
+
+    ``model`` has the initial weights if no epoch was better than the initial model. ``epochs`` has
+    a row per epoch; ``warnings`` report divergence.
+    """
+
+    model: nn.Module
+    history: History
+    epochs: list[dict[str, Any]]
+    stopped: Stop
+    warnings: tuple[str, ...] = ()
+
+
+def forget_records(
+    model: nn.Module,
+    *,
+    forget: Examples,
+    retain: Examples,
+    val: Examples,
+    procedure: Procedure,
+    recipe: Recipe | None = None,
+    floor: float = 2.0,
+    seed: int = 0,
+    device: str | torch.device = "auto",
+    augment: Augment | None = None,
+    checkpoint: str | Path | None = None,
+    progress: bool = True,
+    callbacks: Sequence[Callback] = (),
+) -> ForgettingResult:
+    """Forget ``forget`` in a copy of ``model``.
+
+    Args:
+        val: unseen data that a method which reads the records is watched on; never trained on.
+        recipe: how the model was trained, for methods that train it again.
+        floor: points of val accuracy that a watched epoch may lose.
+        checkpoint, callbacks, device, augment: see :func:`expunge.unlearn`.
+    """
+    method = procedure.method
+    assert isinstance(method, Method)
+    watch = None
+    if method.reads_forget:
+        procedure = fit_to_size(procedure, len(forget), model)
+        watch = BestEpoch(model, forget, retain, val, floor, procedure)
+    result = unlearn(
+        model,
+        forget=forget,
+        retain=retain,
+        unseen=val if method.reads_forget else None,
+        recipe=recipe if method.recipe_share is not None else None,
+        augment=augment,
+        seed=seed,
+        device=device,
+        checkpoint=checkpoint,
+        callbacks=[*([] if watch is None else [watch]), *callbacks],
+        progress=progress,
+        **procedure.arguments(),
+    )
+    rows = [dict(row) for row in result.history.epochs]
+    if watch is None:
+        last = Stop(epoch=len(rows), reason=f"Trained for {len(rows)} epochs on retained data.")
+        return ForgettingResult(result.model, result.history, rows, last)
+    chosen = copy.deepcopy(model).eval()
+    if watch.best_weights is not None:
+        chosen = result.model
+        chosen.load_state_dict(watch.best_weights)
+    stopped = Stop(epoch=watch.state.best_epoch, reason=watch.reason)
+    warnings = tuple(watch.state.warnings)
+    return ForgettingResult(chosen, result.history, rows, stopped, warnings)
+
+
+@dataclass
+class _Watched:
+    """What is known of a run so far, as plain values; it is part of the run's checkpoint."""
+
+    best_epoch: int = 0
+    best_distance: float = math.inf
+    warnings: list[str] = field(default_factory=list)
+    ended: str = ""
+
+
+class BestEpoch(Callback):
+    """Keeps the epoch at which the records look most like val, of those that lost little there.
+
+    The distance is the larger of |2 AUC - 1| of the loss attack and the difference of accuracies,
+    between records and val of the same class mix; epoch 0 counts. A rate that falls to 0 is run to
+    its end. With a constant one, the run ends at the first epoch that is no better than an earlier
+    one at which the model was right on the records no more often than on val.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        forget: Examples,
+        retain: Examples,
+        val: Examples,
+        floor: float,
+        procedure: Procedure,
+    ) -> None:
+        chosen = match_class_mix(val.labels, forget.labels, seed=0, largest=True)[:WATCHED]
+        self.forget, self.val = forget, val
+        self.matched = val.subset(chosen or range(len(val)))
+        self.kept = kept_sample(retain) if isinstance(retain, TextExamples) else None
+        self.floor, self.epochs = floor, procedure.epochs
+        self.constant = procedure.schedule == "constant"
+        self.before = self._useful(model)
+        self.state = _Watched(best_distance=self._distance(model)[0])
+        self.best_weights: dict[str, Tensor] | None = None
+
+    def on_start(self, run: Run) -> None:
+        if self.state.ended:
+            run.stop()
+
+    def on_epoch(self, run: Run) -> None:
+        try:
+            distance, values = self._distance(run.model)
+            useful = self._useful(run.model)
+        except InvalidInput:  # not finite: the same data passed with the initial model
+            self._fail(run, "The model's outputs were not finite.")
+            return
+        run.record(**values, va=useful[0])
+        state = self.state
+        lost = max(old - new for old, new in zip(self.before, useful, strict=True))
+        if lost <= self.floor and distance < state.best_distance:
+            state.best_epoch, state.best_distance = run.epoch, distance
+            self.best_weights = {k: v.detach().clone() for k, v in run.model.state_dict().items()}
+        elif self.constant and state.best_epoch and values["ua"] <= values["unseen"]:
+            state.ended = "The model is right on the records no more often than on unseen data."
+            run.stop()
+
+    def on_divergence(self, run: Run, error: Diverged) -> bool:
+        self._fail(run, "The run diverged.")
+        return True
+
+    @property
+    def reason(self) -> str:
+        """Why the chosen epoch was chosen, in a sentence or two."""
+        why = self.state.ended or f"The run took {self.epochs} epochs."
+        if self.best_weights is None:
+            return f"{why} No epoch was better than the initial model, which is kept."
+        return f"{why} At epoch {self.state.best_epoch} the records looked most like unseen data."
+
+    def _distance(self, model: nn.Module) -> tuple[float, dict[str, float]]:
+        forget, unseen = predict_once(model, self.forget), predict_once(model, self.matched)
+        area = loss_auc(forget, unseen)
+        rates = accuracy(forget), accuracy(unseen)
+        distance = max(abs(2.0 * area - 1.0), abs(rates[0] - rates[1]) / 100.0)
+        return distance, {"ua": rates[0], "unseen": rates[1], "auc": area}
+
+    def _useful(self, model: nn.Module) -> tuple[float, ...]:
+        """Accuracy on val and, of texts, on a sample of what is retained."""
+        parts = [self.val] if self.kept is None else [self.val, self.kept]
+        found: list[Predictions] = [predict_once(model, part) for part in parts]
+        return tuple(accuracy(part) for part in found)
+
+    def _fail(self, run: Run, why: str) -> None:
+        self.state.ended = why
+        self.state.warnings.append(f"Epoch {run.epoch}: {why}")
+        run.stop()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"floor": self.floor, "state": asdict(self.state), "best": self.best_weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["floor"] != self.floor:
+            raise InvalidInput(
+                "The checkpoint belongs to a run with another floor. Use another path, or delete "
+                f"it to start again. (it has {state['floor']}, this run {self.floor})"
+            )
+        self.state = _Watched(**state["state"])
+        self.best_weights = state["best"]
+
+
+def kept_sample(retain: TextExamples) -> TextExamples:
+    """The retained records that a run is watched on: at most :data:`MAX_KEPT`, evenly spaced."""
+    chosen = torch.linspace(0, len(retain) - 1, min(len(retain), MAX_KEPT)).round().long()
+    return retain.subset(sorted(set(chosen.tolist())))
+
+
+def fit_to_size(procedure: Procedure, forget_size: int, model: nn.Module) -> Procedure:
+    """The procedure with a batch size, number of epochs and rate that suit forget set and model.
+
+    A rate that is not the method's preferred one is left alone, and so is the number of epochs
+    where it is smaller than the method's.
+    """
+    batch_size = cap_batch_size(procedure.batch_size, forget_size)
+    epochs = procedure.epochs
+    if procedure.schedule != "constant":
+        steps = math.ceil(forget_size / batch_size)
+        wanted = min(epochs, max(MIN_EPOCHS, math.ceil(MAX_STEPS / steps)))
+        epochs = max(wanted, math.ceil(MIN_STEPS / steps))
+        if procedure.lr == procedure.preferred_lr:
+            calm = math.sqrt(CALM_STEPS / max(CALM_STEPS, epochs * steps))
+            calm *= math.sqrt(batch_size / procedure.batch_size)
+            wider = wider_than_preferred(procedure, model)
+            procedure = replace(procedure, lr=calm / wider * procedure.lr)
+    return replace(procedure, batch_size=batch_size, epochs=epochs)
+
+
+def wider_than_preferred(procedure: Procedure, model: nn.Module) -> float:
+    """How many times as wide the model is as those that the method's preferred rate suits.
+
+    Adam moves every weight by about the rate, and a unit with more inputs adds up more of these
+    moves. Bounded by :data:`LARGEST_WIDTH_FACTOR` either way.
+    """
+    assert isinstance(procedure.method, Method)
+    suited = procedure.method.preferred_fan_in
+    if suited is None:
+        return 1.0
+    ratio = mean_fan_in(model, suited) / suited
+    return min(max(ratio, 1.0 / LARGEST_WIDTH_FACTOR), LARGEST_WIDTH_FACTOR)
+
+
+def mean_fan_in(model: nn.Module, default: float) -> float:
+    """Inputs of a unit: the mean over all trained weights of linear and convolution layers.
+
+    >>> mean_fan_in(nn.Sequential(nn.Conv2d(3, 8, 5), nn.Linear(75, 10)), 1.0)
+    75.0
+    """
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | _ConvNd)]
+    weights = [layer.weight for layer in layers if layer.weight.requires_grad]
+    total = sum(weight.numel() for weight in weights)
+    return sum(w.numel() * w[0].numel() for w in weights) / total if total else default
+
+
+def cap_batch_size(batch_size: int, forget_size: int) -> int:
+    """``batch_size``, but at most a quarter of the forget set and at least 16.
+
+    An epoch should take a few steps: a single one is too coarse to compare after.
+
+    >>> cap_batch_size(256, 4500), cap_batch_size(256, 200), cap_batch_size(256, 10)
+    (256, 50, 16)
+    """
+    return min(batch_size, max(16, forget_size // 4))
