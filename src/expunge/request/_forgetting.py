@@ -41,6 +41,9 @@ smaller batches are noisier."""
 LARGEST_WIDTH_FACTOR = 4.0
 """The most by which a preferred rate is scaled for the width of a model, up or down: from VGG16 at
 a sixteenth of its width to VGG16 itself."""
+FAN_IN = 576.0
+"""Inputs of a unit that benign steps at a rate of 1e-3 suit: those of VGG16 at an eighth of its
+width. Adam moves every weight by about the rate, and a wider unit adds up more of these moves."""
 WATCHED, MAX_KEPT = 2000, 256
 """Val examples, and retained texts, that a run is watched on."""
 
@@ -68,6 +71,7 @@ def forget_records(
     val: Examples,
     procedure: Procedure,
     recipe: Recipe | None = None,
+    max_epochs: int | None = None,
     floor: float = 2.0,
     seed: int = 0,
     device: str | torch.device = "auto",
@@ -81,6 +85,7 @@ def forget_records(
     Args:
         val: unseen data that a method which reads the records is watched on; never trained on.
         recipe: how the model was trained, for methods that train it again.
+        max_epochs: more are never run, however few records there are.
         floor: points of val accuracy that a watched epoch may lose.
         checkpoint, callbacks, device, augment: see :func:`expunge.unlearn`.
     """
@@ -88,7 +93,7 @@ def forget_records(
     assert isinstance(method, Method)
     watch = None
     if method.reads_forget:
-        procedure = fit_to_size(procedure, len(forget), model)
+        procedure = fit_to_size(procedure, len(forget), model, max_epochs)
         watch = BestEpoch(model, forget, retain, val, floor, procedure)
     result = unlearn(
         model,
@@ -225,11 +230,13 @@ def kept_sample(retain: TextExamples) -> TextExamples:
     return retain.subset(sorted(set(chosen.tolist())))
 
 
-def fit_to_size(procedure: Procedure, forget_size: int, model: nn.Module) -> Procedure:
+def fit_to_size(
+    procedure: Procedure, forget_size: int, model: nn.Module, max_epochs: int | None = None
+) -> Procedure:
     """The procedure with a batch size, number of epochs and rate that suit forget set and model.
 
-    A rate that is not the method's preferred one is left alone, and so is the number of epochs
-    where it is smaller than the method's.
+    There are no more than ``max_epochs``. A rate that is not the method's preferred one is left
+    alone.
     """
     batch_size = cap_batch_size(procedure.batch_size, forget_size)
     epochs = procedure.epochs
@@ -237,6 +244,7 @@ def fit_to_size(procedure: Procedure, forget_size: int, model: nn.Module) -> Pro
         steps = math.ceil(forget_size / batch_size)
         wanted = min(epochs, max(MIN_EPOCHS, math.ceil(MAX_STEPS / steps)))
         epochs = max(wanted, math.ceil(MIN_STEPS / steps))
+        epochs = min(epochs, max_epochs or epochs)
         if procedure.lr == procedure.preferred_lr:
             calm = math.sqrt(CALM_STEPS / max(CALM_STEPS, epochs * steps))
             calm *= math.sqrt(batch_size / procedure.batch_size)
@@ -280,3 +288,8 @@ def cap_batch_size(batch_size: int, forget_size: int) -> int:
     (256, 50, 16)
     """
     return min(batch_size, max(16, forget_size // 4))
+
+
+def benign_rate(model: nn.Module) -> float:
+    """The rate of benign steps: 1e-3, or less for units of more than :data:`FAN_IN` inputs."""
+    return 1e-3 * min(1.0, FAN_IN / mean_fan_in(model, FAN_IN))

@@ -11,9 +11,12 @@ from torch import nn
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data import Augment, Examples
-from expunge.engine import Procedure
+from expunge.data.text._text_examples import TextExamples
+from expunge.engine import Procedure, Recipe
+from expunge.evaluation._benign_steps import after_benign_steps
 from expunge.methods._views import with_mirrors
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.request._forgetting import ForgettingResult, benign_rate, forget_records
 from expunge.request._head_file import require_all, write_head
 from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
@@ -23,18 +26,19 @@ from expunge.request._predictions import keep_predictions, predict_once, predict
 from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request._work_folder import WorkFolder
-from expunge.request.calibrate._run import CalibrationResult, calibrate
 from expunge.request.evidence._build import RequestInputs, build_evidence, kept_examples
 from expunge.request.evidence._bundle import BundleContents, write_bundle
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import Attempt, ExampleRow, Status, Stop
+from expunge.request.evidence._sections import Status
 from expunge.request.evidence._times_and_cost import Seconds
-from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
 from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
+
+FLOOR = 2.0
+"""Points of val accuracy that an epoch of a watched method may lose."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,7 @@ class Outcome:
 
     @property
     def status(self) -> Status | None:
-        """The verdict: achieved, not achieved, or cannot be told; None after the preflight."""
+        """The verdict: achieved, not achieved or inconclusive; None after the preflight."""
         return None if self.evidence is None else self.evidence.status
 
 
@@ -168,7 +172,7 @@ class RequestInProgress:
         forget = train.subset(to_forget)
         before = self._predictions_before(findings, forget, to_forget, gone)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
-            calibrated = self._unlearn(forget, retain)
+            result = self._forget(forget, retain)
 
         # Audit on test data, which took no part in any decision so far.
         inputs = RequestInputs(
@@ -182,26 +186,29 @@ class RequestInProgress:
             attempts,
         )
         with self.stopwatch.time("audit"):
-            calibrated, evidence, attempt, examples = self._audit(
-                inputs, findings, to_forget, calibrated, forget, retain, before
-            )
+            after = self._predict(result.model, forget, retain) if result.stopped.epoch else before
+            relearned = self._relearned(result.model, forget, retain)
+            evidence = build_evidence(inputs, findings, to_forget, result, before, after, relearned)
 
-        # Write the bundle; only then is the checkpoint dispensable.
+        # Write the bundle; only then is the checkpoint dispensable. A model that was not judged
+        # good enough is kept to look at, and the one from before is delivered.
+        delivered = evidence.unlearned and bool(result.stopped.epoch)
+        model = result.model if delivered else self.subject.model
         contents = BundleContents(
-            calibrated.model,
-            attempt,
+            model,
+            None if delivered or not result.stopped.epoch else result.model,
             self.job,
             self.requested,
             id_key,
             tuple(to_forget),
             self.subject.card,
             self.key,
-            examples,
+            kept_examples(inputs, to_forget, before, after),
         )
         folder = self.job.out / f"{self.number:04d}"
         evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)
         self._tidy_up(run, evidence)
-        return Outcome(findings, evidence, folder, calibrated.model, self.stopwatch.seconds())
+        return Outcome(findings, evidence, folder, model, self.stopwatch.seconds())
 
     def _preflight(self, earlier: set[int]) -> Preflight:
         return preflight(
@@ -293,21 +300,27 @@ class RequestInProgress:
             "forgotten": forgotten,
         }
 
-    def _unlearn(self, forget: Examples, retain: Examples) -> CalibrationResult:
-        """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
+    def _forget(self, forget: Examples, retain: Examples) -> ForgettingResult:
+        """Forget the records; resumes from a checkpoint, if there is one."""
         job, subject = self.job, self.subject
-        procedure = job.procedure
+        recipe = self._recipe()
+        if job.exact and recipe is None:
+            raise InvalidInput(
+                "To train again, it should be known how the model was trained: give `[recipe]` in "
+                "the job file, or weights that expunge trained."
+            )
+        procedure = job.procedure_by(recipe)
         if subject.flip:  # known of the data, whether or not they are augmented
             procedure = replace(procedure, method=with_mirrors(procedure.method))
-        return calibrate(
+        return forget_records(
             subject.model,
             forget=forget,
             retain=retain,
             val=subject.val,
             procedure=procedure,
+            recipe=recipe,
             max_epochs=job.max_epochs,
-            floor=job.floor,
-            level=job.level,
+            floor=FLOOR if job.margin_test is None else job.margin_test,
             seed=job.seed,
             device=job.device,
             augment=self._augment(procedure),
@@ -316,76 +329,39 @@ class RequestInProgress:
             callbacks=[self.stopwatch.steps],
         )
 
+    def _recipe(self) -> Recipe | None:
+        """How the model was trained: by the job, or by the card of its weights."""
+        card = self.subject.card
+        known = self.job.recipe or (card.recipe if card is not None else {})
+        return Recipe(**known) if known else None
+
     def _augment(self, procedure: Procedure) -> Augment | None:
-        """Crops and mirror images: as in training, or small ones that keep val accuracy up.
+        """Crops and mirror images as in training; for other methods small ones.
 
         A model that knows its training images by heart has no loss on them, so nothing holds it
         where it is; on images that are moved by a pixel or two it has.
         """
-        shape = tuple(self.subject.train[0][0].shape)
-        if self.job.augment:
-            return Augment(padding=4, flip=self.subject.flip)
+        shape, flip = tuple(self.subject.train[0][0].shape), self.subject.flip
+        trained_here = self.job.trains_again and self.subject.card is not None
+        if self.job.augment or (trained_here and len(shape) == 3 and min(shape[1:]) >= 28):
+            return Augment(padding=4, flip=flip)
         if procedure.augmented != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
             return None
-        return Augment(padding=min(shape[1:]) // 16, flip=self.subject.flip)
+        return Augment(padding=min(shape[1:]) // 16, flip=flip)
 
-    def _audit(
-        self,
-        inputs: RequestInputs,
-        findings: Preflight,
-        to_forget: Sequence[int],
-        calibrated: CalibrationResult,
-        forget: Examples,
-        retain: Examples,
-        before: SplitPredictions,
-    ) -> tuple[CalibrationResult, Evidence, nn.Module | None, list[ExampleRow]]:
-        """Build the evidence; a run that did not achieve its aim is undone.
-
-        Where that cannot be told, the model is kept: it did the work, and broke nothing. The third
-        result is the model of a run that was undone: to look at, not to use. The last is what is
-        kept of single records.
-        """
-        subject = self.subject
-        after = before
-        if calibrated.stopped.epoch:
-            after = SplitPredictions(
-                forget=predict_once(calibrated.model, forget),
-                val=predict_once(calibrated.model, subject.val),
-                retain=predict_once(calibrated.model, retain),
-                test=predict_once(calibrated.model, subject.test),
-            )
-        evidence = build_evidence(inputs, findings, to_forget, calibrated, before, after)
-        if evidence.unlearned or not calibrated.stopped.epoch:
-            examples = kept_examples(inputs, to_forget, before, after)
-            return calibrated, evidence, None, examples
-        attempt = Attempt(
-            stopped=evidence.stopped,
-            metrics=evidence.metrics,
-            attacks=evidence.attacks,
-            floors=evidence.floors,
+    def _predict(self, model: nn.Module, forget: Examples, retain: Examples) -> SplitPredictions:
+        splits = {"forget": forget, "retain": retain}
+        splits |= {"val": self.subject.val, "test": self.subject.test}
+        return SplitPredictions(
+            **{name: predict_once(model, data) for name, data in splits.items()}
         )
-        # What spoke against the model, and what to try next, is known from the attempt alone.
-        kept = {name: getattr(evidence.verdict, name) for name in ("objections", "next_steps")}
-        undone = _undo(calibrated, subject.model, evidence)
-        unchanged = [row.model_copy(update={"after": row.before}) for row in evidence.attacks]
-        evidence = build_evidence(inputs, findings, to_forget, undone, before, before, unchanged)
-        verdict = evidence.verdict.model_copy(update=kept)
-        update = {"attempt": attempt, "verdict": verdict}
-        examples = kept_examples(inputs, to_forget, before, before)
-        return undone, evidence.model_copy(update=update), calibrated.model, examples
 
-
-def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -> CalibrationResult:
-    """The result with the original ``model``, because the best one was not good enough."""
-    stopped = calibrated.stopped
-    reason = f"{stopped.reason} That is not enough, so the model was left as it was."
-    if stopped.status == "achieved":
-        objections = evidence.verdict.objections
-        reason = (
-            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit, so the model "
-            f"was left as it was. {' '.join(objections)}"
-        )
-        if any(objection.startswith(AUDIT_PREFIX) for objection in objections):
-            reason += " With more validation data, the run could see what the audit saw."
-    stopped = Stop(epoch=0, reason=reason, status="not achieved")
-    return replace(calibrated, model=model, stopped=stopped)
+    def _relearned(
+        self, model: nn.Module, forget: Examples, retain: Examples
+    ) -> SplitPredictions | None:
+        """What the model predicts after benign steps; they are not taken for texts."""
+        if isinstance(retain, TextExamples):
+            return None
+        rate = benign_rate(model)
+        again = after_benign_steps(model, retain, lr=rate, seed=self.job.seed)
+        return self._predict(again, forget, retain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,7 +11,9 @@ import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._options import Option, takes_options
+from expunge._registry import join_options, split_options
 from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
+from expunge.engine._recipe import Recipe
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS
 
@@ -18,6 +21,7 @@ Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
+Points = Annotated[float, pydantic.Field(gt=0, le=100, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]
 IncludeDuplicates = Literal["none", "exact", "near"]
 """Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
@@ -25,7 +29,7 @@ IncludeDuplicates = Literal["none", "exact", "near"]
 InputForm = Literal["bytes", "fractions", "standardised"]
 """How images are handed to a model that is not built in."""
 
-DEFAULT_METHOD, DEFAULT_ADDON = "MATCH", "none"
+DEFAULT_METHOD, DEFAULT_ADDON, EXACT_METHOD = "refresh", "none", "retrain"
 PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
     each for each in PLAIN_OPTIONS if each.name not in ("epochs", "aggregate", "beta")
 )
@@ -39,6 +43,13 @@ OPTIONAL = (
     "training_epochs",
     "id_key",
     "keep_examples",
+    "exact",
+    "recipe",
+    "budget",
+    "margin_auc",
+    "margin_records",
+    "margin_test",
+    "margin_of_class",
 )
 """Fields that are stated only if they were given."""
 
@@ -72,8 +83,15 @@ class Job(pydantic.BaseModel):
             is otherwise nothing of their content.
         max_epochs: more epochs are never run; None for as many as suit the method and the number of
             records.
-        floor: points of val accuracy that may be lost.
-        level: confidence level of intervals.
+        exact: train again from scratch on what is retained, by the recipe.
+        recipe: how the model was trained, as fields of :class:`expunge.Recipe`, for ``exact`` and
+            methods that train it again (default: that of the weights' card, if they have one).
+        budget: the part of the epochs of the recipe that ``refresh`` trains for.
+        margin_auc: the largest AUC of an attack.
+        margin_records: points of accuracy between the records and unseen data of their classes.
+        margin_test, margin_of_class: points of test accuracy that may be lost, in all and in one
+            class. Margins that are not given follow from the number of examples, see
+            :class:`expunge.request._judge.Margins`.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
@@ -97,8 +115,13 @@ class Job(pydantic.BaseModel):
     addon: str = DEFAULT_ADDON
     alpha: Positive = 0.05
     max_epochs: Count | None = None
-    floor: Annotated[float, pydantic.Field(ge=0, le=100, strict=True)] = 2.0
-    level: Share = 0.95
+    exact: Switch = False
+    recipe: dict[str, Any] = {}
+    budget: Share | None = None
+    margin_auc: Annotated[float, pydantic.Field(gt=0.5, lt=1, strict=True)] | None = None
+    margin_records: Points | None = None
+    margin_test: Points | None = None
+    margin_of_class: Points | None = None
     include_duplicates: IncludeDuplicates = "none"
     training_epochs: Count | None = None
     id_key: Path | None = None
@@ -128,9 +151,18 @@ class Job(pydantic.BaseModel):
     @pydantic.field_validator("method")
     @classmethod
     def _known_method(cls, name: str) -> str:
-        if METHODS.bare_name(name) == "retrain":
-            raise InvalidInput("to train again without the data, use `expunge retrain`")
+        if METHODS.bare_name(name) == EXACT_METHOD:
+            raise InvalidInput("to train again without the records, use `exact`")
         return name
+
+    @pydantic.field_validator("recipe")
+    @classmethod
+    def _makes_a_recipe(cls, values: dict[str, Any]) -> dict[str, Any]:
+        try:
+            Recipe(**values)
+        except TypeError as error:
+            raise ValueError(f"{error}") from error
+        return values
 
     @pydantic.field_validator("addon")
     @classmethod
@@ -149,6 +181,8 @@ class Job(pydantic.BaseModel):
     def _fits_together(self) -> Job:
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
+        if self.budget is not None and (self.exact or METHODS.bare_name(self.method) != "refresh"):
+            raise InvalidInput("`budget` is that of the method refresh")
         _ = self.procedure  # refuses options that do not go together
         return self
 
@@ -156,7 +190,9 @@ class Job(pydantic.BaseModel):
     def _omit_implied(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
         values: dict[str, Any] = serialize(self)
         for each in PROCEDURE_OPTIONS:
-            if each.name not in ALWAYS_WRITTEN and values.get(each.name) == each.default:
+            needless = each.name not in ALWAYS_WRITTEN and values.get(each.name) == each.default
+            by_recipe = each.name not in self.model_fields_set and self.trains_again
+            if needless or (by_recipe and each.name != "method"):
                 values.pop(each.name, None)
         for name in OPTIONAL:
             if not values.get(name):
@@ -165,11 +201,32 @@ class Job(pydantic.BaseModel):
 
     @property
     def procedure(self) -> Procedure:
-        """How to unlearn: for ``max_epochs`` if they are given, with β = 1 − α."""
+        """How to unlearn, without a recipe: see :meth:`procedure_by`."""
+        return self.procedure_by(None)
+
+    def procedure_by(self, recipe: Recipe | None) -> Procedure:
+        """How to unlearn: for ``max_epochs`` at most, with β = 1 − α.
+
+        A method that trains the model again takes from the ``recipe`` what the job does not say.
+        """
         plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
-        epochs = self.max_epochs or usual_epochs(self.method)
-        plain |= {"epochs": epochs, "beta": 1.0 - self.alpha}
-        return Procedure.from_plain(plain)
+        if self.trains_again:
+            plain = {k: v for k, v in plain.items() if k in self.model_fields_set}
+            name, options = split_options(EXACT_METHOD if self.exact else self.method)
+            options |= {} if self.budget is None else {"budget": self.budget}
+            plain |= {"method": name + join_options(options), "addon": "none"}
+        else:
+            epochs = self.max_epochs or usual_epochs(self.method)
+            plain |= {"epochs": epochs, "beta": 1.0 - self.alpha}
+        procedure = Procedure.from_plain(plain, recipe)
+        if self.max_epochs is not None and procedure.epochs > self.max_epochs:
+            procedure = replace(procedure, epochs=self.max_epochs)
+        return procedure
+
+    @property
+    def trains_again(self) -> bool:
+        """Whether the method trains the model on what is retained, and never reads the records."""
+        return self.exact or not METHODS[self.method].reads_forget
 
 
 TEXT_METHOD = "match-answers"
@@ -199,6 +256,8 @@ def is_text_job(job: Job) -> bool:
 
 def preferred_settings(method: str) -> dict[str, Any]:
     """The settings of a job that suit ``method`` better than the general defaults."""
+    if not METHODS[method].reads_forget:  # its recipe comes first
+        return {}
     preferred = dict(METHODS[method].preferred)
     preferred.pop("beta", None)  # of a job it is 1 − α
     preferred.pop("epochs", None)

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from scipy.special import ndtri
 
 from expunge.evaluation import MemberScores, Predictions, make_report, run_attack
+from expunge.evaluation.svm._landmarks import Array
 from expunge.evaluation.text._text_predictions import TextPredictions
+from expunge.request._accuracy import decimals_of
 from expunge.request.evidence._measurements import (
     ATTACK_LABELS,
     POPULATION_ATTACKS,
@@ -85,6 +87,21 @@ def _between(least: float, value: float, most: float, digits: int) -> float:
     return min(max(least, rounded), most)
 
 
+def judge(
+    before: SplitPredictions,
+    after: SplitPredictions,
+    relearned: SplitPredictions | None,
+    classes: Sequence[str],
+    margins: Margins,
+    seed: int,
+) -> list[Check]:
+    """Every check of the model ``after``; ``relearned`` is the same model after benign steps."""
+    checks = check_records(after, margins, DELIVERED, seed)
+    if relearned is not None:
+        checks += check_records(relearned, margins, RELEARNED, seed)
+    return checks + check_losses(before, after, classes, margins, expected_losses(before))
+
+
 def decide(checks: Sequence[Check]) -> Status:
     """The verdict that the checks add up to."""
     results = {check.result for check in checks}
@@ -121,12 +138,32 @@ def check_records(
     return checks
 
 
+def check_loss_attack(
+    records: Predictions, model: SplitPredictions, moment: Moment, seed: int
+) -> Check | None:
+    """The loss attack on other records of a model; None if test has none of their classes."""
+    other = replace(model, forget=records)
+    if not other.has_test_of_classes:
+        return None
+    forget, unseen = other.matched(seed)
+    losses = [
+        -torch.nn.functional.cross_entropy(part.logits.double(), part.labels, reduction="none")
+        for part in (forget, unseen)
+    ]
+    scores = MemberScores({"forget": losses[0].numpy(), "test": losses[1].numpy()})
+    report = make_report("loss", scores, level=2.0 * LEVEL - 1.0, seed=seed)
+    margin = Margins.by_size(len(losses[0]), len(losses[1]), 1, [1]).auc
+    limits = (1.0 - margin, margin)
+    label = ATTACK_LABELS["loss"]
+    return _check("auc_loss", label, moment, "0 to 1", report.auc, limits, len(losses[0]))
+
+
 def check_losses(
     before: SplitPredictions,
     after: SplitPredictions,
     classes: Sequence[str],
     margins: Margins,
-    expected: np.ndarray[tuple[int], np.dtype[np.float64]],
+    expected: Array,
 ) -> list[Check]:
     """What was lost on test data, over all classes and in each.
 
@@ -154,6 +191,29 @@ def check_losses(
             )
         )
     return checks
+
+
+def expected_losses(before: SplitPredictions) -> Array:
+    """What a model trained without the records may lose in each class, in points.
+
+    The error e on val may grow as far as e/r, r the part of the class that is retained: the rate of
+    learners that fit their data exactly. NaN where nothing is retained.
+    """
+    size = before.val.logits.shape[1]
+    forgotten, retained = (
+        np.bincount(part.labels.numpy(), minlength=size).astype(np.float64)
+        for part in (before.forget, before.retain)
+    )
+    wrong = 1.0 - before.val.right.numpy()
+    labels = before.val.labels.numpy()
+    counts = np.bincount(labels, minlength=size)
+    # Two pseudo-examples of the whole val set, so that a class of few borrows from the others.
+    errors = (np.bincount(labels, wrong, minlength=size) + 2.0 * wrong.mean()) / (counts + 2.0)
+    left = retained / np.maximum(retained + forgotten, 1.0)
+    with np.errstate(divide="ignore"):
+        grown = np.minimum(errors / left, 1.0)
+    result: Array = np.where(retained > 0, 100.0 * (grown - errors), np.nan)
+    return np.where(forgotten > 0, result, np.where(retained > 0, 0.0, np.nan))
 
 
 def _attacks(
@@ -199,7 +259,7 @@ def _accuracy_difference(forget: Predictions, unseen: Predictions) -> tuple[floa
     return value, min(value, centre - reach), max(value, centre + reach)
 
 
-def _mean(losses: np.ndarray[tuple[int], np.dtype[np.float64]]) -> tuple[float, float, float]:
+def _mean(losses: Array) -> tuple[float, float, float]:
     """A mean loss per example, in points, with its bounds; one example lost is always possible."""
     size = len(losses)
     value = float(losses.mean())
@@ -218,7 +278,9 @@ def _check(
     margin: tuple[float, float],
     records: int,
 ) -> Check:
-    value, low, high = (round(float(number), 6) for number in estimate)
+    # Outwards, so that rounding never helps; few digits, so that they describe no single record.
+    digits = decimals_of(records) if unit == "0 to 1" else 1
+    value, low, high = round(estimate[0], digits), *_outwards(estimate[1:], digits)
     if low > margin[1] or high < margin[0]:
         result = "outside"
     elif low >= margin[0] and high <= margin[1]:
@@ -233,11 +295,17 @@ def _check(
         value=value,
         low=low,
         high=high,
-        margin=round(margin[1], 6),
+        margin=round(margin[1], 2),
         records=records,
         result=result,
         needed=_needed((value, low, high), margin, records) if result == "open" else None,
     )
+
+
+def _outwards(bounds: Sequence[float], digits: int) -> tuple[float, float]:
+    scale = 10.0**digits
+    low, high = (round(bound * scale, 6) for bound in bounds)
+    return math.floor(low) / scale, math.ceil(high) / scale
 
 
 def _needed(

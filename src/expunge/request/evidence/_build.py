@@ -2,56 +2,53 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import torch
+from torch import nn
 
 from expunge.evaluation import METRICS
+from expunge.request._accuracy import accuracy_interval
+from expunge.request._forgetting import ForgettingResult
 from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
+from expunge.request._judge import DELIVERED, Margins, check_loss_attack, decide, judge
 from expunge.request._ledger import Ledger, digest_config
-from expunge.request.calibrate._run import CalibrationResult
-from expunge.request.evidence._audit import (
-    audit_earlier_requests,
-    audit_models,
-    held_out_comparison,
-    power_check,
-    rounded,
-    significant,
-)
+from expunge.request._predictions import predict_records
 from expunge.request.evidence._measurements import (
     TEXT_ATTACK_LABELS,
     SplitPredictions,
     collect_scores,
-    count_exposed,
     count_exposure,
     measure_classes,
     measure_examples,
-    over_forgetting_warnings,
+    measure_metrics,
 )
 from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
 from expunge.request.evidence._sections import (
-    AttackRow,
     EarlierAttempt,
+    EarlierRequest,
+    EarlierStatus,
     EpochRow,
     ExampleRow,
     ForgottenCopies,
     Hashes,
+    Interval,
     PreflightFindings,
     RequestSummary,
 )
 from expunge.request.evidence._times_and_cost import CostComparison
 from expunge.request.evidence._verdict import (
+    EXPOSED_AGAIN,
     GIVEN_WORDS,
     LIMITS,
-    SHIFTED,
     TEXT_LIMITS,
-    judge_request,
+    write_verdict,
 )
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._comparable import compares_all_words
@@ -93,62 +90,40 @@ def build_evidence(
     inputs: RequestInputs,
     preflight: Preflight,
     chosen: Sequence[int],
-    calibration: CalibrationResult,
+    result: ForgettingResult,
     before: SplitPredictions,
     after: SplitPredictions,
-    attacks: Sequence[AttackRow] | None = None,
+    relearned: SplitPredictions | None,
 ) -> Evidence:
     """Everything but the times and the hashes of files; ``chosen`` are the forgotten records.
 
-    ``attacks`` are those on both models, if they are known.
+    All numbers are those of the model that was judged, whether or not it is delivered.
+    ``relearned`` is what it predicts after benign steps.
     """
-    job, subject, stopped = inputs.job, inputs.subject, calibration.stopped
+    job, subject, texts = inputs.job, inputs.subject, before.forget.of_texts
 
-    # Measure both models, and find what speaks against the new one.
-    earlier = audit_earlier_requests(inputs.ledger.entries, calibration.model, subject, chosen, job)
-    audit = audit_models(
-        before,
-        after,
-        calibration.target,
-        classes=subject.classes,
-        stopped=stopped,
-        earlier=earlier,
-        rules=job,
-        attacks=attacks,
-    )
     # Judge.
-    warnings = list(calibration.warnings)
-    if stopped.status == "achieved":
-        warnings += over_forgetting_warnings(after, job.seed)
-    verdict = judge_request(
-        stopped=stopped,
+    margins = margins_of(job, before)
+    checks = judge(before, after, relearned, subject.classes, margins, job.seed)
+    earlier = check_earlier_requests(inputs, result.model, after)
+    status = decide(checks)
+    if any(request.status == EXPOSED_AGAIN for request in earlier):
+        status = "not achieved"
+    metrics = measure_metrics(before, after, relearned, job.seed)
+    verdict = write_verdict(
+        status,
+        checks,
+        metrics,
         records=len(chosen),
-        metrics=audit.metrics,
-        attacks=audit.attacks,
-        exposed=count_exposed(after),
-        objections=audit.objections,
-        power=audit.power,
-        warnings=warnings,
+        stopped=result.stopped,
+        earlier=earlier,
+        warnings=result.warnings,
         attempts=inputs.attempts,
         seed=job.seed,
-        texts=before.forget.of_texts,
+        texts=texts,
     )
     next_steps = suggest_next_steps(
-        verdict.status,
-        job,
-        arrived=stopped.status == "achieved",
-        audit_failed=stopped.status == "achieved" and not audit.held_out.indistinguishable,
-        rows=calibration.epochs,
-        unseen_of_classes={
-            name: int(torch.isin(getattr(before, name).labels, before.forget.labels).sum())
-            for name in ("val", "test")
-        },
-        floors=audit.floors,
-        earlier=earlier,
-        cost=preflight.as_dict()["cost"],
-        number=inputs.number,
-        has_card=subject.card is not None,
-        texts=before.forget.of_texts,
+        status, job, checks, earlier=earlier, cost=preflight.as_dict()["cost"], texts=texts
     )
 
     # Put it on record.
@@ -168,28 +143,75 @@ def build_evidence(
         environment=environment(),
         seeds={"run": job.seed, "data": job.data_seed},
         preflight=without_records(preflight.as_dict()),
-        target=audit.target,
-        metrics=audit.metrics,
-        epochs=[EpochRow.model_validate(rounded(row, len(chosen))) for row in calibration.epochs],
-        stopped=stopped,
-        steps=_step_columns(calibration.history.steps),
-        attacks=audit.attacks,
-        held_out=held_out_comparison(audit.held_out, len(chosen)),
-        power=None if audit.power is None else power_check(audit.power),
-        floors=audit.floors,
+        margins=asdict(margins),
+        checks=checks,
+        metrics=metrics,
+        epochs=[EpochRow.model_validate(rounded(row)) for row in result.epochs],
+        stopped=result.stopped,
+        steps=_step_columns(result.history.steps),
         scores=collect_scores(before, after),
-        classes=measure_classes(subject.classes, after.forget.labels, before.val, after.val),
+        classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
         exposure=count_exposure(before, after),
         keep_examples=job.keep_examples,
-        cost=_cost(preflight, calibration),
+        cost=_cost(preflight, result),
         earlier=earlier,
         attempts=list(inputs.attempts),
-        limits=_limits(subject, before.forget.of_texts, bool(audit.held_out.shift)),
+        limits=_limits(subject, texts),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
     )
-    if not before.forget.of_texts:
+    if not texts:
         return evidence
     return evidence.model_copy(update={"texts": True, "definitions": _definitions()})
+
+
+def margins_of(job: Job, before: SplitPredictions) -> Margins:
+    """The margins of a job; those that it does not give follow from the sizes of the data."""
+    counts = before.test.labels.bincount()
+    by_size = Margins.by_size(
+        records=len(before.forget.labels),
+        unseen=len(before.matched(job.seed)[1].labels),
+        test=len(before.test.labels),
+        class_sizes=[int(count) for count in counts if count],
+        accuracy=float(before.val.right.mean()),
+    )
+    given = {name: getattr(job, f"margin_{name}") for name in asdict(by_size)}
+    return Margins(**(asdict(by_size) | {k: v for k, v in given.items() if v is not None}))
+
+
+def check_earlier_requests(
+    inputs: RequestInputs, model: nn.Module, after: SplitPredictions
+) -> list[EarlierRequest]:
+    """The records of earlier requests under the new model: they must stay forgotten."""
+    rows = []
+    for entry in inputs.ledger.entries:
+        records = inputs.subject.train.subset(list(entry.indices))
+        predictions = predict_records(model, records)
+        check = check_loss_attack(predictions, after, DELIVERED, inputs.job.seed)
+        status: EarlierStatus = "was not achieved"
+        if entry.unlearned:
+            status = "still forgotten" if entry.achieved else "inconclusive"
+            if check is not None and check.result == "outside" and check.value > 0.5:
+                status = EXPOSED_AGAIN
+        rows.append(
+            EarlierRequest(
+                number=entry.number,
+                records=len(entry.indices),
+                ua=Interval.of(accuracy_interval(predictions)),
+                check=check,
+                status=status,
+            )
+        )
+    return rows
+
+
+def rounded(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row with three significant digits: means over the records say nothing of one."""
+    return {k: significant(v, 3) if isinstance(v, float) else v for k, v in row.items()}
+
+
+def significant(value: float, digits: int = 6) -> float | None:
+    """So many significant digits; None for NaN and infinity, which JSON does not have."""
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
 def _definitions() -> dict[str, int]:
@@ -259,18 +281,16 @@ def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float 
     return {name: [significant(row[name]) for row in steps] for name in present}
 
 
-def _limits(subject: Subject, of_texts: bool, shifted: bool) -> list[str]:
+def _limits(subject: Subject, of_texts: bool) -> list[str]:
     limits = list(TEXT_LIMITS if of_texts else LIMITS)
-    if not compares_all_words(subject):
-        limits.append(GIVEN_WORDS)
-    return [*limits, SHIFTED] if shifted else limits
+    return limits if compares_all_words(subject) else [*limits, GIVEN_WORDS]
 
 
-def _cost(preflight: Preflight, calibration: CalibrationResult) -> CostComparison:
+def _cost(preflight: Preflight, result: ForgettingResult) -> CostComparison:
     """What retraining would cost; what the request itself took is not known yet."""
     cost = preflight.as_dict()["cost"]
     return CostComparison(
-        unlearning_seconds=round(calibration.history.seconds, 2),
+        unlearning_seconds=round(result.history.seconds, 2),
         retraining_seconds=cost["retraining_seconds"],
         retraining_processor_seconds=cost["retraining_processor_seconds"],
         retraining_epochs=cost["retraining_epochs"],

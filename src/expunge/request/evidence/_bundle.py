@@ -137,7 +137,10 @@ def _write_files(
     # The evidence, with the hashes of all the above, and what shows it: page, letter, model card.
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     files = {path.relative_to(folder).as_posix(): digest_of(path) for path in paths}
-    hashes = evidence.hashes.model_copy(update={"weights_after": tensors.state_digest(state)})
+    digests = {"weights_after": tensors.state_digest(state)}
+    if contents.attempt is not None:
+        digests["attempt"] = tensors.state_digest(contents.attempt.state_dict())
+    hashes = evidence.hashes.model_copy(update=digests)
     evidence = evidence.model_copy(update={"hashes": hashes, "files": files})
     if seconds is not None:
         evidence = _with_seconds(evidence, seconds())

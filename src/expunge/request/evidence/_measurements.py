@@ -13,22 +13,15 @@ from torch import Tensor
 
 from expunge.evaluation import (
     PAPER_FIVE,
-    MemberScores,
     Predictions,
     Views,
-    make_report,
-    run_attack,
 )
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._exposure import exposure_of
-from expunge.evaluation._over_forgetting import over_forgetting
 from expunge.evaluation.attacks._lira import scaled_confidence
 from expunge.evaluation.svm._landmarks import Array
-from expunge.evaluation.text._text_predictions import TextPredictions
-from expunge.request._accuracy import FEW, accuracy_interval, decimals_of
+from expunge.request._accuracy import FEW, accuracy_interval
 from expunge.request.evidence._sections import (
-    AttackResult,
-    AttackRow,
     ClassRow,
     ConfidenceScores,
     ExampleFlag,
@@ -55,10 +48,6 @@ TEXT_ATTACK_LABELS = {
     "min_k": "guesses from the least probable tokens of the answer",
     "min_k_plus_plus": "guesses from those, standardised over the vocabulary",
 }
-MATCHED_TEXTS = "against test data of the same lengths and as rare words"
-ATTACK_BUDGET = "population attack: looks at this model's outputs only, no other model is trained"
-MATCHED = "against test data of the same class mix"
-UNMATCHED = "against all test data, which have no example of the forgotten classes"
 BINS = 20
 """Of the histograms of confidences."""
 MAX_IMAGES = 24
@@ -100,130 +89,55 @@ class SplitPredictions:
 
 
 def measure_metrics(
-    before: SplitPredictions, after: SplitPredictions, target: Interval, level: float
+    before: SplitPredictions,
+    after: SplitPredictions,
+    relearned: SplitPredictions | None,
+    seed: int,
 ) -> list[MetricRow]:
-    """The headline accuracies, before and after, and the target of the first."""
+    """The headline accuracies: before, after, after benign steps, and of unseen data alike."""
     texts = before.forget.of_texts
     what = "Answer tokens predicted: " if texts else "Accuracy on "
+    of_all = "" if texts else "the "
 
-    def row(name: str, label: str, split: str, expected: Interval | None, text: str) -> MetricRow:
+    def row(name: str, label: str, split: str, text: str) -> MetricRow:
+        found = [
+            None if model is None else Interval.of(accuracy_interval(getattr(model, split)))
+            for model in (before, after, relearned)
+        ]
+        target = None
+        if name == "ua" and after.has_test_of_classes:
+            target = Interval.of(accuracy_interval(after.matched(seed)[1]))
+        assert found[0] is not None
+        assert found[1] is not None
         return MetricRow(
             name=name,
-            label=label,
+            label=f"{what}{label}",
             unit="%",
-            direction="target" if expected else "higher",
-            before=Interval.of(accuracy_interval(getattr(before, split), level)),
-            after=Interval.of(accuracy_interval(getattr(after, split), level)),
-            target=expected,
+            direction="target" if name == "ua" else "higher",
+            before=found[0],
+            after=found[1],
+            relearned=found[2],
+            target=target,
             explain=text,
         )
 
     return [
         row(
             "ua",
-            f"{what}{'' if texts else 'the '}forgotten data",
+            f"{of_all}forgotten data",
             "forget",
-            Interval(value=target.value, low=target.low, high=target.high),
-            "A model that never saw these records would be right on about as many as the target "
-            "says: higher means it still remembers, lower that it avoids them.",
+            "The target is the accuracy on test data of the same classes, which the model never "
+            "saw: above it, the model still remembers; below it, the model avoids the records.",
         ),
-        row(
-            "ta",
-            f"{what}test data",
-            "test",
-            None,
-            "What the model is worth on data nobody used for any decision here.",
-        ),
-        row(
-            "va",
-            f"{what}validation data",
-            "val",
-            None,
-            "What the run watched, so that the model stays useful.",
-        ),
+        row("ta", "test data", "test", "What the model is worth on data that decided nothing."),
+        row("va", "validation data", "val", "More data that the model never saw."),
         row(
             "ra",
-            f"{what}{'' if texts else 'the '}retained data",
+            f"{of_all}retained data",
             "retain",
-            None,
             "What the model still knows of the records it may keep.",
         ),
     ]
-
-
-def measure_attacks(
-    before: SplitPredictions, after: SplitPredictions, level: float, seed: int
-) -> list[AttackRow]:
-    """Every population attack on both models, forgotten data against test data of their classes.
-
-    The intervals hold jointly at ``level`` (Bonferroni): among six attacks, one should not be
-    believed for what is expected once in twenty times.
-    """
-    if before.forget.of_texts:
-        return measure_text_attacks(before, after, level, seed)
-    level = 1.0 - (1.0 - level) / len(POPULATION_ATTACKS)
-    budget = f"{ATTACK_BUDGET}; {MATCHED if before.has_test_of_classes else UNMATCHED}"
-    views = before.views(seed), after.views(seed)
-    decimals = decimals_of(len(before.forget.labels))
-
-    def result(name: str, views: Views) -> AttackResult:
-        report = run_attack(name, views, level=level, seed=seed)
-        auc = Interval.of(report.auc, decimals)
-        return AttackResult(auc=auc, verdict=report.verdict, reason=report.reason)
-
-    rows = []
-    for name in POPULATION_ATTACKS:
-        first = result(name, views[0])
-        rows.append(
-            AttackRow(
-                name=name,
-                label=ATTACK_LABELS.get(name.removeprefix("svc-"), name),
-                before=first,
-                after=first if after is before else result(name, views[1]),
-                budget=budget,
-            )
-        )
-    return rows
-
-
-def measure_text_attacks(
-    before: SplitPredictions, after: SplitPredictions, level: float, seed: int
-) -> list[AttackRow]:
-    """Every attack on a language model that token scores suffice for, as :func:`measure_attacks`.
-
-    Forgotten records are compared with test records of the same strata of length and rarity.
-    """
-    sides = [predictions.matched(seed) for predictions in (before, after)]
-    names = list(TEXT_ATTACK_LABELS)
-    level = 1.0 - (1.0 - level) / len(names)
-    decimals = decimals_of(len(before.forget.labels))
-
-    def result(name: str, side: tuple[Predictions, Predictions]) -> AttackResult:
-        forget, test = side
-        assert isinstance(forget, TextPredictions)
-        assert isinstance(test, TextPredictions)
-        scores = MemberScores({"forget": forget.scores[name], "test": test.scores[name]})
-        report = make_report(name, scores, level=level, seed=seed)
-        auc = Interval.of(report.auc, decimals)
-        return AttackResult(auc=auc, verdict=report.verdict, reason=report.reason)
-
-    return [
-        AttackRow(
-            name=name.replace("_plus_plus", "++").replace("_", "-"),
-            label=TEXT_ATTACK_LABELS[name],
-            before=result(name, sides[0]),
-            after=result(name, sides[1]),
-            budget=f"{ATTACK_BUDGET}; {MATCHED_TEXTS}",
-        )
-        for name in names
-    ]
-
-
-def over_forgetting_warnings(after: SplitPredictions, seed: int) -> list[str]:
-    """Signs of over-forgetting, in sentences; of texts, the comparison itself tells."""
-    if after.forget.of_texts:
-        return []
-    return [str(finding) for finding in over_forgetting(after.views(seed), seed=seed)]
 
 
 def collect_scores(before: SplitPredictions, after: SplitPredictions) -> ConfidenceScores | None:

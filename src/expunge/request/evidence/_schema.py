@@ -18,7 +18,6 @@ from pydantic.json_schema import GenerateJsonSchema
 from expunge._errors import DataError
 from expunge._files import read_regular
 from expunge.request.evidence._sections import (
-    Attempt,
     Check,
     ClassRow,
     ConfidenceScores,
@@ -72,7 +71,6 @@ class Evidence(Section):
     earlier: list[EarlierRequest] = Field(default=[], description="One row per earlier request.")
     limits: list[str] = Field(default=[], description="What the evidence cannot show.")
     commands: list[str] = Field(default=[], description="What repeats and what checks the request.")
-    attempt: Attempt | None = None
     attempts: list[EarlierAttempt] = Field(
         default=[], description="Earlier attempts to forget the same ids, as far as known."
     )

@@ -119,6 +119,7 @@ class Hashes(Section):
     ids: str
     config: str
     weights_after: str = ""
+    attempt: str = Field(default="", description="The weights of a model that was discarded.")
 
 
 class PreflightFindings(Section):
@@ -278,14 +279,6 @@ class EarlierRequest(Section):
     ua: Interval
     check: Check | None = Field(description="Null if test has no example of their classes.")
     status: EarlierStatus
-
-
-class Attempt(Section):
-    """The run's best model where it was not good enough and was discarded."""
-
-    stopped: Stop
-    metrics: list[MetricRow]
-    checks: list[Check]
 
 
 class EarlierAttempt(Section):

@@ -1,1 +1,0 @@
-"""Unlearn until the forgotten records are treated like unseen ones, and no further."""
