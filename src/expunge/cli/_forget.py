@@ -27,20 +27,20 @@ if TYPE_CHECKING:
     from expunge.request.evidence import Evidence, Interval
     from expunge.request.evidence._sections import Status
 
-EXIT_CODES: dict[Status, int] = {"achieved": 0, "not achieved": 1, "cannot be told": 3}
+EXIT_CODES: dict[Status, int] = {"achieved": 0, "not achieved": 1, "inconclusive": 3}
 """Exit code of a request by its verdict."""
 FAILED = 2
 """Exit code of a request that ended without a verdict."""
 COLOURS: dict[Status, str] = {
     "achieved": "green",
     "not achieved": "red",
-    "cannot be told": "yellow",
+    "inconclusive": "yellow",
 }
 ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
 DEFAULTS = {
-    "method": "MATCH; MATCH-LM for a language model",
+    "method": "refresh; MATCH-LM for a language model",
     "addon": "none",
 } | dict.fromkeys(("batch_size", "lr", "batchnorm", "schedule"), "what suits the method")
 """The defaults of a request, where they differ from those of ``expunge unlearn``."""
@@ -120,9 +120,30 @@ def forget_command(
             help="Epochs the model was trained for: what retraining would cost (default: its card)."
         ),
     ] = None,
-    floor: Annotated[
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Train again from scratch on what is retained.")
+    ] = False,
+    budget: Annotated[
         float | None,
-        typer.Option(help="Points of validation accuracy that may be lost (default: 2)."),
+        typer.Option(help="Part of the epochs of training that refresh takes (default: 0.2)."),
+    ] = None,
+    margin_auc: Annotated[
+        float | None,
+        typer.Option(help="Largest AUC of an attack (default: 0.55, or more for few records)."),
+    ] = None,
+    margin_records: Annotated[
+        float | None,
+        typer.Option(
+            help="Points of accuracy between the records and unseen data (default: 3, or more)."
+        ),
+    ] = None,
+    margin_test: Annotated[
+        float | None,
+        typer.Option(help="Points of test accuracy that may be lost (default: 2, or more)."),
+    ] = None,
+    margin_of_class: Annotated[
+        float | None,
+        typer.Option(help="The same in a single class (default: 5, or more)."),
     ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Seed of everything random (default: 0).")
@@ -175,13 +196,14 @@ def forget_command(
     """Carry out a deletion request: from a list of ids to an unlearned model and its evidence.
 
     First checks everything: whether the model fits the data, whether duplicates of the records
-    remain, and whether retraining would be cheaper. Then gives the records the outputs that the
-    model gives to unseen data, keeps the best epoch, and writes weights, evidence and a report to
-    --out.
+    remain, and whether training again would be cheaper. Then mixes the weights with fresh ones,
+    trains on what is retained for a part of the epochs, and judges the model on test data, as it is
+    and after 50 steps of further training: achieved means that the 95 % bounds of all attacks and
+    losses lie within the margins. Writes weights, evidence and a report to --out.
+
     Exits with 0 if that was achieved and 1 if not; in that case the weights are those from before.
-    Exits with 3 if it cannot be told, as a model that forgot nothing would have passed the same
-    tests, and with 2 after an error. If it is killed, the same command resumes. The next request
-    with the same --out starts from the latest weights.
+    Exits with 3 if there are too few examples to tell, and with 2 after an error. If it is killed,
+    the same command resumes. The next request with the same --out starts from the latest weights.
 
     Example:  expunge forget --weights model.safetensors --data digits --ids request.csv -o requests
     """
@@ -211,7 +233,12 @@ def forget_command(
         **procedure,
         "max_epochs": max_epochs,
         "training_epochs": training_epochs,
-        "floor": floor,
+        "exact": exact or None,
+        "budget": budget,
+        "margin_auc": margin_auc,
+        "margin_records": margin_records,
+        "margin_test": margin_test,
+        "margin_of_class": margin_of_class,
         "seed": seed,
         "device": device,
         "include_duplicates": include_duplicates,
@@ -312,6 +339,7 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
         "status": evidence.status,
         "verdict": evidence.verdict.model_dump(mode="json"),
         "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],
+        "checks": [check.model_dump(mode="json") for check in evidence.checks],
         "folder": str(outcome.folder),
         "head": outcome.head,
     }
@@ -320,10 +348,11 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
 def _accuracy_table(evidence: Evidence) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     table.add_column("accuracy, %")
-    for name in ("before", "after", "target"):
+    names = ("before", "after", "relearned", "target")
+    for name in ("before", "after", "after benign steps", "unseen alike"):
         table.add_column(name, justify="right", no_wrap=True)
     for metric in evidence.metrics:
-        cells = [show_interval(value, "") for value in (metric.before, metric.after, metric.target)]
+        cells = [show_interval(getattr(metric, name), "") for name in names]
         table.add_row(ROW_NAMES.get(metric.name, metric.label), *cells)
     return table
 

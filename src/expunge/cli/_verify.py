@@ -186,10 +186,7 @@ def ledger_command(
     output.show(table, highlight=True)
     last = ledger.entries[-1].evidence
     for row in last.earlier:
-        output.show(
-            f"  request {row.number}: {row.status}, accuracy {show_interval(row.ua)}, "
-            f"expected {show_interval(row.target)}"
-        )
+        output.show(f"  request {row.number}: {row.status}, accuracy {show_interval(row.ua)}")
     for problem in _problems(ledger):
         output.show(f"[red]{escape(problem)}[/]")
 

@@ -17,7 +17,7 @@ from expunge.evaluation.attacks._roc import Sample, auc
 from expunge.methods import Problem
 from expunge.methods._problem import Loss
 
-BENIGN_STEPS = 50
+BENIGN_STEPS, BENIGN_BATCH = 50, 128
 
 
 def after_benign_steps(
@@ -26,7 +26,7 @@ def after_benign_steps(
     *,
     steps: int = BENIGN_STEPS,
     lr: float = 1e-3,
-    batch_size: int = 128,
+    batch_size: int = BENIGN_BATCH,
     loss: Loss = F.cross_entropy,
     seed: int = 0,
 ) -> nn.Module:

@@ -23,7 +23,7 @@ from expunge.data._examples import Examples
 from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Callback, History, Procedure, Recipe, Run, unlearn
 from expunge.evaluation import Predictions
-from expunge.evaluation._benign_steps import loss_auc
+from expunge.evaluation._benign_steps import BENIGN_BATCH, BENIGN_STEPS, loss_auc
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._scores import accuracy
 from expunge.methods import Method
@@ -44,6 +44,7 @@ a sixteenth of its width to VGG16 itself."""
 FAN_IN = 576.0
 """Inputs of a unit that benign steps at a rate of 1e-3 suit: those of VGG16 at an eighth of its
 width. Adam moves every weight by about the rate, and a wider unit adds up more of these moves."""
+BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
 WATCHED, MAX_KEPT = 2000, 256
 """Val examples, and retained texts, that a run is watched on."""
 

@@ -12,7 +12,7 @@ from torch import nn
 from expunge._errors import DataError, InvalidInput
 from expunge.data import Augment, Examples
 from expunge.data.text._text_examples import TextExamples
-from expunge.engine import Procedure, Recipe
+from expunge.engine import Procedure
 from expunge.evaluation._benign_steps import after_benign_steps
 from expunge.methods._views import with_mirrors
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
@@ -33,6 +33,7 @@ from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import Status
 from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.preflight._cost import known_recipe
 from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
 from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
@@ -303,7 +304,7 @@ class RequestInProgress:
     def _forget(self, forget: Examples, retain: Examples) -> ForgettingResult:
         """Forget the records; resumes from a checkpoint, if there is one."""
         job, subject = self.job, self.subject
-        recipe = self._recipe()
+        recipe = known_recipe(subject.card, job)
         if job.exact and recipe is None:
             raise InvalidInput(
                 "To train again, it should be known how the model was trained: give `[recipe]` in "
@@ -328,12 +329,6 @@ class RequestInProgress:
             progress=self.progress,
             callbacks=[self.stopwatch.steps],
         )
-
-    def _recipe(self) -> Recipe | None:
-        """How the model was trained: by the job, or by the card of its weights."""
-        card = self.subject.card
-        known = self.job.recipe or (card.recipe if card is not None else {})
-        return Recipe(**known) if known else None
 
     def _augment(self, procedure: Procedure) -> Augment | None:
         """Crops and mirror images as in training; for other methods small ones.

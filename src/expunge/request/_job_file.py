@@ -72,13 +72,26 @@ out = "forgotten"
 # max_epochs = {max_epochs}                # at most; by default as many as suit the records
 # augment = false                # crop the images by up to 4 pixels, as in training
 # training_epochs = 100          # of the model's training: what retraining would cost
-# floor = 2.0                    # points of accuracy on val that may be lost
-# level = 0.95                   # confidence level of all intervals
+# exact = false                  # true: train again from scratch on what is retained
+# budget = 0.2                   # part of the epochs of training that refresh takes
+# margin_auc = 0.55              # the largest AUC of an attack; like the other margins, by
+                                 # default more for few examples
+# margin_records = 3.0           # points of accuracy between the records and unseen data
+# margin_test = 2.0              # points of test accuracy that may be lost ...
+# margin_of_class = 5.0          # ... and in a single class
 # seed = 0
 # device = "auto"
 
 # [model_options]
 # width = 1.0
+
+# How the model was trained, for weights that do not know it: the fields of expunge.Recipe.
+# [recipe]
+# epochs = 100
+# batch_size = 256
+# lr = 0.1
+# algorithm = "sgd"              # or "adamw"
+# schedule = "one-cycle"         # or "step"
 """
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from scipy.special import ndtri
 
-from expunge.evaluation import MemberScores, Predictions, make_report, run_attack
+from expunge.evaluation import Estimate, MemberScores, Predictions, make_report, run_attack
 from expunge.evaluation.svm._landmarks import Array
 from expunge.evaluation.text._text_predictions import TextPredictions
 from expunge.request._accuracy import decimals_of
@@ -27,7 +27,7 @@ from expunge.request.evidence._measurements import (
     TEXT_ATTACK_LABELS,
     SplitPredictions,
 )
-from expunge.request.evidence._sections import Check, Moment, Status
+from expunge.request.evidence._sections import Check, CheckResult, Moment, Status
 
 LEVEL = 0.95
 """Of every one-sided bound."""
@@ -84,7 +84,7 @@ class Margins:
 def _between(least: float, value: float, most: float, digits: int) -> float:
     """``value`` rounded up, and kept between two limits."""
     rounded = math.ceil(round(value * 10**digits, 6)) / 10**digits
-    return min(max(least, rounded), most)
+    return float(min(max(least, rounded), most))
 
 
 def judge(
@@ -216,9 +216,7 @@ def expected_losses(before: SplitPredictions) -> Array:
     return np.where(forgotten > 0, result, np.where(retained > 0, 0.0, np.nan))
 
 
-def _attacks(
-    predictions: SplitPredictions, seed: int
-) -> list[tuple[str, str, tuple[float, float, float]]]:
+def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, Estimate]]:
     """Every attack by name, with the AUC and its bounds."""
     level = 2.0 * LEVEL - 1.0  # two one-sided bounds
     if isinstance(predictions.forget, TextPredictions):
@@ -281,6 +279,7 @@ def _check(
     # Outwards, so that rounding never helps; few digits, so that they describe no single record.
     digits = decimals_of(records) if unit == "0 to 1" else 1
     value, low, high = round(estimate[0], digits), *_outwards(estimate[1:], digits)
+    result: CheckResult
     if low > margin[1] or high < margin[0]:
         result = "outside"
     elif low >= margin[0] and high <= margin[1]:

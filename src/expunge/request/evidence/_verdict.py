@@ -8,13 +8,14 @@ from expunge.request.evidence._sections import (
     Check,
     EarlierAttempt,
     EarlierRequest,
+    EarlierStatus,
     MetricRow,
     RequestVerdict,
     Status,
     Stop,
 )
 
-EXPOSED_AGAIN = "exposed again"
+EXPOSED_AGAIN: EarlierStatus = "exposed again"
 LIMITS = (
     "Nothing here proves that no trace is left: approximate unlearning is judged by what can be "
     "measured.",

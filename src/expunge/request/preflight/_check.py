@@ -86,7 +86,7 @@ def preflight(
 
     progress("checking whether the model fits the data")
     plain = subject.with_inputs("fractions").model  # takes floats as they are
-    fit = check_model_fit(plain, subject.train, predictions, subject.classes, level=job.level)
+    fit = check_model_fit(plain, subject.train, predictions, subject.classes)
 
     progress("looking for duplicates of the records to forget")
     forgotten_before = set(earlier)
@@ -103,13 +103,13 @@ def preflight(
         fit=fit,
         ids=ids,
         duplicates=duplicates,
-        hardness=_compare_hardness(
-            predictions["train"].take(to_forget), predictions["val"], job.level
-        ),
+        hardness=_compare_hardness(predictions["train"].take(to_forget), predictions["val"]),
         cost=cost,
         warnings=(
             *fit.reasons,
-            *collect_warnings(subject, requested, predictions, fit, ids, duplicates, cost),
+            *collect_warnings(
+                subject, requested, predictions, fit, ids, duplicates, cost, exact=job.exact
+            ),
         ),
         notes=(*subject.notes, *duplicates.notes),
         predictions=predictions,
@@ -141,12 +141,12 @@ def _summarise_ids(
     }
 
 
-def _compare_hardness(forget: Predictions, val: Predictions, level: float) -> dict[str, Any]:
+def _compare_hardness(forget: Predictions, val: Predictions) -> dict[str, Any]:
     """Accuracy, confidence and entropy of both, and how well confidence tells them apart."""
     rows: dict[str, Any] = {}
     decimals = decimals_of(len(forget.labels))
     for name, predictions in (("forget", forget), ("val", val)):
-        accuracy = accuracy_interval(predictions, level)
+        accuracy = accuracy_interval(predictions)
         rows[name] = {
             "accuracy": {key: round(value, 3) for key, value in accuracy._asdict().items()},
             "confidence": round(float(confidence(predictions).mean()), decimals),

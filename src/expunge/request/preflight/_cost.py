@@ -11,21 +11,23 @@ from torch import Tensor, nn
 
 from expunge._durations import format_duration
 from expunge.data.text._text_examples import TextExamples
-from expunge.engine import Procedure
+from expunge.engine import Procedure, Recipe
+from expunge.engine._artifact import Card
 from expunge.engine._step_times import StepTimes, measure_step_times
 from expunge.methods import Method, next_token_loss
 from expunge.request._job import Job
-from expunge.request.calibrate._run import fit_to_size
+from expunge.request._forgetting import BENIGN_EXAMPLES, fit_to_size
 from expunge.request.subject._load import Subject
 
 OVERHEAD = 1.15
 """Factor for batches, checkpoints and the like, which step times leave out."""
 FIXED_SECONDS = 3.0
 """What a request of any size takes besides passes of the model: libraries, attacks, the page."""
-MAX_SHARE = 0.30
-"""A larger share of the training data is better forgotten by retraining."""
-MAX_COST_RATIO = 0.5
-"""Retraining is also better if the request takes more than this part of its time."""
+CHEAP, DEAR = 0.4, 0.6
+"""Below the first part of the cost of retraining a request pays, above the second it does not; in
+between either is right, so that the advice does not depend on how busy the machine is."""
+JUDGING_PASSES = 3
+"""Over all data: of the given model, the new one, and the new one after benign steps."""
 TIMED_EXAMPLES = 64
 """Examples in a timed step."""
 HOW_TO_KNOW = (
@@ -53,7 +55,7 @@ class Cost:
     retraining_seconds: float | None
     retraining_processor_seconds: float | None
     retraining_epochs: int | None
-    advice: Literal["unlearn", "retrain"]
+    advice: Literal["unlearn", "exact", "either"]
     sentence: str
     note: str
 
@@ -73,12 +75,16 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
     else:
         speed = _measure_speed(subject.model, inputs, subject.train.labels[:TIMED_EXAMPLES])
 
-    # The request: all epochs allowed, and the given and the new model over all data.
-    procedure = fit_to_size(job.procedure, forget, subject.model, job.max_epochs)
+    # The request: its steps, the benign ones, and passes over all data.
+    recipe = known_recipe(subject.card, job)
+    procedure = job.procedure_by(recipe)
+    if not job.trains_again:
+        procedure = fit_to_size(procedure, forget, subject.model, job.max_epochs)
     epoch = _epoch_seconds(speed, forget, retain, len(subject.val), procedure)
     unlearning = epoch * procedure.epochs
     examples = len(subject.train) + len(subject.val) + len(subject.test)
-    request = unlearning + OVERHEAD * 2 * examples * speed.inference + FIXED_SECONDS
+    judging = JUDGING_PASSES * examples * speed.inference + BENIGN_EXAMPLES * speed.training
+    request = unlearning + OVERHEAD * judging + FIXED_SECONDS
 
     # Retraining, as far as its epochs are known.
     epochs, source = _training_epochs(subject, job)
@@ -87,8 +93,7 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
     processor = None
     if epochs is not None and not math.isnan(speed.training_processor):
         processor = OVERHEAD * epochs * retain * speed.training_processor
-    share = forget / len(subject.train)
-    advice, sentence = advise(share, request, retraining, retraining_epoch)
+    advice, sentence = advise(request, retraining, retraining_epoch, exact=job.exact)
     return Cost(
         training_step=speed.training,
         epoch_seconds=epoch,
@@ -100,10 +105,15 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         retraining_epochs=epochs,
         advice=advice,
         sentence=sentence,
-        note=f"{source} The request: all {procedure.epochs} epochs allowed with checks after each, "
-        f"preflight, audit and page. From steps of {len(inputs)} examples timed on this machine, "
-        f"plus {OVERHEAD - 1:.0%} for everything else.",
+        note=f"{source} The request: {procedure.epochs} epochs, preflight, checks and page. From steps of {len(inputs)} examples timed on this "
+        f"machine, plus {OVERHEAD - 1:.0%} for everything else.",
     )
+
+
+def known_recipe(card: Card | None, job: Job) -> Recipe | None:
+    """How the model was trained: by the job, or by the card of its weights."""
+    known = job.recipe or (card.recipe if card is not None else {})
+    return Recipe(**known) if known else None
 
 
 def _training_epochs(subject: Subject, job: Job) -> tuple[int | None, str]:
@@ -111,50 +121,39 @@ def _training_epochs(subject: Subject, job: Job) -> tuple[int | None, str]:
     if job.training_epochs is not None:
         epochs = job.training_epochs
         return epochs, f"Retraining for {epochs} epochs, as stated."
-    recipe = {} if subject.card is None else subject.card.recipe
-    if "epochs" in recipe:
-        epochs = int(recipe["epochs"])
-        return epochs, f"Retraining for {epochs} epochs, as for the model itself."
+    recipe = known_recipe(subject.card, job)
+    if recipe is not None:
+        return recipe.epochs, f"Retraining for {recipe.epochs} epochs, as for the model itself."
     return None, f"What retraining would cost is unknown: {HOW_TO_KNOW}."
 
 
 def advise(
-    share: float,
-    request_seconds: float,
-    retraining_seconds: float | None,
-    retraining_epoch_seconds: float = 0.0,
-) -> tuple[Literal["unlearn", "retrain"], str]:
-    """Advise to retrain for more than 30 % of the data, or if a request saves under half the time.
+    request: float,
+    retraining: float | None,
+    retraining_epoch: float = 0.0,
+    *,
+    exact: bool = False,
+) -> tuple[Literal["unlearn", "exact", "either"], str]:
+    """What to prefer, from the seconds of a request, of retraining and of one of its epochs.
 
-    Where the cost of retraining is not known, the share alone decides, and the sentence says how
-    many epochs of retraining the request is worth.
-
-    >>> advise(0.4, 1.0, 100.0)[0], advise(0.1, 60.0, 100.0)[0], advise(0.1, 10.0, 100.0)[0]
-    ('retrain', 'retrain', 'unlearn')
+    >>> [advise(cost, 100.0)[0] for cost in (20.0, 50.0, 80.0)]
+    ['unlearn', 'either', 'exact']
     """
-    request = format_duration(request_seconds)
-    if retraining_seconds is None:
-        times = f"at most about {request}"
-        if retraining_epoch_seconds > 0:
-            times += f", as long as {request_seconds / retraining_epoch_seconds:.1f} epochs of it"
-    else:
-        times = f"about {request} against {format_duration(retraining_seconds)}"
-    if share > MAX_SHARE:
-        return "retrain", (
-            f"Just retrain: {share:.0%} of the training data are to be forgotten, and beyond "
-            f"{MAX_SHARE:.0%} little is left to save ({times})."
-        )
-    if retraining_seconds is None:
+    takes = format_duration(request)
+    if exact:
+        return "exact", f"Train again: about {takes}."
+    if retraining is None:
+        worth = f", as long as {request / retraining_epoch:.1f} epochs of it"
         return "unlearn", (
-            f"Unlearn: {share:.1%} of the training data are to be forgotten. What retraining would "
-            f"take is unknown; the request takes {times}."
+            f"Unlearn: about {takes}{worth if retraining_epoch > 0 else ''}. What retraining would "
+            "take is unknown."
         )
-    if request_seconds > MAX_COST_RATIO * retraining_seconds:
-        return "retrain", (
-            f"Just retrain: the request may take {times} for retraining, and retraining leaves no "
-            "doubt."
-        )
-    return "unlearn", f"Unlearn: at most {times} for retraining."
+    times = f"about {takes} against {format_duration(retraining)} for retraining"
+    if request <= CHEAP * retraining:
+        return "unlearn", f"Unlearn: {times}."
+    if request >= DEAR * retraining:
+        return "exact", f"Train again (`--exact`), which leaves no doubt: unlearning takes {times}."
+    return "either", f"Either: unlearning takes {times}, which leaves no doubt (`--exact`)."
 
 
 def _epoch_seconds(

@@ -29,6 +29,8 @@ def collect_warnings(
     ids: Mapping[str, Any],
     duplicates: Duplicates,
     cost: Cost,
+    *,
+    exact: bool = False,
 ) -> list[str]:
     """All warnings about a request, other than that the model does not fit the data."""
     warnings = []
@@ -72,7 +74,7 @@ def collect_warnings(
             f"where chance would give {duplicates.expected:.0f}. Look at the list: "
             f"--include-duplicates near also forgets the {duplicates.count('retain')[1]} in retain."
         )
-    if cost.advice == "retrain":
+    if cost.advice == "exact" and not exact:
         warnings.append(cost.sentence)
     return warnings
 
