@@ -34,6 +34,8 @@ LEVEL = 0.95
 Z = float(ndtri(LEVEL))
 DELIVERED: Moment = "as delivered"
 RELEARNED: Moment = "after benign steps"
+MOST_RIGHT = 0.95
+"""The largest accuracy that a margin counts on: one that is always right has no spread."""
 DISCORDANT = 0.1
 """Share of test examples that two trained models judge differently: fixes margins beforehand."""
 
@@ -71,7 +73,8 @@ class Margins:
         pairs = 1.0 / max(records, 1) + 1.0 / max(unseen, 1)
         smallest, classes = max(min(class_sizes, default=1), 1), max(len(class_sizes), 1)
         every_class = Z + float(ndtri(1.0 - (1.0 - LEVEL) / classes))
-        of_accuracy = math.sqrt(accuracy * (1.0 - accuracy) * pairs)
+        expected = min(max(accuracy, 1.0 - MOST_RIGHT), MOST_RIGHT)
+        of_accuracy = math.sqrt(expected * (1.0 - expected) * pairs)
         of_losses = [math.sqrt(DISCORDANT / max(size, 1)) for size in (test, smallest)]
         return Margins(
             auc=_between(0.55, 0.5 + 2.0 * Z * math.sqrt(pairs / 12.0), 0.6, 2),
@@ -139,9 +142,16 @@ def check_records(
 
 
 def check_loss_attack(
-    records: Predictions, model: SplitPredictions, moment: Moment, seed: int
+    records: Predictions,
+    model: SplitPredictions,
+    moment: Moment,
+    seed: int,
+    margin: float | None = None,
 ) -> Check | None:
-    """The loss attack on other records of a model; None if test has none of their classes."""
+    """The loss attack on other records of a model; None if test has none of their classes.
+
+    The ``margin`` is that of their number by default.
+    """
     other = replace(model, forget=records)
     if not other.has_test_of_classes:
         return None
@@ -152,7 +162,7 @@ def check_loss_attack(
     ]
     scores = MemberScores({"forget": losses[0].numpy(), "test": losses[1].numpy()})
     report = make_report("loss", scores, level=2.0 * LEVEL - 1.0, seed=seed)
-    margin = Margins.by_size(len(losses[0]), len(losses[1]), 1, [1]).auc
+    margin = margin or Margins.by_size(len(losses[0]), len(losses[1]), 1, [1]).auc
     limits = (1.0 - margin, margin)
     label = ATTACK_LABELS["loss"]
     return _check("auc_loss", label, moment, "0 to 1", report.auc, limits, len(losses[0]))
@@ -210,8 +220,7 @@ def expected_losses(before: SplitPredictions) -> Array:
     # Two pseudo-examples of the whole val set, so that a class of few borrows from the others.
     errors = (np.bincount(labels, wrong, minlength=size) + 2.0 * wrong.mean()) / (counts + 2.0)
     left = retained / np.maximum(retained + forgotten, 1.0)
-    with np.errstate(divide="ignore"):
-        grown = np.minimum(errors / left, 1.0)
+    grown = np.minimum(errors / np.maximum(left, 1e-9), 1.0)
     result: Array = np.where(retained > 0, 100.0 * (grown - errors), np.nan)
     return np.where(forgotten > 0, result, np.where(retained > 0, 0.0, np.nan))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from expunge.request.evidence._sections import (
@@ -60,7 +61,7 @@ def write_verdict(
     reasons = [stopped.reason]
     reasons += [_sentence(check) for check in checks if check.result == "outside"]
     if status == "inconclusive":
-        reasons += [_sentence(check) for check in checks if check.result == "open"]
+        reasons += [_sentence(check) for check in _widest_open(checks)]
         if not any(check.name.startswith("auc_") for check in checks):
             reasons.append("Test has no example of the forgotten classes to compare with.")
     reasons += [_exposed_again(request) for request in earlier if request.status == EXPOSED_AGAIN]
@@ -108,9 +109,20 @@ def _headline(
 def _pairs(bound: float) -> str:
     """What an AUC means."""
     return (
-        f"no attack tried tells a forgotten record from an unseen one in more than {bound:.0%} of "
-        "pairs (50 % is chance), as delivered and after further training"
+        f"no attack tried tells a forgotten record from an unseen one in more than "
+        f"{100 * bound:.0f} % of pairs (50 % is chance), as delivered and after further training"
     )
+
+
+def _widest_open(checks: Sequence[Check]) -> list[Check]:
+    """Of the open checks of a kind, at either moment, the one that needs most to be decided."""
+    widest: dict[tuple[str, str], Check] = {}
+    for check in (check for check in checks if check.result == "open"):
+        kind = check.name.partition("_")[0], check.moment
+        other = widest.setdefault(kind, check)
+        if (check.needed or math.inf) > (other.needed or math.inf):
+            widest[kind] = check
+    return list(widest.values())
 
 
 def _sentence(check: Check) -> str:

@@ -15,8 +15,8 @@ from expunge.engine import Procedure, Recipe
 from expunge.engine._artifact import Card
 from expunge.engine._step_times import StepTimes, measure_step_times
 from expunge.methods import Method, next_token_loss
-from expunge.request._job import Job
 from expunge.request._forgetting import BENIGN_EXAMPLES, fit_to_size
+from expunge.request._job import Job
 from expunge.request.subject._load import Subject
 
 OVERHEAD = 1.15
@@ -105,7 +105,8 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         retraining_epochs=epochs,
         advice=advice,
         sentence=sentence,
-        note=f"{source} The request: {procedure.epochs} epochs, preflight, checks and page. From steps of {len(inputs)} examples timed on this "
+        note=f"{source} The request: {procedure.epochs} epochs, preflight, checks and page. From steps "
+        f"of {len(inputs)} examples timed on this "
         f"machine, plus {OVERHEAD - 1:.0%} for everything else.",
     )
 

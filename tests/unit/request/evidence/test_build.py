@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from expunge.request.calibrate._comparison import compare
+from expunge.request.calibrate._run import CalibrationResult
+from expunge.request.calibrate._target import estimate_target
 
 from expunge.engine import History
 from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._ledger import Ledger
-from expunge.request.calibrate._comparison import compare
-from expunge.request.calibrate._run import CalibrationResult
-from expunge.request.calibrate._target import estimate_target
 from expunge.request.evidence import Evidence
 from expunge.request.evidence._build import RequestInputs, build_evidence
 from expunge.request.evidence._measurements import MATCHED, SplitPredictions

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-
-from expunge.evaluation import Predictions
 from expunge.request.calibrate._comparison import Comparison, compare
 from expunge.request.calibrate._power import Power
 from expunge.request.calibrate._target import estimate_target
+
+from expunge.evaluation import Predictions
 from expunge.request.evidence._sections import EarlierRequest, FloorCheck, RequestVerdict, Stop
 from expunge.request.evidence._verdict import AUDIT_PREFIX, LIMITS, find_objections, judge_request
 from tests.unit.report import fake
