@@ -105,9 +105,9 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         retraining_epochs=epochs,
         advice=advice,
         sentence=sentence,
-        note=f"{source} The request: {procedure.epochs} epochs, preflight, checks and page. From steps "
-        f"of {len(inputs)} examples timed on this "
-        f"machine, plus {OVERHEAD - 1:.0%} for everything else.",
+        note=f"{source} The request: {procedure.epochs} epochs, preflight, checks and page. From "
+        f"steps of {len(inputs)} examples timed on this machine, plus {OVERHEAD - 1:.0%} for "
+        "everything else.",
     )
 
 
