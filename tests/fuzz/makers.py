@@ -24,6 +24,7 @@ import torch
 from expunge import _tensors as tensors
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.cli import main
+from expunge.cli._exit_codes import ExitCode
 from expunge.data import load
 from expunge.data._id_file import read_ids
 from tests.fuzz.runner import unescape
@@ -241,15 +242,20 @@ def run_api(text: str, folder: Path, world: World) -> Any:
 
 
 def run_cli(text: str, folder: Path, world: World) -> Any:
-    """A command line; one that is refused leaves nothing behind."""
+    """A command line: ok with its output, or ``exit N: OUTPUT`` if that is an answer (1, 3, 4).
+
+    One that is refused exits with 2, explains that without a traceback and leaves nothing behind.
+    """
     places = {name: str(folder / name) for name in ("out", "pipe", "link", "folder")}
     os.mkfifo(places["pipe"])
     Path(places["link"]).symlink_to(folder / "nowhere")
     Path(places["folder"]).mkdir()
     words = [word.format(**world.files, **places, long=folder / LONG) for word in shlex.split(text)]
     code, shown = _call(words)
-    if code == 0:
-        return shown
+    if code != ExitCode.ERROR:
+        return f"exit {code}: {shown}" if code else shown
+    if "Traceback" in shown:
+        return f"a traceback: {shown[-400:]}"
     left = {path.name for path in folder.iterdir()} - {"pipe", "link", "folder"}
     if left:
         return f"refused, but left {sorted(left)} behind"

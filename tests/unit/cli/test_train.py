@@ -32,5 +32,5 @@ def test_training_mistakes(
 def test_a_place_that_cannot_be_written_fails(expunge: Expunge, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     ending = expunge(*TRAIN, "-o", tmp_path / "file" / "out")
-    assert ending.code == 1
+    assert ending.code == 2
     assert "Cannot write in" in ending.err
