@@ -246,7 +246,8 @@ def run_cli(text: str, folder: Path, world: World) -> Any:
 
     One that is refused exits with 2, explains that without a traceback and leaves nothing behind.
     """
-    places = {name: str(folder / name) for name in ("out", "pipe", "link", "folder")}
+    places = {name: str(folder / name) for name in ("pipe", "link", "folder")}
+    places["out"] = str(folder / "out.safetensors")
     os.mkfifo(places["pipe"])
     Path(places["link"]).symlink_to(folder / "nowhere")
     Path(places["folder"]).mkdir()

@@ -57,7 +57,7 @@ def test_train_retrain_unlearn(
 
 
 def test_every_epoch_can_be_scored(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out"
+    out = tmp_path / "out.safetensors"
     ending = expunge(
         "unlearn", trained, *UNLEARN[:2], "--epochs", "2", "--evaluate", "every-epoch", "-o", out
     )
@@ -68,7 +68,9 @@ def test_every_epoch_can_be_scored(expunge: Expunge, trained: Path, tmp_path: Pa
 
 
 def test_scoring_can_be_left_out(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
-    ending = expunge("unlearn", trained, *UNLEARN, "--evaluate", "never", "-o", tmp_path / "out")
+    ending = expunge(
+        "unlearn", trained, *UNLEARN, "--evaluate", "never", "-o", tmp_path / "out.safetensors"
+    )
     assert ending.code == 0
     assert ending.out == ""
 
@@ -88,15 +90,16 @@ def test_a_run_that_diverges_at_its_last_step_fails_and_leaves_no_file(
 
 
 def test_equal_runs_write_equal_files(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
-    for name in ("one", "two"):
-        assert expunge(*TRAIN, "-o", tmp_path / f"{name}.initial").code == 0
+    for name in ("one.safetensors", "two.safetensors"):
+        assert expunge(*TRAIN, "-o", tmp_path / f"initial-{name}").code == 0
         ending = expunge("unlearn", trained, *UNLEARN, "-o", tmp_path / name)
         assert ending.code == 0
         assert re.search(r"\(\d+\.\d s of steps\)", ending.err)
-    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
-    pair = [(tmp_path / f"{name}.initial").read_bytes() for name in ("one", "two")]
+    one, two = tmp_path / "one.safetensors", tmp_path / "two.safetensors"
+    assert one.read_bytes() == two.read_bytes()
+    pair = [(tmp_path / f"initial-{path.name}").read_bytes() for path in (one, two)]
     assert pair[0] == pair[1] == trained.read_bytes()
-    times = json.loads((tmp_path / "one.times.json").read_text())
+    times = json.loads((tmp_path / "one.safetensors.times.json").read_text())
     assert times["seconds"] > 0, "beside the weights"
     assert len(times["epochs"]) == 1
     assert times["epochs"][0]["seconds"] > 0
@@ -106,7 +109,7 @@ def test_equal_runs_write_equal_files(expunge: Expunge, trained: Path, tmp_path:
 def test_options_reach_the_run(
     method: str, expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    out = tmp_path / "out.safetensors"
     ending = expunge(
         "unlearn", trained, *UNLEARN, "-m", method, "-a", "PROB", "--p", "0.4",
         "--moments", "published", "--alpha", "0.5", "--strict", "--batchnorm", "frozen",
@@ -125,7 +128,7 @@ def test_options_reach_the_run(
 
 
 def test_half_precision_in_parts(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
-    whole, halved = tmp_path / "whole", tmp_path / "halved"
+    whole, halved = tmp_path / "whole.safetensors", tmp_path / "halved.safetensors"
     options = ("--precision", "bf16", "--micro-batches", "3")
     assert expunge("unlearn", trained, *UNLEARN, "--evaluate", "never", "-o", whole).code == 0
     ending = expunge("unlearn", trained, *UNLEARN, *options, "-o", halved)
@@ -138,15 +141,15 @@ def test_half_precision_in_parts(expunge: Expunge, trained: Path, tmp_path: Path
 
 
 def test_same_command_same_weights(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
-    assert expunge(*TRAIN, "-o", tmp_path / "again").code == 0
-    first, again = (load_artifact(path) for path in (trained, tmp_path / "again"))
+    assert expunge(*TRAIN, "-o", tmp_path / "again.safetensors").code == 0
+    first, again = (load_artifact(path) for path in (trained, tmp_path / "again.safetensors"))
     assert same(bits(first.model), bits(again.model))
 
 
 def test_an_interrupted_command_says_how_to_go_on_and_does(
     expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:
-    out, take_step = tmp_path / "out", Run._take_step
+    out, take_step = tmp_path / "out.safetensors", Run._take_step
 
     def interrupted(run: Run) -> bool:
         if run.step == 6:  # four steps an epoch: in the second
@@ -158,7 +161,7 @@ def test_an_interrupted_command_says_how_to_go_on_and_does(
         ending = expunge(*TRAIN, "-o", out)
     assert ending.code == 130
     assert "Interrupted. Run the same command again to resume." in ending.err
-    assert list(tmp_path.iterdir()) == [tmp_path / "out.checkpoint"]
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.safetensors.checkpoint"]
     steps: list[int] = []
 
     def watched(run: Run) -> bool:
@@ -169,14 +172,17 @@ def test_an_interrupted_command_says_how_to_go_on_and_does(
         patch.setattr(Run, "_take_step", watched)
         assert expunge(*TRAIN, "-o", out).code == 0
     assert steps == [4, 5, 6, 7]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out", "out.times.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "out.safetensors",
+        "out.safetensors.times.json",
+    ]
     assert same(bits(load_artifact(out).model), bits(load_artifact(trained).model))
 
 
 def test_an_existing_output_is_kept_unless_forced(
     expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    out = tmp_path / "out.safetensors"
     out.write_text("precious")
     commands: list[tuple[Any, ...]] = [
         TRAIN,
@@ -206,7 +212,7 @@ def test_data_may_move_but_not_change(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     arrays(tmp_path / "mine.npz")
-    model = tmp_path / "initial"
+    model = tmp_path / "initial.safetensors"
     for spec in ("mine.npz", "npz:mine.npz"):  # a relative path holds from any directory
         train = ("train", "--data", spec, "--width", "0.1", "--epochs", "1", "--force")
         assert expunge(*train, "-o", model).code == 0
@@ -215,15 +221,15 @@ def test_data_may_move_but_not_change(
         )
         (tmp_path / "elsewhere").mkdir(exist_ok=True)
         monkeypatch.chdir(tmp_path / "elsewhere")
-        ending = expunge("unlearn", model, *UNLEARN, "--force", "-o", tmp_path / "out")
+        ending = expunge("unlearn", model, *UNLEARN, "--force", "-o", tmp_path / "out.safetensors")
         assert ending.code == 0, ending.err
         monkeypatch.chdir(tmp_path)
 
     (tmp_path / "mine.npz").rename(tmp_path / "moved.npz")
-    ending = expunge("unlearn", model, *UNLEARN, "--force", "-o", tmp_path / "out")
+    ending = expunge("unlearn", model, *UNLEARN, "--force", "-o", tmp_path / "out.safetensors")
     assert ending.code == 2
     assert "mine.npz" in ending.err
-    moved = ("--data", "npz:moved.npz", "--force", "-o", tmp_path / "out")
+    moved = ("--data", "npz:moved.npz", "--force", "-o", tmp_path / "out.safetensors")
     assert expunge("unlearn", model, *UNLEARN, *moved).code == 0
 
     arrays(tmp_path / "moved.npz", seed=1)
@@ -238,7 +244,7 @@ def test_data_may_move_but_not_change(
 def test_the_ideal_of_another_scenario_is_refused(
     wrong: tuple[str, str], expunge: Expunge, trained: Path, ideal: Path, tmp_path: Path
 ) -> None:
-    arguments = ("-f", "random:0.2", *wrong, "--ideal", ideal, "-o", tmp_path / "out")
+    arguments = ("-f", "random:0.2", *wrong, "--ideal", ideal, "-o", tmp_path / "out.safetensors")
     ending = expunge("unlearn", trained, *arguments)
     assert ending.code == 2
     assert "The ideal model should be retrained without" in ending.err
@@ -247,20 +253,28 @@ def test_the_ideal_of_another_scenario_is_refused(
 def test_another_way_to_say_the_same_scenario_fits_the_ideal(
     expunge: Expunge, trained: Path, ideal: Path, tmp_path: Path
 ) -> None:
-    arguments = (*UNLEARN, "-f", "random:0.20", "--ideal", ideal, "-o", tmp_path / "out")
+    arguments = (
+        *UNLEARN,
+        "-f",
+        "random:0.20",
+        "--ideal",
+        ideal,
+        "-o",
+        tmp_path / "out.safetensors",
+    )
     assert expunge("unlearn", trained, *arguments).code == 0
 
 
 def test_an_ids_file_that_changed_no_longer_fits_the_ideal(
     expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:
-    ids, best = tmp_path / "ids.txt", tmp_path / "ideal"
+    ids, best = tmp_path / "ids.txt", tmp_path / "ideal.safetensors"
     ids.write_text("1\n2\n3\n")
     assert expunge("retrain", trained, "-f", f"ids:{ids}", "-o", best).code == 0
     unlearn = ("unlearn", trained, "-f", f"ids:{ids}", "--epochs", "1", "--ideal", best)
-    assert expunge(*unlearn, "-o", tmp_path / "out").code == 0
+    assert expunge(*unlearn, "-o", tmp_path / "out.safetensors").code == 0
     ids.write_text("1\n2\n4\n")
-    ending = expunge(*unlearn, "-o", tmp_path / "other")
+    ending = expunge(*unlearn, "-o", tmp_path / "other.safetensors")
     assert ending.code == 2
     assert "The ideal model should be retrained" in ending.err
 
@@ -268,7 +282,7 @@ def test_an_ids_file_that_changed_no_longer_fits_the_ideal(
 def test_no_ideal_from_an_initial_model_and_no_initial_from_an_ideal(
     expunge: Expunge, trained: Path, ideal: Path, tmp_path: Path
 ) -> None:
-    out = tmp_path / "out"
+    out = tmp_path / "out.safetensors"
     ending = expunge("unlearn", trained, *UNLEARN, "--ideal", trained, "-o", out)
     assert ending.code == 2
     assert "got initial" in ending.err
@@ -310,7 +324,7 @@ def test_a_mistake_ends_in_one_sentence(
     case: str, expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:
     arguments, text = MISTAKES[case]
-    ending = expunge("unlearn", trained, *UNLEARN, *arguments, "-o", tmp_path / "out")
+    ending = expunge("unlearn", trained, *UNLEARN, *arguments, "-o", tmp_path / "out.safetensors")
     assert ending.code == 2
     assert text in re.sub(r"\s+", " ", ending.err)
     assert "Traceback" not in ending.err
@@ -323,14 +337,16 @@ def test_ids_out_of_range_are_refused(
 ) -> None:
     path = tmp_path / "ids.txt"
     path.write_text(ids)
-    ending = expunge("unlearn", trained, "-f", f"ids:{path}", "-o", tmp_path / "out")
+    ending = expunge("unlearn", trained, "-f", f"ids:{path}", "-o", tmp_path / "out.safetensors")
     assert ending.code == 2
     assert ids.split()[-1] in ending.err
     assert "Traceback" not in ending.err
 
 
 def test_divergence_fails_with_a_remedy(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
-    ending = expunge("unlearn", trained, *UNLEARN, "--lr", "1e38", "-o", tmp_path / "out")
+    ending = expunge(
+        "unlearn", trained, *UNLEARN, "--lr", "1e38", "-o", tmp_path / "out.safetensors"
+    )
     assert ending.code == 2
     assert "Lower the learning rate" in ending.err
     assert list(tmp_path.iterdir()) == []
@@ -347,7 +363,7 @@ def test_files_that_are_no_models_fail(expunge: Expunge, trained: Path, tmp_path
         (plain, "Wrong usage:", "without a card"),
         ("nowhere", "Failed:", "no file"),
     ):
-        ending = expunge("unlearn", path, *UNLEARN, "-o", tmp_path / "out")
+        ending = expunge("unlearn", path, *UNLEARN, "-o", tmp_path / "out.safetensors")
         assert ending.code == 2
         assert text in ending.err
         assert ending.err.startswith(kind)
