@@ -25,8 +25,8 @@ BatchNormPolicy = Literal["published", "retain-only", "frozen"]
 ``frozen``: none does."""
 Precision = Literal["fp32", "bf16", "fp16"]
 """``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
-Schedule = Literal["constant", "linear"]
-"""``linear``: the rate falls to 0 over the run, step by step."""
+Schedule = Literal["constant", "linear", "one-cycle"]
+"""``linear``: the rate falls to 0 over the run. ``one-cycle``: it rises first, for 30 % of it."""
 Augmented = Literal["both", "retain", "none"]
 """Which batches an augmentation changes: those of forget and retain, or of retain alone."""
 BatchOrder = Literal["continued", "released"]

@@ -79,14 +79,16 @@ def unlearn_command(
     chosen = Procedure.from_plain(procedure)
 
     from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._model_files import unlearn_artifact
+    from expunge.evaluation._model_files import recipe_to_follow, unlearn_artifact
 
     with launched_group(device, timeout) as group:
+        first = load_artifact(initial, model=model, data=data)
+        recipe = recipe_to_follow(chosen.method, first.card)
         done = unlearn_artifact(
-            load_artifact(initial, model=model, data=data),
+            first,
             forget,
             out,
-            chosen,
+            Procedure.from_plain(procedure, recipe),
             seed=seed,
             device=device,
             data=data,

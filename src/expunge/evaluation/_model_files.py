@@ -147,6 +147,11 @@ def recipe_of(card: Card) -> Recipe:
     return Recipe(**card.recipe)
 
 
+def recipe_to_follow(method: Any, card: Card) -> Recipe | None:
+    """The recipe of a model, if it is known and the method trains the model again."""
+    return recipe_of(card) if card.recipe and method.recipe_share is not None else None
+
+
 @dataclass(frozen=True)
 class Unlearned:
     """An unlearned model with its scores before and after, and the ideal model's beside them."""
@@ -193,6 +198,7 @@ def unlearn_artifact(
         unseen=division.splits.val,
         loss=loss_for(division.splits.train),
         augment=default_augment(division.splits),
+        recipe=recipe_to_follow(procedure.method, initial.card),
         checkpoint=_checkpoint_of(out),
         callbacks=[EpochScores(scorer)] if evaluate_at == "every-epoch" else [],
         seed=seed,
