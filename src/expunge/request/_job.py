@@ -149,6 +149,8 @@ class Job(pydantic.BaseModel):
     def _fits_together(self) -> Job:
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
+        if self.allow_unmapped and self.records is None:
+            raise InvalidInput("`allow_unmapped` is about `records`, which should be given too")
         _ = self.procedure  # refuses options that do not go together
         return self
 
