@@ -68,7 +68,7 @@ def verify(
         _verify_head(ledger, verifications, head)
     # The numbers and verdicts, from the weights in the bundles.
     if subject is not None:
-        ledger, locked = _unlock(ledger, id_key, len(subject.train))
+        ledger, locked = _unlock(ledger, id_key, subject)
         for position, verification in enumerate(verifications):
             entry, earlier = ledger.entries[position], ledger.entries[:position]
             if locked:
@@ -99,12 +99,12 @@ def _list_remnants(ledger: Ledger, verifications: list[Verification], store: Pat
         )
 
 
-def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, str]:
+def _unlock(ledger: Ledger, path: Path | None, subject: Subject) -> tuple[Ledger, str]:
     """The ledger with the records that its hashes stand for, or the reason why they are unknown."""
     key = find_key(path)
     try:
         if key is not None:
-            return ledger.unlocked(key, records), ""
+            return ledger.unlocked(key, **subject.sizes), ""
         if all(entry.key_fingerprint is None for entry in ledger.entries):
             return ledger, ""
     except ExpungeError as error:
