@@ -80,8 +80,10 @@ class Option:
         if self.choices:
             return "" if value in self.choices else f"one of {', '.join(self.choices)}"
         if self.type is int and self.at_least is not None:
-            is_whole = is_of_kind(int, value) and value >= self.at_least
-            return "" if is_whole else f"a whole number, at least {self.at_least:g}"
+            most = math.inf if self.below is None else self.below - 1
+            is_whole = is_of_kind(int, value) and self.at_least <= value <= most
+            limit = "" if self.below is None else f" and at most {most:.0f}"
+            return "" if is_whole else f"a whole number, at least {self.at_least:g}{limit}"
         check_kind(self.name, self.type, value)
         if self.above is not None and self.below is not None:
             return "" if self.above < value < self.below else f"in ({self.above:g}, {self.below:g})"

@@ -14,6 +14,8 @@ CODE = {
     "inputs_raising": "raise RuntimeError('no licence')\n",
     "inputs_leaving": "import sys; sys.exit(3)\n",
     "inputs_failing": "def make(): raise KeyError('x')\n",
+    "inputs_stopping": "class Stop(BaseException): pass\ndef make(): raise Stop('x')\n",
+    "inputs_stopped": "raise GeneratorExit('x')\n",
     "inputs_lazy": "def make():\n    import inputs_beside\n    return inputs_beside.value\n",
     "inputs_beside": "value = 7\n",
 }
@@ -49,6 +51,8 @@ def test_a_factory_may_import_its_neighbours_when_it_is_called():
         ("inputs_raising:make", r"importing inputs_raising failed: RuntimeError: no licence"),
         ("inputs_leaving:make", r"importing inputs_leaving failed: SystemExit: 3"),
         ("inputs_failing:make", r"inputs_failing:make failed: KeyError: 'x'"),
+        ("inputs_stopping:make", r"inputs_stopping:make failed: Stop: x"),
+        ("inputs_stopped:make", r"importing inputs_stopped failed: GeneratorExit: x"),
         ("inputs_plain:mak", r"inputs_plain has no 'mak'\. Did you mean 'make'\?"),
         ("inputs_plain:number", r"should be a function or a class\. \(got int\)"),
         ("inputs_plain", r"should read package\.module:factory\. \(got 'inputs_plain'\)"),

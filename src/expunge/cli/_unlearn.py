@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from expunge._files import refuse_existing, require_file
+from expunge._files import check_weights_out, require_file
 from expunge._options import SEEDS
 from expunge.cli._options import (
     Device,
@@ -68,7 +68,7 @@ def unlearn_command(
     Example:  expunge unlearn initial.safetensors --forget random:0.1 --method SRL --addon FOCUS
     --ideal ideal.safetensors -o unlearned.safetensors
     """
-    refuse_existing(out, force=force)
+    check_weights_out(out, force=force)
     for path in (initial, ideal):
         if path is not None:
             require_file(path)

@@ -10,9 +10,9 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from expunge._errors import ExpungeError
+from expunge.cli._exit_codes import ExitCode
 from expunge.cli._forget import COLOURS, show_interval
-from expunge.cli._output import AsJson, Output, Quiet
+from expunge.cli._output import AsJson, Output, Quiet, show_error
 
 if TYPE_CHECKING:
     from expunge.request import Ledger
@@ -92,7 +92,8 @@ def verify_command(
         output.show(escape(note), style="yellow")
     output.show(f"Head of the ledger: {latest}", soft_wrap=True)
     if problems := [problem for checked in verifications for problem in checked.problems]:
-        raise ExpungeError(f"{len(problems)} checks failed. The first problem: {problems[0]}")
+        show_error("Failed", f"{len(problems)} checks failed. The first problem: {problems[0]}")
+        raise typer.Exit(ExitCode.NO)
     counts = Counter(verification.status for verification in verifications)
     verdicts = ", ".join(f"{count} {status}" for status, count in counts.items())
     output.show(f"[bold green]Everything checked holds.[/] Verdicts: {verdicts}.")
@@ -118,7 +119,7 @@ def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) ->
     )
     if not found:
         output.show(f"No request in {ledger.root} names this id.")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.NO)
     output.show(f"Its keyed hash: {key.hash_id(entry)}", soft_wrap=True)
     for each in found:
         evidence = each.evidence

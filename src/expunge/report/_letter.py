@@ -115,9 +115,9 @@ def _asked(evidence: Evidence) -> tuple[str, ...]:
         text += f" {copies} of them are copies that we found and counted in."
     if request.unseen:
         text += (
-            f" Our validation and test data, which the model did not learn from, also hold "
-            f"{_records(request.unseen)} of yours or of earlier requests; we compared nothing with "
-            f"{'it' if request.unseen == 1 else 'them'}."
+            f" The data that we test the model with, which it did not learn from, also hold "
+            f"{_records(request.unseen)} of yours or of people who asked before you. We compared "
+            f"nothing with {'it' if request.unseen == 1 else 'them'}."
         )
     return (text,)
 

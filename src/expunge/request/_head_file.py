@@ -40,7 +40,7 @@ def read_head_file(root: Path) -> Head | None:
         return Head(int(content["requests"]), str(content[SEAL]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
 
 

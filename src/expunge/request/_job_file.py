@@ -23,7 +23,6 @@ from expunge.request._job import (
     Job,
     explain_violation,
     preferred_settings,
-    usual_epochs,
 )
 
 JOB = "job.toml"
@@ -69,7 +68,7 @@ out = "forgotten"
 
 # --- how ---------------------------------------------------------------------------------
 {procedure}
-# max_epochs = {max_epochs}                # at most; by default as many as suit the records
+# max_epochs = 40                # at most; by default as many as suit method and records
 # augment = false                # crop the images by up to 4 pixels, as in training
 # training_epochs = 100          # of the model's training: what retraining would cost
 # exact = false                  # true: train again from scratch on what is retained
@@ -106,8 +105,7 @@ def job_template() -> str:
         first, *rest = textwrap.wrap(each.help + choices, 66)
         lines.append(f"# {each.name} = {value}".ljust(32) + f" # {first}")
         lines += [" " * 33 + f"# {line}" for line in rest]
-    epochs = str(usual_epochs(DEFAULT_METHOD))
-    return TEMPLATE.replace("{procedure}", "\n".join(lines)).replace("{max_epochs}", epochs)
+    return TEMPLATE.replace("{procedure}", "\n".join(lines))
 
 
 def load_job(path: str | Path) -> Job:

@@ -51,8 +51,8 @@ def collect_warnings(
         warnings.append(f"Training records that the table maps to no id: {requested.unmapped}.")
     if unseen := sum(map(len, requested.unseen.values())):
         warnings.append(
-            f"Records of these ids, or of earlier requests, in val or test: {unseen}. The model was "
-            "not trained on them, and nothing is compared with them."
+            f"Records of these ids, or of earlier requests, in val or test: {unseen}. The model "
+            "was not trained on them, and nothing is compared with them."
         )
     warnings += [
         f"All training records of the class {row['name']!r} are to be forgotten: the model keeps "
