@@ -14,7 +14,7 @@ from markupsafe import Markup, escape
 
 from expunge._durations import format_duration
 
-DECIMALS = {"%": 1, "points": 1, "s": 1}
+DECIMALS = {"%": 1, "points": 1, "s": 1, "AUC": 2}
 LABELS = {
     "fit": "Fit of model and data",
     "fits": "The model fits the data",
@@ -52,8 +52,6 @@ LABELS = {
     "stage_checks": "Checks after epochs",
     "stage_audit": "Audit",
     "stage_page": "Bundle and page",
-    "n_val": "Validation records",
-    "n_forget": "Forgotten records",
     "val_fraction": "Share held out",
     "ua": "Accuracy on the forgotten data",
     "va": "Accuracy on validation data",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -10,35 +12,42 @@ from expunge.report._page import templates
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence
-    from expunge.request.evidence._sections import MetricRow
+    from expunge.request.evidence._sections import Check, MetricRow
 
-RESULTS = {
-    "achieved": "achieved",
-    "not achieved": "not achieved",
-    "cannot be told": "whether it was achieved cannot be told",
-}
 IN_ONE_SENTENCE = {
     "achieved": "As far as we can measure, the model now treats these records like data that it "
     "has never seen.",
     "not achieved": "Our attempt to remove these records from the model did not succeed, and the "
     "model is as it was before.",
-    "cannot be told": "We changed the model so that it should no longer know these records, but "
-    "with so little to look at nobody could measure whether it still does.",
+    "inconclusive": "We changed the model so that it should no longer know these records, but "
+    "there is too little data to measure whether it still does.",
 }
-DONE = (
-    "We changed the model until its answers for these records were like its answers for data that "
-    "it has never seen, and kept the rest of what it had learned."
-)
+DONE = {
+    "exact": "We trained the model again, without these records.",
+    "refresh": "We mixed what the model had learned with random values, and then trained it on the "
+    "data that it may keep. These records took no part in that.",
+    "": "We changed the model so that its answers for these records become like its answers for "
+    "data that it has never seen, and kept the rest of what it had learned.",
+}
+"""What was done, by the method; the last one if it is neither of the others."""
 DISCARDED = (
-    "We tried to change the model so that its answers for these records become like its answers "
-    "for data that it has never seen. The result did not pass all of our tests, so we did not keep "
-    "it. The model is the one from before, and still carries what it learned from these records."
+    "The result did not pass all of our checks, so we did not keep it. The model that we use is "
+    "the one from before, and it still carries what it learned from these records."
 )
+UNCHANGED_IN_ONE_SENTENCE = (
+    "The model is as it was, and there is too little data to measure whether it knows these "
+    "records."
+)
+UNCHANGED = (
+    "No change made these records look more like data that the model has never seen, so the model "
+    "is as it was."
+)
+SEVERAL_ATTEMPTS = "With several attempts, a good result is more likely to be luck."
 NOT_SHOWN = (
-    "It is no proof that nothing is left of these records: we can only measure what the model "
+    "This does not prove that nothing is left of these records: we can only measure what the model "
     "does.",
-    "How a model would treat these records if it had never seen them is an estimate: we did not "
-    "train such a model to compare with.",
+    "We compared these records with other data that the model has never seen, not with a model "
+    "that has never seen these records.",
     "We looked at all of these records together. Somebody who spends much more effort may find out "
     "something about a single one.",
 )
@@ -54,15 +63,15 @@ CONTACT = (
 RETRAINING = (
     "The surest way would be to train the model again from the beginning without these records."
 )
-OUT_OF_PROPORTION = {
-    "achieved": "It would be due again for every request like yours. By our measurements, the "
-    "model already treats your records like data that it has never seen, so that training again "
-    "would change little for you. That is why we hold it to be out of proportion. [Check that this "
-    "is your reason, or give yours.]",
-    "cannot be told": "It would be due again for every request like yours, here for {share} of the "
-    "data. It would leave no doubt where our measurements leave one. We hold it to be out of "
-    "proportion as long as nothing speaks against what we did. [Check that this is your reason, or "
-    "give yours.]",
+DISPROPORTIONATE = {
+    "achieved": "It would have to be repeated for every request like yours. By our measurements, "
+    "the model already treats your records like data that it has never seen, so training again "
+    "would change little for you. We therefore consider that effort disproportionate. [Check that "
+    "this is your reason, or give yours.]",
+    "inconclusive": "It would have to be repeated for every request like yours, here for {share} "
+    "of the data. It would leave no doubt where our measurements leave one. None of them "
+    "contradicts what we did, so we consider that effort disproportionate. [Check that this is "
+    "your reason, or give yours.]",
 }
 """Why training again is not called for, where it would take much longer."""
 REMAINS = (
@@ -71,8 +80,6 @@ REMAINS = (
 )
 UNITS = ((120, 1, "seconds"), (7_200, 60, "minutes"), (172_800, 3_600, "hours"))
 """For durations below so many seconds: the unit's length in seconds, and its name."""
-TELLS = ("detected", "over-forgotten")
-"""Verdicts of tests that tell these records from unseen data."""
 
 
 @dataclass(frozen=True)
@@ -88,20 +95,25 @@ def render_letter(evidence: Evidence, fingerprint: str, form: str = "html") -> s
     """The letter as ``html`` or ``md``; ``fingerprint`` is the hash of ``evidence.json``."""
     request, status = evidence.request, evidence.status
     template = templates().get_template(f"letter.{form}")
+    sections = [
+        Section("What was asked", _asked(evidence)),
+        Section("What we did", _done(evidence)),
+        Section("What we measured", _measured(evidence), as_list=True),
+        Section("What this does not show", NOT_SHOWN, as_list=True),
+        Section("Where copies can remain", (COPIES,)),
+        Section("Why the model was not trained again", _proportion(evidence)),
+        Section("Questions", (CONTACT, _fingerprint(evidence, fingerprint))),
+    ]
+    if evidence.config.get("exact"):
+        sections = [s for s in sections if not s.heading.startswith("Why the model was not")]
     return template.render(
         number=request.number,
         date=_date(request.when),
-        result=RESULTS[status],
-        summary=IN_ONE_SENTENCE[status],
-        sections=[
-            Section("What was asked", _asked(evidence)),
-            Section("What we did", _done(evidence)),
-            Section("What we measured", _measured(evidence), as_list=True),
-            Section("What this does not show", NOT_SHOWN, as_list=True),
-            Section("Where copies can remain", (COPIES,)),
-            Section("Why the model was not trained again", _proportion(evidence)),
-            Section("Questions", (CONTACT, _fingerprint(evidence, fingerprint))),
-        ],
+        result=status,
+        summary=UNCHANGED_IN_ONE_SENTENCE
+        if status == "inconclusive" and not evidence.stopped.epoch
+        else IN_ONE_SENTENCE[status],
+        sections=sections,
     )
 
 
@@ -123,61 +135,144 @@ def _asked(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _done(evidence: Evidence) -> tuple[str, ...]:
-    done, attempt = DONE if evidence.unlearned else DISCARDED, evidence.request.attempt
-    if attempt > 1:
-        done += f" This was attempt {attempt}."
+    method = "exact" if evidence.config.get("exact") else str(evidence.config.get("method", ""))
+    known = [text for name, text in DONE.items() if name and method.startswith(name)]
+    done = known[0] if known else DONE[""]
+    if not evidence.unlearned:
+        done += f" {DISCARDED}"
+    elif not evidence.stopped.epoch:
+        done = UNCHANGED
+    if evidence.request.attempt > 1:
+        done += f" This was attempt {evidence.request.attempt}."
         if evidence.unlearned:
-            done += " The best of several attempts looks better than it is."
+            done += f" {SEVERAL_ATTEMPTS}"
     return (done,)
 
 
 def _measured(evidence: Evidence) -> tuple[str, ...]:
-    metrics = {metric.name: metric for metric in evidence.metrics}
-    points = []
-    if "ua" in metrics:
-        points.append(_on_the_records(metrics["ua"], evidence.unlearned, evidence.texts))
-    if "ta" in metrics:
-        before, after = metrics["ta"].before.value, metrics["ta"].after.value
-        cases = "words" if evidence.texts else "cases"
+    points = _accuracies(evidence)
+    if not evidence.unlearned:
+        return (*points, *_failed(evidence))
+    attacks = [check for check in evidence.checks if check.is_attack]
+    if attacks:
+        ways = len({check.name for check in attacks})
+        bound = _of_100(max(check.right_at_most for check in attacks))
+        further = " That also holds" if len(attacks) > ways else ""
+        if further:
+            further += " after some further training on other data, which can bring back what a "
+            further += "model only seemed to have forgotten; we did that with a copy."
         points.append(
-            f"On other data, which it has never seen, it was right in {before:.0f} % of all "
-            f"{cases} before, and is in {after:.0f} % now."
+            f"We tried {ways} ways to tell, from the model's answers, one of your records from "
+            f"data that the model has never seen. None of them is right in more than {bound} of "
+            f"100 pairs (we are 95 % certain); guessing gives 50.{further}"
         )
-    if evidence.attacks:
-        told = [
-            sum(getattr(row, when).verdict in TELLS for row in evidence.attacks)
-            for when in ("before", "after")
-        ]
-        could, can = (str(count) if count else "none" for count in told)
-        now = f"now {can} can" if evidence.unlearned else "that has not changed"
-        points.append(
-            f"We tried {len(evidence.attacks)} ways to find out from the model's answers whether "
-            f"it had learned from these records. Before, {could} of them could tell; {now}."
-        )
-    if evidence.status == "achieved":
-        points.append("Our tests would have noticed a model that had forgotten nothing.")
-    elif evidence.status == "cannot be told":
-        points.append(
-            "Our tests would not have noticed what is left of them: there are too few records, or "
-            "the model hardly knew them."
-            if evidence.texts
-            else "A model that had forgotten nothing would probably have passed our tests too: "
-            "there are too few records, or the model hardly knew them."
-        )
-    else:
-        points.append("At least one of our tests was not passed.")
+    if evidence.status == "inconclusive":
+        points += _open(evidence)
     return tuple(points)
 
 
+def _accuracies(evidence: Evidence) -> list[str]:
+    """How often the model is right: before and now, or in the attempt that was discarded."""
+    metrics = {metric.name: metric for metric in evidence.metrics}
+    cases = "words" if evidence.texts else "cases"
+    points = []
+    if (ua := metrics.get("ua")) is not None:
+        points.append(_on_the_records(ua, evidence.unlearned, evidence.texts))
+    if (ta := metrics.get("ta")) is not None:
+        before, after = ta.before.value, ta.after.value
+        now = f"was right in {before:.0f} % of all {cases} before, and is in {after:.0f} % now."
+        if not evidence.unlearned:
+            now = (
+                f"is right in {before:.0f} % of all {cases}; the changed one was in {after:.0f} %."
+            )
+        points.append(f"On other data, which it has never seen, the model {now}")
+    return points
+
+
 def _on_the_records(metric: MetricRow, changed: bool, texts: bool) -> str:
-    now = f"Now it is right on {metric.after.value:.0f} %." if changed else "That has not changed."
+    before, after = metric.before.value, metric.after.value
     what = "the words in these records" if texts else "these records"
-    text = f"Before, the model was right on {metric.before.value:.0f} % of {what}. {now}"
-    if metric.target is None:
-        return text
-    low, high = f"{metric.target.low:.0f}", f"{metric.target.high:.0f}"
-    expected = low if low == high else f"{low} to {high}"
-    return f"{text} A model that has never seen them would be right on about {expected} %."
+    if changed:
+        text = f"Before, the model was right on {before:.0f} % of {what}. Now it is right on "
+        text += f"{after:.0f} %"
+    else:
+        text = f"The model, which is the one from before, is right on {before:.0f} % of {what}. "
+        text += f"The changed model, which we did not keep, was right on {after:.0f} %"
+    if metric.relearned is not None:
+        text += f", and after some further training on other data on {metric.relearned.value:.0f} %"
+    text += "."
+    if metric.target is not None:
+        verb = "is" if changed else "was"
+        text += f" On data like them that it has never seen, it {verb} right on "
+        text += f"{metric.target.value:.0f} %."
+    return text
+
+
+def _failed(evidence: Evidence) -> list[str]:
+    """Which checks the discarded model did not pass."""
+    failed = [check for check in evidence.checks if check.result == "outside"]
+    points = []
+    if attacks := [check for check in failed if check.is_attack]:
+        worst = max(attacks, key=lambda check: max(check.low, 1.0 - check.high))
+        least = math.floor(round(100 * max(worst.low, 1.0 - worst.high), 6))
+        points.append(
+            "In the changed model, there was a way to tell one of your records from data that the "
+            f"model has never seen: it was right in at least {least} of 100 pairs. Guessing gives "
+            f"50, and we allowed {_of_100(worst.margin)}."
+        )
+    if any(check.name == "accuracy" for check in failed):
+        points.append(
+            "The changed model was not right on these records about as often as on data that it "
+            "has never seen."
+        )
+    if any(check.name.startswith("lost") for check in failed):
+        points.append("The changed model was worse on other data than we allow.")
+    if any(request.status == "exposed again" for request in evidence.earlier):
+        points.append("The changed model knew records of an earlier request again.")
+    return points
+
+
+def _open(evidence: Evidence) -> list[str]:
+    """Which questions are open, and what would answer them."""
+    checks = [check for check in evidence.checks if check.result == "open"]
+    points = []
+    if not any(check.is_attack for check in evidence.checks):
+        points.append(
+            "Whether the model still knows these records is open: we have no other data of their "
+            "kind to compare them with."
+        )
+    if attacks := [check for check in checks if check.is_attack]:
+        points.append(
+            "Whether each of these ways is right in at most "
+            f"{_of_100(attacks[0].margin)} of 100 pairs, which we set as the limit beforehand, is "
+            f"open: {_too_few(attacks)}"
+        )
+    if accuracy := [check for check in checks if check.name == "accuracy"]:
+        points.append(
+            "Whether the model is right on these records about as often as on data that it has "
+            f"never seen is open: {_too_few(accuracy)}"
+        )
+    if any(check.name.startswith("lost") for check in checks):
+        points.append(
+            "Whether the model is about as good on other data as before is open: we have too few "
+            "examples to measure that."
+        )
+    return points
+
+
+def _too_few(checks: Sequence[Check]) -> str:
+    records = _records(checks[0].records)
+    text = f"{records} {'is' if checks[0].records == 1 else 'are'} too few to measure that."
+    needed = [check.needed for check in checks]
+    known = [count for count in needed if count is not None]
+    if len(known) == len(needed):
+        text += f" About {max(known):,} would be enough."
+    return text
+
+
+def _of_100(share: float) -> int:
+    """A share of pairs as a number of 100, rounded up."""
+    return math.ceil(round(100 * share, 6))
 
 
 def _proportion(evidence: Evidence) -> tuple[str, ...]:
@@ -189,16 +284,16 @@ def _proportion(evidence: Evidence) -> tuple[str, ...]:
     if taken is None or retraining is None:
         known = "" if taken is None else f", which took {_duration(taken)}"
         comparison = (
-            f"How long that would take is not known to us, so that we cannot compare it with what "
-            f"we did{known}. [Say why you did not train again.]"
+            "We do not know how long that would take, so we cannot compare it with what we "
+            f"did{known}. [Say why you did not train again.]"
         )
     elif retraining > 1.5 * taken:
         comparison = (
             f"On our machine that would take about {_duration(retraining)}, "
             f"{_times(retraining / taken)} as long as what we did, which took {_duration(taken)}."
         )
-        if evidence.status in OUT_OF_PROPORTION:
-            comparison += f" {OUT_OF_PROPORTION[evidence.status].format(share=share)}"
+        if evidence.status in DISPROPORTIONATE:
+            comparison += f" {DISPROPORTIONATE[evidence.status].format(share=share)}"
     else:
         more = "less" if retraining < taken else "hardly more"
         comparison = (

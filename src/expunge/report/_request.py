@@ -7,20 +7,21 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from expunge._durations import format_duration
+from expunge.evaluation._benign_steps import BENIGN_STEPS
 from expunge.report._formatting import facts, number, share
 from expunge.report._page import render
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence
-    from expunge.request.evidence._sections import MetricRow, SplitScores
+    from expunge.request.evidence._sections import Check, Interval, MetricRow, SplitScores
     from expunge.request.evidence._times_and_cost import CostComparison
 
 SECTIONS = (
     ("verdict", "Verdict"),
-    ("metrics", "Before, after, target"),
+    ("checks", "Checks"),
+    ("metrics", "Accuracy"),
     ("epochs", "Over the epochs"),
     ("scores", "Threshold"),
-    ("attacks", "Attacks"),
     ("examples", "Records"),
     ("classes", "Classes"),
     ("steps", "Steps"),
@@ -35,9 +36,9 @@ SECTIONS = (
 
 SCRIPTS = (
     "metrics.js",
+    "checks.js",
     "epochs.js",
     "scores.js",
-    "attacks.js",
     "examples.js",
     "classes.js",
     "steps.js",
@@ -66,13 +67,13 @@ STEP_CHARTS = (
 LOOKS = {
     "achieved": ("good", "✓", "Forgetting achieved"),
     "not achieved": ("bad", "✕", "Forgetting not achieved"),
-    "cannot be told": ("open", "?", "Whether it was forgotten cannot be told"),
+    "inconclusive": ("open", "?", "Inconclusive"),
 }
 """Style, mark and title of each verdict."""
 RECORDS = {
     "achieved": "Records forgotten",
     "not achieved": "Records requested",
-    "cannot be told": "Records unlearned",
+    "inconclusive": "Records unlearned",
 }
 
 
@@ -88,19 +89,19 @@ def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = (
         SCRIPTS,
         evidence=data,
         look=dict(zip(("style", "mark", "title"), LOOKS[evidence.status], strict=True)),
+        unlearned=evidence.unlearned,
+        after="After" if evidence.unlearned else "Discarded",
+        benign_steps=BENIGN_STEPS,
         sections=[
             (id, name)
             for id, name in SECTIONS
             if _has(evidence, id) or (id == "examples" and examples)
         ],
         tiles=_tiles(evidence),
-        places=[_place(metric) for metric in evidence.metrics],
+        attacks=any(check.is_attack for check in evidence.checks),
+        checks=_checks(evidence),
         preflight=_preflight(data),
-        step_charts=[
-            (id, name, about)
-            for id, columns, name, about in STEP_CHARTS
-            if any(_has_values(evidence.steps.get(column, [])) for column in columns)
-        ],
+        step_charts=_step_charts(evidence),
     )
 
 
@@ -110,10 +111,10 @@ def _has(evidence: Evidence, section: str) -> bool:
     needs = {
         "metrics": evidence.metrics,
         "scores": scores is not None and any(map(_has_scores, (scores.before, scores.after))),
-        "attacks": evidence.attacks,
+        "checks": evidence.checks,
         "examples": evidence.exposure,
         "classes": evidence.classes,
-        "steps": any(map(_has_values, evidence.steps.values())),
+        "steps": _step_charts(evidence),
         "preflight": evidence.preflight.model_fields_set,
         "earlier": evidence.earlier,
         "cost": evidence.cost,
@@ -127,22 +128,49 @@ def _has_scores(scores: SplitScores) -> bool:
     return bool(scores.forget or scores.val or scores.retain)
 
 
-def _has_values(column: Sequence[float | None]) -> bool:
-    return any(value is not None for value in column)
+def _step_charts(evidence: Evidence) -> list[tuple[str, str, str]]:
+    """Id, name and caption of every chart of the steps that has values."""
+    return [
+        (id, name, about)
+        for id, columns, name, about in STEP_CHARTS
+        if any(value is not None for column in columns for value in evidence.steps.get(column, []))
+    ]
+
+
+def _checks(evidence: Evidence) -> list[dict[str, Any]]:
+    """The checks as rows of a table; those of single classes only if they are not inside."""
+    return [
+        {
+            "label": f"Attack that {check.label}"
+            if check.is_attack
+            else check.label[:1].upper() + check.label[1:],
+            "unit": (unit := "AUC" if check.is_attack else check.unit),
+            "moment": check.moment
+            if evidence.unlearned
+            else check.moment.replace("as delivered", "discarded"),
+            "value": number(check.value, unit),
+            "bounds": f"{number(check.low, unit)} to {number(check.high, unit)}",
+            "margin": _margin(check, unit),
+            "result": check.result,
+            "needed": check.needed,
+        }
+        for check in evidence.checks
+        if check.result != "inside" or not check.name.startswith("lost_")
+    ]
+
+
+def _margin(check: Check, unit: str) -> str:
+    """The values that a check allows."""
+    if check.name.startswith("lost"):
+        return f"at most {number(check.margin, unit)}"
+    least = 1.0 - check.margin if check.is_attack else -check.margin
+    return f"{number(least, unit)} to {number(check.margin, unit)}"
 
 
 def _preflight(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The findings laid out; warnings have a place of their own."""
     findings = data.get("preflight", {}).items()
     return facts({name: value for name, value in findings if name != "warnings"})
-
-
-def _place(metric: MetricRow) -> str:
-    """Where the value after lies relative to the target."""
-    value, target = metric.after.value, metric.target
-    if target is None or any(map(math.isnan, (value, target.low, target.high))):
-        return ""
-    return f"{target.locate(value)} the target"
 
 
 def _tiles(evidence: Evidence) -> list[dict[str, str]]:
@@ -157,7 +185,10 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     ]
     metrics = {metric.name: metric for metric in evidence.metrics}
     shown = [metrics[name] for name in ("ua", "ta", "va") if name in metrics][:2]
-    tiles += [_metric_tile(metric) for metric in shown]
+    tiles += [_metric_tile(metric, evidence.unlearned) for metric in shown]
+    attacks = [check for check in evidence.checks if check.is_attack]
+    if attacks and evidence.unlearned:
+        tiles.append(_attacks_tile(attacks))
     if cost is not None:
         tiles.append(_cost_tile(cost))
     return tiles
@@ -179,10 +210,26 @@ def _cost_tile(cost: CostComparison) -> dict[str, str]:
     return {"label": "Time taken", "text": format_duration(taken), "note": note}
 
 
-def _metric_tile(metric: MetricRow) -> dict[str, str]:
-    note = f"before: {number(metric.before.value, metric.unit)}"
-    if metric.target is not None:
-        note += f", target: {number(metric.target.value, metric.unit)}"
-    percent = metric.unit == "%" and not math.isnan(metric.after.value)
-    text = number(metric.after.value, metric.unit) + (" %" if percent else "")
-    return {"label": metric.label, "text": text, "note": note}
+def _metric_tile(metric: MetricRow, unlearned: bool) -> dict[str, str]:
+    """The accuracy of the delivered model, and in a note those to compare it with."""
+    delivered, other = metric.after, metric.before
+    if not unlearned:
+        delivered, other = other, delivered
+    notes = [f"{'before' if unlearned else 'of the discarded model'}: {_value(metric, other)}"]
+    if unlearned and metric.target is not None:
+        notes.append(f"on unseen data alike: {_value(metric, metric.target)}")
+    return {"label": metric.label, "text": _value(metric, delivered), "note": ", ".join(notes)}
+
+
+def _value(metric: MetricRow, interval: Interval) -> str:
+    percent = metric.unit == "%" and not math.isnan(interval.value)
+    return number(interval.value, metric.unit) + (" %" if percent else "")
+
+
+def _attacks_tile(attacks: Sequence[Check]) -> dict[str, str]:
+    bound = max(check.right_at_most for check in attacks)
+    return {
+        "label": "Attacks are right on",
+        "text": f"≤ {100 * bound:.0f} %",
+        "note": f"of pairs; guessing: 50 %, margin: {100 * attacks[0].margin:.0f} %",
+    }

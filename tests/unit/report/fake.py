@@ -11,7 +11,7 @@ from expunge.request.evidence._sections import (
     ConfidenceScores,
     EarlierAttempt,
     EarlierRequest,
-    FloorCheck,
+    ExposureCounts,
     ForgottenCopies,
     Hashes,
     Interval,
@@ -22,7 +22,6 @@ from expunge.request.evidence._sections import (
     SplitScores,
     Status,
     Stop,
-    TargetInterval,
 )
 from expunge.request.evidence._times_and_cost import CostComparison, Seconds, StageSeconds
 from tests.unit.report import fake_rows as rows
@@ -39,12 +38,12 @@ HOSTILE = (
 
 
 def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -> Evidence:
-    """A request that went well, or one that did not, or of which that cannot be told."""
+    """A request that went well, or one that did not, or an inconclusive one."""
     dice = random.Random(seed)
-    target = rows.interval(87.1, 4.2)
+    checks = rows.checks(records, status)
     before, after = (rows.scores(dice, records, side) for side in ("before", "after"))
     return Evidence(
-        schema_version=3,
+        schema_version=4,
         format=1,
         kind="request",
         verdict=_verdict(records, status),
@@ -53,9 +52,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             ids=max(1, records // 14),
             records=records,
             copies=ForgottenCopies(exact=1, near=1),
-            skipped=1,
-            unmapped=7,
-            unseen=2,
             share=0.035,
             source="request.csv",
             when="2026-03-14T09:26:53+00:00",
@@ -68,6 +64,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             ids="03" * 32,
             config="04" * 32,
             weights_after="01" * 32,
+            **({"attempt": "05" * 32} if status == "not achieved" else {}),
         ),
         config={
             "model": "resnet18",
@@ -79,8 +76,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             "lr": 1e-4,
             "batch_size": 32,
             "max_epochs": 30,
-            "floor": 2.0,
-            "level": 0.95,
+            "margin_auc": 0.55,
             "seed": 0,
         },
         environment={
@@ -110,34 +106,31 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             ),
         ),
         preflight=rows.preflight(records),
-        target=TargetInterval(
-            **target.model_dump(),
-            n_val=180,
-            n_forget=records,
-            notes=["Class frog has only 6 held-out records.", "No correction for less data."],
-        ),
-        metrics=rows.metrics(target, status != "not achieved"),
-        epochs=rows.epochs(dice, target),
+        margins={"auc": 0.55, "records": 3.0, "test": 2.0, "of_class": 5.0},
+        checks=checks,
+        metrics=rows.metrics(),
+        epochs=rows.epochs(dice),
         stopped=Stop(
-            epoch=7,
-            reason="accuracy on the forgotten data is inside the target's interval and no "
-            "attack tells it from unseen data.",
-            status="not achieved" if status == "not achieved" else "achieved",
+            epoch=6,
+            reason="The run took 6 epochs. At epoch 6 the records looked most like unseen data.",
         ),
         steps=rows.steps(dice, 7, 12),
-        attacks=rows.attacks(dice),
         scores=ConfidenceScores(name="confidence in the true label", before=before, after=after),
         classes=[
             ClassRow(
                 name=name,
                 forgotten=dice.randrange(9),
-                val=dice.randrange(9, 60),
+                test=dice.randrange(9, 60),
                 before=(accuracy := round(dice.uniform(84, 97), 2)),
                 after=round(accuracy - dice.uniform(-1.5, 4), 2),
             )
             for name in rows.CLASSES
         ],
-        exposure=rows.exposure(records),
+        exposure=ExposureCounts(
+            edges=[0.0, 0.01, 0.5, 0.99, 1.0],
+            before=[0, 0, records, 0],
+            after=[0, records // 2, records - records // 2, 0],
+        ),
         cost=CostComparison(
             unlearning_seconds=8.34,
             request_seconds=14.21,
@@ -148,21 +141,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             ratio=4.3,
             note="Retraining for 40 epochs, as stated.",
         ),
-        floors=[
-            FloorCheck(
-                name=name,
-                split=split,
-                records=100,
-                before=95.0,
-                after=95.0 - lost,
-                lost=lost,
-                low=lost - 2.0,
-                allowed=2.5,
-                broken=lost > 4.5,
-            )
-            for split in ("val", "test")
-            for name, lost in (("", 1.0), (rows.CLASSES[0], 1.5), (rows.CLASSES[1], 9.0))
-        ],
         attempts=[
             EarlierAttempt(
                 when="2026-03-13T09:26:53+00:00", seed=7, status="not achieved", request=None
@@ -173,14 +151,14 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
                 number=1,
                 records=20,
                 ua=rows.interval(85.0, 9.5),
-                target=rows.interval(86.2, 6.1),
+                check=checks[0],
                 status="still forgotten",
             ),
             EarlierRequest(
                 number=2,
                 records=31,
                 ua=rows.interval(96.8, 3.1),
-                target=rows.interval(86.9, 5.5),
+                check=rows.checks(31, "not achieved")[5],
                 status="exposed again",
             ),
         ],
@@ -196,30 +174,9 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
     )
 
 
-def hostile() -> Evidence:
-    """The same with names that a browser might take for code, wherever a user chooses them."""
-    values = evidence(60).as_json()
-    for k, row in enumerate(values["classes"]):
-        row["name"] = HOSTILE[k % len(HOSTILE)]
-    for k, row in enumerate(values["attacks"]):
-        row["name"] = row["label"] = HOSTILE[k % len(HOSTILE)]
-    values["metrics"][0]["label"] = HOSTILE[0]
-    values["metrics"][1]["explain"] = HOSTILE[1]
-    values["request"]["source"] = HOSTILE[1]
-    values["verdict"]["headline"] = HOSTILE[2]
-    values["verdict"]["reasons"] = list(HOSTILE)
-    values["preflight"]["warnings"] = list(HOSTILE)
-    values["preflight"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
-    values["scores"]["name"] = HOSTILE[0]
-    values["epochs"][0][HOSTILE[1]] = 1.0
-    values["commands"] = [HOSTILE[2], "expunge verify bundle"]
-    values["hashes"][HOSTILE[0]] = HOSTILE[2]
-    return Evidence.model_validate(values)
-
-
 def examples(records: int = 42) -> list[dict[str, Any]]:
-    """The forgotten records one by one, as ``--keep-examples`` shows them."""
-    return [row.model_dump(mode="json") for row in rows.examples(random.Random(1), records)]
+    """The forgotten records one by one, as they are kept beside the evidence."""
+    return [row.model_dump(mode="json") for row in rows.examples(records)]
 
 
 def hostile_examples() -> list[dict[str, Any]]:
@@ -232,6 +189,29 @@ def hostile_examples() -> list[dict[str, Any]]:
     found[1]["image"] = "javascript:alert(3)"
     found[2]["image"] = "https://example.org/x.png"
     return found
+
+
+def hostile() -> Evidence:
+    """The same with names that a browser might take for code, wherever a user chooses them."""
+    values = evidence(60).as_json()
+    for k, row in enumerate(values["classes"]):
+        row["name"] = HOSTILE[k % len(HOSTILE)]
+    for k, row in enumerate(values["checks"]):
+        row["label"] = HOSTILE[k % len(HOSTILE)]
+        if row["name"].startswith("lost_"):
+            row["name"], row["result"] = f"lost_{HOSTILE[k % len(HOSTILE)]}", "open"
+    values["metrics"][0]["label"] = HOSTILE[0]
+    values["metrics"][1]["explain"] = HOSTILE[1]
+    values["request"]["source"] = HOSTILE[1]
+    values["verdict"]["headline"] = HOSTILE[2]
+    values["verdict"]["reasons"] = list(HOSTILE)
+    values["preflight"]["warnings"] = list(HOSTILE)
+    values["preflight"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
+    values["scores"]["name"] = HOSTILE[0]
+    values["epochs"][0][HOSTILE[1]] = 1.0
+    values["commands"] = [HOSTILE[2], "expunge verify bundle"]
+    values["hashes"][HOSTILE[0]] = HOSTILE[2]
+    return Evidence.model_validate(values)
 
 
 def bare() -> Evidence:
@@ -254,49 +234,43 @@ def bare() -> Evidence:
                 target=None,
             )
         ],
-        stopped=Stop(epoch=0, reason="The model diverged at once.", status="not achieved"),
+        stopped=Stop(epoch=0, reason="The model diverged at once."),
         epochs=[],
-        attacks=[],
         scores=ConfidenceScores(name="confidence", before=SplitScores(), after=SplitScores()),
         steps={},
-        target=None,
         preflight=PreflightFindings(),
         earlier=[],
     )
 
 
 def _verdict(records: int, status: Status) -> RequestVerdict:
-    if status == "cannot be told":
+    if status == "inconclusive":
         return RequestVerdict(
             status=status,
-            headline=f"The {records} records were unlearned and nothing else broke, but whether "
-            "they are forgotten cannot be told.",
-            reasons=["A model that forgot nothing would have passed in 38 of 40 resamplings."],
-            shown=[],
-            not_shown=["That the records were forgotten."],
+            headline=f"The {records} records were unlearned, test accuracy is 0.6 points lower, "
+            "and no check failed; but there are too few examples to tell.",
+            reasons=["AUC of the attack that guesses from the loss: 0.52, margin 0.55 (open)."],
+            shown=["Of 25 checks: 23 inside, 2 open."],
+            not_shown=["That no trace is left."],
             next_steps=["Use the unlearned model of the bundle."],
         )
     if status == "not achieved":
         return RequestVerdict(
             status="not achieved",
-            headline=f"The {records} records were not forgotten to the standard asked for; the "
-            "bundle holds the model as it was before the request.",
-            reasons=["Held-out accuracy fell through the floor at every learning rate tried."],
-            shown=[],
+            headline=f"The {records} records were not forgotten within the margins; the bundle "
+            "holds the model as it was before the request.",
+            reasons=["AUC of the attack that guesses from the loss: 0.66, margin 0.55 (outside)."],
+            shown=["Accuracy on the records went from 100.0 % to 88.1 %."],
             not_shown=["That the records can be forgotten with these settings."],
-            next_steps=["Try another method: `--method neg-grad-plus`."],
+            next_steps=["Try another method: `--method refresh`."],
         )
     return RequestVerdict(
         status="achieved",
-        headline=f"The model treats the {records} records like data it never saw: it is right "
-        "on 88.1 % of them, 87.1 % would be expected; none of the attacks tells them from unseen "
-        "data.",
-        reasons=["Indistinguishable from held-out data at epoch 7, test accuracy 0.6 lower."],
-        shown=[
-            "Accuracy on the forgotten records went from 100.0 % to 88.1 %, inside the interval "
-            "expected of a model that never saw them (82.9 to 91.3 %).",
-            "Of 6 membership attacks: 5 not detected, 1 inconclusive.",
-        ],
+        headline=f"The {records} records were forgotten: no attack tried tells a forgotten record "
+        "from an unseen one in more than 54 % of pairs (50 % is chance), as delivered and after "
+        "further training; test accuracy is 0.6 points lower.",
+        reasons=["Trained for 6 epochs on retained data."],
+        shown=["Of 25 checks: 25 inside."],
         not_shown=[
             "That no trace is left: approximate unlearning is judged by what can be measured.",
             "What an attacker with models trained for the purpose could find.",

@@ -12,12 +12,13 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from expunge.report import render_request, write_page
-from expunge.request.evidence._sections import Attempt, Status, Stop
+from expunge.request.evidence._sections import EpochRow, Status
 from tests.unit.report import fake
+from tests.unit.report import fake_rows as rows
 from tests.unit.report.browser import PATIENCE, Browser
 
 EVIDENCE = fake.evidence(120)
-EXAMPLES = fake.examples(120)
+EXAMPLES = rows.examples(120)
 
 
 @pytest.fixture
@@ -44,7 +45,8 @@ def test_a_page_opens_without_a_complaint_or_a_request(
 def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
     for metric in EVIDENCE.metrics:
         row = f"tr[data-metric={metric.name}] td:nth-of-type"
-        for k, side in enumerate((metric.before, metric.after, metric.target), start=1):
+        sides = (metric.before, metric.after, metric.relearned, metric.target)
+        for k, side in enumerate(sides, start=1):
             shown = page.run(
                 "return document.querySelector(arguments[0])?.dataset.value", f"{row}({k}) .value"
             )
@@ -53,10 +55,18 @@ def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
     assert "Forgetting achieved" in text
     for words in (*EVIDENCE.limits, *EVIDENCE.commands, EVIDENCE.stopped.reason):
         assert words in text
-    for attack in EVIDENCE.attacks:
-        assert f"{attack.after.auc.value:.3f}" in text
+    shown = page.texts("#checks tbody tr")
+    listed = [check for check in EVIDENCE.checks if not check.name.startswith("lost_")]
+    assert len(shown) == len(listed)
+    for row, check in zip(shown, listed, strict=True):
+        digits = 2 if check.is_attack else 1
+        low, high = (f"{bound:.{digits}f}".replace("-", "−") for bound in (check.low, check.high))
+        assert f"{low} to {high}" in row
+        assert check.moment in row
+        assert check.result in row
+    assert "≤ 54 %" in page.texts(".tiles > div")[3]
     hashes = page.texts("#record .hashes code")
-    assert hashes[:5] == list(EVIDENCE.hashes.model_dump().values())
+    assert hashes[:5] == list(EVIDENCE.hashes.model_dump(exclude_unset=True).values())
 
 
 @pytest.mark.parametrize(
@@ -64,7 +74,7 @@ def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
     [
         ("achieved", "good", "Forgetting achieved"),
         ("not achieved", "bad", "Forgetting not achieved"),
-        ("cannot be told", "open", "Whether it was forgotten cannot be told"),
+        ("inconclusive", "open", "Inconclusive"),
     ],
 )
 def test_every_verdict_has_its_title_and_colour(
@@ -107,26 +117,76 @@ def test_an_unknown_cost_of_retraining_is_unknown(browser: Browser, tmp_path: Pa
     assert "times as long" not in browser.one("#cost").text
 
 
-def test_classes_that_broke_are_named(page: Browser) -> None:
-    rows = page.texts("#class-table tbody tr")
-    assert sum("broken" in row for row in rows) == 1
-    assert sum("held" in row for row in rows) == 1
+def opened(browser: Browser, folder: Path, status: Status) -> str:
+    """The text of the page of a request that ended so."""
+    write_page(folder / "page.html", render_request(fake.evidence(42, status=status)))
+    browser.open(folder / "page.html")
+    assert browser.problems() == []
+    return browser.one("main").text
+
+
+def test_open_checks_say_what_would_decide(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, "inconclusive")
+    rows = browser.texts("#checks tbody tr")
+    assert sum("open" in row and "463 records would decide" in row for row in rows) == 2
+    assert not any("outside" in row for row in rows)
+
+
+def test_classes_that_lost_too_much_are_named(browser: Browser, tmp_path: Path) -> None:
+    opened(browser, tmp_path, "not achieved")
+    rows = browser.texts("#class-table tbody tr")
+    assert sum("outside" in row for row in rows) == 1
+    assert sum("inside" in row for row in rows) == 9
+    (row,) = (row for row in browser.texts("#checks tbody tr") if "lost in airplane" in row)
+    assert "at most 5.0" in row
+
+
+def test_a_discarded_model_is_never_shown_as_the_delivered_one(
+    browser: Browser, tmp_path: Path
+) -> None:
+    text = opened(browser, tmp_path, "not achieved")
+    assert "The bundle holds the model as it was before the request." in text
+    assert "attempt.safetensors" in text
+    tiles = browser.texts(".tiles > div")
+    assert "100.0 %of the discarded model: 88.1 %" in tiles[1]
+    assert not any("Attacks are right" in tile for tile in tiles)
+    heads = browser.texts("#metrics thead th")
+    assert heads[1:5] == ["Before", "Discarded", "After benign steps", "Unseen data alike"]
+    moments = browser.texts("#checks tbody td[data-name=When]")
+    assert set(moments) == {"discarded", "after benign steps"}
+    assert "delivered" not in text
+    browser.one("[data-side=after]").click()
+    assert "In the discarded model, this threshold" in browser.one("#score-words").text
+    names = browser.texts("#class-table thead th")
+    assert "Discarded, %" in names
+    assert "After, %" not in names
 
 
 def test_another_measure_draws_another_curve(page: Browser) -> None:
     before = page.drawn("epoch-chart")
-    assert "stopped" in before
-    Select(page.one("#epoch-metric")).select_by_value("auc_entropy")
+    assert "chosen" in before
+    Select(page.one("#epoch-metric")).select_by_value("auc")
     after = page.drawn("epoch-chart")
     assert after != before
     assert "guessing" in after
     page.one("#epochs .data summary").click()
-    shown = [row.auc_entropy for row in EVIDENCE.epochs]
-    page.until("#epoch-chart-table tbody tr", len(shown) + 1)
+    shown = [row.auc for row in EVIDENCE.epochs]
+    page.until("#epoch-chart-table tbody tr", len(shown))
     rows = page.texts("#epoch-chart-table tbody tr")
-    assert all(f"{value:.3f}" in row for value, row in zip(shown, rows[1:], strict=True))
-    assert sum("rolled back" in row for row in rows) == 1
-    assert sum("slowed down to recover accuracy" in row for row in rows) == 1
+    assert all(f"{value:.3f}" in row for value, row in zip(shown, rows, strict=True))
+
+
+def test_a_run_that_was_not_watched_shows_what_it_recorded(
+    browser: Browser, tmp_path: Path
+) -> None:
+    epochs = [EpochRow(epoch=k, seconds=1.5 * k, objective=1.0 / k) for k in (1, 2, 3)]
+    evidence = EVIDENCE.model_copy(update={"epochs": epochs, "steps": {"epoch": [1.0, 2.0]}})
+    write_page(tmp_path / "page.html", render_request(evidence))
+    browser.open(tmp_path / "page.html")
+    measures = browser.texts("#epoch-metric option")
+    assert measures == ["Loss that the method minimises", "Seconds so far"]
+    assert not browser.all("#steps")
+    assert browser.problems() == []
 
 
 def shares(page: Browser) -> dict[str, tuple[int, int, str]]:
@@ -139,10 +199,10 @@ def shares(page: Browser) -> dict[str, tuple[int, int, str]]:
 def expected(side: str, threshold: float) -> dict[str, tuple[int, int, str]]:
     found = {}
     assert EVIDENCE.scores is not None
-    for split, values in getattr(EVIDENCE.scores, side).model_dump().items():
-        above = sum(values[round(20 * threshold) :])
-        share = Decimal(100 * above / sum(values)).quantize(Decimal("0.1"), ROUND_HALF_UP)
-        found[split] = (above, sum(values), f"{share} %")
+    for split, counts in getattr(EVIDENCE.scores, side).model_dump().items():
+        above, total = sum(counts[round(threshold * len(counts)) :]), sum(counts)
+        share = Decimal(100 * above / total).quantize(Decimal("0.1"), ROUND_HALF_UP)
+        found[split] = (above, total, f"{share} %")
     return found
 
 
@@ -175,21 +235,19 @@ def ids(page: Browser) -> list[str]:
 
 def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
     examples = EXAMPLES
-    assert ids(page) == [e["id"] for e in examples[:25]]
+    assert ids(page) == [e.id for e in examples[:25]]
     pager = {button.text: button for button in page.all("#example-pager button")}
     pager["Next"].click()
-    assert ids(page) == [e["id"] for e in examples[25:50]]
+    assert ids(page) == [e.id for e in examples[25:50]]
     pager["Last"].click()
-    assert ids(page) == [e["id"] for e in examples[100:]]
+    assert ids(page) == [e.id for e in examples[100:]]
     head = "#example-table th:nth-child(8)"
     page.one(f"{head} button").send_keys(Keys.ENTER)
-    down = sorted(examples, key=lambda e: -e["after"]["exposure"])
-    assert ids(page) == [e["id"] for e in down[:25]]
+    down = sorted(examples, key=lambda e: -e.after.exposure)
+    assert ids(page) == [e.id for e in down[:25]]
     assert page.one(head).get_attribute("aria-sort") == "descending"
     page.one(f"{head} button").send_keys(Keys.ENTER)
-    assert (
-        ids(page) == [e["id"] for e in sorted(examples, key=lambda e: e["after"]["exposure"])][:25]
-    )
+    assert ids(page) == [e.id for e in sorted(examples, key=lambda e: e.after.exposure)][:25]
     page.one("#example-search").send_keys("IMG_0011")
     assert sorted(ids(page)) == [f"img_{k:05d}.png" for k in range(110, 120)]
     page.one("#example-search").send_keys("no such record")
@@ -197,7 +255,7 @@ def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
 
 
 def test_flagged_records_can_be_chosen(page: Browser) -> None:
-    flagged = [e["id"] for e in EXAMPLES if e["flag"] == "still exposed"]
+    flagged = [e.id for e in EXAMPLES if e.flag == "still exposed"]
     assert flagged
     Select(page.one("#example-flag")).select_by_value("still exposed")
     assert ids(page) == flagged
@@ -205,7 +263,7 @@ def test_flagged_records_can_be_chosen(page: Browser) -> None:
 
 def test_the_worst_records_have_their_pictures(page: Browser) -> None:
     sources = page.run("return [...document.querySelectorAll('#gallery img')].map((i) => i.src)")
-    assert sources == [e["image"] for e in EXAMPLES if e["image"]]
+    assert sources == [e.image for e in EXAMPLES if e.image]
     assert all(
         page.run(
             "return [...document.querySelectorAll('#gallery img')].map((i) => i.naturalWidth > 0)"
@@ -244,21 +302,20 @@ def test_the_page_works_with_the_keyboard_alone(page: Browser) -> None:
     assert paper(page) != light
     tab_to("epoch-metric")
     assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
-    ActionChains(page.driver).send_keys("Confidence").perform()
-    assert page.run("return document.activeElement.value") == "confidence_ks"
+    ActionChains(page.driver).send_keys("AUC").perform()
+    assert page.run("return document.activeElement.value") == "auc"
     tab_to("epoch-chart")
     ActionChains(page.driver).send_keys(Keys.ARROW_RIGHT * 2).perform()
-    first = EVIDENCE.epochs[0]
+    second = EVIDENCE.epochs[1]
     assert page.texts("#announcement") == [
-        f"Epoch 1, Confidence: distance from unseen data (KS) {first.confidence_ks:.3f}, "
-        "Then continued"
+        f"Epoch 2, AUC of the attack by the loss, against validation data {second.auc:.3f}"
     ]
     whole = page.drawn("epoch-chart")
     ActionChains(page.driver).send_keys("+").perform()
     assert page.drawn("epoch-chart") != whole
     tab_to("threshold")
     ActionChains(page.driver).send_keys(Keys.ARROW_LEFT).perform()
-    assert shares(page) == expected("after", 0.495)
+    assert shares(page) == expected("after", 0.45)
     page.run("localStorage.clear()")
 
 
@@ -334,7 +391,7 @@ def test_the_page_says_whether_it_is_signed() -> None:
 def test_paper_has_every_record(page: Browser) -> None:
     page.media("print")
     page.until(IDS, len(EXAMPLES))
-    assert ids(page) == [e["id"] for e in EXAMPLES]
+    assert ids(page) == [e.id for e in EXAMPLES]
     assert page.texts("#example-pager span") == ["1 to 120 of 120 records"]
     page.media()
     page.until(IDS, 25)
@@ -352,23 +409,9 @@ def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path
     browser.media()
 
 
-def test_duplicates_and_a_discarded_attempt_are_shown(browser: Browser, tmp_path: Path) -> None:
-    evidence = fake.evidence(42, status="not achieved")
-    attempt = Attempt(
-        stopped=Stop(epoch=7, reason="Epoch 7 came nearest.", status="not achieved"),
-        metrics=EVIDENCE.metrics[:2],
-    )
-    stopped = evidence.stopped.model_copy(update={"epoch": 0})
-    evidence = evidence.model_copy(update={"attempt": attempt, "stopped": stopped})
-    path = tmp_path / "refused.html"
-    write_page(path, render_request(evidence))
-    browser.open(path)
-    text = browser.one("main").text
+def test_duplicates_are_counted(page: Browser) -> None:
+    text = page.one("main").text
     assert "Of these, 2 are duplicates of requested records (1 exact, 1 near)" in text
-    assert "The discarded attempt. Epoch 7 came nearest. It had: accuracy on" in text
-    assert "No epoch was chosen." in text
-    assert "kept" in browser.drawn("epoch-chart")
-    assert browser.problems() == []
 
 
 def test_ten_thousand_records_stay_responsive(browser: Browser, pages: Path) -> None:

@@ -4,11 +4,10 @@ if (byId("class-table")) {
   const MAX_CLASSES = 30;
   const change = (row) => (isNumber(row.before) && isNumber(row.after) ? row.after - row.before : null);
   const classes = data.classes;
-  const floors = {};
-  for (const check of data.floors ?? []) (floors[check.name] ??= {})[check.split] = check;
-  const lost = (row, split) => floors[row.name]?.[split]?.lost ?? null;
-  const allowance = (row) => floors[row.name]?.val?.allowed ?? floors[row.name]?.test?.allowed ?? null;
-  const broken = (row) => Object.values(floors[row.name] ?? {}).some((check) => check.broken);
+  const checks = new Map((data.checks ?? []).map((check) => [check.name, check]));
+  const checkOf = (row) => checks.get(`lost_${row.name}`);
+  const resultOf = (row) => checkOf(row)?.result ?? "not counted";
+  const STYLES = { inside: "good", outside: "bad", open: "open" };
   const drawn = classes.filter((row) => isNumber(row.before) || isNumber(row.after));
   if (drawn.length > MAX_CLASSES) {
     drawn.sort((a, b) => Math.abs(change(b) ?? 0) - Math.abs(change(a) ?? 0)).splice(MAX_CLASSES);
@@ -31,8 +30,8 @@ if (byId("class-table")) {
           const r = p.data.item.row;
           return tip(r.name, [
             ["before", `${number(r.before, "%")} %`],
-            ["after", `${number(r.after, "%")} %`],
-            ["validation records", number(r.val)],
+            [JUDGED, `${number(r.after, "%")} %`],
+            ["test records", number(r.test)],
             ["forgotten", number(r.forgotten)],
           ]);
         },
@@ -41,7 +40,7 @@ if (byId("class-table")) {
         type: "value",
         min,
         max,
-        name: "accuracy on validation records, %",
+        name: "accuracy on test records, %",
         nameGap: 26,
         axisLabel: { showMinLabel: false, showMaxLabel: false },
       },
@@ -67,7 +66,7 @@ if (byId("class-table")) {
           { symbol: "none" },
         ),
         dots(items("before"), c.before, { name: "before", symbol: "diamond" }),
-        dots(items("after"), c.after, { name: "after" }),
+        dots(items("after"), c.after, { name: JUDGED }),
       ],
     };
   });
@@ -86,7 +85,7 @@ if (byId("class-table")) {
         value: (row) => row.forgotten,
         show: (row) => number(row.forgotten),
       },
-      { name: "Validation", num: true, value: (row) => row.val, show: (row) => number(row.val) },
+      { name: "Test", num: true, value: (row) => row.test, show: (row) => number(row.test) },
       {
         name: "Before, %",
         num: true,
@@ -94,7 +93,7 @@ if (byId("class-table")) {
         show: (row) => number(row.before, "%"),
       },
       {
-        name: "After, %",
+        name: `${sentenceCase(JUDGED)}, %`,
         num: true,
         value: (row) => row.after,
         show: (row) => number(row.after, "%"),
@@ -105,27 +104,24 @@ if (byId("class-table")) {
         value: change,
         show: (row) => (change(row) > 0.049 ? "+" : "") + number(change(row), "points"),
       },
-      ...(data.floors?.length
-        ? [
-            {
-              name: "Lost on test, points",
-              num: true,
-              value: (row) => lost(row, "test"),
-              show: (row) => number(lost(row, "test"), "points"),
-            },
-            {
-              name: "Allowed, points",
-              num: true,
-              value: allowance,
-              show: (row) => number(allowance(row), "points"),
-            },
-            {
-              name: "Floor",
-              value: (row) => (broken(row) ? "broken" : floors[row.name] ? "held" : "exempt"),
-              show: (row) => (broken(row) ? "broken" : floors[row.name] ? "held" : "exempt"),
-            },
-          ]
-        : []),
+      {
+        name: "At most lost, points",
+        num: true,
+        value: (row) => checkOf(row)?.high,
+        show: (row) => number(checkOf(row)?.high, "points"),
+      },
+      {
+        name: "Allowed, points",
+        num: true,
+        value: (row) => checkOf(row)?.margin,
+        show: (row) => number(checkOf(row)?.margin, "points"),
+      },
+      {
+        name: "Result",
+        value: resultOf,
+        show: (row) =>
+          make("span", { className: `chip ${STYLES[resultOf(row)] ?? ""}`, text: resultOf(row) }),
+      },
     ],
   }).show(classes);
   byId("class-pager").hidden = true;

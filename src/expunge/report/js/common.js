@@ -17,7 +17,7 @@ function make(tag, properties = {}, ...children) {
   return element;
 }
 
-const DECIMALS = { "%": 1, points: 1, s: 1 };
+const DECIMALS = { "%": 1, points: 1, s: 1, AUC: 2 };
 
 /** Format a number with the decimals of its unit, as _formatting.py does. */
 function number(value, unit = "", decimals = undefined) {

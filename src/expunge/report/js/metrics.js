@@ -1,11 +1,20 @@
-// Before, after and target of each measure as intervals, each on its own small axis.
+// The intervals of each measure, each on its own small axis.
+
+/** The model that was judged: the one after the request, or one that was discarded. */
+const JUDGED = data.verdict.status === "not achieved" ? "discarded" : "after";
 
 (data.metrics ?? []).forEach((metric, k) => {
   draw(`metric-${k}`, (c) => {
-    const { before, after, target, unit } = metric;
-    const all = [before, after, target].filter(Boolean).flatMap((e) => [e.value, e.low, e.high]);
+    const { before, after, relearned, target, unit } = metric;
+    const rows = [
+      ["before", before, c.before, "diamond"],
+      [JUDGED, after, c.after, "circle"],
+      ["after benign steps", relearned, c.relearned, "triangle"],
+    ].filter(([, estimate]) => estimate);
+    const all = [before, after, relearned, target]
+      .filter(Boolean)
+      .flatMap((e) => [e.value, e.low, e.high]);
     const [min, max] = axisRange(all, 0.12);
-    const row = (estimate, at) => (estimate ? [{ ...estimate, at }] : []);
     const band =
       target && isNumber(target.low) ? shadedRange("xAxis", target.low, target.high, c.target) : undefined;
     const targetLine =
@@ -18,7 +27,7 @@
         formatter: (p) =>
           tip(metric.label, [
             [p.seriesName, interval(p.data.item, unit)],
-            ...(target ? [["target", interval(target, unit)]] : []),
+            ...(target ? [["unseen data alike", interval(target, unit)]] : []),
           ]),
       },
       xAxis: {
@@ -35,13 +44,11 @@
           formatter: (v) => number(v, unit, places),
         },
       },
-      yAxis: { type: "value", min: 0, max: 3, show: false },
-      series: [
-        whiskers(row(before, 2), c.before, { markArea: band, markLine: targetLine }),
-        whiskers(row(after, 1), c.after),
-        dots(row(before, 2), c.before, { name: "before", symbolSize: 9, symbol: "diamond" }),
-        dots(row(after, 1), c.after, { name: "after", symbolSize: 9 }),
-      ],
+      yAxis: { type: "value", min: 0, max: rows.length + 1, inverse: true, show: false },
+      series: rows.flatMap(([name, estimate, colour, symbol], at) => [
+        whiskers([{ ...estimate, at: at + 1 }], colour, at ? {} : { markArea: band, markLine: targetLine }),
+        dots([{ ...estimate, at: at + 1 }], colour, { name, symbolSize: 9, symbol }),
+      ]),
     };
   });
 });

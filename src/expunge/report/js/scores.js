@@ -120,8 +120,9 @@ if (byId("score-chart")) {
     const times = gap > 0 ? "more often than" : "less often than";
     const often =
       Math.abs(gap) < 0.05 ? "as often as" : `${Math.abs(gap).toFixed(1)} points ${times}`;
-    const when = side === "before" ? "Before" : "After";
-    return `${when} the request, this threshold finds the forgotten records ${often} unseen ones.`;
+    const after = JUDGED === "after" ? "After the request" : "In the discarded model";
+    const where = side === "before" ? "Before the request" : after;
+    return `${where}, this threshold finds the forgotten records ${often} unseen ones.`;
   }
 
   byId("score-splits").append(

@@ -10,6 +10,7 @@ const COLOUR_NAMES = [
   "soft",
   "before",
   "after",
+  "relearned",
   "target",
   "forget",
   "val",

@@ -41,7 +41,7 @@ from expunge.request._signatures import sign_bundle, sign_head, sign_weights
 from expunge.request._signing_keys import SigningKey
 from expunge.request.evidence._model_card import model_card
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import ConfidenceScores, ExampleRow
+from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, Interval
 from expunge.request.evidence._times_and_cost import Seconds
 
 if TYPE_CHECKING:
@@ -130,9 +130,10 @@ def _write_files(
     values = evidence.as_json()
     text = json.dumps(values["preflight"], indent=1, allow_nan=False)
     write_text(folder / "preflight.json", text, private=True)
-    save_figure(epochs_figure(evidence), folder / "figures" / "epochs.png", ["png"])
+    save_figure(accuracy_figure(evidence), folder / "figures" / "accuracy.png", ["png"])
     if evidence.scores is not None:
-        save_figure(scores_figure(evidence.scores), folder / "figures" / "scores.png", ["png"])
+        figure = scores_figure(evidence.scores, judged_name(evidence))
+        save_figure(figure, folder / "figures" / "scores.png", ["png"])
 
     # The evidence, with the hashes of all the above, and what shows it: page, letter, model card.
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -195,48 +196,53 @@ def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
     return contents.card.model_copy(update=changes).model_dump(mode="json")
 
 
-def epochs_figure(evidence: Evidence) -> Figure:
-    """Accuracy on forgotten and validation data over epochs, with the target's interval."""
+def judged_name(evidence: Evidence) -> str:
+    """What figures call the model that was judged."""
+    return "after" if evidence.unlearned else "discarded"
+
+
+def accuracy_figure(evidence: Evidence) -> Figure:
+    """Accuracy on the records and on test data with intervals: before, after and later."""
     figure = new_figure(6.4, 3.6)
     ax = figure.subplots()
-    target, rows = evidence.target, evidence.epochs
-    if target is not None:
-        ax.axhspan(target.low, target.high, color=COLOURS[2], alpha=0.15, lw=0, label="target")
-        ax.axhline(target.value, color=COLOURS[2], linewidth=1, linestyle=":")
-    epochs = [0, *(row.epoch for row in rows)]
-    curves = (
-        ("forgotten data", evidence.metric("ua"), [row.ua for row in rows]),
-        ("validation data", evidence.metric("va"), [row.va for row in rows]),
+    groups = [metric for metric in evidence.metrics if metric.name in ("ua", "ta")]
+    series: tuple[tuple[str, str, Sequence[Interval | None]], ...] = (
+        ("before", "D", [metric.before for metric in groups]),
+        (judged_name(evidence), "o", [metric.after for metric in groups]),
+        ("after benign steps", "^", [metric.relearned for metric in groups]),
+        ("unseen data alike", "s", [metric.target for metric in groups]),
     )
-    for k, (label, metric, values) in enumerate(curves):
-        accuracies = [metric.before.value, *values]
-        ax.plot(epochs, accuracies, color=COLOURS[k], marker="os"[k], markersize=4, label=label)
-    undone = [row for row in rows if row.action == "rolled back"]
-    if undone:
-        ax.plot(
-            [row.epoch for row in undone],
-            [row.ua for row in undone],
-            "x",
-            color="#000000",
-            label="rolled back",
+    for k, (label, marker, intervals) in enumerate(series):
+        shown = [(x, interval) for x, interval in enumerate(intervals) if interval is not None]
+        if not shown:
+            continue
+        ax.errorbar(
+            [x + 0.12 * (k - 1.5) for x, _ in shown],
+            [interval.value for _, interval in shown],
+            yerr=[
+                [interval.value - interval.low for _, interval in shown],
+                [interval.high - interval.value for _, interval in shown],
+            ],
+            fmt=marker,
+            color=COLOURS[k],
+            capsize=3,
+            label=label,
         )
-    if evidence.stopped.epoch:
-        chosen = evidence.stopped.epoch
-        ax.axvline(chosen, color="#666666", linewidth=1, linestyle="--", label="chosen")
-    ax.set_xlabel("epoch")
+    ax.set_xticks(range(len(groups)), [metric.label for metric in groups])
+    ax.set_xlim(-0.5, len(groups) - 0.5)
     ax.set_ylabel("accuracy (%)")
-    draw_grid(ax)
+    draw_grid(ax, axis="y")
     hide_frame(ax)
     legend_beside(ax)
     return figure
 
 
-def scores_figure(scores: ConfidenceScores) -> Figure:
-    """Histograms of the confidence in the true label, before and after."""
+def scores_figure(scores: ConfidenceScores, judged: str) -> Figure:
+    """Histograms of the confidence in the true label, before and ``judged`` (after)."""
     figure = new_figure(7.2, 3.2)
     axes = figure.subplots(1, 2, sharey=True)
     for ax, title, splits in zip(
-        axes, ("before", "after"), (scores.before, scores.after), strict=True
+        axes, ("before", judged), (scores.before, scores.after), strict=True
     ):
         curves = (
             ("forgotten", splits.forget, "-"),

@@ -126,8 +126,8 @@ def measure_metrics(
             "ua",
             f"{of_all}forgotten data",
             "forget",
-            "The target is the accuracy on test data of the same classes, which the model never "
-            "saw: above it, the model still remembers; below it, the model avoids the records.",
+            "If the model is right more often than on unseen data alike, it still remembers the "
+            "records; if it is right less often, it avoids them.",
         ),
         row("ta", "test data", "test", "What the model is worth on data that decided nothing."),
         row("va", "validation data", "val", "More data that the model never saw."),
@@ -179,7 +179,7 @@ def are_few(predictions: SplitPredictions) -> bool:
 def measure_classes(
     classes: Sequence[str], forgotten: Tensor, before: Predictions, after: Predictions
 ) -> list[ClassRow]:
-    """Accuracy on val per class, before and after, and how many records of it were forgotten."""
+    """Accuracy on test per class, before and after, and how many records of it were forgotten."""
 
     def accuracy(predictions: Predictions, members: Tensor) -> float | None:
         if not bool(members.any()):
@@ -193,7 +193,7 @@ def measure_classes(
             ClassRow(
                 name=name,
                 forgotten=int((forgotten == label).sum()),
-                val=int(members.sum()),
+                test=int(members.sum()),
                 before=accuracy(before, members),
                 after=accuracy(after, members),
             )

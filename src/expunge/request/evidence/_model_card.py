@@ -10,7 +10,7 @@ from typing import Any
 from expunge import __version__
 from expunge.request._ledger import WEIGHTS
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import Interval
+from expunge.request.evidence._sections import Check, Interval
 
 SPECIFICATION = "1.6"
 NAMES = {
@@ -20,6 +20,10 @@ NAMES = {
     "ra": ("accuracy", "retained training data"),
 }
 """The type and the slice of each headline metric."""
+AS_IT_WAS = (
+    "The model is as it was before the request: the one that was to replace it did not pass all "
+    "checks and was discarded. All numbers are those of the model as it is."
+)
 
 
 def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
@@ -61,6 +65,7 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
 def _model_card(evidence: Evidence) -> dict[str, Any]:
     verdict = evidence.verdict
     limitations = list(dict.fromkeys([*verdict.not_shown, *evidence.limits]))
+    done = "Retraining" if evidence.config.get("exact") else "Approximate unlearning"
     return {
         "modelParameters": {
             "approach": {"type": "supervised"},
@@ -76,12 +81,12 @@ def _model_card(evidence: Evidence) -> dict[str, Any]:
         "quantitativeAnalysis": {"performanceMetrics": list(_performance(evidence))},
         "considerations": {
             "technicalLimitations": limitations,
-            "performanceTradeoffs": list(verdict.shown),
+            "performanceTradeoffs": list(verdict.shown) if evidence.unlearned else [AS_IT_WAS],
             "ethicalConsiderations": [
                 {
                     "name": f"Deletion of {evidence.request.records} training records was "
                     "requested.",
-                    "mitigationStrategy": f"Approximate unlearning; verdict: {evidence.status}.",
+                    "mitigationStrategy": f"{done}; verdict: {evidence.status}.",
                 }
             ],
         },
@@ -89,19 +94,25 @@ def _model_card(evidence: Evidence) -> dict[str, Any]:
 
 
 def _performance(evidence: Evidence) -> Iterator[dict[str, Any]]:
+    """The numbers of the delivered model: if the unlearned one was discarded, those from before."""
     for metric in evidence.metrics:
         kind, split = NAMES.get(metric.name, (metric.label, ""))
+        if not evidence.unlearned:
+            yield _metric(kind, split, metric.before)
+            continue
         yield _metric(kind, f"{split}, before", metric.before)
         yield _metric(kind, f"{split}, after", metric.after)
+        if metric.relearned is not None:
+            yield _metric(kind, f"{split}, after benign steps", metric.relearned)
         if metric.target is not None:
-            yield _metric(kind, f"{split}, expected of a model that never saw them", metric.target)
-    for attack in evidence.attacks:
-        kind = f"AUC of the membership attack {attack.name}"
-        yield _metric(kind, "records of the request, before", attack.before.auc)
-        yield _metric(kind, "records of the request, after", attack.after.auc)
+            yield _metric(kind, f"{split}: unseen data alike", metric.target)
+    for check in evidence.checks if evidence.unlearned else ():
+        kind = f"AUC of the attack that {check.label}" if check.is_attack else check.label
+        of = "test data" if check.name.startswith("lost") else "records of the request"
+        yield _metric(kind, f"{of}, {check.moment}", check)
 
 
-def _metric(kind: str, split: str, interval: Interval) -> dict[str, Any]:
+def _metric(kind: str, split: str, interval: Interval | Check) -> dict[str, Any]:
     """A performance metric; numbers are text in CycloneDX."""
     row: dict[str, Any] = {"type": kind, "value": _text(interval.value), "slice": split}
     if math.isfinite(interval.low) and math.isfinite(interval.high):

@@ -156,6 +156,16 @@ class Check(Section):
         default=None, description="Records that would decide an open check, at the same value."
     )
 
+    @property
+    def is_attack(self) -> bool:
+        """Whether it is the AUC of an attack."""
+        return self.name.startswith("auc_")
+
+    @property
+    def right_at_most(self) -> float:
+        """Of an attack: the bound of the share of pairs that it is right on, turned round or not."""
+        return max(self.high, 1.0 - self.low)
+
 
 class MetricRow(Section):
     """A headline metric before and after, and after benign steps if they were taken.
@@ -228,11 +238,11 @@ class ConfidenceScores(Section):
 
 
 class ClassRow(Section):
-    """Accuracy on val for one class, in percent; null for a class without val examples."""
+    """Accuracy on test for one class, in percent; null for a class without test examples."""
 
     name: str
     forgotten: int
-    val: int
+    test: int
     before: float | None
     after: float | None
 

@@ -41,9 +41,21 @@ def test_the_card_has_the_hash_of_the_weights_and_the_numbers_of_the_evidence() 
     assert float(after["value"]) == pytest.approx(ua.value, rel=1e-5)
     assert float(after["confidenceInterval"]["upperBound"]) == pytest.approx(ua.high, rel=1e-5)
     targets = sum(metric.target is not None for metric in evidence.metrics)
-    assert len(rows) == 2 * len(evidence.metrics) + targets + 2 * len(evidence.attacks)
+    assert len(rows) == 3 * len(evidence.metrics) + targets + len(evidence.checks)
+    again = next(row for row in rows if row["slice"].endswith("request, after benign steps"))
+    assert float(again["value"]) == pytest.approx(evidence.metric("ua").relearned.value, rel=1e-5)  # type: ignore[union-attr]
     assert model["modelCard"]["considerations"]["technicalLimitations"]
     assert {"name": "expunge:verdict", "value": "achieved"} in model["properties"]
+
+
+def test_the_card_of_a_model_as_it_was_has_its_numbers_alone() -> None:
+    evidence = fake.evidence(status="not achieved")
+    (model,) = model_card(evidence, FINGERPRINT)["components"]
+    rows = model["modelCard"]["quantitativeAnalysis"]["performanceMetrics"]
+    assert [float(row["value"]) for row in rows] == [m.before.value for m in evidence.metrics]
+    assert rows[0]["slice"] == "records of the request"
+    (words,) = model["modelCard"]["considerations"]["performanceTradeoffs"]
+    assert "as it was before the request" in words
 
 
 def test_equal_evidence_gives_equal_cards() -> None:
