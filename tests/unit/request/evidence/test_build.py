@@ -1,22 +1,20 @@
-"""Evidence of made-up predictions: what is achieved, what is not, and what cannot be told."""
+"""Evidence of made-up predictions: what is achieved, what is not, and what is inconclusive."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from expunge.request.calibrate._comparison import compare
-from expunge.request.calibrate._run import CalibrationResult
-from expunge.request.calibrate._target import estimate_target
 
 from expunge.engine import History
+from expunge.request._forgetting import ForgettingResult
 from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._ledger import Ledger
 from expunge.request.evidence import Evidence
 from expunge.request.evidence._build import RequestInputs, build_evidence
-from expunge.request.evidence._measurements import MATCHED, SplitPredictions
+from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._sections import Stop
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
@@ -25,6 +23,7 @@ from tests.unit.request.preflight.findings import check
 from tests.unit.request.worlds import job_of, subject_of
 
 KEY = IdKey(bytes(32), Path("id.key"))
+Judge = Callable[..., Evidence]
 
 
 @pytest.fixture(scope="module")
@@ -38,57 +37,63 @@ def findings(subject: Subject, tmp_path_factory: pytest.TempPathFactory) -> Pref
 
 
 @pytest.fixture
-def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Any:
-    def judged(before: SplitPredictions, after: SplitPredictions, epoch: int = 5) -> Evidence:
-        """The evidence of a run that satisfied val with these predictions."""
-        job = job_of(tmp_path)
+def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
+    def judged(
+        before: SplitPredictions, after: SplitPredictions, relearned: SplitPredictions | None = None
+    ) -> Evidence:
+        """The evidence of a run with these predictions."""
         chosen = range(len(before.forget.labels))
-        target = estimate_target(before.val, before.forget.labels, before.retain.labels)
-        calibration = CalibrationResult(
-            model=subject.model,
-            history=History(),
-            epochs=[],
-            stopped=Stop(epoch=epoch, reason="Indistinguishable.", status="achieved"),
-            target=target,
-            before=compare(before.forget, before.val, target),
-            after=compare(after.forget, after.val, target),
-            warnings=(),
-        )
+        stopped = Stop(epoch=5, reason="Trained for 5 epochs.")
+        result = ForgettingResult(subject.model, History(), [], stopped)
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
-        inputs = RequestInputs(job, subject, requested, KEY, Ledger(tmp_path), {})
-        return build_evidence(inputs, findings, chosen, calibration, before, after)
+        inputs = RequestInputs(job_of(tmp_path), subject, requested, KEY, Ledger(tmp_path), {})
+        return build_evidence(inputs, findings, chosen, result, before, after, relearned or after)
 
     return judged
 
 
-def test_records_that_look_unseen_afterwards_are_achieved(judge: Any) -> None:
-    before = splits(records=150, forget_accuracy=1.0, forget_margin=6.0)
-    after = splits(records=150, forget_accuracy=0.95, forget_margin=2.0)
-    evidence = judge(before, after)
+BEFORE = splits(records=150, forget_accuracy=1.0, forget_margin=6.0)
+UNSEEN = splits(records=150, forget_accuracy=0.95, forget_margin=2.0)
+
+
+def test_records_that_look_unseen_at_both_moments_are_achieved(judge: Judge) -> None:
+    evidence = judge(BEFORE, UNSEEN)
     assert evidence.status == "achieved"
-    assert evidence.power.power == 1.0
-    assert not any(row.broken for row in evidence.floors)
+    assert {row.result for row in evidence.checks} == {"inside"}
+    assert {row.moment for row in evidence.checks} == {"as delivered", "after benign steps"}
     assert evidence.verdict.next_steps == []
-    assert all(row.budget.endswith(MATCHED) for row in evidence.attacks)
-    assert evidence.schema_version == 3
+    assert evidence.margins["auc"] == 0.6
 
 
-def test_150_records_forgotten_by_breaking_their_class_are_not_achieved(judge: Any) -> None:
-    before = splits(records=150, forget_accuracy=1.0, forget_margin=6.0, class_accuracy=0.956)
-    after = splits(records=150, forget_accuracy=0.84, forget_margin=2.0, class_accuracy=0.786)
-    evidence = judge(before, after)
-    assert evidence.held_out.indistinguishable, "the comparison class fell along"
+def test_records_that_come_back_after_benign_steps_are_not_achieved(judge: Judge) -> None:
+    evidence = judge(BEFORE, UNSEEN, BEFORE)
     assert evidence.status == "not achieved"
-    assert any("records of class ant fell from 95" in words for words in evidence.verdict.reasons)
-    assert any("--floor" in step for step in evidence.verdict.next_steps)
-    assert evidence.power is None, "a failed test needs none"
+    outside = [row for row in evidence.checks if row.result == "outside"]
+    assert {row.moment for row in outside} == {"after benign steps"}
 
 
-def test_12_records_that_were_right_before_and_after_cannot_be_told(judge: Any) -> None:
-    before = splits(records=12, forget_accuracy=1.0, forget_margin=2.1)
-    evidence = judge(before, before)
-    assert evidence.held_out.indistinguishable
-    assert evidence.status == "cannot be told"
-    assert evidence.power.power < 0.8
+def test_150_records_forgotten_by_breaking_their_class_are_not_achieved(judge: Judge) -> None:
+    before = splits(records=150, forget_accuracy=1.0, forget_margin=6.0, class_accuracy=0.956)
+    after = splits(records=150, forget_accuracy=0.7, forget_margin=2.0, class_accuracy=0.66)
+    evidence = judge(before, after)
+    of_records = [row for row in evidence.checks if row.name.startswith(("auc", "accuracy"))]
+    assert not any(row.result == "outside" for row in of_records), "the class fell along"
+    assert evidence.status == "not achieved"
+    assert any("Test accuracy lost in ant" in words for words in evidence.verdict.reasons)
+
+
+def test_12_records_are_inconclusive(judge: Judge) -> None:
+    few = splits(records=12, forget_accuracy=0.95, forget_margin=2.0)
+    evidence = judge(few, few)
+    assert evidence.status == "inconclusive"
     assert evidence.unlearned, "the unlearned model is kept"
     assert any("unlearned model of the bundle" in step for step in evidence.verdict.next_steps)
+
+
+def test_metrics_show_unseen_data_alike_and_what_came_back(judge: Judge) -> None:
+    row = judge(BEFORE, UNSEEN, BEFORE).metric("ua")
+    assert row.before.value == 100.0
+    assert row.relearned is not None
+    assert row.relearned.value == 100.0
+    assert row.target is not None
+    assert row.target.value == pytest.approx(95.2, abs=0.3)
