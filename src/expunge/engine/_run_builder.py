@@ -109,8 +109,7 @@ class RunBuilder:
         copied = fast_layout(copied, retained)
         splits = None
         if forget is not None:
-            mirrors = self.augment is not None and self.augment.flip
-            splits = RunSplits(forget, retain, unseen, mirrors, self.group, self.seed)
+            splits = RunSplits(forget, retain, unseen, self.group, self.seed)
         run = self._run(model, copied, forgotten, retained, device, splits)
         self._check_agreement(run)
         seed = self.seed if self.group.is_first else seed_of(self.seed, "process", self.group.rank)

@@ -34,7 +34,6 @@ class RunSplits:
     forget: Data
     retain: Data
     unseen: Data | None = None
-    mirrors: bool = False
     group: Group = SINGLE
     seed: int = 0
     _known_labels: dict[SplitName, Tensor] = field(default_factory=dict, init=False)

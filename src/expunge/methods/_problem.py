@@ -26,9 +26,6 @@ SplitName = Literal["forget", "retain", "unseen"]
 class SplitReader(Protocol):
     """The data of a run as a method sees them: whole splits, passed through a model."""
 
-    mirrors: bool
-    """Whether a mirror image keeps its label."""
-
     def labels(self, split: SplitName) -> Tensor:
         """The labels of a split, [N]."""
 
