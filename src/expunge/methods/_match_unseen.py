@@ -45,6 +45,8 @@ class MatchUnseen(Method):
     the loss attack was .496, and .531 after 50 benign steps on retained data, where a retrained
     model has .484 and the initial one .574.
 
+    Use it to compare with, or where outputs alone should look as if the records were unseen.
+
     Reference: none; it is this package's own.
     """
 
@@ -94,8 +96,8 @@ def match_outputs(
 ) -> Tensor:
     """Targets [N, K] of forget data from logits on unseen [M, K] and forget data [N, K].
 
-    Classes without a label in ``retained`` get no probability. In a class of which ``unseen`` has no
-    example, examples of all classes take their place.
+    Classes without a label in ``retained`` get no probability. For a class of which ``unseen`` has
+    no example, examples of all classes take their place.
     """
     donors = donors_by_rank(
         margins(unseen, unseen_labels), unseen_labels, margins(forget, labels), labels
