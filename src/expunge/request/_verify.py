@@ -1,8 +1,8 @@
-"""Verify evidence: whether all hashes still match, and the headline numbers still come out."""
+"""Verify evidence: whether all hashes still match, and the same numbers are computed again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,6 @@ from expunge._errors import DataError, ExpungeError
 from expunge._files import is_there
 from expunge.request._head_file import HEAD_FILE, head_problem, read_head_file
 from expunge.request._id_key import find_key
-from expunge.request._job import Job, make_job
-from expunge.request._job_file import JOB, load_job
 from expunge.request._ledger import (
     EVIDENCE,
     SEAL,
@@ -24,39 +22,52 @@ from expunge.request._ledger import (
 )
 from expunge.request._purge import KEYED, find_in_store, find_remnants, outside_of, purged_from
 from expunge.request._recompute import recompute
+from expunge.request._requests_subject import NotAvailable, load_subject_of
 from expunge.request._seal import read_seal, seal_problems
 from expunge.request._signing_keys import PublicKey
 from expunge.request._verification import Verification
 from expunge.request._verify_signatures import verify_signatures
-from expunge.request.subject._load import Subject, load_subject, make_subject
+from expunge.request.subject._load import Subject
 
 
 def verify(
     root: str | Path,
     subject: Subject | None = None,
     *,
-    model: nn.Module | None = None,
+    model: nn.Module | str | None = None,
     data: Any = None,
+    trust_job: bool = False,
+    quick: bool = False,
     head: str | None = None,
     key: str | Path | None = None,
     id_key: Path | None = None,
     store: Path | None = None,
+    on_import: Callable[[str], None] = lambda words: None,
 ) -> list[Verification]:
-    """Check every request in ``root``: hashes, the chain of requests and, if possible, numbers.
+    """Check every request in ``root``: hashes, the chain of requests, signatures, and numbers.
 
-    The numbers are computed again if there is a ``subject``, or a ``model`` of the same
-    architecture (with any weights: those in the bundles are loaded) and its ``data``
-    (train, val, test) in memory. ``head`` is the hash that was noted after a request: whatever was
-    changed or removed before that moment is noticed. ``key`` is the PEM file of the public key
-    that the requests were signed with; signatures by another one, and requests that no signature
-    covers, do not hold then. Which records were forgotten is known to the holder of the ``id_key``
-    (default: the user's). What audits left in their ``store`` is listed with what else remembers
-    forgotten records.
+    A bundle is somebody else's file, so nothing is loaded before all hashes and signatures hold,
+    and no code is imported because a bundle names it. Where the numbers of a request could not be
+    recomputed, ``not_verified`` of its verification says why.
+
+    Args:
+        root: the folder of requests.
+        subject: the model and the data, if they are loaded already.
+        model: a model of the same architecture (with any weights: those in the bundles are
+            loaded), or what ``--model`` takes. Needed where the bundle names code.
+        data: (train, val, test) in memory, or what ``--data`` takes. Needed where the bundle names
+            code, or if the data have moved.
+        trust_job: import the code that the bundle names; ``on_import`` is called with it before.
+        quick: check hashes and signatures only.
+        head: the hash that was noted after a request: whatever was changed or removed before that
+            moment is noticed.
+        key: the PEM file of the public key that the requests were signed with; signatures by
+            another one, and requests that no signature covers, do not hold then.
+        id_key: who holds it knows which records were forgotten (default: the user's).
+        store: what audits left there is listed with what else remembers forgotten records.
     """
     ledger = Ledger.read_existing(Path(root))
-    if model is not None:
-        subject = _subject_in_memory(ledger, model, data)
-    # Each request by itself, then the chain of requests.
+    # Files, seals, the chain of requests, its head, and signatures.
     verifications = [_verify_files(ledger, entry) for entry in ledger.entries]
     _verify_weights_chain(ledger, verifications)
     for number, problem in ledger.broken_seals():
@@ -66,18 +77,30 @@ def verify(
     verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
     if head is not None:
         _verify_head(ledger, verifications, head)
-    # The numbers and verdicts, from the weights in the bundles.
-    if subject is not None:
-        ledger, locked = _unlock(ledger, id_key, len(subject.train))
-        for position, verification in enumerate(verifications):
-            entry, earlier = ledger.entries[position], ledger.entries[:position]
-            if locked:
-                verification.lines.append(f"not checked: any number: {locked}")
-                continue
-            try:
-                _verify_numbers(entry, earlier, verification, subject)
-            except ExpungeError as error:
-                verification.add(False, "the numbers can be computed", str(error))
+    # Only of what holds so far: the numbers and verdicts, from the weights in the bundles.
+    why = ""
+    if quick:
+        why = "only hashes and signatures were to be checked"
+    elif not all(verification.ok for verification in verifications):
+        why = "what comes before them does not hold"
+    elif subject is None:
+        try:
+            subject = load_subject_of(
+                ledger, model=model, data=data, trust_job=trust_job, on_import=on_import
+            )
+        except NotAvailable as error:
+            why = str(error)
+    if subject is not None and not why:
+        ledger, why = _unlock(ledger, id_key, len(subject.train))
+    for position, verification in enumerate(verifications):
+        verification.not_verified = why
+        if subject is None or why:
+            continue
+        entry, earlier = ledger.entries[position], ledger.entries[:position]
+        try:
+            _verify_numbers(entry, earlier, verification, subject)
+        except ExpungeError as error:
+            verification.add(False, "the numbers can be computed", str(error))
     return verifications
 
 
@@ -112,37 +135,6 @@ def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, st
             raise
         return ledger, str(error)
     return ledger, "the key that ids were hashed with is not here; give it with --id-key"
-
-
-def subject_of_requests(root: Path, data: str | None = None) -> tuple[Subject | None, str]:
-    """The subject of the requests in ``root``, or None and the reason why it is not available.
-
-    ``data`` says where the data are now, if they have moved. If the original weights are gone,
-    the card of those in the bundle says how to build the model, if they have one.
-    """
-    ledger = Ledger.read(root)
-    if ledger.last is None:
-        return None, ""
-    if ledger.last.evidence.in_memory:
-        return None, (
-            "The request was made from Python with a model or data in memory, so only hashes were "
-            f"checked. expunge.request.verify({str(root)!r}, model=model, data=(train, val, test)) "
-            "checks the numbers too."
-        )
-    try:
-        job = load_job(ledger.last.folder / JOB)
-        moved: dict[str, Any] = {} if data is None else {"data": data}
-        if not job.weights.is_file():
-            moved["weights"] = ledger.weights
-        return load_subject(make_job(**(job.model_dump(exclude_unset=True) | moved))), ""
-    except ExpungeError as error:
-        return None, f"The numbers were not checked: {error}"
-
-
-def _subject_in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
-    config = ledger.entries[-1].evidence.config
-    settings = {name: config[name] for name in Job.model_fields if config.get(name) is not None}
-    return make_subject(model, data, make_job(**settings))
 
 
 def _verify_files(ledger: Ledger, entry: LedgerEntry) -> Verification:
@@ -259,5 +251,4 @@ def _verify_numbers(
     result = recompute(entry, earlier, subject)
     for finding in result.findings:
         verification.add(not finding.problem, finding.claim, finding.problem)
-    for what in result.left_out:
-        verification.note(f"not checked: {what}")
+    verification.not_verified = "; ".join(result.left_out)

@@ -39,7 +39,7 @@ def test_old_weights_attempts_and_checkpoints_are_removed_and_their_hashes_kept(
     expected = {"0001/weights.safetensors", ".work", ".0003.new", *attempts}
     assert paths(folder) == expected
     before = digest_of(folder / "0001" / "weights.safetensors")
-    found = {line for checked in verify(folder) for line in checked.lines}
+    found = {line for checked in verify(folder, quick=True) for line in checked.lines}
     remains = "remains: 0001/weights.safetensors, weights from before a later request"
     assert remains in found
 
@@ -53,7 +53,7 @@ def test_old_weights_attempts_and_checkpoints_are_removed_and_their_hashes_kept(
     assert sorted(path.name for path in folder.iterdir()) == ["0001", "0002", "head.json", PURGED]
     assert (folder / "0002" / "weights.safetensors").is_file()
 
-    verifications = verify(folder)
+    verifications = verify(folder, quick=True)
     assert all(verification.ok for verification in verifications)
     lines = {line for checked in verifications for line in checked.lines}
     assert any(line.startswith("purged: weights.safetensors, on ") for line in lines)
@@ -69,7 +69,7 @@ def test_what_is_missing_without_having_been_purged_is_noticed(folder: Path) -> 
     weights = next(e for e in content["files"] if e["file"] == "0001/weights.safetensors")
 
     def problems() -> list[str]:
-        return [problem for checked in verify(folder) for problem in checked.problems]
+        return [problem for checked in verify(folder, quick=True) for problem in checked.problems]
 
     # Neither a hash that differs, nor a file that is never purged, is excused.
     (folder / PURGED).write_text(json.dumps({"files": [weights | {"sha256": "0" * 64}]}))
@@ -141,8 +141,8 @@ def test_what_audits_left_in_their_store_is_counted_by_verify(folder: Path, tmp_
     store = tmp_path / "store"
     (store / ".data").mkdir(parents=True)
     (store / ".data" / "old.safetensors").write_text("images")
-    assert not any("of audits" in line for line in verify(folder)[-1].lines)
-    lines = verify(folder, store=store)[-1].lines
+    assert not any("of audits" in line for line in verify(folder, quick=True)[-1].lines)
+    lines = verify(folder, store=store, quick=True)[-1].lines
     assert f"remains: 1 shadow models, checkpoints or data of audits in {store}" in lines
 
 

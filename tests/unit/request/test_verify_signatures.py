@@ -12,10 +12,11 @@ import pytest
 
 from expunge._errors import DataError
 from expunge.request._ledger import Ledger
+from expunge.request._requests_subject import load_subject_of
 from expunge.request._seal import write_seal
 from expunge.request._signatures import sign_bundle, sign_head, sign_weights
 from expunge.request._signing_keys import SigningKey
-from expunge.request._verify import subject_of_requests, verify
+from expunge.request._verify import verify
 from expunge.request._verify_signatures import UNSIGNED
 from expunge.request.evidence import read_evidence
 from expunge.request.subject._load import Subject
@@ -49,9 +50,7 @@ TABLE = documented()
 
 @pytest.fixture(scope="module")
 def subject(two_requests: Path) -> Subject:
-    subject, _ = subject_of_requests(two_requests)
-    assert subject is not None
-    return subject
+    return load_subject_of(Ledger.read(two_requests))
 
 
 @pytest.fixture(scope="module")
@@ -92,9 +91,10 @@ def signed(two_requests: Path, files: KeyFiles, tmp_path_factory: pytest.TempPat
     return sign_all(root, SigningKey.load(files.private))
 
 
-def problems(root: Path, *arguments: Any, **options: Any) -> list[str]:
+def problems(root: Path, subject: Subject | None = None, **options: Any) -> list[str]:
     try:
-        return [p for checked in verify(root, *arguments, **options) for p in checked.problems]
+        found = verify(root, subject, quick=subject is None, **options)
+        return [problem for checked in found for problem in checked.problems]
     except DataError as error:
         return [str(error)]
 
@@ -163,7 +163,7 @@ def test_a_chain_that_is_signed_in_part_says_which(
 ) -> None:
     key = SigningKey.load(files.private)
     later = sign_all(shutil.copytree(two_requests, tmp_path / "later"), key, (2,))
-    first, second = verify(later, key=files.public)
+    first, second = verify(later, quick=True, key=files.public)
     assert first.ok
     assert second.ok
     assert f"{UNSIGNED}, but not past the signature of request 2" in first.lines
@@ -171,7 +171,7 @@ def test_a_chain_that_is_signed_in_part_says_which(
     write_seal(later / "0001")
     assert problems(later, key=files.public) != []
     earlier = sign_all(shutil.copytree(two_requests, tmp_path / "earlier"), key, (1,))
-    first, second = verify(earlier, key=files.public)
+    first, second = verify(earlier, quick=True, key=files.public)
     assert first.ok
     assert second.problems == ["Request 2 is unsigned: no signature covers it."]
 
@@ -179,8 +179,8 @@ def test_a_chain_that_is_signed_in_part_says_which(
 def test_without_a_key_it_is_said_who_signed_and_what_is_unsigned(
     signed: Path, two_requests: Path
 ) -> None:
-    assert all(UNSIGNED in checked.lines for checked in verify(two_requests))
-    for checked in verify(signed):
+    assert all(UNSIGNED in checked.lines for checked in verify(two_requests, quick=True))
+    for checked in verify(signed, quick=True):
         assert any(line.startswith("not checked: the signature by key") for line in checked.lines)
 
 
