@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from expunge._errors import ExpungeError
+from expunge._errors import ExpungeError, InvalidInput
 from expunge.cli._forget import COLOURS, show_interval
 from expunge.cli._output import AsJson, Output, Quiet
 
@@ -63,6 +63,14 @@ def verify_command(
             "removed.",
         ),
     ] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What you know from elsewhere: ledger=ID, model=HASH (before the first request), "
+            "data=HASH, requests=N (or more), evidence=HASH (in a letter). May be repeated.",
+        ),
+    ] = None,
     id_key: Annotated[
         Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
     ] = None,
@@ -82,6 +90,7 @@ def verify_command(
     from expunge.request._ledger import Ledger
 
     latest = Ledger.read_existing(folder).head
+    expected = dict(_split_expected(text) for text in expect or ())
 
     from expunge.data import cache_dir
     from expunge.request._verify import verify
@@ -94,6 +103,7 @@ def verify_command(
         trust_job=trust_job,
         quick=quick,
         head=head,
+        expect=expected,
         key=key,
         id_key=id_key,
         store=cache_dir() / "store",
@@ -145,6 +155,13 @@ def verify_command(
         )
         raise typer.Exit(NOT_VERIFIED)
     output.show(f"[bold green]Everything holds.[/] Verdicts: {verdicts}.")
+
+
+def _split_expected(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not value:
+        raise InvalidInput(f"--expect should read NAME=VALUE, like requests=3. (got {text!r})")
+    return name, value
 
 
 def _result(verification: Verification) -> str:

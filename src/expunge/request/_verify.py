@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from expunge._errors import DataError, ExpungeError
+from expunge._errors import DataError, ExpungeError, InvalidInput
 from expunge._files import is_there
 from expunge.request._head_file import HEAD_FILE, head_problem, read_head_file
 from expunge.request._id_key import find_key
 from expunge.request._ledger import (
     EVIDENCE,
+    PURGED,
     SEAL,
     Ledger,
     LedgerEntry,
     digest_config,
     digest_of,
 )
-from expunge.request._purge import KEYED, find_in_store, find_remnants, outside_of, purged_from
+from expunge.request._purge import (
+    PurgedFile,
+    find_in_store,
+    find_remnants,
+    may_be_purged,
+    outside_of,
+    read_purged,
+)
 from expunge.request._recompute import recompute
 from expunge.request._requests_subject import NotAvailable, load_subject_of
 from expunge.request._seal import read_seal, seal_problems
@@ -39,6 +47,7 @@ def verify(
     trust_job: bool = False,
     quick: bool = False,
     head: str | None = None,
+    expect: Mapping[str, str] | None = None,
     key: str | Path | None = None,
     id_key: Path | None = None,
     store: Path | None = None,
@@ -61,6 +70,9 @@ def verify(
         quick: check hashes and signatures only.
         head: the hash that was noted after a request: whatever was changed or removed before that
             moment is noticed.
+        expect: what these requests should be about, as you know it from elsewhere: the ``ledger``
+            id, the hash of the ``model`` before the first request or of the ``data``, the number
+            of ``requests`` at least, or the hash of an ``evidence.json``, as a letter has it.
         key: the PEM file of the public key that the requests were signed with; signatures by
             another one, and requests that no signature covers, do not hold then.
         id_key: who holds it knows which records were forgotten (default: the user's).
@@ -68,7 +80,12 @@ def verify(
     """
     ledger = Ledger.read_existing(Path(root))
     # Files, seals, the chain of requests, its head, and signatures.
-    verifications = [_verify_files(ledger, entry) for entry in ledger.entries]
+    purged, problem = _purged_from(ledger)
+    verifications = [
+        _verify_files(ledger, entry, purged.get(entry.folder.name, {})) for entry in ledger.entries
+    ]
+    if problem:
+        verifications[-1].add(False, f"{PURGED} can be read", problem)
     _verify_weights_chain(ledger, verifications)
     for number, problem in ledger.broken_seals():
         verifications[number - 1].add(False, "the chain of requests", problem)
@@ -77,6 +94,8 @@ def verify(
     verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
     if head is not None:
         _verify_head(ledger, verifications, head)
+    for name, value in (expect or {}).items():
+        _verify_expected(ledger, verifications[-1], name, value.strip().lower())
     # Only of what holds so far: the numbers and verdicts, from the weights in the bundles.
     why = ""
     if quick:
@@ -107,7 +126,7 @@ def verify(
 def _list_remnants(ledger: Ledger, verifications: list[Verification], store: Path | None) -> None:
     """Say what still remembers forgotten records; what is of no one request goes to the last."""
     try:
-        remnants, outside = find_remnants(ledger.root), outside_of(ledger)
+        remnants, outside = find_remnants(ledger), outside_of(ledger)
     except DataError:
         return  # already reported as unreadable
     for remnant in remnants:
@@ -128,8 +147,6 @@ def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, st
     try:
         if key is not None:
             return ledger.unlocked(key, records), ""
-        if all(entry.key_fingerprint is None for entry in ledger.entries):
-            return ledger, ""
     except ExpungeError as error:
         if path is not None:
             raise
@@ -137,7 +154,21 @@ def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, st
     return ledger, "the key that ids were hashed with is not here; give it with --id-key"
 
 
-def _verify_files(ledger: Ledger, entry: LedgerEntry) -> Verification:
+def _purged_from(ledger: Ledger) -> tuple[dict[str, dict[str, PurgedFile]], str]:
+    """The files that were purged, by bundle and name, and what is wrong with the list of them."""
+    purged: dict[str, dict[str, PurgedFile]] = {}
+    try:
+        for each in read_purged(ledger.root):
+            folder, _, name = each.file.partition("/")
+            purged.setdefault(folder, {})[name] = each
+    except DataError as error:
+        return {}, str(error)
+    return purged, ""
+
+
+def _verify_files(
+    ledger: Ledger, entry: LedgerEntry, purged: Mapping[str, PurgedFile]
+) -> Verification:
     """Check that a bundle has its files and no others, and the hash of each.
 
     A file that was purged is listed as such, if the hash of what was removed is the one expected.
@@ -145,10 +176,11 @@ def _verify_files(ledger: Ledger, entry: LedgerEntry) -> Verification:
     verification = Verification(entry.number)
     try:
         evidence, sealed = entry.evidence, read_seal(entry.folder)
-        purged = purged_from(ledger, entry)
     except DataError as error:
         verification.add(False, f"{EVIDENCE} and {SEAL} can be read", str(error))
         return verification
+    allowed = may_be_purged(ledger, entry)
+    purged = {name: each for name, each in purged.items() if name in allowed}
     problems = seal_problems(entry.folder, evidence, sealed)
     verification.add(not problems, "all files of the bundle are listed", " ".join(problems))
     for name, digest in (evidence.files | sealed).items():
@@ -173,16 +205,11 @@ def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None
         same, "hash of the configuration", "The configuration is not the one that was hashed."
     )
     try:
-        same, keyed = entry.requested.digest == hashes.ids, entry.key_fingerprint is not None
+        same = entry.requested.digest == hashes.ids
     except DataError as error:
         verification.add(False, "hash of the ids", str(error))
         return
     verification.add(same, "hash of the ids", "The ids are not those that were hashed.")
-    # Of earlier versions less is checked: evidence should not say that it is of one if it is not.
-    version = entry.evidence.schema_version
-    if keyed and version < KEYED:
-        problem = f"It says that it is of version {version}, but has hashes of ids, as of {KEYED}."
-        verification.add(False, f"the version of {EVIDENCE}", problem)
 
 
 def _verify_head_file(ledger: Ledger, last: Verification) -> None:
@@ -217,6 +244,37 @@ def _verify_head(ledger: Ledger, verifications: list[Verification], head: str) -
     last.add(True, f"the head that was noted is that of request {position}{since}")
 
 
+EXPECTED = ("ledger", "model", "data", "requests", "evidence")
+"""What can be known of requests from elsewhere."""
+
+
+def _verify_expected(ledger: Ledger, last: Verification, name: str, value: str) -> None:
+    """Check what somebody knows from elsewhere; what is wrong belongs to the last request."""
+    if name not in EXPECTED:
+        raise InvalidInput(f"`expect` should be of {', '.join(EXPECTED)}. (got {name!r})")
+    if name == "requests":
+        if not (value.isascii() and value.isdigit()):
+            raise InvalidInput(f"The number of requests to expect is a number. (got {value!r})")
+        here = len(ledger.entries)
+        problem = f"At least {value} requests were expected, {here} are here."
+        last.add(here >= int(value), f"there are {value} requests or more", problem)
+        return
+    try:
+        if name == "evidence":
+            found = next((e.number for e in ledger.entries if e.digest == value), None)
+            problem = f"No request has evidence with the fingerprint {value}."
+            last.add(found is not None, f"the evidence of request {found} is as expected", problem)
+            return
+        known = getattr(
+            ledger.entries[0].evidence.request.ledger, "id" if name == "ledger" else name
+        )
+    except DataError:
+        return  # already reported as unreadable
+    last.add(
+        known == value, f"the {name} is the one expected", f"The {name} is {known}, not {value}."
+    )
+
+
 def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> None:
     """Check that every request started with the weights that the one before left."""
     pairs = zip(ledger.entries, ledger.entries[1:], verifications[1:], strict=False)
@@ -224,7 +282,6 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
         try:
             left = before.evidence.hashes.weights_after
             same = after.evidence.hashes.weights_before == left
-            versions = before.evidence.schema_version, after.evidence.schema_version
         except DataError:
             continue  # already reported as unreadable
         verification.add(
@@ -232,11 +289,6 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
             "it started with the weights of the request before",
             f"Request {after.number} did not start with the weights of {before.number}.",
         )
-        if versions[1] < versions[0]:
-            problem = (
-                f"It says that it is of version {versions[1]}, the one before of {versions[0]}."
-            )
-            verification.add(False, f"the version of {EVIDENCE}", problem)
 
 
 def _verify_numbers(

@@ -62,6 +62,6 @@ def test_a_file_that_is_not_up_to_date_or_not_there_is_no_forgery(folder: Path) 
 @pytest.mark.parametrize("content", ["", "{}", "[]", '{"requests": "two", "evidence.sha256": ""}'])
 def test_a_damaged_file_is_an_error(folder: Path, content: str) -> None:
     (folder / HEAD_FILE).write_text(content)
-    with pytest.raises(DataError, match=r"head.json cannot be read.*damaged"):
+    with pytest.raises(DataError, match=r"head.json (cannot be read|is not valid JSON)"):
         read_head_file(folder)
-    assert "head.json cannot be read" in problems(folder)[0]
+    assert "head.json" in problems(folder)[0]

@@ -104,7 +104,7 @@ def test_a_hostile_bundle_is_not_verified_and_imports_nothing(
     modules, files = set(sys.modules), files_below(here, root, tmp_path)
     found = verify(root)
     ledger = Ledger.read(root)
-    assert find_remnants(root)
+    assert find_remnants(ledger)
     assert outside_of(ledger)
     new = (name for name in set(sys.modules) - modules if not name.startswith("expunge."))
     assert list(new) == []
