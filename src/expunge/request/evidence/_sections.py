@@ -205,6 +205,9 @@ class ComparisonValues(Section):
     auc_confidence: Number = math.nan
     auc_entropy: Number = math.nan
     auc_loss: Number = math.nan
+    auc_zlib: Number = math.nan
+    auc_min_k: Number = math.nan
+    auc_min_k_plus_plus: Number = math.nan
 
 
 class EpochRow(ComparisonValues, RunValues):
