@@ -122,8 +122,7 @@ def outcome(place: Path) -> dict[str, Any]:
         found[name] = hashlib.sha256(path.read_bytes()).hexdigest()
     for path in place.glob("0*/evidence.json"):
         found["evidence"] = timeless(json.loads(path.read_text()))
-        for name in ("examples.csv", "forgotten.json"):
-            found[name] = (path.parent / name).read_text()
+        found["forgotten"] = (path.parent / "forgotten.json").read_text()
     names = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
     found["files"] = [name for name in names if "store" not in name]
     if (place / "records.jsonl").exists():

@@ -90,6 +90,25 @@ def forget_command(
     id_column: Annotated[
         str | None, typer.Option(help="The column of --records that --ids refer to.")
     ] = None,
+    allow_unmapped: Annotated[
+        bool,
+        typer.Option(
+            "--allow-unmapped", help="Accept --records that leave out some training records."
+        ),
+    ] = False,
+    skip_untrained: Annotated[
+        bool,
+        typer.Option(
+            "--skip-untrained", help="Leave out ids without a training record, and count them."
+        ),
+    ] = False,
+    inputs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="bytes|fractions|standardised",
+            help="How a model that is not built in gets images (default: fractions in [0, 1]).",
+        ),
+    ] = None,
     job: Annotated[
         Path | None,
         typer.Option("--job", "-j", help="A job file (TOML) with all of these options."),
@@ -98,8 +117,8 @@ def forget_command(
     max_epochs: Annotated[
         int | None,
         typer.Option(
-            help="Maximum number of epochs (default: 20 for MATCH, 60 for a language "
-            "model, else 30)."
+            help="Run no more epochs than this (default: as many as suit the method and the number "
+            "of records)."
         ),
     ] = None,
     training_epochs: Annotated[
@@ -187,6 +206,9 @@ def forget_command(
         "ids": ids,
         "records": records,
         "id_column": id_column,
+        "allow_unmapped": allow_unmapped or None,
+        "skip_untrained": skip_untrained or None,
+        "inputs": inputs,
         **procedure,
         "max_epochs": max_epochs,
         "training_epochs": training_epochs,

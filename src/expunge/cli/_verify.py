@@ -182,8 +182,12 @@ def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) ->
         {
             "hash": key.hash_id(entry),
             "requests": [
-                {"number": number, "records": [row.model_dump(mode="json") for row in rows]}
-                for number, rows in found.items()
+                {
+                    "number": each.number,
+                    "when": each.evidence.request.when,
+                    "status": each.evidence.status,
+                }
+                for each in found
             ],
         }
     )
@@ -191,18 +195,13 @@ def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) ->
         output.show(f"No request in {ledger.root} names this id.")
         raise typer.Exit(1)
     output.show(f"Its keyed hash: {key.hash_id(entry)}", soft_wrap=True)
-    for number, rows in found.items():
-        evidence = ledger.entries[number - 1].evidence
+    for each in found:
+        evidence = each.evidence
         output.show(
-            f"[bold]Request {number}[/] of {evidence.request.when}: {_verdict(evidence.status)}; "
-            f"records of this id: {len(rows)}"
+            f"[bold]Request {each.number}[/] of {evidence.request.when}: "
+            f"{_verdict(evidence.status)}; accuracy on its {evidence.request.records} records "
+            f"{show_interval(evidence.metric('ua').after)}"
         )
-        for row in rows:
-            output.show(
-                f"  confidence in the label {row.before.confidence:.3f} → "
-                f"{row.after.confidence:.3f}, exposure {row.before.exposure:.2f} → "
-                f"{row.after.exposure:.2f}{f', {row.flag}' if row.flag else ''}"
-            )
 
 
 def _verdict(status: Status | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,8 +24,23 @@ def as_number(value: str | int) -> str | int:
     return int(value) if plain and str(int(value)) == value else value
 
 
+def abbreviated(entry: Id) -> str:
+    """The first characters of an id, for messages: who is meant stays in the list of ids.
+
+    >>> abbreviated("anna@example.org"), abbreviated("bob"), abbreviated(7)
+    ("'ann…'", "'b…'", "'…'")
+    """
+    text = str(entry)
+    return repr(f"{text[: min(3, len(text) // 2)]}…")
+
+
 def read_ids(path: Path, columns: Sequence[str] = COLUMNS) -> tuple[Id, ...]:
-    """The ids in ``path``, in order.
+    """The ids in ``path``, in order; see :func:`read_placed_ids`."""
+    return tuple(entry for _, entry in read_placed_ids(path, columns))
+
+
+def read_placed_ids(path: Path, columns: Sequence[str] = COLUMNS) -> list[tuple[str, Id]]:
+    """The ids in ``path``, in order, each with its place: its line, or its number in a JSON list.
 
     ``.json`` holds a list and ``.jsonl`` a line per entry: an id, or an object that has it under
     one of the ``columns``, as records of texts do. ``.csv`` and ``.tsv`` have a
@@ -33,21 +49,28 @@ def read_ids(path: Path, columns: Sequence[str] = COLUMNS) -> tuple[Id, ...]:
     after a blank begins a comment.
     """
     kind = path.suffix.lower()
+    placed: list[tuple[str, Id]]
     if kind == ".json":
-        ids = [_from_entry(entry, path, columns) for entry in _from_json(path)]
+        entries = [(f"entry {k}", entry) for k, entry in enumerate(_from_json(path), 1)]
+        placed = [(place, _from_entry(entry, place, path, columns)) for place, entry in entries]
     elif kind == ".jsonl":
-        lines = read_text(path, "UTF-8 JSON").split("\n")
-        entries = [_parse(line, f"{path}, line {k}") for k, line in enumerate(lines, 1) if line]
-        ids = [_from_entry(entry, path, columns) for entry in entries]
+        lines = _numbered(read_text(path, "UTF-8 JSON"))
+        entries = [(place, _parse(line, f"{path}, {place}")) for place, line in lines if line]
+        placed = [(place, _from_entry(entry, place, path, columns)) for place, entry in entries]
     elif kind in (".csv", ".tsv"):
-        ids = _from_csv(path, columns)
+        placed = _from_csv(path, columns)
     else:
-        lines = read_text(path, "UTF-8 text, CSV or JSON").split("\n")
-        ids = [re.split(r"(?:^|\s)#", line, maxsplit=1)[0].strip() for line in lines]
-    ids_given = tuple(entry for entry in ids if entry != "")
-    if not ids_given:
+        lines = _numbered(read_text(path, "UTF-8 text, CSV or JSON"))
+        placed = [(place, re.split(r"(?:^|\s)#", line, maxsplit=1)[0]) for place, line in lines]
+        placed = [(place, str(entry).strip()) for place, entry in placed]
+    placed = [(place, entry) for place, entry in placed if entry != ""]
+    if not placed:
         raise DataError(f"The list of ids {path} is empty. It should name one example or more.")
-    return ids_given
+    return placed
+
+
+def _numbered(text: str) -> list[tuple[str, str]]:
+    return [(f"line {k}", line) for k, line in enumerate(text.split("\n"), 1)]
 
 
 def _from_json(path: Path) -> list[Any]:
@@ -64,18 +87,31 @@ def _parse(text: str, place: str) -> Any:
         raise DataError(f"{place} is not valid JSON: {error}.") from error
 
 
-def _from_entry(entry: Any, path: Path, columns: Sequence[str]) -> Id:
+def _from_entry(entry: Any, place: str, path: Path, columns: Sequence[str]) -> Id:
     if isinstance(entry, dict):
         name = next((name for name in columns if name in entry), None)
         if name is None:
-            raise DataError(f"{path}: every object should have an id. (got {', '.join(entry)})")
+            raise DataError(
+                f"{path}, {place}: every object should have an id. (got {', '.join(entry)})"
+            )
         entry = entry[name]
-    if isinstance(entry, bool) or not isinstance(entry, str | int):
-        raise DataError(f"{path}: ids should be strings or whole numbers. (got {entry!r})")
-    return entry
+    checked = as_id(entry)
+    if checked is None:
+        raise DataError(
+            f"{path}, {place}: ids should be strings or whole numbers. (got {type(entry).__name__})"
+        )
+    return checked
 
 
-def _from_csv(path: Path, columns: Sequence[str]) -> list[Id]:
+def as_id(entry: Any) -> Id | None:
+    """``entry`` as a string or a whole number; None if it is neither."""
+    if isinstance(entry, str):
+        return entry
+    whole = isinstance(entry, numbers.Integral) and not isinstance(entry, bool)
+    return int(entry) if whole else None
+
+
+def _from_csv(path: Path, columns: Sequence[str]) -> list[tuple[str, Id]]:
     rows = read_rows(path)
     header = {cell.lower() for cell in rows[0][1]} if rows else set()
     name = next((name for name in columns if name.lower() in header), None)
@@ -90,4 +126,4 @@ def _from_csv(path: Path, columns: Sequence[str]) -> list[Id]:
         if not row[column]:
             what = f"the column {name!r}" if name else "the first column"
             raise DataError(f"{path}, line {number}: there should be an id in {what}. (got none)")
-    return [row[column] for _, row in rows]
+    return [(f"line {number}", row[column]) for number, row in rows]

@@ -20,11 +20,6 @@ READ_TWICE = 16
 """This many examples are read twice: if a second reading differs, the dataset is random."""
 
 
-def scaled_to_unit(data: Examples) -> Examples:
-    """The same examples as floats x / 255."""
-    return Examples(data.inputs.float() / 255, data.labels, data.classes, data.names)
-
-
 SPLITS = ("train", "val", "test")
 
 

@@ -6,7 +6,7 @@ import csv
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -67,17 +67,17 @@ class Exposure:
     def write_csv(self, path: str | Path, *, keep_examples: bool = True) -> None:
         """Write all rows, forget first, with a header, for the owner's eyes only.
 
-        Without ``keep_examples``, the rows of forget examples do not say which ones they are.
+        Without ``keep_examples``, those of forget examples are left out: even without their names,
+        whoever has the data and the models finds them by their numbers.
         """
         names = [item.name for item in fields(Exposed)]
-        hidden: dict[str, Any] = {} if keep_examples else {"index": "", "name": "", "label": ""}
         with (
             atomic(path, private=True) as scratch,
             scratch.open("w", newline="", encoding="utf-8") as file,
         ):
             writer = csv.DictWriter(file, names)
             writer.writeheader()
-            writer.writerows(asdict(row) | hidden for row in self.forget)
+            writer.writerows(asdict(row) for row in self.forget if keep_examples)
             writer.writerows(asdict(row) for row in self.retain)
 
 

@@ -35,9 +35,10 @@ LABELS = {
     "accuracy": "Accuracy, %",
     "chance": "Accuracy of guessing, %",
     "twice": "Ids listed more than once",
-    "held_out": "Ids with records in validation or test data",
+    "skipped": "Ids without a training record, left out",
+    "unmapped": "Training records that belong to no id",
+    "unseen": "Records of these ids in validation and test data, left out",
     "earlier": "Forgotten by earlier requests",
-    "near_count": "Near duplicates found",
     "in_retain": "In the retained data",
     "near_expected_by_chance": "Near duplicates expected by chance",
     "thresholds": "Similarity that counts as near",
@@ -61,7 +62,6 @@ LABELS = {
 }
 SENTENCES = ("sentence", "words")
 """Keys whose value is a sentence: it comes first and needs no label."""
-DUPLICATE_COLUMNS = ["Forgotten record", "Duplicate in", "Index", "Similarity"]
 MAX_ITEMS = 20
 """Items of a list that are shown; the rest is counted."""
 
@@ -154,9 +154,8 @@ def _list(name: str, values: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
         rows = [[_cell(n, v.get(n)) for n in names] for v in shown]
         return {"table": {"head": [label(n) for n in names], "rows": rows}, "rest": rest}
     if all(isinstance(v, (list, tuple)) for v in values):
-        head = DUPLICATE_COLUMNS if name in ("exact", "near") else []
         rows = [[_cell("", c) for c in v] for v in shown]
-        return {"table": {"head": head, "rows": rows}, "rest": rest}
+        return {"table": {"head": [], "rows": rows}, "rest": rest}
     return {"list": [_scalar("", v) for v in shown], "rest": rest}
 
 

@@ -111,8 +111,14 @@ def _asked(evidence: Evidence) -> tuple[str, ...]:
         f"You asked that {_records(request.records)} be removed from what our model has learned: "
         f"{_share(request.share)} of all the data that it learned from."
     )
-    if request.copies:
-        text += f" {len(request.copies)} of them are copies that we found and counted in."
+    if copies := request.copies.exact + request.copies.near:
+        text += f" {copies} of them are copies that we found and counted in."
+    if request.unseen:
+        text += (
+            f" The data that we test the model with, which it did not learn from, also hold "
+            f"{_records(request.unseen)} of yours or of people who asked before you. We compared "
+            f"nothing with {'it' if request.unseen == 1 else 'them'}."
+        )
     return (text,)
 
 

@@ -76,16 +76,23 @@ RECORDS = {
 }
 
 
-def render_request(evidence: Evidence) -> str:
-    """The page of one request as HTML; parts that the evidence does not have are left out."""
-    data = evidence.as_json()
+def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = ()) -> str:
+    """The page of one request as HTML; parts that the evidence does not have are left out.
+
+    ``examples`` are the forgotten records one by one, with their images, if they are to be shown.
+    """
+    data = evidence.as_json() | {"examples": list(examples)}
     return render(
         "request.html",
         data,
         SCRIPTS,
         evidence=data,
         look=dict(zip(("style", "mark", "title"), LOOKS[evidence.status], strict=True)),
-        sections=[(id, name) for id, name in SECTIONS if _has(evidence, id)],
+        sections=[
+            (id, name)
+            for id, name in SECTIONS
+            if _has(evidence, id) or (id == "examples" and examples)
+        ],
         tiles=_tiles(evidence),
         places=[_place(metric) for metric in evidence.metrics],
         preflight=_preflight(data),
@@ -104,7 +111,7 @@ def _has(evidence: Evidence, section: str) -> bool:
         "metrics": evidence.metrics,
         "scores": scores is not None and any(map(_has_scores, (scores.before, scores.after))),
         "attacks": evidence.attacks,
-        "examples": evidence.examples,
+        "examples": evidence.exposure,
         "classes": evidence.classes,
         "steps": any(map(_has_values, evidence.steps.values())),
         "preflight": evidence.preflight.model_fields_set,

@@ -10,6 +10,18 @@ from expunge._errors import InvalidInput
 from expunge.evaluation import Estimate, Predictions
 from expunge.evaluation.svm._landmarks import Array
 
+FEW = 20
+"""With fewer forgotten records, no histogram of them is written, and their AUCs and means have one
+decimal: together with the data and the models, more would say which records they are."""
+
+
+def decimals_of(records: int) -> int:
+    """To how many decimals AUCs and means over so many forgotten records are stated.
+
+    Intervals of few records are wider than a tenth, those of many wider than a hundredth.
+    """
+    return 1 if records < FEW else 2
+
 
 def wilson_interval(hits: int, count: int, level: float = 0.95) -> Estimate:
     """A proportion in percent with Wilson's score interval.

@@ -95,7 +95,7 @@ def _close(stated: str, found: str) -> bool:
     if not digits[0] and not stated.endswith("%"):
         return False
     values = [float(text.removesuffix(" %").replace(",", "")) for text in (stated, found)]
-    return abs(values[0] - values[1]) < 1.5 * 10 ** -digits[0]
+    return abs(values[0] - values[1]) < 1.5 * 0.1 ** digits[0]
 
 
 def _shown(value: Any) -> str:

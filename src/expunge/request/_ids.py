@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import numbers
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from expunge._errors import InvalidInput
-from expunge.data._id_file import COLUMNS, Id, as_number, read_ids
+from expunge.data._id_file import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids
 from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request._job import Job
-from expunge.request._records_table import indices_by_name, read_owners
+from expunge.request._records_table import Places, places_by_name, read_owners
 from expunge.request.subject._load import Subject
 
 MAX_LISTED = 20
@@ -26,10 +24,24 @@ class RequestedRecords:
     indices: tuple[int, ...]
     ids: tuple[str, ...]
     by_id: dict[str, tuple[int, ...]]
-    repeated_ids: tuple[str, ...] = ()
+    repeated: int = 0
     """Ids listed more than once."""
-    held_out: dict[str, int] = field(default_factory=dict)
-    """Records of these ids in val or test: never trained on, so nothing to forget."""
+    skipped: int = 0
+    """Ids without a training record, which the job leaves out."""
+    unmapped: int = 0
+    """Training records that the table of records gives to nobody."""
+    unseen: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Records of these ids in val and test, and of earlier requests. There is nothing to forget, as
+    the model was not trained on them; and nothing is compared with them: they are not strangers'
+    records."""
+
+    def without_unseen(self, earlier: Mapping[str, Sequence[int]]) -> RequestedRecords:
+        """The same, where records of val and test that ``earlier`` requests left out stay out."""
+        unseen = {
+            split: tuple(sorted({*indices, *earlier[split]}))
+            for split, indices in self.unseen.items()
+        }
+        return replace(self, unseen=unseen)
 
     def hashed(self, key: IdKey) -> HashedRecords:
         """The ids and the records they stand for as keyed hashes."""
@@ -40,84 +52,98 @@ class RequestedRecords:
 
 
 def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> RequestedRecords:
-    """Find the records that the job's ids (or ``ids``) stand for; unknown ids are refused.
+    """Find the records that the job's ids (or ``ids``) stand for.
 
     Without ``records``, an id is the name of a record or its index in the training data. If any
     name is a number, every id is a name, so that a record that is gone is never mistaken for
     another. A name that several records share stands for all of them. With ``records``, ids are
-    values of ``id_column``.
+    values of ``id_column``. Ids without a training record are refused, or left out with
+    ``skip_untrained``.
     """
-    given = _read_ids(job) if ids is None else tuple(map(_as_id, ids))
+    given = _read_ids(job) if ids is None else _check_ids(ids)
     if not given:
         raise InvalidInput("`ids` should name one record or more. (got none)")
-    counts = Counter(str(entry) for entry in given)
-    unique = list(counts)
-    indices, held_out = (
-        _find_by_owner(job, subject) if job.records else _find_by_name_or_index(unique, subject)
-    )
-    unknown = [entry for entry in unique if not indices.get(entry)]
-    if unknown:
-        raise _unknown_ids(unknown, len(unique), held_out, job, subject)
-    chosen = sorted({index for entry in unique for index in indices[entry]})
+    counts = Counter(str(entry) for _, entry in given)
+    unmapped = 0
+    if job.records is None:
+        places = _find_by_name_or_index(list(counts), subject)
+    else:
+        owners = read_owners(job.records, job.id_column, subject)
+        places, unmapped = owners.places, owners.unmapped
+        if unmapped and not job.allow_unmapped:
+            raise InvalidInput(
+                f"{job.records} should give each of the {len(subject.train)} training records a "
+                f"value of {job.id_column!r}. ({unmapped} have none) Complete it; or, if these "
+                "belong to nobody, use --allow-unmapped, and the evidence states their number."
+            )
+    trained = [entry for entry in counts if places.get(entry, {}).get("train")]
+    if not trained or (len(trained) < len(counts) and not job.skip_untrained):
+        raise _untrained_ids(given, places, job, subject)
+    chosen = sorted({index for entry in trained for index in places[entry]["train"]})
     if len(chosen) == len(subject.train):
         raise InvalidInput(
             f"Some records should be left to retain. (got all {len(chosen)} to forget) To forget "
             "everything, discard the model."
         )
+    unseen = {
+        split: {index for entry in counts for index in places.get(entry, {}).get(split, ())}
+        for split in ("val", "test")
+    }
     return RequestedRecords(
         indices=tuple(chosen),
-        ids=tuple(unique),
-        by_id={entry: indices[entry] for entry in unique},
-        repeated_ids=tuple(entry for entry, count in counts.items() if count > 1),
-        held_out={entry: held_out[entry] for entry in unique if entry in held_out},
+        ids=tuple(trained),
+        by_id={entry: tuple(places[entry]["train"]) for entry in trained},
+        repeated=sum(count > 1 for count in counts.values()),
+        skipped=len(counts) - len(trained),
+        unmapped=unmapped,
+        unseen={split: tuple(sorted(indices)) for split, indices in unseen.items()},
     )
 
 
-def _as_id(entry: Any) -> Id:
-    """An id that Python code listed: a string or a whole number."""
-    if isinstance(entry, str):
-        return entry
-    if isinstance(entry, numbers.Integral) and not isinstance(entry, bool):
-        return int(entry)
-    raise InvalidInput(f"Each of `ids` should be a string or a whole number. (got {entry!r})")
+PlacedIds = Sequence[tuple[str, Id]]
+"""Ids with the place in their list, for messages."""
 
 
-def _read_ids(job: Job) -> tuple[Id, ...]:
+def _check_ids(ids: Sequence[Id]) -> PlacedIds:
+    """Ids that Python code listed, each of which should be a string or a whole number."""
+    placed = []
+    for k, entry in enumerate(ids, 1):
+        checked = as_id(entry)
+        if checked is None:
+            raise InvalidInput(
+                "Each of `ids` should be a string or a whole number. "
+                f"(got {type(entry).__name__} as entry {k})"
+            )
+        placed.append((f"entry {k}", checked))
+    return placed
+
+
+def _read_ids(job: Job) -> PlacedIds:
     """The ids in the job's file; in a table, from the column that the job names, if it is there."""
     if job.ids is None:
         raise InvalidInput("`ids` should be given: a text, CSV or JSON file of what to forget.")
     named = (job.id_column,) if job.id_column else ()
-    return read_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
+    return read_placed_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
 
 
-RecordsOfIds = tuple[dict[str, tuple[int, ...]], dict[str, int]]
-"""For every id, its training indices; and how many of its records are in val or test."""
-
-
-def _find_by_owner(job: Job, subject: Subject) -> RecordsOfIds:
-    assert job.records is not None
-    owners = read_owners(job.records, job.id_column, subject)
-    return owners.train, owners.held_out
-
-
-def _find_by_name_or_index(ids: Sequence[str], subject: Subject) -> RecordsOfIds:
-    by_name = indices_by_name(subject.names or ())
-    names_are_numbers = any(name.isdecimal() for name in by_name)
-    indices: dict[str, tuple[int, ...]] = {}
+def _find_by_name_or_index(ids: Sequence[str], subject: Subject) -> dict[str, Places]:
+    """Where the records of every id are."""
+    by_name = places_by_name(subject)
+    names_are_numbers = any(name.isdecimal() for name in subject.names or ())
+    places: dict[str, Places] = {}
     for entry in ids:
+        places[entry] = dict(by_name.get(entry, {}))
         number = as_number(entry)
-        if entry in by_name:
-            indices[entry] = tuple(by_name[entry])
-        elif isinstance(number, int) and not names_are_numbers and number < len(subject.train):
-            indices[entry] = (number,)
-    held_out = Counter([*(subject.val.names or ()), *(subject.test.names or ())])
-    return indices, dict(held_out)
+        is_index = isinstance(number, int) and not names_are_numbers
+        if is_index and "train" not in places[entry] and int(number) < len(subject.train):
+            places[entry]["train"] = [int(number)]
+    return places
 
 
-def _unknown_ids(
-    unknown: list[str], total: int, held_out: dict[str, int], job: Job, subject: Subject
+def _untrained_ids(
+    given: PlacedIds, places: Mapping[str, Places], job: Job, subject: Subject
 ) -> InvalidInput:
-    """An error that lists the ids that are not in the training data, and those held out."""
+    """An error that says where the ids stand that have no training record, and how they begin."""
     if job.records:
         rule = f"values of the column {job.id_column!r} of {job.records}"
     elif subject.names is None:
@@ -126,16 +152,25 @@ def _unknown_ids(
         rule = "names of training records"
     else:
         rule = f"names of training records, or indices in 0..{len(subject.train) - 1}"
-    message = f"Ids should be {rule}. ({len(unknown)} of {total} unknown: {_listed(unknown)})"
-    unseen = [entry for entry in unknown if entry in held_out]
-    if unseen:
+    first = {str(entry): place for place, entry in reversed(given)}
+    total = len(first)
+    found = {entry: places.get(entry, {}) for entry in first}
+    untrained = {entry: place for entry, place in first.items() if not found[entry].get("train")}
+    lines = [f"{abbreviated(entry)} ({place})" for entry, place in reversed(untrained.items())]
+    more = f" and {len(lines) - MAX_LISTED} more" if len(lines) > MAX_LISTED else ""
+    message = (
+        f"Ids should be {rule}. ({len(lines)} of {total} have no training record: "
+        f"{', '.join(lines[:MAX_LISTED])}{more})"
+    )
+    if unseen := sum(bool(found[entry]) for entry in untrained):
         message += (
-            f" Of these, {_listed(unseen)} are in val or test only: the model was not trained on "
-            "them, so there is nothing to forget."
+            f" Of these, {unseen} are in val or test only: the model was not trained on them, so "
+            "there is nothing to forget."
         )
-    return InvalidInput(f"{message} Nothing was changed; correct the list and try again.")
-
-
-def _listed(values: Sequence[str]) -> str:
-    listed = ", ".join(repr(value) for value in values[:MAX_LISTED])
-    return listed + (f" and {len(values) - MAX_LISTED} more" if len(values) > MAX_LISTED else "")
+    remedy = "Correct the list."
+    if not job.skip_untrained:
+        remedy = (
+            "Correct the list, or leave such ids out with --skip-untrained: the evidence states "
+            "their number."
+        )
+    return InvalidInput(f"{message} Nothing was changed. {remedy}")

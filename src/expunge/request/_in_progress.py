@@ -24,15 +24,16 @@ from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request._work_folder import WorkFolder
 from expunge.request.calibrate._run import CalibrationResult, calibrate
-from expunge.request.evidence._build import RequestInputs, build_evidence
+from expunge.request.evidence._build import RequestInputs, build_evidence, kept_examples
 from expunge.request.evidence._bundle import BundleContents, write_bundle
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import Attempt, Status, Stop
+from expunge.request.evidence._sections import Attempt, ExampleRow, Status, Stop
 from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
+from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
 
 
@@ -82,11 +83,20 @@ class RequestInProgress:
         self.in_memory, self.key = subject is not None, key
         self.ledger = Ledger.read(job.out)
         require_all(self.ledger)
-        self.subject = self.ledger.latest_state_of(subject or load_subject(job))
+        subject = subject or load_subject(job)
+        if job.inputs is None and subject.inputs and self.ledger.last is not None:
+            form = self.ledger.last.evidence.config.get("inputs")
+            if form in IN_WORDS:  # as in the request before
+                self.job = job.model_copy(update={"inputs": form})
+                subject = subject.with_inputs(form)
+        self.subject = self.ledger.latest_state_of(subject)
         if self.ledger.entries:
             id_key = require_key(job.id_key)
-            self.ledger = self.ledger.unlocked(id_key, len(self.subject.train))
+            self.ledger = self.ledger.unlocked(id_key, **self.subject.sizes)
         self.requested = resolve_ids(job, self.subject, ids)
+        if self.ledger.last is not None:
+            self.requested = self.requested.without_unseen(self.ledger.last.unseen)
+        self.subject = self.subject.without_unseen(self.requested.unseen)
         self.stopwatch = stopwatch
         stopwatch.loaded()
         self.work = WorkFolder(job.out)
@@ -116,9 +126,16 @@ class RequestInProgress:
 
         # Preflight: the last moment to stop without a trace.
         with self.stopwatch.time("preflight"):
-            findings = preflight(
-                self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
-            )
+            findings = self._preflight(earlier)
+            correction = findings.fit.correction
+            if correction is not None and self.subject.inputs and self.job.inputs is None:
+                form, why = correction
+                note = f"{why} So it gets the images {IN_WORDS[form]} (--inputs {form})."
+                self.on_message(note)
+                self.subject = self.subject.with_inputs(form, note)
+                findings = self._preflight(earlier)
+        if self.subject.inputs:
+            self.job = self.job.model_copy(update={"inputs": self.subject.inputs})
         on_preflight(findings)
         if dry_run:
             return Outcome(findings)
@@ -165,7 +182,7 @@ class RequestInProgress:
             attempts,
         )
         with self.stopwatch.time("audit"):
-            calibrated, evidence, attempt = self._audit(
+            calibrated, evidence, attempt, examples = self._audit(
                 inputs, findings, to_forget, calibrated, forget, retain, before
             )
 
@@ -179,11 +196,17 @@ class RequestInProgress:
             tuple(to_forget),
             self.subject.card,
             self.key,
+            examples,
         )
         folder = self.job.out / f"{self.number:04d}"
         evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)
         self._tidy_up(run, evidence)
         return Outcome(findings, evidence, folder, calibrated.model, self.stopwatch.seconds())
+
+    def _preflight(self, earlier: set[int]) -> Preflight:
+        return preflight(
+            self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
+        )
 
     def _tidy_up(self, run: str, evidence: Evidence) -> None:
         """What comes after the bundle: note the head and the attempt, remove the checkpoint."""
@@ -282,6 +305,7 @@ class RequestInProgress:
             retain=retain,
             val=subject.val,
             procedure=procedure,
+            max_epochs=job.max_epochs,
             floor=job.floor,
             level=job.level,
             seed=job.seed,
@@ -314,11 +338,12 @@ class RequestInProgress:
         forget: Examples,
         retain: Examples,
         before: SplitPredictions,
-    ) -> tuple[CalibrationResult, Evidence, nn.Module | None]:
+    ) -> tuple[CalibrationResult, Evidence, nn.Module | None, list[ExampleRow]]:
         """Build the evidence; a run that did not achieve its aim is undone.
 
-        Where that cannot be told, the model is kept: it did the work, and broke nothing.
-        The last of the three is the model of such a run: to look at, not to use.
+        Where that cannot be told, the model is kept: it did the work, and broke nothing. The third
+        result is the model of a run that was undone: to look at, not to use. The last is what is
+        kept of single records.
         """
         subject = self.subject
         after = before
@@ -331,7 +356,8 @@ class RequestInProgress:
             )
         evidence = build_evidence(inputs, findings, to_forget, calibrated, before, after)
         if evidence.unlearned or not calibrated.stopped.epoch:
-            return calibrated, evidence, None
+            examples = kept_examples(inputs, to_forget, before, after)
+            return calibrated, evidence, None, examples
         attempt = Attempt(
             stopped=evidence.stopped,
             metrics=evidence.metrics,
@@ -345,7 +371,8 @@ class RequestInProgress:
         evidence = build_evidence(inputs, findings, to_forget, undone, before, before, unchanged)
         verdict = evidence.verdict.model_copy(update=kept)
         update = {"attempt": attempt, "verdict": verdict}
-        return undone, evidence.model_copy(update=update), calibrated.model
+        examples = kept_examples(inputs, to_forget, before, before)
+        return undone, evidence.model_copy(update=update), calibrated.model, examples
 
 
 def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -> CalibrationResult:

@@ -22,6 +22,9 @@ Switch = Annotated[bool, pydantic.Field(strict=True)]
 IncludeDuplicates = Literal["none", "exact", "near"]
 """Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
 
+InputForm = Literal["bytes", "fractions", "standardised"]
+"""How images are handed to a model that is not built in."""
+
 DEFAULT_METHOD, DEFAULT_ADDON = "MATCH", "none"
 PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
     each for each in PLAIN_OPTIONS if each.name not in ("epochs", "aggregate", "beta")
@@ -29,6 +32,15 @@ PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
 """The options of a procedure that a job takes; ``max_epochs`` and ``alpha`` decide the others."""
 ALWAYS_WRITTEN = {"method", "addon", "moments", "alpha", "lr", "batch_size", "batchnorm"}
 """The options that every job file and evidence states; the others only if they were chosen."""
+OPTIONAL = (
+    "inputs",
+    "allow_unmapped",
+    "skip_untrained",
+    "training_epochs",
+    "id_key",
+    "keep_examples",
+)
+"""Fields that are stated only if they were given."""
 
 
 @takes_options(PROCEDURE_OPTIONS)
@@ -44,7 +56,12 @@ class Job(pydantic.BaseModel):
         val_fraction: size of val relative to train, if the data have no val split.
         val_from: the split that val is then taken out of. ``test`` leaves the training records, and
             so their indices, as they are; ``train`` is for models that were trained without val.
+        inputs: how a model that is not built in gets images: as ``fractions`` in [0, 1] (the
+            default, unless the preflight finds that it was trained with another of these), as
+            ``bytes``, which are floats in 0..255, or ``standardised`` to mean 0 and deviation 1.
         ids: what to forget: indices, names, or values of ``id_column`` of ``records``.
+        allow_unmapped: accept ``records`` that give some training records to nobody.
+        skip_untrained: leave out ids without a training record instead of refusing them.
         include_duplicates: which duplicates in the training data are also forgotten: ``none``, the
             ``exact`` ones, or the ``near`` ones too, some of which may be there by chance.
         training_epochs: for how many epochs the model was trained, which says what retraining would
@@ -53,6 +70,8 @@ class Job(pydantic.BaseModel):
             the user's). Whoever holds it can look a person up; it stays with you.
         keep_examples: put thumbnails and labels of forgotten records into the bundle, where there
             is otherwise nothing of their content.
+        max_epochs: more epochs are never run; None for as many as suit the method and the number of
+            records.
         floor: points of val accuracy that may be lost.
         level: confidence level of intervals.
     """
@@ -67,14 +86,17 @@ class Job(pydantic.BaseModel):
     data_seed: Seed = 0
     val_fraction: Share = 0.1
     val_from: Literal["test", "train"] = "test"
+    inputs: InputForm | None = None
     ids: Path | None = None
     id_column: str | None = None
     records: Path | None = None
+    allow_unmapped: Switch = False
+    skip_untrained: Switch = False
     out: Path
     method: str = DEFAULT_METHOD
     addon: str = DEFAULT_ADDON
     alpha: Positive = 0.05
-    max_epochs: Count = 30
+    max_epochs: Count | None = None
     floor: Annotated[float, pydantic.Field(ge=0, le=100, strict=True)] = 2.0
     level: Share = 0.95
     include_duplicates: IncludeDuplicates = "none"
@@ -127,6 +149,8 @@ class Job(pydantic.BaseModel):
     def _fits_together(self) -> Job:
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
+        if self.allow_unmapped and self.records is None:
+            raise InvalidInput("`allow_unmapped` is about `records`, which should be given too")
         _ = self.procedure  # refuses options that do not go together
         return self
 
@@ -136,16 +160,17 @@ class Job(pydantic.BaseModel):
         for each in PROCEDURE_OPTIONS:
             if each.name not in ALWAYS_WRITTEN and values.get(each.name) == each.default:
                 values.pop(each.name, None)
-        for name in ("training_epochs", "id_key", "keep_examples"):
+        for name in OPTIONAL:
             if not values.get(name):
                 values.pop(name, None)
         return values
 
     @property
     def procedure(self) -> Procedure:
-        """How to unlearn: for ``max_epochs`` at most, with β = 1 − α."""
+        """How to unlearn: for ``max_epochs`` if they are given, with β = 1 − α."""
         plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
-        plain |= {"epochs": self.max_epochs, "beta": 1.0 - self.alpha}
+        epochs = self.max_epochs or usual_epochs(self.method)
+        plain |= {"epochs": epochs, "beta": 1.0 - self.alpha}
         return Procedure.from_plain(plain)
 
 
@@ -178,9 +203,13 @@ def preferred_settings(method: str) -> dict[str, Any]:
     """The settings of a job that suit ``method`` better than the general defaults."""
     preferred = dict(METHODS[method].preferred)
     preferred.pop("beta", None)  # of a job it is 1 − α
-    if "epochs" in preferred:
-        preferred["max_epochs"] = preferred.pop("epochs")
+    preferred.pop("epochs", None)
     return preferred
+
+
+def usual_epochs(method: str) -> int:
+    """The epochs of ``method`` for a forget set of the usual size."""
+    return int(METHODS[method].preferred.get("epochs", 30))
 
 
 def make_job(**values: Any) -> Job:

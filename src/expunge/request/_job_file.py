@@ -49,12 +49,16 @@ data = "digits"                  # cifar10:PATH, svhn:PATH, folder:PATH, npz:FIL
 # data_seed = 0                  # seed of the limit, and of a val split taken from another
 # val_fraction = 0.1             # size of that val split, relative to the training data
 # val_from = "test"              # "train" if the model was trained without the val split
+# inputs = "fractions"           # how a model of yours gets images: "fractions" in [0, 1],
+                                 # "bytes" (0 to 255) or "standardised"
 
 # --- what to forget ----------------------------------------------------------------------
 ids = "request.csv"              # text (one id per line), CSV or JSON: indices or file names;
                                  # neither its name nor its content is kept in the evidence
 # records = "records.csv"        # one line per training record, with its index or name ...
 # id_column = "person"           # ... and this column, whose values the ids then are
+# allow_unmapped = false         # true: some training records may belong to nobody
+# skip_untrained = false         # true: leave out ids without a training record
 # include_duplicates = "none"    # "exact": also forget exact duplicates; "near": near ones too
 
 # --- where the result goes ---------------------------------------------------------------
@@ -64,7 +68,7 @@ out = "forgotten"
 
 # --- how ---------------------------------------------------------------------------------
 {procedure}
-# max_epochs = {max_epochs}
+# max_epochs = 40                # at most; by default as many as suit method and records
 # augment = false                # crop the images by up to 4 pixels, as in training
 # training_epochs = 100          # of the model's training: what retraining would cost
 # floor = 2.0                    # points of accuracy on val that may be lost
@@ -88,8 +92,7 @@ def job_template() -> str:
         first, *rest = textwrap.wrap(each.help + choices, 66)
         lines.append(f"# {each.name} = {value}".ljust(32) + f" # {first}")
         lines += [" " * 33 + f"# {line}" for line in rest]
-    epochs = str(preferred["max_epochs"])
-    return TEMPLATE.replace("{procedure}", "\n".join(lines)).replace("{max_epochs}", epochs)
+    return TEMPLATE.replace("{procedure}", "\n".join(lines))
 
 
 def load_job(path: str | Path) -> Job:

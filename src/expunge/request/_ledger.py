@@ -21,14 +21,13 @@ from expunge._files import file_digest, is_there
 from expunge._strict_json import read_json
 from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request.evidence._schema import Evidence, read_evidence
-from expunge.request.evidence._sections import ExampleRow
 from expunge.store._locks import Locked, file_lock
 
 if TYPE_CHECKING:
     from expunge.request.subject._load import Subject
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
-WEIGHTS, EXAMPLES, RECORDS = "weights.safetensors", "examples.csv", "forgotten.json"
+WEIGHTS, RECORDS = "weights.safetensors", "forgotten.json"
 PURGED = "purged.json"
 """Beside the bundles: what was removed from them."""
 _NUMBER = re.compile(r"[0-9]{4,}")
@@ -49,6 +48,10 @@ class LedgerEntry:
     number: int
     index_of: Mapping[str, int] | None = field(default=None, repr=False, compare=False)
     """The training record that each keyed hash stands for: see :meth:`Ledger.unlocked`."""
+    unseen_index_of: Mapping[str, tuple[str, int]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    """The split and index of the record of val or test that each keyed hash stands for."""
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -95,6 +98,20 @@ class LedgerEntry:
             raise DataError(
                 f"{self.folder / RECORDS} names a record that is not in the training data: {error}."
             ) from error
+
+    @property
+    def unseen(self) -> dict[str, tuple[int, ...]]:
+        """Records of val and test that nothing was compared with, as they are a requester's own."""
+        try:
+            found = [self.unseen_index_of[record] for record in self._read("unseen")]
+        except (KeyError, TypeError) as error:
+            raise DataError(
+                f"{self.folder / RECORDS} names a record that is not in val or test: {error}."
+            ) from error
+        return {
+            split: tuple(sorted(index for name, index in found if name == split))
+            for split in ("val", "test")
+        }
 
     @property
     def requested(self) -> HashedRecords:
@@ -148,11 +165,11 @@ class Ledger:
             raise DataError(f"There are no requests in {root}.")
         return ledger
 
-    def unlocked(self, key: IdKey, records: int) -> Ledger:
-        """The same ledger, with the training records that its keyed hashes stand for.
+    def unlocked(self, key: IdKey, records: int, **unseen: int) -> Ledger:
+        """The same ledger, with the records that its keyed hashes stand for.
 
-        There are ``records`` training records; the hash of each is compared. A key that a request
-        was not made with is refused.
+        There are ``records`` training records, and ``unseen`` ones in val and test; the hash of
+        each is compared. A key that a request was not made with is refused.
         """
         for entry in self.entries:
             if entry.key_fingerprint != key.fingerprint:
@@ -162,21 +179,21 @@ class Ledger:
                     "key it was made with: --id-key FILE."
                 )
         index_of = {key.hash_record(index): index for index in range(records)}
-        entries = tuple(replace(entry, index_of=index_of) for entry in self.entries)
+        unseen_index_of = {
+            key.hash_record(index, split): (split, index)
+            for split, size in unseen.items()
+            for index in range(size)
+        }
+        entries = tuple(
+            replace(entry, index_of=index_of, unseen_index_of=unseen_index_of)
+            for entry in self.entries
+        )
         return Ledger(self.root, entries)
 
-    def find(self, entry: str, key: IdKey) -> dict[int, list[ExampleRow]]:
-        """The requests that forgot something of an id, and its records in each, by number.
-
-        A record that was requested, but had been forgotten before, has no row.
-        """
+    def find(self, entry: str, key: IdKey) -> list[LedgerEntry]:
+        """The requests that name an id."""
         hashed = key.hash_id(entry)
-        found = {}
-        for request in self.unlocked(key, 0).entries:
-            rows = [row for row in request.evidence.examples if row.id == hashed]
-            if rows or hashed in request.requested.ids:
-                found[request.number] = rows
-        return found
+        return [each for each in self.unlocked(key, 0).entries if hashed in each.requested.ids]
 
     @property
     def last(self) -> LedgerEntry | None:

@@ -29,8 +29,6 @@ from expunge.store._stage import Ref
 
 SHEET, TABLE = "exposed-forget.png", "exposure.csv"
 """Files of an audit's report that may show forgotten examples."""
-NAMELESS = b"\nforget,,,,"
-"""How a line of that table begins if it does not name the example."""
 SHADOW = "shadow-train"
 """The kind of store entries that hold models trained on records that are to be forgotten."""
 
@@ -125,8 +123,8 @@ def _in_audit(folder: Path) -> Iterator[Remnant]:
     if (folder / SHEET).is_file():
         yield Remnant(folder / SHEET, "images of forgotten examples")
     table = folder / TABLE
-    if table.is_file() and b"\nforget," in table.read_bytes().replace(NAMELESS, b""):
-        yield Remnant(table, "names of forgotten examples")
+    if table.is_file() and b"\nforget," in table.read_bytes():
+        yield Remnant(table, "names and numbers of forgotten examples")
 
 
 def find_in_store(root: Path) -> list[Remnant]:

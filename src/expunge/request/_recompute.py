@@ -129,6 +129,7 @@ class _Request:
         self.evidence = entry.evidence
         self.rules = _Rules.of(entry)
         before = set().union(*(request.indices for request in earlier))
+        subject = subject.without_unseen(entry.unseen)
         self.subject = with_comparable_answers(subject, self.chosen, before)
         train, gone = self.subject.train, {*self.chosen, *before}
         self.forget = train.subset(self.chosen)
@@ -200,7 +201,7 @@ class _Request:
             *check_accuracies(stated.metrics, audit.metrics),
             check_metrics(stated.metrics, audit.metrics, ("before", "after", "target")),
             check_attacks(stated.attacks, audit.attacks, ("before", "after")),
-            check_held_out(stated.held_out, held_out_comparison(audit.held_out)),
+            check_held_out(stated.held_out, held_out_comparison(audit.held_out, len(self.chosen))),
         ]
         if stated.schema_version >= THREE_STATUSES:
             findings.append(check_floors(stated.floors, audit.floors))
@@ -225,7 +226,7 @@ class _Request:
             *check_accuracies(stated.metrics, metrics),
             check_metrics(stated.metrics, metrics, ("after",)),
             check_attacks(stated.attacks, attacks, ("after",)),
-            check_held_out(stated.held_out, held_out_comparison(held_out)),
+            check_held_out(stated.held_out, held_out_comparison(held_out, len(self.chosen))),
         ]
 
     def compare_attempt(self, audit: Audit) -> list[Finding]:

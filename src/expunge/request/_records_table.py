@@ -1,4 +1,4 @@
-"""The table of records: a CSV file that says to whom each training record belongs."""
+"""The table of records: a CSV file that says to whom each record belongs."""
 
 from __future__ import annotations
 
@@ -8,25 +8,28 @@ from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data._csv_file import read_table
+from expunge.data._id_file import abbreviated
 from expunge.request.subject._load import Subject
 
 RECORD_COLUMNS = ("index", "name", "file", "filename")
 """Columns that identify the record of a line, in order of preference."""
 
 
+SPLITS = ("train", "val", "test")
+Places = dict[str, list[int]]
+"""Indices into each of the :data:`SPLITS`; a split without any is left out."""
+
+
 @dataclass(frozen=True)
 class RecordOwners:
-    """The records of each owner: their training indices, and how many are in val or test."""
+    """The records of each owner, and how many training records have none."""
 
-    train: dict[str, tuple[int, ...]]
-    held_out: dict[str, int]
+    places: dict[str, Places]
+    unmapped: int
 
 
 def read_owners(path: Path, id_column: str | None, subject: Subject) -> RecordOwners:
-    """Which records belong to each value of ``id_column``; every line must be about a record.
-
-    Lines about records of val or test are only counted: the model was not trained on those.
-    """
+    """Which records belong to each value of ``id_column``; every line must be about a record."""
     # Find the two columns.
     table = read_table(path)
     key = next((name for name in RECORD_COLUMNS if table.position(name) is not None), None)
@@ -44,39 +47,43 @@ def read_owners(path: Path, id_column: str | None, subject: Subject) -> RecordOw
     key_position = table.position(key)
     assert key_position is not None
 
-    # Go through the lines: training records by owner, held-out ones counted, others refused.
+    # Go through the lines: a line that is about no record is refused.
     locate = _record_locator(subject, key, path)
-    held_out_names = {*(subject.val.names or ()), *(subject.test.names or ())}
-    train: dict[str, list[int]] = {}
-    held_out: dict[str, int] = {}
+    owned: dict[str, dict[str, set[int]]] = {}
     unknown: list[str] = []
     for number, row in table.rows:
         record, owner = row[key_position], row[owner_position]
-        indices = locate(record)
-        if not indices and record not in held_out_names:
-            unknown.append(f"{record!r} on line {number}")
-        elif owner and indices:
-            train.setdefault(owner, []).extend(indices)
+        places = locate(record)
+        if not places:
+            unknown.append(f"{abbreviated(record)} on line {number}")
         elif owner:
-            held_out[owner] = held_out.get(owner, 0) + 1
+            records = owned.setdefault(owner, {})
+            for split, indices in places.items():
+                records.setdefault(split, set()).update(indices)
     if unknown:
         rule = f"an index in 0..{len(subject.train) - 1}" if key == "index" else "a known name"
         raise DataError(
             f"{path}: every line should have {rule} of a record in its column {key!r}. "
             f"({len(unknown)} do not: {', '.join(unknown[:5])})"
         )
-    unique = {owner: tuple(sorted(set(indices))) for owner, indices in train.items()}
-    return RecordOwners(unique, held_out)
+    mapped = set().union(*(records.get("train", ()) for records in owned.values()))
+    return RecordOwners(
+        {
+            owner: {split: sorted(indices) for split, indices in records.items()}
+            for owner, records in owned.items()
+        },
+        unmapped=len(subject.train) - len(mapped),
+    )
 
 
-def _record_locator(subject: Subject, key: str, path: Path) -> Callable[[str], list[int]]:
-    """A function from the index or name in a line to the training records it stands for."""
+def _record_locator(subject: Subject, key: str, path: Path) -> Callable[[str], Places]:
+    """A function from the index or name in a line to the records it stands for."""
     if key == "index":
         size = len(subject.train)
 
-        def by_index(text: str) -> list[int]:
+        def by_index(text: str) -> Places:
             plain = text.isascii() and text.isdigit() and len(text) < 19
-            return [int(text)] if plain and int(text) < size else []
+            return {"train": [int(text)]} if plain and int(text) < size else {}
 
         return by_index
     if subject.names is None:
@@ -84,16 +91,17 @@ def _record_locator(subject: Subject, key: str, path: Path) -> Callable[[str], l
             f"{path} has the column {key!r}, but the training records have no names. Give "
             "their indices in a column 'index'."
         )
-    indices = indices_by_name(subject.names)
-    return lambda name: indices.get(name, [])
+    places = places_by_name(subject)
+    return lambda name: places.get(name, {})
 
 
-def indices_by_name(names: Sequence[str]) -> dict[str, list[int]]:
-    """The indices of every name: several, if records share it."""
-    indices: dict[str, list[int]] = {}
-    for index, name in enumerate(names):
-        indices.setdefault(name, []).append(index)
-    return indices
+def places_by_name(subject: Subject) -> dict[str, Places]:
+    """Where the records of every name are: several, if records share it."""
+    places: dict[str, Places] = {}
+    for split in SPLITS:
+        for index, name in enumerate(getattr(subject, split).names or ()):
+            places.setdefault(name, {}).setdefault(split, []).append(index)
+    return places
 
 
 def _listed(columns: Sequence[str]) -> str:

@@ -30,6 +30,7 @@ SUBJECT_FIELDS = (
     "data_seed",
     "val_fraction",
     "val_from",
+    "inputs",
     "device",
 )
 """The settings of a job that say which model and which data it is about. No other is read."""
@@ -112,7 +113,7 @@ def _settings(ledger: Ledger, model: str | None, data: str | None) -> tuple[dict
 def _job_in_memory(ledger: Ledger, data: Any) -> Job:
     """How the data in memory were divided, as the evidence says."""
     config = ledger.entries[-1].evidence.config
-    division = ("data_limit", "data_seed", "val_fraction", "val_from", "device")
+    division = SUBJECT_FIELDS[SUBJECT_FIELDS.index("data_limit") :]
     settings = {name: config[name] for name in division if config.get(name) is not None}
     settings |= text_defaults({}) if are_texts(data) else {}
     return make_job(weights=Path("in memory"), out=ledger.root, **settings)

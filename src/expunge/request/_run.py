@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,12 @@ def forget(
         ``folder``.
     """
     started = Clocks.now()
-    if not isinstance(ids, (str, Path, Iterable)):
-        raise InvalidInput(f"`ids` should be a list of ids, or a file of them. (got {ids!r})")
+    if not isinstance(ids, Iterable | Path) or isinstance(
+        ids, bytes | bytearray | memoryview | Mapping
+    ):
+        raise InvalidInput(
+            f"`ids` should be a list of ids, or a file of them. (got {type(ids).__name__})"
+        )
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
     if are_texts(data):

@@ -110,7 +110,7 @@ def verify(
         except NotAvailable as error:
             why = str(error)
     if subject is not None and not why:
-        ledger, why = _unlock(ledger, id_key, len(subject.train))
+        ledger, why = _unlock(ledger, id_key, subject)
     for position, verification in enumerate(verifications):
         verification.not_verified = why
         if subject is None or why:
@@ -141,12 +141,12 @@ def _list_remnants(ledger: Ledger, verifications: list[Verification], store: Pat
         )
 
 
-def _unlock(ledger: Ledger, path: Path | None, records: int) -> tuple[Ledger, str]:
+def _unlock(ledger: Ledger, path: Path | None, subject: Subject) -> tuple[Ledger, str]:
     """The ledger with the records that its hashes stand for, or the reason why they are unknown."""
     key = find_key(path)
     try:
         if key is not None:
-            return ledger.unlocked(key, records), ""
+            return ledger.unlocked(key, **subject.sizes), ""
     except ExpungeError as error:
         if path is not None:
             raise

@@ -56,7 +56,8 @@ def test_missing_options_and_unknown_ids_are_refused(
     ids = ids_file(tmp_path, 3, 99_999)
     unknown = expunge("forget", "--weights", trained, "--ids", ids, "-o", tmp_path / "out")
     assert unknown.code == 2
-    assert "99999" in unknown.err
+    assert "have no training record: '99…'" in unknown.err
+    assert "99999" not in unknown.err
     absent = expunge("forget", "--weights", trained, "--ids", tmp_path / "no", "-o", tmp_path / "o")
     assert absent.code == 2, "1 is a verdict"
 
@@ -105,7 +106,9 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     listed = expunge("ledger", out)
     assert listed.code == 0
     assert status in listed.out
-    assert "records of this id: 1" in expunge("ledger", out, "--find", 3).out
+    assert (
+        f"{status.upper()}; accuracy on its 12 records" in expunge("ledger", out, "--find", 3).out
+    )
     assert expunge("ledger", out, "--find", 40).code == 1
     (out / ".work").mkdir()
     (out / ".work" / "run.checkpoint").write_text("weights")
@@ -115,10 +118,10 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert expunge("purge", "requests", out, "--store", tmp_path / "none", "--yes").code == 0
     assert not (out / ".work").exists()
     assert expunge("verify", out, "--quick").code == 0
-    (out / "0001" / "examples.csv").write_text("")
+    (out / "0001" / "preflight.json").write_text("")
     broken = expunge("verify", out, "--quick")
     assert broken.code == 1
-    assert "examples.csv was changed" in broken.err
+    assert "preflight.json was changed" in broken.err
 
 
 @pytest.mark.usefixtures("few_steps", "no_figures")
@@ -249,7 +252,7 @@ def test_ids_of_texts_that_are_not_there_are_refused(
     unseen = text_worlds.corpus().unseen[0].id
     done = expunge(*of_texts(texts, tmp_path / "out", "nobody", unseen))
     assert done.code == 2
-    assert "2 of 2 unknown" in done.err
+    assert "2 of 2 have no training record" in done.err
     assert "the model was not trained on them" in done.err
 
 

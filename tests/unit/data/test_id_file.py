@@ -5,7 +5,7 @@ import os
 import pytest
 
 from expunge._errors import DataError
-from expunge.data._id_file import read_ids
+from expunge.data._id_file import read_ids, read_placed_ids
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,9 @@ def test_every_kind_of_list_is_read(tmp_path, name, text, ids):
         ("a.json", "[]", "is empty"),
         ("a.json", "[1,", "not valid JSON"),
         ("a.json", '{"ids": [1]}', r"should hold a JSON list\. \(got dict\)"),
-        ("a.json", "[1.5]", r"whole numbers\. \(got 1\.5\)"),
-        ("a.json", "[true]", r"whole numbers\. \(got True\)"),
+        ("a.json", "[7, 1.5]", r"entry 2: .*whole numbers\. \(got float\)"),
+        ("a.json", "[true]", r"whole numbers\. \(got bool\)"),
+        ("a.jsonl", '"ann"\n[4]\n', r"line 2: .*whole numbers\. \(got list\)"),
     ],
 )
 def test_what_is_no_list_of_ids_is_refused(tmp_path, name, text, complaint):
@@ -58,6 +59,20 @@ def test_what_is_no_list_of_ids_is_refused(tmp_path, name, text, complaint):
     path.write_text(text)
     with pytest.raises(DataError, match=complaint):
         read_ids(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "places"),
+    [
+        ("a.txt", "# asked\n3\n\n4\n", ["line 2", "line 4"]),
+        ("a.csv", 'id,why\n"3",\n4,"two\nlines"\n5,\n', ["line 2", "line 3", "line 5"]),
+        ("a.jsonl", '"ann"\n\n7\n', ["line 1", "line 3"]),
+        ("a.json", '["ann", 7]', ["entry 1", "entry 2"]),
+    ],
+)
+def test_every_id_is_known_by_its_place(tmp_path, name, text, places):
+    (tmp_path / name).write_text(text)
+    assert [place for place, _ in read_placed_ids(tmp_path / name)] == places
 
 
 def test_a_file_that_is_no_text_is_refused(tmp_path):

@@ -9,8 +9,8 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 from expunge._errors import DataError, InvalidInput
 from expunge.data import Examples, ImageSet
 from expunge.data._batches import as_arrays
-from expunge.data._read_dataset import read_dataset, scaled_to_unit
-from tests.unit.request.worlds import bytes_of, floats
+from expunge.data._read_dataset import read_dataset
+from tests.unit.request.worlds import floats
 
 
 def test_the_whole_set_is_handed_out_as_tensors():
@@ -53,13 +53,6 @@ def test_a_fingerprint_tells_inputs_labels_types_and_shapes_apart():
 def test_what_does_not_pair_up_is_refused(labels, names, complaint):
     with pytest.raises(InvalidInput, match=complaint):
         Examples(torch.zeros(2, 3), labels, "abcd", names)
-
-
-def test_bytes_become_fractions():
-    data = bytes_of(4, 0, names=True)
-    other = scaled_to_unit(data)
-    assert torch.equal(other.inputs * 255, data.inputs.float())
-    assert other.names == data.names
 
 
 class Listed(Dataset):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import (
@@ -11,7 +12,7 @@ from expunge.request.evidence._sections import (
     EarlierAttempt,
     EarlierRequest,
     FloorCheck,
-    ForgottenCopy,
+    ForgottenCopies,
     Hashes,
     Interval,
     LedgerName,
@@ -51,10 +52,10 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             number=3,
             ids=max(1, records // 14),
             records=records,
-            copies=[
-                ForgottenCopy(1007, "exact", 1000, 1.0),
-                ForgottenCopy(1014, "near", 1000, 0.9991),
-            ],
+            copies=ForgottenCopies(exact=1, near=1),
+            skipped=1,
+            unmapped=7,
+            unseen=2,
             share=0.035,
             source="request.csv",
             when="2026-03-14T09:26:53+00:00",
@@ -137,7 +138,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             )
             for name in rows.CLASSES
         ],
-        examples=rows.examples(dice, records),
+        exposure=rows.exposure(records),
         cost=CostComparison(
             unlearning_seconds=8.34,
             request_seconds=14.21,
@@ -199,10 +200,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
 def hostile() -> Evidence:
     """The same with names that a browser might take for code, wherever a user chooses them."""
     values = evidence(60).as_json()
-    for k, row in enumerate(values["examples"]):
-        row["id"] = HOSTILE[k % len(HOSTILE)] + str(k)
-        row["label"] = HOSTILE[(k + 1) % len(HOSTILE)]
-        row["after"]["prediction"] = HOSTILE[(k + 2) % len(HOSTILE)]
     for k, row in enumerate(values["classes"]):
         row["name"] = HOSTILE[k % len(HOSTILE)]
     for k, row in enumerate(values["attacks"]):
@@ -216,11 +213,26 @@ def hostile() -> Evidence:
     values["preflight"]["fit"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
     values["scores"]["name"] = HOSTILE[0]
     values["epochs"][0]["action"] = HOSTILE[1]
-    values["examples"][1]["image"] = "javascript:alert(3)"
-    values["examples"][2]["image"] = "https://example.org/x.png"
     values["commands"] = [HOSTILE[2], "expunge verify bundle"]
     values["hashes"]["data"] = HOSTILE[2]
     return Evidence.model_validate(values)
+
+
+def examples(records: int = 42) -> list[dict[str, Any]]:
+    """The forgotten records one by one, as ``--keep-examples`` shows them."""
+    return [row.model_dump(mode="json") for row in rows.examples(random.Random(1), records)]
+
+
+def hostile_examples() -> list[dict[str, Any]]:
+    """The same with hostile names and images."""
+    found = examples(60)
+    for k, row in enumerate(found):
+        row["id"] = HOSTILE[k % len(HOSTILE)] + str(k)
+        row["label"] = HOSTILE[(k + 1) % len(HOSTILE)]
+        row["after"]["prediction"] = HOSTILE[(k + 2) % len(HOSTILE)]
+    found[1]["image"] = "javascript:alert(3)"
+    found[2]["image"] = "https://example.org/x.png"
+    return found
 
 
 def bare() -> Evidence:
@@ -248,7 +260,6 @@ def bare() -> Evidence:
         stopped=Stop(epoch=0, reason="The model diverged at once.", status="not achieved"),
         epochs=[],
         attacks=[],
-        examples=[],
         scores=ConfidenceScores(name="confidence", before=SplitScores(), after=SplitScores()),
         steps={},
         target=None,

@@ -14,6 +14,7 @@ from expunge.request.evidence._sections import (
     EpochRow,
     ExampleRow,
     ExampleView,
+    ExposureCounts,
     Interval,
     MetricRow,
     PreflightFindings,
@@ -146,11 +147,21 @@ def attacks(dice: random.Random) -> list[AttackRow]:
 
 
 def scores(dice: random.Random, records: int, side: str) -> SplitScores:
-    def draw(count: int, a: float, b: float) -> list[float]:
-        return [round(dice.betavariate(a, b), 4) for _ in range(count)]
+    def draw(count: int, a: float, b: float) -> list[int]:
+        places = [int(20 * dice.betavariate(a, b)) for _ in range(count)]
+        return [places.count(k) for k in range(20)]
 
     forget = draw(records, 40, 1) if side == "before" else draw(records, 4, 0.8)
     return SplitScores(forget=forget, val=draw(180, 4, 0.75), retain=draw(1200, 30, 1))
+
+
+def exposure(records: int) -> ExposureCounts:
+    middle = records - 4
+    return ExposureCounts(
+        edges=[0.0, 0.01, 0.1, 0.5, 0.9, 0.99, 1.0],
+        before=[0, 0, 0, 2, 2, middle],
+        after=[0, 2, middle // 2, middle - middle // 2, 2, 0],
+    )
 
 
 def examples(dice: random.Random, records: int) -> list[ExampleRow]:
@@ -161,11 +172,9 @@ def examples(dice: random.Random, records: int) -> list[ExampleRow]:
         flag = "still exposed" if exposure > 0.99 else "over-forgotten" if exposure < 0.01 else ""
         rows.append(
             {
-                "index": 1000 + 7 * k,
                 "id": f"img_{k:05d}.png",
                 "label": label,
                 "before": ExampleView(
-                    correct=True,
                     prediction=label,
                     confidence=round(dice.betavariate(40, 1), 4),
                     exposure=round(dice.uniform(0.9, 1.0), 4),
@@ -200,14 +209,14 @@ def preflight(records: int) -> PreflightFindings:
         ids={
             "asked": 3,
             "records": records,
-            "repeated": ["person-17"],
+            "twice": 1,
             "share": 0.035,
             "classes": dict.fromkeys(CLASSES[:6], 4),
         },
         duplicates={
             "threshold": 0.994,
-            "exact": [[1007, "retain", 33, 1.0]],
-            "near": [],
+            "exact": 1,
+            "near": 0,
         },
         hardness={
             "confidence": {"forget": 0.992, "val": 0.871},

@@ -22,12 +22,14 @@ from tests.unit.report.html import Reader, embedded
 
 @pytest.fixture(scope="module")
 def hostile_page() -> str:
-    return render_request(fake.hostile())
+    return render_request(fake.hostile(), fake.hostile_examples())
 
 
 def test_the_evidence_is_in_the_page_as_it_was(hostile_page: str) -> None:
-    assert embedded(render_request(fake.evidence())) == fake.evidence().as_json()
-    assert embedded(hostile_page) == fake.hostile().as_json()
+    plain = fake.evidence().as_json()
+    assert embedded(render_request(fake.evidence())) == plain | {"examples": []}
+    examples = {"examples": fake.hostile_examples()}
+    assert embedded(hostile_page) == fake.hostile().as_json() | examples
 
 
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False))
@@ -96,7 +98,8 @@ def test_the_shipped_library_is_the_one_that_was_published() -> None:
 
 def test_a_page_is_not_large() -> None:
     assert len(render_request(fake.evidence())) < 1_000_000
-    assert len(render_request(fake.evidence(10_000))) < 5_000_000
+    assert len(render_request(fake.evidence(10_000))) < 1_000_000
+    assert len(render_request(fake.evidence(10_000), fake.examples(10_000))) < 5_000_000
 
 
 def test_missing_parts_leave_no_empty_sections() -> None:
@@ -106,6 +109,22 @@ def test_missing_parts_leave_no_empty_sections() -> None:
     assert not {"attacks", "scores", "examples", "classes", "steps", "earlier", "cost"} & ids
     assert "Forgetting not achieved" in html
     assert "No epoch was run." in html
+
+
+def test_single_records_are_in_the_page_only_if_they_are_given() -> None:
+    assert 'id="exposure-table"' in render_request(fake.evidence())
+    assert 'id="example-table"' not in render_request(fake.evidence())
+    assert 'id="example-table"' in render_request(fake.evidence(), fake.examples())
+
+
+def test_what_is_left_out_is_counted_on_the_page() -> None:
+    text = " ".join(Reader(render_request(fake.evidence())).text.split())
+    assert "2 records of the same ids, or of earlier requests, are in the validation" in text
+    assert "1 more id has no training record and was left out." in text
+    assert "The table that maps records to ids leaves out 7 training records" in text
+    request = fake.evidence().request.model_copy(update={"unseen": 0, "skipped": 0, "unmapped": 0})
+    whole = render_request(fake.evidence().model_copy(update={"request": request}))
+    assert "left out" not in Reader(whole).text
 
 
 def test_what_is_missing_altogether_is_refused() -> None:

@@ -13,7 +13,7 @@ from expunge.request.evidence import Evidence
 
 IDS = list(range(0, 60, 2))
 SETTINGS = {
-    "method": "SRL",  # takes the few epochs that it is given, where MATCH takes 320 steps or more
+    "method": "SRL",  # a few epochs are enough for it
     "lr": 3e-3,
     "batch_size": 16,
     "max_epochs": 6,

@@ -3,11 +3,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from torch import nn
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data import Examples
 from expunge.request._id_key import IdKey
 from expunge.request._ids import resolve_ids
+from expunge.request._run import forget
 from tests.unit.request.worlds import job_of
 
 
@@ -33,7 +35,7 @@ def test_indices_and_names_are_read_from_every_kind_of_file(tmp_path, named, nam
     assert found.indices == (3, 7, 200)
     assert found.ids == ("7", "1/3.png", "200")
     assert found.by_id == {"7": (7,), "1/3.png": (3,), "200": (200,)}
-    assert found.repeated_ids == ()
+    assert found.repeated == 0
 
 
 def test_a_stray_quote_makes_up_no_id(tmp_path, named):
@@ -55,7 +57,7 @@ def test_an_id_listed_twice_counts_once_and_is_reported(tmp_path, named):
     found = resolve_ids(job_of(tmp_path), named, [5, "1/6.png", "5", 8])
     assert found.indices == (5, 6, 8)
     assert found.ids == ("5", "1/6.png", "8")
-    assert found.repeated_ids == ("5",)
+    assert found.repeated == 1
 
 
 def test_one_record_asked_for_by_two_ids_is_forgotten_once(tmp_path, named):
@@ -69,28 +71,63 @@ def test_the_digest_depends_on_what_is_asked_not_on_its_order(tmp_path, named):
 
 
 def test_unknown_ids_are_all_counted_and_twenty_are_listed(tmp_path, bare):
-    wrong = [f"x{index}" for index in range(25)]
+    wrong = [f"x{index}yz" for index in range(25)]
     with pytest.raises(InvalidInput) as caught:
         resolve_ids(job_of(tmp_path), bare, ["3", *wrong])
     message = str(caught.value)
     assert "indices in 0..239: these records have no names" in message
-    assert "25 of 26 unknown" in message
-    assert "'x19' and 5 more" in message
-    assert "'x20'" not in message
+    assert "25 of 26 have no training record" in message
+    assert "(entry 21) and 5 more" in message
+    assert "(entry 22)" not in message
     assert "Nothing was changed" in message
+    assert "--skip-untrained" in message
 
 
 @pytest.mark.parametrize("entry", ["240", "-1", "1.5", "07"])
 def test_what_is_no_index_is_unknown(tmp_path, bare, entry):
-    with pytest.raises(InvalidInput, match=f"1 of 1 unknown: '{entry}'"):
+    with pytest.raises(InvalidInput, match=r"1 of 1 have no training record: '.…' \(entry 1\)"):
         resolve_ids(job_of(tmp_path), bare, [entry])
 
 
+@pytest.mark.parametrize("records", [False, True])
+def test_no_message_tells_an_id(tmp_path, named, records):
+    """Logs are read by people who may not know who asked to be forgotten."""
+    table = write(
+        tmp_path,
+        "records.csv",
+        "name,person\n"
+        + "".join(f"1/{index}.png,{'berta' if index else 'carl'}\n" for index in range(240)),
+    )
+    path = write(tmp_path, "ids.txt", "# asked\n1/1.png\nanna@example.org\nb\n2/4.png\n")
+    given = {"records": table, "id_column": "person"} if records else {}
+    with pytest.raises(InvalidInput) as caught:
+        resolve_ids(job_of(tmp_path, ids=path, **given), named)
+    message = str(caught.value)
+    assert "'ann…' (line 3), '…' (line 4)" in message
+    assert not any(entry in message for entry in ("anna", "'b'", "2/4.png", "1/1.png"))
+
+
 def test_an_id_of_val_or_test_is_said_to_be_so(tmp_path, named):
-    with pytest.raises(
-        InvalidInput, match=r"Of these, '2/4.png', '3/1.png' are in val or test only"
-    ):
+    with pytest.raises(InvalidInput, match="Of these, 2 are in val or test only"):
         resolve_ids(job_of(tmp_path), named, ["1/1.png", "2/4.png", "3/1.png", "nobody"])
+
+
+def test_ids_without_a_training_record_can_be_skipped_and_are_counted(tmp_path, named):
+    job = job_of(tmp_path, skip_untrained=True)
+    found = resolve_ids(job, named, ["1/1.png", "2/4.png", "3/1.png", "nobody"])
+    assert (found.indices, found.ids, found.skipped) == ((1,), ("1/1.png",), 3)
+    assert found.unseen == {"val": (4,), "test": (1,)}, "they are a requester's all the same"
+    with pytest.raises(InvalidInput, match=r"2 of 2 have no .*Correct the list\.$"):
+        resolve_ids(job, named, ["2/4.png", "nobody"])
+
+
+def test_records_that_earlier_requests_left_out_stay_out(tmp_path, named):
+    job = job_of(tmp_path, skip_untrained=True)
+    found = resolve_ids(job, named, ["1/1.png", "2/4.png"])
+    assert found.without_unseen({"val": (2, 4), "test": (9,)}).unseen == {
+        "val": (2, 4),
+        "test": (9,),
+    }
 
 
 def test_where_names_are_numbers_every_id_is_a_name(tmp_path, bare):
@@ -140,5 +177,17 @@ def test_no_ids_at_all_is_an_error(tmp_path, bare):
 
 
 def test_control_characters_in_an_id_are_written_out(tmp_path, bare):
-    with pytest.raises(InvalidInput, match=r"'\\x1b\[2Jgone'"):
+    with pytest.raises(InvalidInput, match=r"'\\x1b\[2…'"):
         resolve_ids(job_of(tmp_path), bare, ["\x1b[2Jgone"])
+
+
+@pytest.mark.parametrize("entry", [1.5, None, True, b"1", [1], (1, 2), object()])
+def test_an_id_is_a_string_or_a_whole_number(tmp_path, bare, entry):
+    with pytest.raises(InvalidInput, match=rf"\(got {type(entry).__name__} as entry 2\)"):
+        resolve_ids(job_of(tmp_path), bare, [1, entry])
+
+
+@pytest.mark.parametrize("ids", [b"12", bytearray(b"12"), memoryview(b"12"), {1: "ann"}, 12, None])
+def test_what_is_no_list_of_ids_is_refused(tmp_path, ids):
+    with pytest.raises(InvalidInput, match=rf"a list of ids.*\(got {type(ids).__name__}\)"):
+        forget(model=nn.Linear(1, 1), data=(), ids=ids, out=tmp_path)

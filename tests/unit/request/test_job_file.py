@@ -41,6 +41,8 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
             "data_limit",
             "training_epochs",
             "id_key",
+            "max_epochs",
+            "inputs",
         )
     ]
     job = load_job(write(tmp_path, "\n".join(described[name] for name in free)))

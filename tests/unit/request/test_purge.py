@@ -77,7 +77,7 @@ def test_what_is_missing_without_having_been_purged_is_noticed(folder: Path) -> 
     # Neither a hash that differs, nor a file that is never purged, is excused.
     (folder / PURGED).write_text(json.dumps({"files": [weights | {"sha256": "0" * 64}]}))
     assert "weights.safetensors is missing." in problems()
-    for name in ("0001/examples.csv", "0002/weights.safetensors"):
+    for name in ("0001/preflight.json", "0002/weights.safetensors"):
         forged = weights | {"file": name, "sha256": digest_of(folder / name)}
         (folder / name).unlink()
         (folder / PURGED).write_text(json.dumps({"files": [weights, forged]}))

@@ -42,7 +42,6 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
         "weights.safetensors",
         "evidence.json",
         "evidence.sha256",
-        "examples.csv",
         "report.html",
         "preflight.json",
         "figures/epochs.png",
@@ -56,15 +55,15 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
     hashes = evidence["hashes"]
     assert hashes["weights_before"] == weights_digest(weights)
     assert hashes["weights_after"] == weights_digest(folder / "weights.safetensors")
-    assert evidence["request"]["records"] == len(IDS) == len(evidence["examples"])
+    assert evidence["request"]["records"] == len(IDS)
+    assert sum(evidence["exposure"]["after"]) == len(IDS)
+    assert sum(evidence["scores"]["after"]["forget"]) == len(IDS)
     assert evidence["verdict"]["status"] in ("achieved", "not achieved", "cannot be told")
     assert "certified" not in json.dumps(evidence["verdict"])
     assert evidence["target"]["low"] <= evidence["target"]["value"] <= evidence["target"]["high"]
     assert len(evidence["attacks"]) == 6
     last = evidence["epochs"][-1]
     assert len(evidence["steps"]["feasible"]) == last["steps"] * last["epoch"]
-    lines = (folder / "examples.csv").read_text().splitlines()
-    assert len(lines) == 1 + len(IDS)
     seconds, cost = finished.evidence.seconds, finished.evidence.cost
     assert seconds is not None
     assert cost is not None
@@ -239,6 +238,16 @@ def test_a_request_is_repeated_from_its_bundle(
 
 
 @pytest.mark.usefixtures("no_figures")
+def test_no_more_epochs_are_run_than_were_allowed(make_request: JobMaker) -> None:
+    """Five records would otherwise take MATCH 320 epochs."""
+    outcome = carry_out_quietly(make_request(IDS[:5], method="MATCH", max_epochs=2))
+    assert outcome.evidence is not None
+    assert outcome.evidence.epochs[-1].epoch == 2
+    assert outcome.preflight is not None
+    assert "all 2 epochs allowed" in outcome.preflight.cost.note
+
+
+@pytest.mark.usefixtures("no_figures")
 def test_duplicates_are_also_forgotten(tmp_path: Path) -> None:
     train = floats(240, 1)
     near = train.inputs[:4] + 1e-4
@@ -264,19 +273,17 @@ def test_duplicates_are_also_forgotten(tmp_path: Path) -> None:
         assert outcome.evidence is not None
         assert outcome.folder is not None
         request = outcome.evidence.request
-        found[kind] = {(copy.record, copy.kind) for copy in request.copies}
-        assert request.records == 4 + len(found[kind])
+        copies = request.copies
+        assert request.records == 4 + copies.exact + copies.near
         key = require_key()
         (entry,) = Ledger.read(tmp_path / kind).unlocked(key, len(data)).entries
-        index_of = {key.hash_record(index): index for index in range(len(data))}
-        found[kind] = {(index_of[str(record)], how) for record, how in found[kind]}
-        assert entry.indices == tuple(sorted({*range(4), *(index for index, _ in found[kind])}))
+        found[kind] = {*entry.indices} - {*range(4)}
+        assert copies.exact == (0 if kind == "none" else 4)
         assert entry.requested.records == tuple(sorted(map(key.hash_record, range(4))))
         assert all(verification.ok for verification in verify(tmp_path / kind, quick=True))
     assert found["none"] == set()
-    assert found["exact"] == {(index, "exact") for index in range(240, 244)}
-    assert found["exact"] < found["near"]
-    assert {(index, "near") for index in range(244, 248)} <= found["near"]
+    assert found["exact"] == {*range(240, 244)}
+    assert {*range(240, 248)} <= found["near"]
 
 
 def killed_at(rename: int, job: Job, *, after: bool) -> str:
@@ -359,7 +366,7 @@ def test_a_full_disk_loses_nothing(make_request: JobMaker, monkeypatch: pytest.M
     def refused(*_: Any, **__: Any) -> None:
         raise StorageError("Could not write it: No space left on device.")
 
-    for name, fault in (("sync", full), ("write_examples", refused)):
+    for name, fault in (("sync", full), ("write_seal", refused)):
         with monkeypatch.context() as patch:
             patch.setattr(f"expunge.request.evidence._bundle.{name}", fault)
             with pytest.raises(StorageError, match=r"No space left.*the same command resumes it"):

@@ -2,7 +2,6 @@
 
 if (byId("example-table")) {
   const examples = data.examples;
-  const known = (value) => value !== undefined && value !== null;
   // Keyed hashes are long; the beginning tells them apart.
   const short = (id) => (/^[0-9a-f]{64}$/.test(id) ? `${id.slice(0, 12)}…` : id);
   const picture = (example, className) => {
@@ -49,20 +48,13 @@ if (byId("example-table")) {
     show: (e) =>
       name === "prediction" ? (e[which]?.[name] ?? "–") : number(e[which]?.[name], "", 3),
   });
-  const right = (which, label) => ({
-    name: label,
-    value: (e) => (known(e[which]?.correct) ? Number(e[which].correct) : null),
-    show: (e) => (known(e[which]?.correct) ? (e[which].correct ? "right" : "wrong") : "–"),
-  });
-  const only = (has, ...columns) => (examples.some(has) ? columns : []);
   const table = pagedTable({
     table: byId("example-table"),
     pager: byId("example-pager"),
     one: "record",
-    rest: "all are in examples.csv beside this page",
+    rest: "all are in thumbnails.json beside this page",
     size: 25,
-    text: (e) =>
-      [e.id, e.index, e.label, e.before?.prediction, e.after?.prediction, e.flag].join("\n"),
+    text: (e) => [e.id, e.label, e.before?.prediction, e.after?.prediction, e.flag].join("\n"),
     columns: [
       {
         name: "Record",
@@ -76,27 +68,9 @@ if (byId("example-table")) {
             make("span", { text: short(e.id), title: e.id }),
           ),
       },
-      ...only((e) => known(e.index), {
-        name: "Index",
-        num: true,
-        value: (e) => e.index,
-        show: (e) => String(e.index ?? "–"),
-      }),
-      ...only((e) => known(e.label), {
-        name: "Label",
-        value: (e) => e.label,
-        show: (e) => e.label ?? "–",
-      }),
-      ...only(
-        (e) => known(e.after?.prediction),
-        side("before", "prediction", "Prediction before"),
-        side("after", "prediction", "Prediction after"),
-      ),
-      ...only(
-        (e) => known(e.after?.correct) && !known(e.after?.prediction),
-        right("before", "Prediction before"),
-        right("after", "Prediction after"),
-      ),
+      { name: "Label", value: (e) => e.label, show: (e) => e.label ?? "–" },
+      side("before", "prediction", "Prediction before"),
+      side("after", "prediction", "Prediction after"),
       side("before", "confidence", "Confidence before"),
       side("after", "confidence", "Confidence after"),
       side("before", "exposure", "Exposure before"),

@@ -3,40 +3,36 @@
 if (byId("score-chart")) {
   const SPLITS = { forget: "forgotten", val: "unseen (validation)", retain: "retained" };
   const DASHES = { forget: "solid", val: "solid", retain: "dashed" };
-  const BINS = 40;
   const sides = ["before", "after"].filter((side) => data.scores[side]);
   const splits = Object.keys(SPLITS).filter((name) =>
     sides.some((side) => data.scores[side][name]?.length),
   );
-  const [least, most] = extent(
-    sides
-      .flatMap((side) => splits.map((name) => extent(data.scores[side][name] ?? [])))
-      .flat()
-      .filter(Number.isFinite),
+  // Counts in equal bins from 0 to 1; a threshold is one of their edges.
+  const BINS = Math.max(
+    ...sides.flatMap((side) => splits.map((name) => data.scores[side][name]?.length ?? 0)),
   );
-  const unitRange = least >= 0 && most <= 1;
-  const [low, high] = unitRange ? [0, 1] : [least, most > least ? most : least + 1];
   const shown = new Set(splits);
   let side = sides.includes("after") ? "after" : sides[0];
 
   const slider = byId("threshold");
-  Object.assign(slider, { min: low, max: high, step: unitRange ? 0.005 : (high - low) / 200 });
-  slider.value = (low + high) / 2;
+  Object.assign(slider, { min: 0, max: 1, step: 1 / BINS });
+  slider.value = Math.round(BINS / 2) / BINS;
   const threshold = () => Number(slider.value);
-  const scores = (name) => data.scores[side][name] ?? [];
+  const counts = (name) => data.scores[side][name] ?? [];
+  const sum = (values) => values.reduce((total, value) => total + value, 0);
 
-  function histogram(values) {
-    const counts = new Array(BINS).fill(0);
-    for (const value of values)
-      counts[Math.min(BINS - 1, Math.floor(((value - low) / (high - low)) * BINS))] += 1;
-    return counts.map((count) => (values.length ? (100 * count) / values.length : 0));
+  function histogram(name) {
+    const total = sum(counts(name));
+    return Array.from({ length: BINS }, (_, k) =>
+      total ? (100 * (counts(name)[k] ?? 0)) / total : 0,
+    );
   }
-  const edge = (k) => low + ((high - low) * k) / BINS;
+  const edge = (k) => k / BINS;
   const mark = (c) => markLines([lineAt("xAxis", threshold(), c.ink, "threshold", "end")]);
 
   const build = (c) => {
     const drawn = splits.filter((name) => shown.has(name));
-    const shares = Object.fromEntries(drawn.map((name) => [name, histogram(scores(name))]));
+    const shares = Object.fromEntries(drawn.map((name) => [name, histogram(name)]));
     return {
       grid: { left: 56, right: 24, top: 34, bottom: 52, outerBoundsMode: "none" },
       tooltip: {
@@ -52,8 +48,8 @@ if (byId("score-chart")) {
       },
       xAxis: {
         type: "value",
-        min: low,
-        max: high,
+        min: 0,
+        max: 1,
         name: data.scores.name ?? "score",
         splitLine: { show: false },
       },
@@ -71,7 +67,7 @@ if (byId("score-chart")) {
           areaStyle: name === "retain" ? undefined : { color: c[name], opacity: 0.14 },
           data: [
             ...shares[name].map((share, k) => [edge(k), share]),
-            [high, shares[name][BINS - 1]],
+            [1, shares[name][BINS - 1]],
           ],
         })),
       ],
@@ -82,7 +78,7 @@ if (byId("score-chart")) {
     ...Array.from({ length: BINS }, (_, k) => [
       number(edge(k), "", 3),
       number(edge(k + 1), "", 3),
-      ...splits.map((name) => histogram(scores(name))[k].toFixed(1)),
+      ...splits.map((name) => histogram(name)[k].toFixed(1)),
     ]),
   ];
   const picture = draw("score-chart", build, { table });
@@ -91,11 +87,11 @@ if (byId("score-chart")) {
     const t = threshold();
     byId("threshold-value").textContent = number(t, "", 3);
     const above = Object.fromEntries(
-      splits.map((name) => [name, scores(name).filter((value) => value >= t).length]),
+      splits.map((name) => [name, sum(counts(name).slice(Math.round(t * BINS)))]),
     );
     byId("shares").replaceChildren(
       ...splits.map((name) => {
-        const total = scores(name).length;
+        const total = sum(counts(name));
         const box = make(
           "div",
           { "data-split": name, "data-above": above[name], "data-total": total },
@@ -115,10 +111,10 @@ if (byId("score-chart")) {
   }
 
   function sentence(above) {
-    if (!scores("forget").length || !scores("val").length)
+    if (!sum(counts("forget")) || !sum(counts("val")))
       return "There are no scores to compare for this model.";
     const [forgotten, unseen] = ["forget", "val"].map(
-      (name) => (100 * above[name]) / scores(name).length,
+      (name) => (100 * above[name]) / sum(counts(name)),
     );
     const gap = forgotten - unseen;
     const times = gap > 0 ? "more often than" : "less often than";

@@ -79,6 +79,7 @@ def calibrate(
     retain: Data,
     val: Data,
     procedure: Procedure | None = None,
+    max_epochs: int | None = None,
     floor: float = 2.0,
     level: float = 0.95,
     seed: int = 0,
@@ -98,6 +99,7 @@ def calibrate(
             goes to its end, in :data:`MIN_STEPS` to :data:`MAX_STEPS` steps, long ones from a
             smaller rate (:func:`fit_to_size`); with a constant one
             it ends where forget and val are indistinguishable.
+        max_epochs: more are never run, however few records there are.
         floor: points of accuracy on val that may be lost, over all classes and in each.
         level: of the target's interval and of the comparison with val.
         checkpoint, callbacks, device, augment: see :func:`expunge.unlearn`.
@@ -154,7 +156,7 @@ def calibrate(
         )
         return replace(look, balanced=balanced)
 
-    procedure = fit_to_size(procedure, len(forget_labels), model)
+    procedure = fit_to_size(procedure, len(forget_labels), model, max_epochs)
     watch = BestEpoch(
         look_at,
         start,
@@ -273,10 +275,13 @@ def kept_indices(size: int) -> list[int]:
     return sorted(set(chosen.tolist()))
 
 
-def fit_to_size(procedure: Procedure, forget_size: int, model: nn.Module) -> Procedure:
+def fit_to_size(
+    procedure: Procedure, forget_size: int, model: nn.Module, max_epochs: int | None = None
+) -> Procedure:
     """The procedure with a batch size, number of epochs and rate that suit forget set and model.
 
-    A rate that is not the method's preferred one is left alone.
+    There are no more than ``max_epochs``. A rate that is not the method's preferred one is left
+    alone.
     """
     batch_size = cap_batch_size(procedure.batch_size, forget_size)
     epochs = procedure.epochs
@@ -284,6 +289,7 @@ def fit_to_size(procedure: Procedure, forget_size: int, model: nn.Module) -> Pro
         steps = math.ceil(forget_size / batch_size)
         epochs = min(epochs, max(MIN_EPOCHS, math.ceil(MAX_STEPS / steps)))
         epochs = max(epochs, math.ceil(MIN_STEPS / steps))
+        epochs = min(epochs, max_epochs or epochs)
         if procedure.lr == procedure.preferred_lr:
             calm = math.sqrt(CALM_STEPS / max(CALM_STEPS, epochs * steps))
             calm *= math.sqrt(batch_size / procedure.batch_size)

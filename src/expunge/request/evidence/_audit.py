@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,7 +10,7 @@ from typing import Any, Protocol
 from torch import nn
 
 from expunge.evaluation import Predictions
-from expunge.request._accuracy import accuracy_interval
+from expunge.request._accuracy import accuracy_interval, decimals_of
 from expunge.request._ledger import LedgerEntry
 from expunge.request._predictions import predict_once, predict_records
 from expunge.request.calibrate._comparison import Comparison, compare, compare_with_test
@@ -23,6 +24,7 @@ from expunge.request.evidence._measurements import (
 )
 from expunge.request.evidence._sections import (
     AttackRow,
+    ComparisonValues,
     EarlierRequest,
     EarlierStatus,
     FloorCheck,
@@ -165,7 +167,7 @@ def power_check(power: Power) -> PowerCheck:
         needed=NEEDED,
         draws=power.draws,
         told_apart=power.told_apart,
-        distance=float(f"{power.distance:.6g}"),
+        distance=round(power.distance, 2),
         sufficient=power.sufficient,
     )
     if not power.reach:
@@ -173,18 +175,33 @@ def power_check(power: Power) -> PowerCheck:
     return check.model_copy(update={"auc_limit": significant(0.5 + power.reach)})
 
 
-def held_out_comparison(comparison: Comparison) -> HeldOutComparison:
-    """The comparison with test data as the evidence states it."""
-    values = rounded(comparison.as_dict())
-    values["attacks"] = {name: rounded(auc) for name, auc in values["attacks"].items()}
+def held_out_comparison(comparison: Comparison, records: int) -> HeldOutComparison:
+    """The comparison of so many ``records`` with test data as the evidence states it."""
+    values, decimals = rounded(comparison.as_dict(), records), decimals_of(records)
+    values["attacks"] = {
+        name: {end: _round(value, decimals) for end, value in auc.items()}
+        for name, auc in values["attacks"].items()
+    }
     return HeldOutComparison.model_validate(values)
 
 
-def rounded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with its numbers in six significant digits."""
-    return {k: significant(v) if isinstance(v, float) else v for k, v in row.items()}
+def rounded(row: Mapping[str, Any], records: int) -> dict[str, Any]:
+    """The row with six significant digits; AUCs and means over the records have few decimals."""
+    coarse = ComparisonValues.model_fields.keys() - {"ua", "va", "utility", "gap"}
+    decimals = decimals_of(records)
+    return {
+        name: (_round(value, decimals) if name in coarse else significant(value))
+        if isinstance(value, float)
+        else value
+        for name, value in row.items()
+    }
+
+
+def _round(value: float, decimals: int) -> float | None:
+    """None for NaN and infinity, which JSON does not have."""
+    return round(value, decimals) if math.isfinite(value) else None
 
 
 def significant(value: float) -> float | None:
     """Six significant digits; None for NaN and infinity, which JSON does not have."""
-    return float(f"{value:.6g}") if value == value and abs(value) != float("inf") else None
+    return float(f"{value:.6g}") if math.isfinite(value) else None

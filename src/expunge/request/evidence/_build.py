@@ -28,10 +28,11 @@ from expunge.request.evidence._measurements import (
     TEXT_ATTACK_LABELS,
     SplitPredictions,
     collect_scores,
+    count_exposed,
+    count_exposure,
     measure_classes,
     measure_examples,
     over_forgetting_warnings,
-    with_content,
 )
 from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
@@ -39,7 +40,8 @@ from expunge.request.evidence._sections import (
     AttackRow,
     EarlierAttempt,
     EpochRow,
-    ForgottenCopy,
+    ExampleRow,
+    ForgottenCopies,
     Hashes,
     LedgerName,
     PreflightFindings,
@@ -116,11 +118,6 @@ def build_evidence(
         rules=job,
         attacks=attacks,
     )
-    examples = measure_examples(_hashed_ids(inputs, chosen), before, after)
-    if job.keep_examples:
-        images = getattr(subject.train.subset(list(chosen)), "images", None)
-        examples = with_content(examples, subject.classes, before, after, images)
-
     # Judge.
     warnings = list(calibration.warnings)
     if stopped.status == "achieved":
@@ -130,7 +127,7 @@ def build_evidence(
         records=len(chosen),
         metrics=audit.metrics,
         attacks=audit.attacks,
-        examples=examples,
+        exposed=count_exposed(after),
         objections=audit.objections,
         power=audit.power,
         warnings=warnings,
@@ -171,19 +168,19 @@ def build_evidence(
         config=dict(inputs.config),
         environment=environment(),
         seeds={"run": job.seed, "data": job.data_seed},
-        preflight=hash_findings(preflight.as_dict(), inputs.key),
+        preflight=without_records(preflight.as_dict()),
         target=audit.target,
         metrics=audit.metrics,
-        epochs=[EpochRow.model_validate(rounded(row)) for row in calibration.epochs],
+        epochs=[EpochRow.model_validate(rounded(row, len(chosen))) for row in calibration.epochs],
         stopped=stopped,
         steps=_step_columns(calibration.history.steps),
         attacks=audit.attacks,
-        held_out=held_out_comparison(audit.held_out),
+        held_out=held_out_comparison(audit.held_out, len(chosen)),
         power=None if audit.power is None else power_check(audit.power),
         floors=audit.floors,
         scores=collect_scores(before, after),
         classes=measure_classes(subject.classes, after.forget.labels, before.val, after.val),
-        examples=examples,
+        exposure=count_exposure(before, after),
         keep_examples=job.keep_examples,
         cost=_cost(preflight, calibration),
         earlier=earlier,
@@ -202,30 +199,33 @@ def _definitions() -> dict[str, int]:
     return {name: METRICS[name].version for name in names}
 
 
-def _hashed_ids(inputs: RequestInputs, chosen: Sequence[int]) -> list[str]:
-    """Hashes of the ids that records were asked for by; for copies, of their name or index."""
+def kept_examples(
+    inputs: RequestInputs,
+    chosen: Sequence[int],
+    before: SplitPredictions,
+    after: SplitPredictions,
+) -> list[ExampleRow]:
+    """Every forgotten record with its content, if the job keeps that."""
+    if not inputs.job.keep_examples:
+        return []
+    # The ids that records were asked for by; of copies, their name or index.
     by_index = {i: name for name, indices in inputs.requested.by_id.items() for i in indices}
     names = inputs.subject.names
-    ids = (by_index.get(i, names[i] if names else str(i)) for i in chosen)
-    return [inputs.key.hash_id(entry) for entry in ids]
+    ids = [by_index.get(i, names[i] if names else str(i)) for i in chosen]
+    images = getattr(inputs.subject.train.subset(list(chosen)), "images", None)
+    hashes = list(map(inputs.key.hash_id, ids))
+    return measure_examples(hashes, inputs.subject.classes, before, after, images)
 
 
-def hash_findings(findings: Mapping[str, Any], key: IdKey) -> PreflightFindings:
-    """The findings of the preflight with keyed hashes for all ids and records that they name."""
-    ids, duplicates = dict(findings["ids"]), dict(findings["duplicates"])
-    ids["twice"] = sorted(map(key.hash_id, ids["twice"]))
-    ids["held_out"] = {key.hash_id(entry): count for entry, count in ids["held_out"].items()}
-    for kind in ("exact", "near"):
-        duplicates[kind] = [
-            [
-                key.hash_record(forgotten),
-                split,
-                key.hash_record(index, "train" if split == "retain" else split),
-                similarity,
-            ]
-            for forgotten, split, index, similarity in duplicates[kind]
-        ]
-    return PreflightFindings.model_validate({**findings, "ids": ids, "duplicates": duplicates})
+def without_records(findings: Mapping[str, Any]) -> PreflightFindings:
+    """The findings of the preflight without what describes single records.
+
+    Whoever has the data finds the two that are as similar as stated.
+    """
+    duplicates = dict(findings["duplicates"])
+    duplicates["exact"] = len(duplicates["exact"])
+    duplicates["near"] = duplicates.pop("near_count")
+    return PreflightFindings.model_validate({**findings, "duplicates": duplicates})
 
 
 def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> RequestSummary:
@@ -241,6 +241,9 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
         ledger=_ledger_name(inputs),
         previous=None if last is None else last.head,
         attempt=len(inputs.attempts) + 1,
+        skipped=inputs.requested.skipped,
+        unmapped=inputs.requested.unmapped,
+        unseen=sum(map(len, inputs.requested.unseen.values())),
     )
 
 
@@ -254,22 +257,12 @@ def _ledger_name(inputs: RequestInputs) -> LedgerName:
     )
 
 
-def _copies(
-    inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]
-) -> list[ForgottenCopy]:
+def _copies(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> ForgottenCopies:
     """The copies that were forgotten with the requested records."""
-    duplicates, forgotten, key = preflight.duplicates, set(chosen), inputs.key
-    exact = {copy.index for copy in duplicates.to_include("exact")}
-    return [
-        ForgottenCopy(
-            record=key.hash_record(copy.index),
-            kind="exact" if copy.index in exact else "near",
-            copy_of=key.hash_record(copy.forgotten),
-            similarity=round(copy.similarity, 6),
-        )
-        for copy in duplicates.to_include(inputs.job.include_duplicates)
-        if copy.index in forgotten
-    ]
+    duplicates, forgotten = preflight.duplicates, set(chosen)
+    included = {copy.index for copy in duplicates.to_include(inputs.job.include_duplicates)}
+    exact = {copy.index for copy in duplicates.to_include("exact")} & included & forgotten
+    return ForgottenCopies(exact=len(exact), near=len(included & forgotten) - len(exact))
 
 
 def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:

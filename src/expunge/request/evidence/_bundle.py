@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -15,7 +14,7 @@ from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import StorageError
-from expunge._files import atomic, sync, write_text
+from expunge._files import sync, write_text
 from expunge.engine._artifact import Card
 from expunge.plotting import (
     COLOURS,
@@ -29,7 +28,7 @@ from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import JOB, job_to_toml
-from expunge.request._ledger import EVIDENCE, EXAMPLES, RECORDS, SEAL, WEIGHTS, digest_of
+from expunge.request._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request._seal import (
     ATTEMPT,
     LETTERS,
@@ -42,7 +41,7 @@ from expunge.request._signatures import sign_bundle, sign_head, sign_weights
 from expunge.request._signing_keys import SigningKey
 from expunge.request.evidence._model_card import model_card
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, ExampleView
+from expunge.request.evidence._sections import ConfidenceScores, ExampleRow
 from expunge.request.evidence._times_and_cost import Seconds
 
 if TYPE_CHECKING:
@@ -65,6 +64,8 @@ class BundleContents:
     card: Card | None
     key: SigningKey | None = None
     """What signs the bundle, if it is to be signed."""
+    examples: Sequence[ExampleRow] = ()
+    """The forgotten records one by one, if they are to be kept."""
 
 
 def write_bundle(
@@ -118,12 +119,9 @@ def _write_files(
         evidence = evidence.model_copy(update={"signed_by": contents.key.key_id})
 
     # What was asked for and found, for reading and for repeating the request.
-    shown = evidence.examples
+    rows = [row.model_dump(mode="json") for row in contents.examples]
     if evidence.keep_examples:
-        rows = [row.model_dump(mode="json", exclude_unset=True) for row in shown]
         write_text(folder / THUMBNAILS, json.dumps(rows), private=True)
-        evidence = evidence.model_copy(update={"examples": list(map(without_content, shown))})
-    write_examples(folder / EXAMPLES, evidence.examples)
     write_text(folder / RECORDS, json.dumps(_forgotten(contents)), private=True)
     if not evidence.in_memory:
         write_text(folder / JOB, job_to_toml(contents.job), private=True)
@@ -143,8 +141,7 @@ def _write_files(
         evidence = _with_seconds(evidence, seconds())
     text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
     write_text(folder / EVIDENCE, text, private=True)
-    page = render_request(evidence.model_copy(update={"examples": shown}))
-    write_text(folder / PAGE, page, private=True)
+    write_text(folder / PAGE, render_request(evidence, rows), private=True)
     fingerprint = digest_of(folder / EVIDENCE)
     for name in LETTERS:
         letter = render_letter(evidence, fingerprint, name.rpartition(".")[2])
@@ -165,26 +162,22 @@ def _with_seconds(evidence: Evidence, seconds: Seconds) -> Evidence:
 
 
 def _forgotten(contents: BundleContents) -> dict[str, Any]:
-    """Keyed hashes of the records that are gone, of those asked for, and of the ids."""
+    """Keyed hashes of the records that are gone, of those asked for, of the ids, and of records
+    of val and test that nothing was compared with.
+    """
     key, requested = contents.id_key, contents.requested.hashed(contents.id_key)
     return {
         "key": key.fingerprint,
         "records": sorted(map(key.hash_record, contents.chosen)),
         "asked": list(requested.records),
         "ids": list(requested.ids),
+        "unseen": sorted(
+            key.hash_record(index, split)
+            for split, indices in contents.requested.unseen.items()
+            for index in indices
+        ),
         "digest": requested.digest,
     }
-
-
-def without_content(row: ExampleRow) -> ExampleRow:
-    """A row of the examples without label, predictions and image."""
-
-    def view(whole: ExampleView) -> ExampleView:
-        return ExampleView(
-            correct=whole.correct, confidence=whole.confidence, exposure=whole.exposure
-        )
-
-    return ExampleRow(id=row.id, before=view(row.before), after=view(row.after), flag=row.flag)
 
 
 def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
@@ -195,24 +188,6 @@ def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
         return contents.card.model_dump(mode="json")
     changes = {"stage": "unlearned", "scenario": None, "scenario_seed": None, "forgotten": None}
     return contents.card.model_copy(update=changes).model_dump(mode="json")
-
-
-def write_examples(path: Path, examples: Sequence[ExampleRow]) -> None:
-    """Write a CSV file with one row per forgotten record, by the keyed hash of its id."""
-
-    def cells(view: ExampleView) -> tuple[bool | None, float, float]:
-        return view.correct, view.confidence, view.exposure
-
-    names = ("correct", "confidence", "exposure")
-    header = ["id", "flag", *(f"{name}_{when}" for when in ("before", "after") for name in names)]
-    with (
-        atomic(path, private=True) as scratch,
-        scratch.open("w", newline="", encoding="utf-8") as file,
-    ):
-        writer = csv.writer(file)
-        writer.writerow(header)
-        for row in examples:
-            writer.writerow([row.id, row.flag, *cells(row.before), *cells(row.after)])
 
 
 def epochs_figure(evidence: Evidence) -> Figure:
@@ -255,7 +230,6 @@ def scores_figure(scores: ConfidenceScores) -> Figure:
     """Histograms of the confidence in the true label, before and after."""
     figure = new_figure(7.2, 3.2)
     axes = figure.subplots(1, 2, sharey=True)
-    bins = np.linspace(0.0, 1.0, 21)
     for ax, title, splits in zip(
         axes, ("before", "after"), (scores.before, scores.after), strict=True
     ):
@@ -264,8 +238,9 @@ def scores_figure(scores: ConfidenceScores) -> Figure:
             ("unseen", splits.val, "--"),
             ("retained", splits.retain, ":"),
         )
-        for colour, (label, values, style) in zip(COLOURS, curves, strict=False):
-            shares = np.histogram(np.asarray(values), bins)[0] / max(len(values), 1)
+        for colour, (label, counts, style) in zip(COLOURS, curves, strict=False):
+            bins = np.linspace(0.0, 1.0, len(counts) + 1)
+            shares = np.asarray(counts) / max(sum(counts), 1)
             ax.stairs(shares, bins, color=colour, linewidth=1.6, linestyle=style, label=label)
         ax.set_title(title, fontsize=10)
         ax.set_xlabel(scores.name)

@@ -25,7 +25,7 @@ from expunge.evaluation._over_forgetting import over_forgetting
 from expunge.evaluation.attacks._lira import scaled_confidence
 from expunge.evaluation.svm._landmarks import Array
 from expunge.evaluation.text._text_predictions import TextPredictions
-from expunge.request._accuracy import accuracy_interval
+from expunge.request._accuracy import FEW, accuracy_interval, decimals_of
 from expunge.request.evidence._sections import (
     AttackResult,
     AttackRow,
@@ -34,6 +34,7 @@ from expunge.request.evidence._sections import (
     ExampleFlag,
     ExampleRow,
     ExampleView,
+    ExposureCounts,
     Interval,
     MetricRow,
     SplitScores,
@@ -58,11 +59,12 @@ MATCHED_TEXTS = "against test data of the same lengths and as rare words"
 ATTACK_BUDGET = "population attack: looks at this model's outputs only, no other model is trained"
 MATCHED = "against test data of the same class mix"
 UNMATCHED = "against all test data, which have no example of the forgotten classes"
-MAX_SCORES = 10_000
-"""Scores kept per split, for the histograms."""
+BINS = 20
+"""Of the histograms of confidences."""
 MAX_IMAGES = 24
 EXPOSED, AVOIDED = 0.99, 0.01
 """A record stands out if more than this fraction of unseen data scores lower, or less."""
+EXPOSURE_EDGES = (0.0, AVOIDED, 0.1, 0.5, 0.9, EXPOSED, 1.0)
 
 
 @dataclass(frozen=True)
@@ -162,12 +164,12 @@ def measure_attacks(
     level = 1.0 - (1.0 - level) / len(POPULATION_ATTACKS)
     budget = f"{ATTACK_BUDGET}; {MATCHED if before.has_test_of_classes else UNMATCHED}"
     views = before.views(seed), after.views(seed)
+    decimals = decimals_of(len(before.forget.labels))
 
     def result(name: str, views: Views) -> AttackResult:
         report = run_attack(name, views, level=level, seed=seed)
-        return AttackResult(
-            auc=Interval.of(report.auc), verdict=report.verdict, reason=report.reason
-        )
+        auc = Interval.of(report.auc, decimals)
+        return AttackResult(auc=auc, verdict=report.verdict, reason=report.reason)
 
     rows = []
     for name in POPULATION_ATTACKS:
@@ -194,6 +196,7 @@ def measure_text_attacks(
     sides = [predictions.matched(seed) for predictions in (before, after)]
     names = list(TEXT_ATTACK_LABELS)
     level = 1.0 - (1.0 - level) / len(names)
+    decimals = decimals_of(len(before.forget.labels))
 
     def result(name: str, side: tuple[Predictions, Predictions]) -> AttackResult:
         forget, test = side
@@ -201,9 +204,8 @@ def measure_text_attacks(
         assert isinstance(test, TextPredictions)
         scores = MemberScores({"forget": forget.scores[name], "test": test.scores[name]})
         report = make_report(name, scores, level=level, seed=seed)
-        return AttackResult(
-            auc=Interval.of(report.auc), verdict=report.verdict, reason=report.reason
-        )
+        auc = Interval.of(report.auc, decimals)
+        return AttackResult(auc=auc, verdict=report.verdict, reason=report.reason)
 
     return [
         AttackRow(
@@ -224,27 +226,40 @@ def over_forgetting_warnings(after: SplitPredictions, seed: int) -> list[str]:
     return [str(finding) for finding in over_forgetting(after.views(seed), seed=seed)]
 
 
-def collect_scores(before: SplitPredictions, after: SplitPredictions) -> ConfidenceScores:
-    """Confidence in the true label of forgotten, unseen and retained data, for histograms."""
+def collect_scores(before: SplitPredictions, after: SplitPredictions) -> ConfidenceScores | None:
+    """Histograms of the confidence in the true label of forgotten, unseen and retained data.
+
+    None for few forgotten records: a bin would describe a single one.
+    """
+    if are_few(before):
+        return None
 
     def scores(predictions: SplitPredictions) -> SplitScores:
         return SplitScores(
-            forget=_confidences(predictions.forget),
-            val=_confidences(predictions.val),
-            retain=_confidences(predictions.retain),
+            forget=_count_confidences(predictions.forget),
+            val=_count_confidences(predictions.val),
+            retain=_count_confidences(predictions.retain),
         )
 
     name = "probability of the answer" if before.forget.of_texts else "confidence in the true label"
     return ConfidenceScores(name=name, before=scores(before), after=scores(after))
 
 
-def _confidences(predictions: Predictions) -> list[float]:
-    count = len(predictions.labels)
-    # All of them, or evenly spaced ones if there are too many to show.
-    chosen = torch.linspace(0, count - 1, min(count, MAX_SCORES)).round().long()
-    probabilities = torch.softmax(predictions.logits[chosen].double(), dim=1)
-    of_label = probabilities.gather(1, predictions.labels[chosen][:, None])[:, 0]
-    return [round(value, 4) for value in of_label.tolist()]
+def _count_confidences(predictions: Predictions) -> list[int]:
+    counts: list[int] = np.histogram(_confidences(predictions), BINS, (0.0, 1.0))[0].tolist()
+    return counts
+
+
+def _confidences(predictions: Predictions) -> Array:
+    """The probability of the label of every record."""
+    probabilities = torch.softmax(predictions.logits.double(), dim=1)
+    of_label: Array = probabilities.gather(1, predictions.labels[:, None])[:, 0].numpy()
+    return of_label
+
+
+def are_few(predictions: SplitPredictions) -> bool:
+    """Whether so few records are to be forgotten that a bin would describe a single one."""
+    return len(predictions.forget.labels) < FEW
 
 
 def measure_classes(
@@ -272,49 +287,49 @@ def measure_classes(
     return rows
 
 
+def count_exposure(before: SplitPredictions, after: SplitPredictions) -> ExposureCounts | None:
+    """How many forgotten records stand where among test data; None if they are few."""
+    if are_few(before):
+        return None
+    counts = [np.histogram(_exposure(each), EXPOSURE_EDGES)[0].tolist() for each in (before, after)]
+    return ExposureCounts(edges=list(EXPOSURE_EDGES), before=counts[0], after=counts[1])
+
+
+def count_exposed(predictions: SplitPredictions) -> int:
+    """How many forgotten records stand out as remembered, one by one."""
+    return int((_exposure(predictions) > EXPOSED).sum())
+
+
 def measure_examples(
-    ids: Sequence[str], before: SplitPredictions, after: SplitPredictions
-) -> list[ExampleRow]:
-    """Every forgotten record, those that stand out most first, with nothing of its content."""
-    exposure_before, exposure_after = _exposure(before), _exposure(after)
-    return [
-        ExampleRow(
-            id=ids[k],
-            before=_view(before.forget, k, float(exposure_before[k])),
-            after=_view(after.forget, k, float(exposure_after[k])),
-            flag=_flag(float(exposure_after[k])),
-        )
-        for k in _order(exposure_after)
-    ]
-
-
-def with_content(
-    rows: Sequence[ExampleRow],
+    ids: Sequence[str],
     classes: Sequence[str],
     before: SplitPredictions,
     after: SplitPredictions,
     images: Tensor | None,
 ) -> list[ExampleRow]:
-    """``rows`` of :func:`measure_examples` with what they leave out: labels, predictions, images.
-
-    Only the first few have an image.
-    """
-
-    def view(row: ExampleView, predictions: Predictions, k: int) -> ExampleView:
-        return row.model_copy(update={"prediction": classes[int(predictions.classes[k])]})
-
+    """Every forgotten record, those that stand out most first, the first few with their image."""
+    exposures = _exposure(before), _exposure(after)
+    views = [
+        [
+            ExampleView(
+                prediction=classes[int(each.forget.classes[k])],
+                confidence=round(float(confidence), 4),
+                exposure=round(float(exposure[k]), 4),
+            )
+            for k, confidence in enumerate(_confidences(each.forget))
+        ]
+        for each, exposure in zip((before, after), exposures, strict=True)
+    ]
     return [
-        row.model_copy(
-            update={
-                "label": classes[int(after.forget.labels[k])],
-                "before": view(row.before, before.forget, k),
-                "after": view(row.after, after.forget, k),
-                "image": png_data_uri(images[k])
-                if images is not None and rank < MAX_IMAGES
-                else None,
-            }
+        ExampleRow(
+            id=ids[k],
+            label=classes[int(after.forget.labels[k])],
+            before=views[0][k],
+            after=views[1][k],
+            flag=_flag(float(exposures[1][k])),
+            image=png_data_uri(images[k]) if images is not None and rank < MAX_IMAGES else None,
         )
-        for rank, (k, row) in enumerate(zip(_order(_exposure(after)), rows, strict=True))
+        for rank, k in enumerate(_order(exposures[1]))
     ]
 
 
@@ -330,15 +345,6 @@ def _exposure(predictions: SplitPredictions) -> Array:
         scaled_confidence(p.logits, p.labels) for p in (predictions.forget, predictions.test)
     )
     return exposure_of(forget, test)
-
-
-def _view(predictions: Predictions, k: int, exposure: float) -> ExampleView:
-    probabilities = torch.softmax(predictions.logits[k].double(), dim=0)
-    return ExampleView(
-        correct=bool(predictions.right[k] == 1.0),
-        confidence=round(float(probabilities[int(predictions.labels[k])]), 4),
-        exposure=round(exposure, 4),
-    )
 
 
 def _flag(exposure: float) -> ExampleFlag:

@@ -61,8 +61,8 @@ def suggest_next_steps(
     steps = []
     if not arrived:
         steps += _other_method(job)
-        if len(rows) >= job.max_epochs:
-            steps.append(f"Allow more epochs: `--max-epochs {2 * job.max_epochs}`.")
+        if rows and rows[-1]["epoch"] == job.procedure.epochs:
+            steps.append(f"Allow more epochs: `--max-epochs {2 * job.procedure.epochs}`.")
         steps.append(
             f"Allow a larger loss of accuracy: `--floor {max(2.0 * job.floor, 1.0):g}`, if the "
             "model may become that much worse."
@@ -99,20 +99,21 @@ def _for_texts(
             f"{unseen['test']}."
         ]
     steps = []
+    epochs = max([job.procedure.epochs, *(row["epoch"] for row in rows)])
     if any(row["action"] for row in rows):
         steps.append(
             f"Weigh what is retained more, as epochs broke something: `--alpha {job.alpha / 2:g} "
-            f"--max-epochs {2 * job.max_epochs}`."
+            f"--max-epochs {2 * epochs}`."
         )
     if rows and rows[-1]["ua"] > rows[-1]["target_high"]:
         steps.append(
             "Go further, as the last epoch had not arrived yet: `--max-epochs "
-            f"{2 * job.max_epochs}`, or in larger steps, `--lr {3 * job.procedure.lr:.1g}`."
+            f"{2 * epochs}`, or in larger steps, `--lr {3 * job.procedure.lr:.1g}`."
         )
     else:
         steps.append(
             "Go in smaller steps, so that no epoch passes by the point: `--lr "
-            f"{job.procedure.lr / 3:.1g} --max-epochs {3 * job.max_epochs}`."
+            f"{job.procedure.lr / 3:.1g} --max-epochs {3 * epochs}`."
         )
     return [*steps, *_other_method(job, TEXT_METHOD)]
 

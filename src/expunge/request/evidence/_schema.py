@@ -25,7 +25,7 @@ from expunge.request.evidence._sections import (
     EarlierAttempt,
     EarlierRequest,
     EpochRow,
-    ExampleRow,
+    ExposureCounts,
     FloorCheck,
     Hashes,
     HeldOutComparison,
@@ -71,9 +71,10 @@ class Evidence(Section):
     )
     scores: ConfidenceScores | None = None
     classes: list[ClassRow] = Field(default=[], description="One row per class.")
-    examples: list[ExampleRow] = Field(default=[], description="One row per forgotten record.")
+    exposure: ExposureCounts | None = None
     keep_examples: bool = Field(
-        default=False, description="Whether the page and a file show images of forgotten records."
+        default=False,
+        description="Whether the page and a file show single forgotten records, with images.",
     )
     cost: CostComparison | None = None
     earlier: list[EarlierRequest] = Field(default=[], description="One row per earlier request.")

@@ -6,7 +6,7 @@ Numbers that are not defined are NaN in memory and null in JSON.
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
@@ -50,9 +50,9 @@ class Interval(Section):
     high: Number
 
     @classmethod
-    def of(cls, estimate: tuple[float, float, float]) -> Interval:
-        """An interval from value, low and high, rounded to six decimals."""
-        value, low, high = (round(float(number), 6) for number in estimate)
+    def of(cls, estimate: tuple[float, float, float], decimals: int = 6) -> Interval:
+        """An interval from value, low and high, rounded."""
+        value, low, high = (round(float(number), decimals) for number in estimate)
         return cls(value=value, low=low, high=high)
 
     def __contains__(self, value: float) -> bool:
@@ -85,16 +85,11 @@ class RequestVerdict(Section):
     next_steps: list[str] = Field(default=[], description="What to try if it was not achieved.")
 
 
-class ForgottenCopy(NamedTuple):
-    """A copy of a requested record that was forgotten with it; a list of four in JSON.
+class ForgottenCopies(Section):
+    """How many copies of requested records were forgotten with them."""
 
-    Both records are keyed hashes; in bundles of earlier versions, indices.
-    """
-
-    record: int | str
-    kind: Literal["exact", "near"]
-    copy_of: int | str
-    similarity: float
+    exact: int = 0
+    near: int = 0
 
 
 class LedgerName(Section):
@@ -111,7 +106,16 @@ class RequestSummary(Section):
     number: int = Field(description="Position in the ledger, from 1.")
     ids: int = Field(description="Number of ids requested.")
     records: int = Field(description="Number of training records forgotten, copies included.")
-    copies: list[ForgottenCopy]
+    copies: ForgottenCopies = ForgottenCopies()
+    skipped: int = Field(default=0, description="Ids without a training record, left out.")
+    unmapped: int = Field(
+        default=0, description="Training records that the table of records gives to nobody."
+    )
+    unseen: int = Field(
+        default=0,
+        description="Records of these ids, or of earlier requests, in val and test: nothing was "
+        "compared with them.",
+    )
     share: float = Field(description="Fraction of the training data.")
     source: str = Field(description="How the ids were given: in a file, or in Python.")
     when: str = Field(description="ISO 8601, UTC.")
@@ -300,15 +304,15 @@ class FloorCheck(Section):
 
 
 class SplitScores(Section):
-    """A score for each record of each split."""
+    """How many records of each split have a score in each bin: equal bins from 0 to 1."""
 
-    forget: list[float] = []
-    val: list[float] = []
-    retain: list[float] = []
+    forget: list[int] = []
+    val: list[int] = []
+    retain: list[int] = []
 
 
 class ConfidenceScores(Section):
-    """The scores behind the histograms."""
+    """Histograms of the scores, if enough records were forgotten that none shows by itself."""
 
     name: str
     before: SplitScores
@@ -325,25 +329,34 @@ class ClassRow(Section):
     after: float | None
 
 
+class ExposureCounts(Section):
+    """How many forgotten records stand where among unseen ones, if there are enough of them.
+
+    Exposure is the fraction of test data that the model is less confident of. A bin is from one of
+    the ``edges`` to the next.
+    """
+
+    edges: list[float]
+    before: list[int]
+    after: list[int]
+
+
 class ExampleView(Section):
     """How one model treats one forgotten record."""
 
-    correct: bool | None = Field(default=None, description="Whether it predicts the label.")
-    prediction: str | None = Field(default=None, description="Only in kept examples.")
+    prediction: str
     confidence: float = Field(description="Probability of the true label.")
     exposure: float = Field(description="Fraction of test data less confident in their label.")
 
 
 class ExampleRow(Section):
-    """A forgotten record before and after; the records that stand out most come first.
+    """A forgotten record before and after, which ``--keep-examples`` keeps beside the evidence.
 
-    ``index``, ``label`` and ``image`` are only in bundles of earlier versions and in what
-    ``--keep-examples`` keeps beside the evidence.
+    Never in the evidence itself: whoever has the data and the models finds a record by its numbers.
     """
 
-    index: int | None = None
     id: str = Field(description="The keyed hash of the id that it was asked for by.")
-    label: str | None = None
+    label: str
     before: ExampleView
     after: ExampleView
     flag: ExampleFlag

@@ -10,7 +10,6 @@ from expunge.request.evidence._sections import (
     AttackRow,
     EarlierAttempt,
     EarlierRequest,
-    ExampleRow,
     FloorCheck,
     Interval,
     MetricRow,
@@ -96,7 +95,7 @@ def judge_request(
     records: int,
     metrics: Sequence[MetricRow],
     attacks: Sequence[AttackRow],
-    examples: Sequence[ExampleRow],
+    exposed: int,
     objections: Sequence[str],
     power: Power | None,
     warnings: Sequence[str] = (),
@@ -137,7 +136,7 @@ def judge_request(
         ),
         reasons=reasons,
         objections=list(objections),
-        shown=_shown(ua, ua.target, ta, attacks, examples, power),
+        shown=_shown(ua, ua.target, ta, attacks, exposed, records, power),
         not_shown=not_shown,
     )
 
@@ -245,10 +244,10 @@ def _shown(
     target: Interval,
     ta: MetricRow,
     attacks: Sequence[AttackRow],
-    examples: Sequence[ExampleRow],
+    exposed: int,
+    records: int,
     power: Power | None,
 ) -> list[str]:
-    exposed = sum(example.flag == "still exposed" for example in examples)
     verdicts = [attack.after.verdict for attack in attacks]
     counts = ", ".join(f"{verdicts.count(v)} {v}" for v in dict.fromkeys(verdicts))
     shown = [
@@ -258,8 +257,8 @@ def _shown(
         f"Test accuracy went from {ta.before.value:.1f} % to {ta.after.value:.1f} % "
         f"[{ta.after.low:.1f}, {ta.after.high:.1f}].",
         f"Of {len(attacks)} membership attacks: {counts}.",
-        f"{exposed} of {len(examples)} forgotten records stand out from unseen data one by one; "
-        f"about {0.01 * len(examples):.0f} would by chance.",
+        f"{exposed} of {records} forgotten records stand out from unseen data one by one; "
+        f"about {0.01 * records:.0f} would by chance.",
     ]
     if power is not None and power.sufficient:
         how = (

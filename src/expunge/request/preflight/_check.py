@@ -11,7 +11,7 @@ from rich.console import RenderableType
 
 from expunge.engine._predict import Predictions
 from expunge.evaluation.attacks._features import confidence, entropy
-from expunge.request._accuracy import accuracy_interval
+from expunge.request._accuracy import accuracy_interval, decimals_of
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request.preflight._cost import Cost, estimate_cost
@@ -85,9 +85,8 @@ def preflight(
     vectors = {split: output[1] for split, output in outputs.items()}
 
     progress("checking whether the model fits the data")
-    fit = check_model_fit(
-        subject.model, subject.train, predictions, subject.classes, level=job.level
-    )
+    plain = subject.with_inputs("fractions").model  # takes floats as they are
+    fit = check_model_fit(plain, subject.train, predictions, subject.classes, level=job.level)
 
     progress("looking for duplicates of the records to forget")
     forgotten_before = set(earlier)
@@ -130,8 +129,10 @@ def _summarise_ids(
         "earlier": len(requested.indices) - len(to_forget),
         "train": len(subject.train),
         "share": round(len(to_forget) / len(subject.train), 6),
-        "twice": list(requested.repeated_ids),
-        "held_out": dict(requested.held_out),
+        "twice": requested.repeated,
+        "skipped": requested.skipped,
+        "unmapped": requested.unmapped,
+        "unseen": sum(map(len, requested.unseen.values())),
         "classes": [
             {"name": name, "forgotten": part, "train": size, "share": round(part / size, 6)}
             for name, part, size in zip(subject.classes, forgotten, in_train, strict=True)
@@ -143,17 +144,18 @@ def _summarise_ids(
 def _compare_hardness(forget: Predictions, val: Predictions, level: float) -> dict[str, Any]:
     """Accuracy, confidence and entropy of both, and how well confidence tells them apart."""
     rows: dict[str, Any] = {}
+    decimals = decimals_of(len(forget.labels))
     for name, predictions in (("forget", forget), ("val", val)):
         accuracy = accuracy_interval(predictions, level)
         rows[name] = {
             "accuracy": {key: round(value, 3) for key, value in accuracy._asdict().items()},
-            "confidence": round(float(confidence(predictions).mean()), 6),
+            "confidence": round(float(confidence(predictions).mean()), decimals),
         }
         if not predictions.of_texts:
-            rows[name]["entropy"] = round(float(entropy(predictions).mean()), 6)
-    auc = _auc(confidence(forget)[:, 0], confidence(val)[:, 0])
+            rows[name]["entropy"] = round(float(entropy(predictions).mean()), decimals)
+    auc = round(_auc(confidence(forget)[:, 0], confidence(val)[:, 0]), decimals)
     verb = "stand out from" if abs(auc - 0.5) > 0.1 else "look much like"
-    rows["auc"] = round(auc, 4)
+    rows["auc"] = auc
     rows["sentence"] = (
         f"By confidence, the records to forget {verb} val: the model is more confident of one of "
         f"them than of one of val in {auc:.0%} of pairs (50 % is chance)."

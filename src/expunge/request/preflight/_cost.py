@@ -74,7 +74,7 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         speed = _measure_speed(subject.model, inputs, subject.train.labels[:TIMED_EXAMPLES])
 
     # The request: all epochs allowed, and the given and the new model over all data.
-    procedure = fit_to_size(job.procedure, forget, subject.model)
+    procedure = fit_to_size(job.procedure, forget, subject.model, job.max_epochs)
     epoch = _epoch_seconds(speed, forget, retain, len(subject.val), procedure)
     unlearning = epoch * procedure.epochs
     examples = len(subject.train) + len(subject.val) + len(subject.test)

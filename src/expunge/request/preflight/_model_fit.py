@@ -16,11 +16,20 @@ from expunge.data.text._text_examples import TextExamples
 from expunge.data.text._text_set import IGNORED
 from expunge.evaluation import Estimate, Predictions, predict
 from expunge.request._accuracy import accuracy_interval, wilson_interval
+from expunge.request._job import InputForm
 
 SAMPLE = 512
 """Number of training examples on which input corrections are tried."""
 MIN_GAIN = 10.0
 """Points of accuracy that a correction must gain, beyond the intervals, to be mentioned."""
+BEYOND_DOUBT = 80.0
+"""Accuracy in percent that a correction must reach to be applied."""
+FORMS: dict[str, InputForm] = {
+    "inputs divided by 255": "fractions",
+    "inputs as floats in [0, 255]": "bytes",
+    "every channel standardised to mean 0 and deviation 1": "standardised",
+}
+"""The corrections that ``--inputs`` makes."""
 
 Correction = Callable[[Tensor], Tensor]
 
@@ -34,6 +43,8 @@ class ModelFit:
     """Accuracy in percent of always predicting the most frequent class of val."""
     fits: bool
     reasons: tuple[str, ...]
+    correction: tuple[InputForm, str] | None = None
+    """How the model should get images beyond doubt, and why, if that is all that is wrong."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -65,9 +76,10 @@ def check_model_fit(
     if isinstance(train, TextExamples):
         return _fit_of_texts(train, accuracy)
     chance = {split: _share_of_most_frequent(said.labels) for split, said in predictions.items()}
+    scaling = explain_by_input_scaling(model, train, level, predictions["train"])
     explanations = (
         explain_by_label_order(predictions["train"], classes, level),
-        explain_by_input_scaling(model, train, level, predictions["train"]),
+        scaling and f"{scaling.finding} {scaling.remedy}",
     )
     reasons = [reason for reason in explanations if reason]
     weak = [split for split in ("train", "val") if accuracy[split].low <= chance[split]]
@@ -78,7 +90,10 @@ def check_model_fit(
             "neither another label order nor another scaling of the inputs helps. Check that these "
             "are the weights of this model and the data it was trained on."
         )
-    return ModelFit(accuracy, chance["val"], not reasons, tuple(reasons))
+    correction = None
+    if scaling is not None and scaling.form is not None:
+        correction = scaling.form, scaling.finding
+    return ModelFit(accuracy, chance["val"], not reasons, tuple(reasons), correction)
 
 
 def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Estimate]) -> ModelFit:
@@ -140,16 +155,29 @@ def explain_by_label_order(
     )
 
 
+@dataclass(frozen=True)
+class ScalingExplanation:
+    """What was found about the preparation of inputs, and what to do, in sentences.
+
+    ``form`` is the form of images that is right beyond doubt; None if several corrections help
+    about as much, or none that ``--inputs`` makes.
+    """
+
+    finding: str
+    remedy: str
+    form: InputForm | None
+
+
 def explain_by_input_scaling(
     model: nn.Module,
     train: Examples,
     level: float = 0.95,
     predictions: Predictions | None = None,
-) -> str | None:
+) -> ScalingExplanation | None:
     """An explanation if the model is right much more often when its inputs are prepared otherwise.
 
     All corrections within two points of the best are named. ``predictions`` are those on all of
-    ``train``, if they are known.
+    ``train``, if they are known. Floats go to ``model`` as they are.
     """
     indices = np.linspace(0, len(train) - 1, min(SAMPLE, len(train))).round().astype(np.int64)
     indices = np.unique(indices)
@@ -169,11 +197,20 @@ def explain_by_input_scaling(
     if before is None or not _clearly_better(before, after, count, level):
         return None
     helpful = [name for name, hits in correct.items() if hits and hits >= after - 0.02 * count]
-    return (
+    finding = (
         f"The inputs look wrongly prepared: with {', or '.join(helpful)}, accuracy on {count} "
-        f"training examples would be {100 * after / count:.1f} %, not {100 * before / count:.1f} "
-        "%. Prepare them as they were for training."
+        f"training examples would be {100 * after / count:.1f} %, not {100 * before / count:.1f} %."
     )
+    forms = [FORMS[name] for name in helpful if name in FORMS and train.kind == "images"]
+    others = max((hits or 0 for name, hits in correct.items() if name != helpful[0]), default=0)
+    is_clear = (
+        len(helpful) == len(forms) == 1
+        and 100 * after / count >= BEYOND_DOUBT
+        and _clearly_better(others, after, count, level)
+    )
+    option = f" (--inputs {' or '.join(forms)})" if forms else ""
+    remedy = f"Prepare them as they were for training{option}."
+    return ScalingExplanation(finding, remedy, forms[0] if is_clear else None)
 
 
 def input_corrections(inputs: Tensor) -> dict[str, Correction]:

@@ -77,7 +77,7 @@ def _accuracy_table(findings: Mapping[str, Any]) -> Table:
     table = _table("", "accuracy %", "interval", *measured)
     for name, row in rows.items():
         value = row["accuracy"]
-        extra = [f"{row[key]:.3f}" if key in row else "" for key in measured]
+        extra = [f"{row[key]:g}" if key in row else "" for key in measured]
         interval = f"{value['low']:.1f} to {value['high']:.1f}"
         table.add_row(name, f"{value['value']:.1f}", interval, *extra)
     return table
@@ -90,9 +90,6 @@ def _ids_section(ids: Mapping[str, Any]) -> list[RenderableType]:
             f"requested by {ids['asked']:,} id{'s' if ids['asked'] != 1 else ''}"
         )
     ]
-    if ids["twice"]:
-        names = ", ".join(repr(name) for name in ids["twice"][:5])
-        blocks.append(_line(f"listed more than once: {names}"))
     table = _table("class", "to forget", "of", "share")
     for row in ids["classes"][:MAX_CLASSES]:
         table.add_row(

@@ -41,10 +41,17 @@ def collect_warnings(
     if outputs > classes:
         warnings.append(f"The model has {outputs} outputs, but the data have {classes} classes.")
     # About the ids.
-    if requested.repeated_ids:
-        warnings.append(f"Ids listed more than once, counted once: {len(requested.repeated_ids)}.")
-    if held_out := sum(requested.held_out.values()):
-        warnings.append(f"Records of these ids in val or test, with nothing to forget: {held_out}.")
+    if requested.repeated:
+        warnings.append(f"Ids listed more than once, counted once: {requested.repeated}.")
+    if requested.skipped:
+        warnings.append(f"Ids without a training record, left out: {requested.skipped}.")
+    if requested.unmapped:
+        warnings.append(f"Training records that the table maps to no id: {requested.unmapped}.")
+    if unseen := sum(map(len, requested.unseen.values())):
+        warnings.append(
+            f"Records of these ids, or of earlier requests, in val or test: {unseen}. The model "
+            "was not trained on them, and nothing is compared with them."
+        )
     warnings += [
         f"All training records of the class {row['name']!r} are to be forgotten: the model keeps "
         "an output for it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import check_weights_file
 from expunge._specs import join_spec
 from expunge.data import Examples, TextSet
-from expunge.data._read_dataset import scaled_to_unit
 from expunge.engine._artifact import Card, check_named_model, read_weights
 from expunge.engine._device import device_of, pick_device
 from expunge.engine._memory_layout import channels_last, runs_on
@@ -27,7 +26,14 @@ from expunge.engine._weights import without_prefix
 from expunge.models import MODELS, build_model
 from expunge.models._build import is_external, read_model_spec
 from expunge.models._external import build_external
-from expunge.request._job import Job, is_text_job
+from expunge.request._job import InputForm, Job, is_text_job
+from expunge.request.subject._inputs import (
+    IN_WORDS,
+    HookedModel,
+    InputHook,
+    add_hook,
+    choose_form,
+)
 from expunge.request.subject._splits import SubjectData, gather_data, load_data
 
 
@@ -38,8 +44,8 @@ class Subject:
     ``classes`` names every output of the model. ``weights_digest`` is the SHA-256 of the
     model's weights and buffers, ``data_digest`` that of the fingerprints of train, val and test.
     ``build`` makes a fresh model of the same architecture. ``val_taken_from`` names the split that
-    val was taken out of, if it was not given. ``notes`` say how the data were adapted to the
-    model.
+    val was taken out of, if it was not given. ``inputs`` says how the model gets images, None if it
+    gets them as they are. ``notes`` are for the reader of the preflight.
     """
 
     model: nn.Module
@@ -53,12 +59,36 @@ class Subject:
     card: Card | None = None
     flip: bool = False
     val_taken_from: str = ""
+    inputs: InputForm | None = None
     notes: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the training records, if they have any."""
         return self.train.names
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The number of training records, and of those in val and test."""
+        return {"records": len(self.train), "val": len(self.val), "test": len(self.test)}
+
+    def without_unseen(self, records: Mapping[str, Sequence[int]]) -> Subject:
+        """The same subject without these records of val and test: nothing is compared with them.
+
+        ``data_digest`` remains that of the whole data.
+        """
+        parts: dict[str, Any] = {}
+        for split, indices in records.items():
+            data: Examples = getattr(self, split)
+            left = sorted({*range(len(data))} - {*indices})
+            if not left:
+                raise DataError(
+                    f"All records of {split} belong to these ids or to those of earlier requests, "
+                    "so that there are none to compare with. Give another val or test split."
+                )
+            if indices:
+                parts[split] = data.subset(left)
+        return replace(self, **parts) if parts else self
 
     def with_weights(self, path: Path) -> Subject:
         """The same subject with the weights in another file."""
@@ -68,6 +98,17 @@ class Subject:
         model = model.to(device_of(self.model)).eval()
         _ensure_plain_layout(model, self.train.inputs[:2])
         return replace(self, model=model, weights_digest=tensors.state_digest(model.state_dict()))
+
+    def with_inputs(self, form: InputForm, note: str = "") -> Subject:
+        """The same subject, whose model gets images in another form; ``note`` says why."""
+        if self.inputs in (None, form):
+            return self
+        assert isinstance(self.build, HookedModel)
+        build = HookedModel(self.build.make, InputHook(form, self.train.inputs))
+        model = copy.deepcopy(self.model)
+        add_hook(model, build.hook)
+        notes = (note or f"The model gets the images {IN_WORDS[form]}.",)
+        return replace(self, model=model, build=build, inputs=form, notes=notes)
 
 
 def load_subject(job: Job) -> Subject:
@@ -85,7 +126,7 @@ def load_subject(job: Job) -> Subject:
     build = _model_builder(job, card, data)
     model = build()
     fit_weights(model, without_prefix(state, model), str(job.weights))
-    return _assemble(model, data, build, card, job.device)
+    return _assemble(model, data, build, card, job)
 
 
 def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
@@ -100,7 +141,7 @@ def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
     gathered = gather_data(data, job)
     _check_has_classes(gathered.train)
-    return _assemble(model, gathered, build, None, job.device)
+    return _assemble(model, gathered, build, None, job)
 
 
 def _check_has_classes(train: Examples) -> None:
@@ -124,11 +165,15 @@ def _assemble(
     data: SubjectData,
     build: Callable[[], nn.Module],
     card: Card | None,
-    device: str,
+    job: Job,
 ) -> Subject:
-    # Try two examples: in what form does the model take its inputs?
-    model = model.to(pick_device(device, model)).eval()
-    data, notes = _adapt_to_model(data, model)
+    # Try two examples: does the model take them in the form that they go to it?
+    model = model.to(pick_device(job.device, model)).eval()
+    form = choose_form(model, data.train, job.inputs)
+    if form is not None:
+        build = HookedModel(build, InputHook(form, data.train.inputs))
+        add_hook(model, build.hook)
+    _check_takes(model, data.train.inputs[:2])
     _ensure_plain_layout(model, data.train.inputs[:2])
     # Name every output, also those for which the data have no class.
     outputs = _count_outputs(model, data)
@@ -147,7 +192,8 @@ def _assemble(
         card=card,
         flip=data.flip,
         val_taken_from=data.val_taken_from,
-        notes=notes,
+        inputs=form,
+        notes=() if form is None else (f"The model gets the images {IN_WORDS[form]}.",),
     )
 
 
@@ -182,20 +228,14 @@ def _check_against_card(job: Job, card: Card) -> None:
             )
 
 
-def _adapt_to_model(data: SubjectData, model: nn.Module) -> tuple[SubjectData, tuple[str, ...]]:
-    """Images as bytes, or as fractions x / 255 for a model that takes only floats."""
-    inputs = data.train.inputs[:2]
-    failure = _failure_on(model, inputs)
-    if failure is None:
-        return data, ()
-    if inputs.dtype == torch.uint8 and _failure_on(model, inputs.float() / 255) is None:
-        note = "The model takes only floats: it gets the images as fractions x / 255."
-        train, val, test = (scaled_to_unit(split) for split in data.by_split().values())
-        return replace(data, train=train, val=val, test=test), (note,)
-    raise InvalidInput(
-        f"The model cannot take the data, {inputs.dtype} of shape {list(inputs.shape[1:])}: "
-        f"{failure}"
-    ) from failure
+def _check_takes(model: nn.Module, inputs: Tensor) -> None:
+    try:
+        _run(model, inputs)
+    except Exception as failure:  # the model is the user's: anything can happen
+        raise InvalidInput(
+            f"The model cannot take the data, {inputs.dtype} of shape {list(inputs.shape[1:])}: "
+            f"{failure}"
+        ) from failure
 
 
 def _ensure_plain_layout(model: nn.Module, inputs: Tensor) -> None:
@@ -235,14 +275,6 @@ def _count_outputs(model: nn.Module, data: SubjectData) -> int:
                 f"{largest} in {name}) The model is for another number of classes."
             )
     return outputs
-
-
-def _failure_on(model: nn.Module, inputs: Tensor) -> Exception | None:
-    try:
-        _run(model, inputs)
-    except Exception as error:  # the model is the user's: anything can happen
-        return error
-    return None
 
 
 @torch.inference_mode()

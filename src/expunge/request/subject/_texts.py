@@ -95,6 +95,8 @@ def _assemble(model: nn.Module, texts: Texts, build: Callable[[], nn.Module], jo
             f"`method` should be one for language models: {names}. "
             f"(got {METHODS.label(job.method)})"
         )
+    if job.inputs is not None:
+        raise InvalidInput(f"`inputs` is about images, and these are texts. (got {job.inputs!r})")
     if job.keep_examples:
         raise InvalidInput(
             "`keep_examples` shows images; the texts of forgotten records are never written. Leave "

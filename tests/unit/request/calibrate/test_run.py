@@ -205,6 +205,8 @@ def test_small_forget_sets_get_enough_steps_and_large_ones_no_more() -> None:
     assert fit_to_size(MATCH, 1000, USUAL).epochs == MATCH.epochs
     assert fit_to_size(MATCH, 4500, USUAL).epochs == 12, "large ones need fewer passes"
     assert fit_to_size(MATCH, 100_000, USUAL).epochs == 8
+    for size in (1, 12, 1000, 100_000):
+        assert fit_to_size(MATCH, size, USUAL, 2).epochs == 2, "a cap is a cap"
 
 
 def test_long_runs_take_smaller_steps_unless_the_rate_was_chosen() -> None:

@@ -2,25 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-from pathlib import Path
-
 import pytest
 
-from expunge.request.evidence._bundle import epochs_figure, scores_figure, write_examples
+from expunge.request.evidence._bundle import epochs_figure, scores_figure
 from expunge.request.evidence._sections import EpochRow
 from tests.unit.report import fake
-
-
-def test_examples_are_one_row_per_record(tmp_path: Path) -> None:
-    examples = fake.evidence(5).examples
-    write_examples(tmp_path / "examples.csv", examples)
-    with (tmp_path / "examples.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["id"] for row in rows] == [example.id for example in examples]
-    assert float(rows[0]["exposure_after"]) == examples[0].after.exposure
-    assert rows[0]["correct_before"] == str(examples[0].before.correct)
-    assert set(rows[0]) & {"index", "label", "prediction_before"} == set()
 
 
 def test_an_epoch_without_finite_outputs_leaves_a_gap_in_the_figure() -> None:

@@ -7,6 +7,7 @@ import csv
 import io
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,14 +19,20 @@ from PIL import Image
 
 from expunge import _tensors as tensors
 from expunge.data import load
+from expunge.evaluation import predict
+from expunge.request._job import Job
 from expunge.request._run import Outcome, forget
 from expunge.request._verify import verify
-from tests.unit.request.jobs import IDS, FinishedRequest
+from expunge.request.subject._load import load_subject
+from tests.unit.request.evidence.reidentification import numbers_of, recovered
+from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.worlds import bytes_of, fitted, floats
 
 Array = np.ndarray[Any, Any]
-FORGOTTEN = list(range(0, 24, 2))
+FORGOTTEN = list(range(0, 48, 2))
 NAMES = [f"1/{index}.png" for index in FORGOTTEN]
+FEW = [3, 17, 44, 71, 102]
+HASH = re.compile("[0-9a-f]{64}")
 _URI = re.compile(rb"data:image/png;base64,([A-Za-z0-9+/=]+)")
 _LIST = re.compile(rb"\[[-+0-9eE.,\s]+\]")
 _NUMBER = re.compile(rb"[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
@@ -121,7 +128,7 @@ def found(folder: Path, images: list[Array]) -> set[str]:
 
 def test_no_pixel_of_a_forgotten_record_is_in_any_file(folder: Path, images: list[Array]) -> None:
     names = {path.name for path in files(folder)}
-    assert {"evidence.json", "report.html", "examples.csv", "preflight.json"} <= names
+    assert {"evidence.json", "report.html", "preflight.json"} <= names
     assert {"epochs.png", "scores.png", "weights.safetensors", "forgotten.json"} <= names
     assert "thumbnails.json" not in names
     assert found(folder, images) == set()
@@ -140,12 +147,6 @@ def test_no_id_of_a_forgotten_record_is_in_any_file_in_clear(folder: Path) -> No
     for path in files(folder):
         content = path.read_bytes()
         assert [name for name in NAMES if name.encode() in content] == [], path
-    examples = json.loads((folder / "out/0001/evidence.json").read_text())["examples"]
-    assert len(examples) == len(FORGOTTEN)
-    for row in examples:
-        assert set(row) == {"id", "before", "after", "flag"}
-        assert re.fullmatch("[0-9a-f]{64}", row["id"])
-        assert set(row["after"]) == {"correct", "confidence", "exposure"}
 
 
 def test_the_file_of_ids_is_named_in_no_file(finished: FinishedRequest) -> None:
@@ -162,7 +163,8 @@ def test_examples_are_kept_if_asked_for_beside_the_evidence(
         json.loads((place / "out/0001/evidence.json").read_text()) for place in (folder, kept)
     )
     assert (first["keep_examples"], second["keep_examples"]) == (False, True)
-    assert first["examples"] == second["examples"]
+    assert first["exposure"] == second["exposure"]
+    assert "examples" not in first.keys() | second.keys()
     pages = [(place / "out/0001/report.html").read_text() for place in (folder, kept)]
     words = "This page shows images and labels of the records"
     assert [words in page for page in pages] == [False, True]
@@ -170,6 +172,7 @@ def test_examples_are_kept_if_asked_for_beside_the_evidence(
     rows = json.loads((kept / "out/0001/thumbnails.json").read_text())
     assert {row["label"] for row in rows} <= {"ant", "bee", "cat", "dog"}
     assert all(row["image"].startswith("data:image/png;base64,") for row in rows)
+    assert all(re.fullmatch("[0-9a-f]{64}", row["id"]) for row in rows)
     assert all(verification.ok for verification in verify(kept / "out", quick=True))
 
 
@@ -188,3 +191,67 @@ def test_the_decoder_finds_what_it_should(tmp_path: Path, images: list[Array]) -
     (tmp_path / "d.csv").write_text(",".join(map(str, pixels.reshape(-1).tolist())) + "\n")
     tensors.save(tmp_path / "e.safetensors", {"x": torch.from_numpy(np.stack(images))}, {})
     assert found(tmp_path, images) == {"a.png", "b.html", "c.json", "d.csv", "e.safetensors"}
+
+
+@pytest.fixture(scope="module")
+def few(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, Path]:
+    job = JobMaker(weights, tmp_path_factory.mktemp("few"))(FEW, max_epochs=3)
+    folder = carry_out_quietly(job).folder
+    assert folder is not None
+    return job, folder
+
+
+def test_without_the_key_no_record_is_found_but_by_chance(
+    few: tuple[Job, Path], finished: FinishedRequest
+) -> None:
+    found, allowed = recovered(few[1], load_subject(few[0]), FEW)
+    assert found <= allowed < len(FEW)
+    found, allowed = recovered(finished.folder, load_subject(finished.job), IDS)
+    assert found <= allowed < len(IDS)
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns"])
+def test_the_attempt_finds_records_whose_numbers_are_written(
+    few: tuple[Job, Path], tmp_path: Path, kind: str
+) -> None:
+    subject = load_subject(few[0])
+    after = subject.with_weights(few[1] / "weights.safetensors").model
+    values = []
+    for model in (subject.model, after):
+        said = predict(model, subject.train), predict(model, subject.test)
+        values.append([round(float(next(iter(numbers_of(*said)))[k]), 4) for k in FEW])
+    rows = [{"before": a, "after": b} for a, b in zip(*values, strict=True)]
+    content = rows if kind == "rows" else {"before": values[0], "after": values[1]}
+    (tmp_path / "examples.json").write_text(json.dumps(content))
+    shutil.copy(few[1] / "weights.safetensors", tmp_path)
+    found, allowed = recovered(tmp_path, subject, FEW)
+    assert found > allowed
+
+
+def test_a_hash_stands_beside_no_number(few: tuple[Job, Path], finished: FinishedRequest) -> None:
+    for folder in (few[1], finished.folder):
+        content = json.loads((folder / "forgotten.json").read_text())
+        hashes = {*content["records"], *content["asked"], *content["ids"], *content["unseen"]}
+        assert hashes
+        assert all(HASH.fullmatch(each) for each in hashes)
+        for name in ("records", "asked", "ids", "unseen"):
+            assert content[name] == sorted(content[name]), "the order says nothing"
+        for path in folder.rglob("*"):
+            if path.is_file() and path.name != "forgotten.json":
+                text = path.read_bytes()
+                assert not any(each.encode() in text for each in hashes), path
+
+
+def test_few_records_have_no_histogram(few: tuple[Job, Path], finished: FinishedRequest) -> None:
+    evidence = json.loads((few[1] / "evidence.json").read_text())
+    assert evidence["scores"] is None
+    assert evidence["exposure"] is None
+    assert not (few[1] / "figures" / "scores.png").exists()
+    aucs = [end for row in evidence["attacks"] for end in row["after"]["auc"].values()]
+    assert aucs == [round(end, 1) for end in aucs]
+    many = finished.evidence
+    assert many.scores is not None
+    assert sum(many.scores.before.forget) == len(IDS)
+    assert [row.after.auc.value for row in many.attacks] == [
+        round(row.after.auc.value, 2) for row in many.attacks
+    ]

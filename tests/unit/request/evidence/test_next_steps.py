@@ -12,7 +12,7 @@ from tests.unit.report import fake
 
 IDS = Path("anna.csv")
 JOB = make_job(weights=Path("w.safetensors"), out=Path("requests"), ids=IDS, method="SRL")
-EPOCH = {"ua": 80.0, "target_low": 40.0, "target_high": 60.0, "action": ""}
+EPOCH = {"ua": 80.0, "target_low": 40.0, "target_high": 60.0, "action": "", "epoch": 30}
 BROKEN = FloorCheck(
     name="cat",
     split="test",
@@ -30,7 +30,7 @@ def steps(status: Status = "not achieved", **changes: Any) -> str:
     values: dict[str, Any] = {
         "arrived": True,
         "audit_failed": False,
-        "rows": [EPOCH] * 30,
+        "rows": [EPOCH],
         "unseen_of_classes": {"val": 13, "test": 45},
         "cost": {"retraining_seconds": 90.0, "note": "Retraining for 20 epochs."},
         "number": 3,
@@ -51,7 +51,7 @@ def test_a_run_that_did_not_arrive_tries_another_method_more_epochs_or_a_larger_
     assert "--method" not in steps(arrived=False, job=best), "none did better"
     assert "--max-epochs 60" in text
     assert "--floor 4" in text
-    ended_early = steps(arrived=False, rows=[EPOCH] * 7)
+    ended_early = steps(arrived=False, rows=[EPOCH | {"epoch": 7}])
     assert "--max-epochs" not in ended_early, "it stopped for another reason"
 
 

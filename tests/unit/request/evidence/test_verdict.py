@@ -51,7 +51,7 @@ def judge(
         "records": 42,
         "metrics": evidence.metrics,
         "attacks": evidence.attacks,
-        "examples": evidence.examples,
+        "exposed": 0,
         "objections": find_objections(stopped, earlier, held_out, floors),
         "power": STRONG,
         "warnings": ["Mind the gap."],

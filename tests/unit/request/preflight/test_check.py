@@ -46,11 +46,11 @@ def test_hardness_compares_the_forget_set_with_val(subject, tmp_path):
     forget = predict(subject.model, subject.train.subset([1, 2, 3, 5, 8]))
     val = predict(subject.model, subject.val)
     for name, said in (("forget", forget), ("val", val)):
-        assert hardness[name]["confidence"] == pytest.approx(confidence(said).mean(), abs=1e-5)
-        assert hardness[name]["entropy"] == pytest.approx(entropy(said).mean(), abs=1e-5)
+        assert hardness[name]["confidence"] == round(float(confidence(said).mean()), 1), "of few"
+        assert hardness[name]["entropy"] == round(float(entropy(said).mean()), 1)
     pairs = confidence(forget) - confidence(val).T
     literal = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
-    assert hardness["auc"] == pytest.approx(literal, abs=1e-3)
+    assert hardness["auc"] == round(float(literal), 1)
 
 
 def test_exact_duplicates_are_reported_and_offered(subject, tmp_path):

@@ -104,8 +104,8 @@ def test_inputs_prepared_otherwise_are_told(trained, given, words):
     assert explain_by_input_scaling(picky, changed(data, trained)) is None
     reason = explain_by_input_scaling(picky, changed(data, given))
     assert reason is not None
-    assert reason.startswith("The inputs look wrongly prepared: with ")
-    assert words in reason
+    assert reason.finding.startswith("The inputs look wrongly prepared: with ")
+    assert words in reason.finding
 
 
 def test_a_missing_standardisation_is_told():
@@ -114,7 +114,7 @@ def test_a_missing_standardisation_is_told():
     model = fitted(changed(raw, lambda x: (x - mean) / std), Picky())
     reason = explain_by_input_scaling(model, changed(raw, lambda x: 0.05 * x))
     assert reason is not None
-    assert "standardised" in reason
+    assert "standardised" in reason.finding
 
 
 def test_reversed_channels_are_told():
@@ -130,7 +130,7 @@ def test_reversed_channels_are_told():
     assert explain_by_input_scaling(net, Examples(x, labels, "ab")) is None
     reason = explain_by_input_scaling(net, Examples(x.flip(1), labels, "ab"))
     assert reason is not None
-    assert "the channels in reverse order" in reason
+    assert "the channels in reverse order" in reason.finding
 
 
 class Careless(Picky):
@@ -143,7 +143,8 @@ class Careless(Picky):
 def test_bytes_given_to_a_model_of_fractions_are_told():
     reason = explain_by_input_scaling(fitted(floats(240, 1), Careless()), bytes_of(240, 1))
     assert reason is not None
-    assert "inputs divided by 255" in reason
+    assert "inputs divided by 255" in reason.finding
+    assert reason.remedy == "Prepare them as they were for training (--inputs fractions)."
 
 
 def test_token_numbers_have_no_scale():
