@@ -13,6 +13,7 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from docstrings import in_table
 from expunge._lazy import load_object
+from expunge.cli._exit_codes import MEANINGS
 from expunge.cli._main import BENCH_COMMANDS, COMMANDS
 
 TYPES = {int: "whole number", float: "number", str: "text", Path: "path", bool: ""}
@@ -30,10 +31,12 @@ def command_page() -> str:
     lines = [
         "# Commands",
         "",
-        "Every command of `expunge`, as the command itself describes it with `--help`. Exit codes "
-        "are 0 if it is done, 1 if it failed and 2 for wrong usage; `expunge forget` has codes of "
-        "its own: 0 achieved, 1 not achieved, 3 cannot be told, 2 for every error. Every long "
+        "Every command of `expunge`, as the command itself describes it with `--help`. Every long "
         "command can be killed: running it again resumes it.",
+        "",
+        "| exit code | what it means |",
+        "| ---: | --- |",
+        *(f"| {code:d} | {meaning} |" for code, meaning in MEANINGS.items()),
         "",
         "| command | what it does |",
         "| --- | --- |",

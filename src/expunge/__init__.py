@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from expunge.methods import Problem as Problem
     from expunge.methods import RandomLabel as RandomLabel
     from expunge.methods import ReferenceGuided as ReferenceGuided
+    from expunge.methods import Refresh as Refresh
     from expunge.methods import RetainActivations as RetainActivations
     from expunge.methods import RetainKL as RetainKL
     from expunge.methods import RetainLoss as RetainLoss

@@ -8,14 +8,9 @@ from typing import Any
 class ExpungeError(Exception):
     """Base of every error this package raises on purpose."""
 
-    exit_code = 1
-    """What the command line exits with."""
-
 
 class InvalidInput(ExpungeError, ValueError):
     """A value, a name or a combination that cannot be used as given."""
-
-    exit_code = 2
 
 
 class DataError(ExpungeError):

@@ -91,7 +91,9 @@ def call_factory(spec: str, what: str, **options: Any) -> Any:
         factory = find_factory(spec, what)
         try:
             return factory(**options)
-        except (Exception, SystemExit) as error:  # the code is the user's: anything can happen
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # the code is the user's: anything can happen
             raise InvalidInput(
                 f"The {what} factory {spec} failed: {type(error).__name__}: {error}"
             ) from error
@@ -102,7 +104,9 @@ def _import_module(name: str, spec: str, what: str) -> Any:
         importlib.invalidate_caches()
         try:
             return importlib.import_module(name)
-        except (Exception, SystemExit) as error:  # importing runs the user's code
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # importing runs the user's code
             missing = error.name if isinstance(error, ModuleNotFoundError) else None
             if missing and (name == missing or name.startswith(f"{missing}.")):
                 raise InvalidInput(

@@ -263,6 +263,16 @@ def check_weights_file(path: Path) -> None:
     """Raise unless ``path`` is a file of a kind that weights are read from."""
     if not (is_there(path) and path.is_file()):
         raise DataError(f"There is no weights file {path}. Check the path.")
+    _check_weights_suffix(path)
+
+
+def check_weights_out(path: Path, *, force: bool) -> None:
+    """Raise unless weights may be written to ``path``, and read again."""
+    refuse_existing(path, force=force)
+    _check_weights_suffix(path)
+
+
+def _check_weights_suffix(path: Path) -> None:
     if path.suffix.lower() not in (".safetensors", *TORCH_SUFFIXES):
         raise InvalidInput(
             f"A weights file should end in .safetensors, {', '.join(TORCH_SUFFIXES)}. "

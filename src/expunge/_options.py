@@ -25,8 +25,8 @@ BatchNormPolicy = Literal["published", "retain-only", "frozen"]
 ``frozen``: none does."""
 Precision = Literal["fp32", "bf16", "fp16"]
 """``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
-Schedule = Literal["constant", "linear"]
-"""``linear``: the rate falls to 0 over the run, step by step."""
+Schedule = Literal["constant", "linear", "one-cycle"]
+"""``linear``: the rate falls to 0 over the run. ``one-cycle``: it rises first, for 30 % of it."""
 Augmented = Literal["both", "retain", "none"]
 """Which batches an augmentation changes: those of forget and retain, or of retain alone."""
 BatchOrder = Literal["continued", "released"]
@@ -80,8 +80,10 @@ class Option:
         if self.choices:
             return "" if value in self.choices else f"one of {', '.join(self.choices)}"
         if self.type is int and self.at_least is not None:
-            is_whole = is_of_kind(int, value) and value >= self.at_least
-            return "" if is_whole else f"a whole number, at least {self.at_least:g}"
+            most = math.inf if self.below is None else self.below - 1
+            is_whole = is_of_kind(int, value) and self.at_least <= value <= most
+            limit = "" if self.below is None else f" and at most {most:.0f}"
+            return "" if is_whole else f"a whole number, at least {self.at_least:g}{limit}"
         check_kind(self.name, self.type, value)
         if self.above is not None and self.below is not None:
             return "" if self.above < value < self.below else f"in ({self.above:g}, {self.below:g})"

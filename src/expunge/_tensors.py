@@ -16,14 +16,10 @@ from expunge._errors import DataError, StorageError
 from expunge._files import atomic, require_file
 
 
-def save(
-    path: str | Path,
-    tensors: dict[str, Tensor],
-    metadata: dict[str, Any],
-    *,
-    private: bool = False,
-) -> None:
+def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
     """Write ``tensors`` and JSON ``metadata``; a digest of both guards against damage.
+
+    The owner alone can read the file (mode 600): weights remember what they were trained on.
 
     The same content gives the same bytes: safetensors writes metadata entries in no fixed order, so
     there is only one.
@@ -31,7 +27,7 @@ def save(
     flat = {name: _host_copy(tensor) for name, tensor in tensors.items()}
     text = json.dumps(metadata, sort_keys=True)
     notes = {"expunge": f"{_digest(flat, text)} {text}"}
-    with atomic(path, private=private) as scratch:
+    with atomic(path, private=True) as scratch:
         try:
             safetensors.torch.save_file(flat, scratch, metadata=notes)
         except safetensors.SafetensorError as error:  # the library wraps the system's errors

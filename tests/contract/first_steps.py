@@ -127,7 +127,11 @@ def gradients(
     )
     model, kind = WORLDS[world][0]().train(), METHODS.resolve(QUICK.get(method, method))
     problem = OrderedProblem(
-        model, ranks=True, pairs=lambda: iter([(forget, retain)]), splits=splits
+        model,
+        ranks=True,
+        pairs=lambda: iter([(forget, retain)]),
+        retained=lambda: iter([retain]),
+        splits=splits,
     )
     problem.order = order
     kind.prepare(problem)

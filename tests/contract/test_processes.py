@@ -50,6 +50,7 @@ OTHERS: dict[str, dict[str, Any]] = {
     "no data in the objective": {"method": "l1-sparse", "addon": "focus"},
     "weights noised before": {"method": "mask-small-gradients", "addon": "none"},
     "retrain": {"method": "retrain", "addon": "none", "lr": 0.1, "batch_size": 7},
+    "refresh": {"method": "refresh", "addon": "none", "batch_size": 7},
     "retain-only": {"batchnorm": "retain-only"},
     "frozen": {"batchnorm": "frozen"},
     "batches of every size": {"batch_size": 13},

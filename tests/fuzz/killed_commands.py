@@ -5,15 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import expunge.audit._report
+import expunge.dispatch._run
+from expunge._errors import ExpungeError
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._records import collect, save_records
 from expunge.bench._run import run_planned
 from expunge.bench._stages import StageOptions, plan
+from expunge.cli import main
+from expunge.cli._exit_codes import ExitCode
 from expunge.dispatch._local import InlineEngine
 from expunge.engine import Procedure
 from expunge.engine._artifact import load_artifact
@@ -34,14 +40,16 @@ def prepare(folder: Path) -> None:
     """Make what all runs start from, before the first fork."""
     _world(folder)
     _request_world()
-    _bundle.save_figure = lambda figure, path, kinds: None  # matplotlib takes longer than the rest
+    # Matplotlib takes longer than the rest; and workers would not be killed with this process.
+    _bundle.save_figure = expunge.audit._report.save_figure = lambda *_: None
+    expunge.dispatch._run._engine = lambda store, *_, **__: InlineEngine(store)
 
 
 @cache
 def _world(folder: Path) -> World:
     (folder / "world").mkdir()
     world = World(folder / "world")
-    assert world.initial.is_file()
+    assert world.unlearned.is_file()
     return world
 
 
@@ -90,16 +98,7 @@ def make_forget(root: Path, place: Path) -> Work:
 
 def make_bench_run(root: Path, place: Path) -> Work:
     """``expunge bench run``, its stages in this process; records, without tables and figures."""
-    path = root / "tiny.toml"
-    if not path.exists():
-        changes = (
-            ("evaluate_at = [1, 3]", "evaluate_at = [1]\nattacks = false"),
-            ("epochs = 3", "epochs = 1"),
-            ('addons = ["none", "FOCUS"]', 'addons = ["none"]'),
-            ('baselines = ["FT"]', ""),
-        )
-        write_tiny(root, *changes)
-    planned = plan(load_protocol(path), StageOptions(device="cpu", keep="last"))
+    planned = plan(load_protocol(tiny_protocol(root)), StageOptions(device="cpu", keep="last"))
 
     def work() -> None:
         store = Store(place / "store")
@@ -107,6 +106,45 @@ def make_bench_run(root: Path, place: Path) -> Work:
         save_records(place / "records.jsonl", collect(planned, store))
 
     return work
+
+
+def tiny_protocol(folder: Path) -> Path:
+    """A protocol of one run."""
+    path = folder / "tiny.toml"
+    if not path.exists():
+        changes = (
+            ("evaluate_at = [1, 3]", "evaluate_at = [1]\nattacks = false"),
+            ("epochs = 3", "epochs = 1"),
+            ('addons = ["none", "FOCUS"]', 'addons = ["none"]'),
+            ('baselines = ["FT"]', ""),
+        )
+        write_tiny(folder, *changes)
+    return path
+
+
+def make_audit_shadows(root: Path, place: Path) -> Work:
+    """``expunge audit --shadows``, whose stages run in this process."""
+    return lambda: run_command(*audit_words(root.parent, place))
+
+
+def audit_words(folder: Path, place: Path) -> list[Any]:
+    """An audit with four shadow models; where there is a report, it is written again."""
+    world, out = _world(folder), place / "audit"
+    words = ["audit", world.unlearned, "--initial", world.initial, "--shadows", 4]
+    words += ["--store", place / "store", "--allow-overlap"]
+    return [*words, *(["--force"] if (out / "report.json").exists() else []), "-o", out]
+
+
+def run_command(*words: Any) -> None:
+    """Run a command line; an error of this package if it exits with 2."""
+    sys.argv = ["expunge", *map(str, words)]
+    try:
+        main()
+    except SystemExit as ending:
+        if ending.code == ExitCode.ERROR:
+            raise ExpungeError(f"{words[0]} failed.") from ending
+        if ending.code:
+            raise
 
 
 def outcome(place: Path) -> dict[str, Any]:
@@ -125,6 +163,10 @@ def outcome(place: Path) -> dict[str, Any]:
         found["forgotten"] = (path.parent / "forgotten.json").read_text()
     names = sorted(str(path.relative_to(place)) for path in place.rglob("*") if path.is_file())
     found["files"] = [name for name in names if "store" not in name]
+    # Of a store: no examples of killed audits.
+    found["data"] = [name for name in names if "/.data/" in name and not name.endswith(".lock")]
+    for path in place.glob("audit/*.json"):
+        found["report"] = json.loads(path.read_text())
     if (place / "records.jsonl").exists():
         from expunge.bench._records import load_records
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
 import json
 import lzma
+import math
 import os
 import re
 import shlex
@@ -19,11 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow
+import pyarrow.parquet
 import torch
+from PIL import Image
 
 from expunge import _tensors as tensors
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.cli import main
+from expunge.cli._exit_codes import ExitCode
+from expunge.cli._output import printable
 from expunge.data import load
 from expunge.data._id_file import read_ids
 from tests.fuzz.runner import unescape
@@ -51,7 +58,10 @@ def run_ids(text: str, folder: Path, world: World) -> Any:
 
 
 def run_archives(text: str, folder: Path, world: World) -> Any:
-    """``zip MEMBER …``, ``tar``, ``tgz``, ``txz``, ``npz KEY=ARRAY …``, ``bytes NAME HEX``."""
+    """``zip MEMBER …``, ``tar``, ``tgz``, ``txz``, ``npz KEY=ARRAY …``, ``bytes NAME HEX``.
+
+    ``dir MEMBER …`` is a folder of images; as in archives, ``NAME->TARGET`` is a link.
+    """
     kind, *words = text.split()
     if kind == "bytes":
         path = folder / words[0]
@@ -60,10 +70,48 @@ def run_archives(text: str, folder: Path, world: World) -> Any:
         path = folder / "a.npz"
         arrays = {word.split("=")[0]: _array(word.split("=")[1]) for word in words}
         np.savez_compressed(path, allow_pickle=True, **arrays)
+    elif kind == "dir":
+        path = _write_folder(folder / "images", words)
     else:
         path = folder / f"a.{kind}"
         _write_zip(path, words) if kind == "zip" else _write_tar(path, words, kind)
     return load(f"npz:{path}" if path.suffix == ".npz" else f"folder:{path}")
+
+
+def _write_folder(root: Path, words: list[str]) -> Path:
+    for name, _, special in map(_member, words):
+        path = root / unescape(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if special == "|pipe":
+            os.mkfifo(path)
+        elif special:
+            path.symlink_to(special)
+        else:
+            Image.new("L", (4, 4), len(name)).save(path, format="PNG")
+    return root
+
+
+def run_tables(text: str, folder: Path, world: World) -> Any:
+    """``csv OPTIONS [COLUMN=EXPRESSION; …]``, or parquet: a column's cells in row ``k`` of 40."""
+    kind, options, *rest = text.split(" ", 2)
+    columns: dict[str, Any] = {
+        "id": [f"person {k}" for k in range(40)],
+        "text": [f"review {k} of a film" for k in range(40)],
+        "tokens": ["1 2 3"] * 40,
+        "number": [k % 7 for k in range(40)],
+        "label": ["good", "bad"] * 20,
+    }
+    for change in rest[0].split("; ") if rest else ():
+        name, _, cell = change.partition("=")
+        columns[unescape(name)] = [eval(cell, {"k": k, "math": math}) for k in range(40)]
+    path = folder / f"table.{kind}"
+    if kind == "csv":
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([columns, *zip(*columns.values(), strict=True)])
+    else:
+        pyarrow.parquet.write_table(pyarrow.table(columns), path)
+    options = "" if options == "-" else f",{options}"
+    return load(f"{kind}:{path}{options}")
 
 
 def _array(spec: str) -> Any:
@@ -196,6 +244,22 @@ def _read_torch(kind: str, folder: Path) -> Any:
         "system": _Attack(),
         "list": [1, 2],
         "nothing": {},
+        "ema": {"model": net.state_dict(), "ema": net.state_dict(), "epoch": 3},
+        "timm": {"state_dict": net.state_dict(), "state_dict_ema": net.state_dict()},
+        "averaged": {"model": net.state_dict(), "ema": {"module": net.state_dict()}},
+        "optimizer": {
+            "model": net.state_dict(),
+            "optimizer": torch.optim.SGD([net.weight]).state_dict(),
+        },
+        "sparse": {"weight": net.weight.detach().to_sparse()},
+        "csr": {"weight": net.weight.detach().to_sparse_csr()},
+        "quantized": {
+            "weight": torch.quantize_per_tensor(net.weight.detach(), 0.1, 0, torch.qint8)
+        },
+        "meta": {"weight": net.weight.detach().to("meta")},
+        "float8": {"weight": net.weight.detach().to(torch.float8_e4m3fn)},
+        "half": {"weight": net.weight.detach().half()},
+        "numbers": {1: net.weight.detach()},
     }
     if kind == "script":
         torch.jit.script(net).save(str(path))
@@ -240,16 +304,37 @@ def run_api(text: str, folder: Path, world: World) -> Any:
     return eval(text, names())
 
 
+HOSTILE = """
+class Stop(BaseException): pass
+def stop(**_): raise Stop("no further")
+def leave(**_): raise SystemExit(0)
+def close(**_): raise GeneratorExit
+def escape(**_): raise ValueError("\\x1b[2J")
+def text(**_): return "a model"
+def nothing(**_): pass
+"""
+
+
 def run_cli(text: str, folder: Path, world: World) -> Any:
-    """A command line; one that is refused leaves nothing behind."""
-    places = {name: str(folder / name) for name in ("out", "pipe", "link", "folder")}
+    """A command line: ok with its output, or ``exit N: OUTPUT`` if that is an answer (1, 3, 4).
+
+    One that is refused exits with 2, explains that without a traceback and leaves nothing behind.
+    """
+    places = {name: str(folder / name) for name in ("pipe", "link", "folder")}
+    places |= {"out": str(folder / "out.safetensors"), "esc": "\x1b[2J"}
     os.mkfifo(places["pipe"])
+    Path("hostile.py").write_text(HOSTILE)
+    sys.modules.pop("hostile", None)
     Path(places["link"]).symlink_to(folder / "nowhere")
     Path(places["folder"]).mkdir()
     words = [word.format(**world.files, **places, long=folder / LONG) for word in shlex.split(text)]
     code, shown = _call(words)
-    if code == 0:
-        return shown
+    if shown != printable(shown):
+        return f"prints control characters: {shown!a}"
+    if code != ExitCode.ERROR:
+        return f"exit {code}: {shown}" if code else shown
+    if "Traceback" in shown:
+        return f"a traceback: {shown[-400:]}"
     left = {path.name for path in folder.iterdir()} - {"pipe", "link", "folder"}
     if left:
         return f"refused, but left {sorted(left)} behind"

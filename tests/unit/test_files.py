@@ -37,7 +37,7 @@ def test_a_private_file_is_for_its_owner_alone_from_the_start(tmp_path: Path) ->
         assert scratch.stat().st_mode & 0o077 == 0
         scratch.write_text("private")
     assert path.stat().st_mode & 0o777 == 0o600
-    tensors.save(tmp_path / "weights", {}, {}, private=True)
+    tensors.save(tmp_path / "weights", {}, {})
     assert (tmp_path / "weights").stat().st_mode & 0o777 == 0o600
 
 

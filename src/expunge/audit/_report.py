@@ -143,6 +143,7 @@ def write_audit(
 
     Which forgotten examples stand out, and their images, are left out unless ``keep_examples``.
     """
+    (folder / "report.json").unlink(missing_ok=True)  # of an earlier report
     write_text(folder / "report.md", markdown(audit))
     save_figure(roc_figure(audit), folder / "roc.png")
     save_figure(histogram_figure(audit), folder / "histograms.png")

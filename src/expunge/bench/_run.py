@@ -35,29 +35,26 @@ def run_planned(
 ) -> RunSummary:
     """Run the stages that are missing.
 
-    With ``keep="none"``, trained weights are removed once no stage needs them: neither of
-    ``planned`` nor of the ``whole`` protocol that it is a part of.
+    With ``keep="none"``, ideal models are removed once they are scored and no stage needs them:
+    neither of ``planned`` nor of the ``whole`` protocol that it is a part of. Initial models stay,
+    for whatever is to be unlearned from them later.
     """
     wanted = [stage for run in planned for stage in (run.reference, run.unlearn)]
     summary = dispatch.run(
         wanted, store, workers=workers, retries=retries, report=report, engine=engine
     )
     if keep == "none":
-        drop_trained([*planned, *whole], store)
+        drop_ideals([*planned, *whole], store)
     return summary
 
 
-def drop_trained(planned: Sequence[PlannedRun], store: Store) -> list[Stage]:
-    """Remove initial and ideal models that no missing stage of the plan needs."""
+def drop_ideals(planned: Sequence[PlannedRun], store: Store) -> list[Stage]:
+    """Remove ideal models that no missing stage of the plan needs."""
     needed = {
-        parent.key
-        for run in planned
-        for stage in (run.reference, run.unlearn)
-        if not store.has(stage)
-        for parent in run.trained
+        ideal.key for run in planned if not store.has(run.reference) for ideal in run.trained[1:]
     }
-    trained = {s.key: s for run in planned for s in run.trained}
-    removed = [stage for key, stage in trained.items() if key not in needed and store.has(stage)]
+    ideals = {stage.key: stage for run in planned for stage in run.trained[1:]}
+    removed = [stage for key, stage in ideals.items() if key not in needed and store.has(stage)]
     for stage in removed:
         store.remove(stage)
     return removed

@@ -193,7 +193,7 @@ def show_command(protocol: ProtocolName) -> None:
 
     Example:  expunge bench show demo > mine.toml
     """
-    typer.echo(protocol_text(protocol), nl=False)
+    Output().text(protocol_text(protocol))
 
 
 def _records(
@@ -250,5 +250,5 @@ def _emit(tables: Sequence[Printable], form: str, out: Path | None, output: Outp
     for text in parts:
         if form == "terminal":
             output.show(text, highlight=True)
-        elif not output.as_json:
-            typer.echo(str(text))
+        else:
+            output.text(f"{text}\n")

@@ -14,9 +14,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from expunge._durations import format_duration
-from expunge._errors import ExpungeError, InvalidInput
+from expunge._errors import InvalidInput
 from expunge._files import check_weights_file, refuse_existing, require_file, write_text
 from expunge.cli._completion import complete_data, complete_model
+from expunge.cli._exit_codes import ExitCode
 from expunge.cli._options import DATA, MODEL
 from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._procedure_options import takes_procedure_options
@@ -27,10 +28,12 @@ if TYPE_CHECKING:
     from expunge.request.evidence import Evidence, Interval
     from expunge.request.evidence._sections import Status
 
-EXIT_CODES: dict[Status, int] = {"achieved": 0, "not achieved": 1, "cannot be told": 3}
+EXIT_CODES: dict[Status, ExitCode] = {
+    "achieved": ExitCode.DONE,
+    "not achieved": ExitCode.NO,
+    "cannot be told": ExitCode.CANNOT_BE_TOLD,
+}
 """Exit code of a request by its verdict."""
-FAILED = 2
-"""Exit code of a request that ended without a verdict."""
 COLOURS: dict[Status, str] = {
     "achieved": "green",
     "not achieved": "red",
@@ -220,29 +223,25 @@ def forget_command(
         "keep_examples": keep_examples or None,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    try:
-        if job is not None:
-            base = load_job(job).model_dump(exclude_unset=True)
-        else:
-            base = {}
-            needed = ("out", "weights", "ids")
-            if missing := [name for name in needed if name not in given]:
-                raise InvalidInput(
-                    f"Missing --{missing[0]}. Give --out, --weights and --ids (and --model and "
-                    "--data for weights that expunge did not write), or a --job file: `expunge "
-                    "forget --init job.toml` writes one."
-                )
-        settings = base | given
-        check_weights_file(Path(settings["weights"]))
-        for name in ("ids", "records"):
-            if name in settings:
-                require_file(settings[name])
-        key = None if sign is None else load_key(sign)
-        options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
-        _carry_out(make_job(**settings), started, options, Output(as_json=as_json, quiet=quiet))
-    except ExpungeError as error:
-        error.exit_code = FAILED  # 1 would say that the request was carried out in vain
-        raise
+    if job is not None:
+        base = load_job(job).model_dump(exclude_unset=True)
+    else:
+        base = {}
+        needed = ("out", "weights", "ids")
+        if missing := [name for name in needed if name not in given]:
+            raise InvalidInput(
+                f"Missing --{missing[0]}. Give --out, --weights and --ids (and --model and "
+                "--data for weights that expunge did not write), or a --job file: `expunge "
+                "forget --init job.toml` writes one."
+            )
+    settings = base | given
+    check_weights_file(Path(settings["weights"]))
+    for name in ("ids", "records"):
+        if name in settings:
+            require_file(settings[name])
+    key = None if sign is None else load_key(sign)
+    options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
+    _carry_out(make_job(**settings), started, options, Output(as_json=as_json, quiet=quiet))
 
 
 def load_key(path: Path) -> SigningKey:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.markup import escape
 
 from expunge import __version__
 from expunge._errors import ExpungeError, InvalidInput, PluginWarning
 from expunge._lazy import load_object, read_docstring
+from expunge.cli._exit_codes import ExitCode
+from expunge.cli._output import SafeConsole, printable, show_error
 from expunge.distributed._launch import launched_rank, launched_size
 
 COMMANDS = {
@@ -41,10 +44,11 @@ BENCH_COMMANDS = {
 }
 """Of ``expunge bench``."""
 
-INTERRUPTED = 130
 COMPLETION = "_EXPUNGE_COMPLETE"
 """Set by the shell that asks for completions."""
 HELP = {"help_option_names": ["-h", "--help"]}
+_SAID_BY_TYPER = (typer.BadParameter.__mro__[1], typer.Abort, BrokenPipeError)
+"""Wrong usage, a question without an answer, a reader that is gone."""
 
 
 def build_app(words: Sequence[str] | None = None) -> typer.Typer:
@@ -130,41 +134,67 @@ def _root(
 
 
 def main() -> None:
-    """Entry point: 0 done, 1 failed, 2 wrong usage; a user's mistake shows no traceback.
-
-    ``forget`` has codes of its own: 1 and 3 are verdicts, every error is 2.
-    """
-    error_console = Console(stderr=True)
-    show = warnings.showwarning
-
-    def show_warning(message: Any, category: type[Warning], *where: Any, **rest: Any) -> None:
-        if issubclass(category, PluginWarning):
-            error_console.print(f"[yellow]Warning:[/] {_safe(message)}", highlight=False)
-        else:
-            show(message, category, *where, **rest)
-
-    warnings.showwarning = show_warning
+    """Entry point: every ending, wanted or not, becomes one of :class:`ExitCode`."""
+    if COMPLETION in os.environ:
+        build_app()()
+    show, warnings.showwarning = warnings.showwarning, _show_warning
     try:
-        build_app(None if COMPLETION in os.environ else sys.argv[1:])()
-    except InvalidInput as error:
-        error_console.print(f"[bold red]Wrong usage{_who()}:[/] {_safe(error)}", highlight=False)
-        sys.exit(error.exit_code)
-    except ExpungeError as error:
-        error_console.print(f"[bold red]Failed{_who()}:[/] {_safe(error)}", highlight=False)
-        sys.exit(error.exit_code)
-    except SystemExit as ending:
-        if ending.code == INTERRUPTED:  # typer has turned the KeyboardInterrupt into this
-            error_console.print("Interrupted. Run the same command again to resume.")
-        raise
+        for word in sys.argv[1:]:
+            if word != printable(word):
+                raise InvalidInput(
+                    f"Arguments should hold no control characters. (got {word!a}) If a file "
+                    "is named so, rename it."
+                )
+        build_app(sys.argv[1:])()
+    except BaseException as error:
+        sys.exit(_report(error))
     finally:
         warnings.showwarning = show
+
+
+def _report(error: BaseException) -> int:
+    """The exit code for what ended a command; says what it was, unless that has been said."""
+    if isinstance(error, ExpungeError):
+        show_error(("Wrong usage" if isinstance(error, InvalidInput) else "Failed") + _who(), error)
+        return ExitCode.ERROR
+    ending = error.__context__ if isinstance(error, SystemExit) else error
+    if isinstance(ending, KeyboardInterrupt) or (
+        isinstance(ending, typer.Exit) and ending.exit_code == ExitCode.INTERRUPTED
+    ):
+        SafeConsole(stderr=True).print("Interrupted. Run the same command again to resume.")
+        return ExitCode.INTERRUPTED
+    if isinstance(ending, typer.Exit):
+        return ending.exit_code
+    if isinstance(ending, _SAID_BY_TYPER) and isinstance(error, SystemExit):
+        return ExitCode.ERROR
+    # Not on purpose, or by code of the user: a SystemExit(0) of theirs says nothing of success.
+    SafeConsole(stderr=True).print(
+        "".join(traceback.format_exception(error)), markup=False, highlight=False, soft_wrap=True
+    )
+    show_error(
+        f"Failed{_who()}",
+        f"{type(error).__name__}: {error}\nThis is a fault in expunge, or in code that it was told "
+        "to call: the end of the traceback shows which.",
+    )
+    return ExitCode.ERROR
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: Any = None,
+    line: str | None = None,
+) -> None:
+    console = SafeConsole(stderr=True)
+    if issubclass(category, PluginWarning):
+        console.print(f"[yellow]Warning:[/] {escape(str(message))}", highlight=False)
+    else:
+        text = warnings.formatwarning(message, category, filename, lineno, line)
+        console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
 
 
 def _who() -> str:
     """Which process speaks, where it is not the first of several."""
     return f" (process {launched_rank()})" if launched_rank() else ""
-
-
-def _safe(error: Exception | Warning | str) -> str:
-    """The message with rich's markup switched off."""
-    return str(error).replace("[", r"\[")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text
 
 AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, and nothing else to stdout.")
@@ -17,6 +20,33 @@ Quiet = Annotated[
 ]
 NARROW, WIDE = 100, 120
 """Columns of tables that go into a file or a pipe."""
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What a terminal obeys instead of showing it, and halves of characters, which it cannot show."""
+
+
+def printable(text: str) -> str:
+    """A text without control characters: the names in data can hold commands for a terminal.
+
+    >>> printable("cat\\x1b[2J\\tdog\\u202e")
+    'cat[2J\\tdog'
+    """
+    return _UNPRINTABLE.sub("", text)
+
+
+class SafeConsole(Console):
+    """A console that prints what is :func:`printable`, and its own colours, and nothing else."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """The segments of anything that is printed, in tables too."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else printable(text), style, control)
+
+
+def show_error(kind: str, text: object) -> None:
+    """Say on standard error what went wrong."""
+    SafeConsole(stderr=True).print(Text.assemble((f"{kind}:", "bold red"), f" {text}"))
 
 
 class Output:
@@ -30,10 +60,10 @@ class Output:
         self, *, as_json: bool = False, quiet: bool = False, width: int | None = None
     ) -> None:
         self.as_json, self.quiet = as_json, quiet
-        self._console = Console(quiet=as_json)
+        self._console = SafeConsole(quiet=as_json)
         if width is not None and not self._console.is_terminal:
-            self._console = Console(quiet=as_json, width=width)
-        self.messages = Console(stderr=True, quiet=quiet)
+            self._console = SafeConsole(quiet=as_json, width=width)
+        self.messages = SafeConsole(stderr=True, quiet=quiet)
 
     @property
     def progress(self) -> bool:
@@ -44,6 +74,11 @@ class Output:
         """Print a part of the result; nothing, if it is to be JSON."""
         for part in parts:
             self._console.print(part, **{"highlight": False} | style)
+
+    def text(self, text: str) -> None:
+        """Print a file as it is; nothing, if the result is to be JSON."""
+        if not self.as_json:
+            typer.echo(printable(text), nl=not text.endswith("\n"))
 
     def data(self, values: Any | Callable[[], Any]) -> None:
         """Print the result as JSON, if it is to be; a function is called for it only then."""
@@ -61,7 +96,8 @@ def to_json(values: Any) -> str:
     >>> to_json({"ta": float("nan"), "k": (1, 2)})
     '{"ta": null, "k": [1, 2]}'
     """
-    return json.dumps(_plain(values), ensure_ascii=False)
+    text = json.dumps(_plain(values), ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _plain(values: Any) -> Any:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from expunge._files import refuse_existing, require_file
+from expunge._files import check_weights_out, require_file
 from expunge._options import SEEDS
 from expunge.cli._completion import complete_model
 from expunge.cli._options import (
@@ -65,7 +65,7 @@ def train_command(
     Example:  expunge train --data digits --epochs 40 --batch-size 64 -o initial.safetensors
     """
     recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr, schedule=schedule)
-    refuse_existing(out, force=force)
+    check_weights_out(out, force=force)
     check_model(read_model_spec(model or "small-cnn")[0], width)
     check_model_and_data(model, data)
     output = Output(quiet=quiet)
@@ -120,7 +120,7 @@ def retrain_command(
 
     Example:  expunge retrain initial.safetensors --forget random:0.1 -o ideal.safetensors
     """
-    refuse_existing(out, force=force)
+    check_weights_out(out, force=force)
     require_file(initial)
     parse_scenario(forget)
     check_model_and_data(model, data)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.table import Table
 
-from expunge._files import refuse_existing, require_file
+from expunge._files import check_weights_out, require_file
 from expunge._options import SEEDS
 from expunge.cli._options import (
     Device,
@@ -68,7 +68,7 @@ def unlearn_command(
     Example:  expunge unlearn initial.safetensors --forget random:0.1 --method SRL --addon FOCUS
     --ideal ideal.safetensors -o unlearned.safetensors
     """
-    refuse_existing(out, force=force)
+    check_weights_out(out, force=force)
     for path in (initial, ideal):
         if path is not None:
             require_file(path)
@@ -79,14 +79,16 @@ def unlearn_command(
     chosen = Procedure.from_plain(procedure)
 
     from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._model_files import unlearn_artifact
+    from expunge.evaluation._model_files import recipe_to_follow, unlearn_artifact
 
     with launched_group(device, timeout) as group:
+        first = load_artifact(initial, model=model, data=data)
+        recipe = recipe_to_follow(chosen.method, first.card)
         done = unlearn_artifact(
-            load_artifact(initial, model=model, data=data),
+            first,
             forget,
             out,
-            chosen,
+            Procedure.from_plain(procedure, recipe),
             seed=seed,
             device=device,
             data=data,

@@ -10,17 +10,16 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from expunge._errors import ExpungeError, InvalidInput
+from expunge._errors import InvalidInput
+from expunge.cli._exit_codes import ExitCode
 from expunge.cli._forget import COLOURS, show_interval
-from expunge.cli._output import AsJson, Output, Quiet
+from expunge.cli._output import AsJson, Output, Quiet, show_error
 
 if TYPE_CHECKING:
     from expunge.request import Ledger
     from expunge.request._verification import Verification
     from expunge.request.evidence._sections import Status
 
-NOT_VERIFIED = 4
-"""Exit code of verify where nothing is wrong, but numbers could not be recomputed."""
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
 """Of what begins so; the rest could not be checked, or says nothing."""
 
@@ -137,7 +136,8 @@ def verify_command(
             output.show(f"  [{colour}]{escape(line)}[/]")
     output.show(f"Head of the ledger: {latest}", soft_wrap=True)
     if problems := [problem for checked in verifications for problem in checked.problems]:
-        raise ExpungeError(f"{len(problems)} checks failed. The first problem: {problems[0]}")
+        show_error("Failed", f"{len(problems)} checks failed. The first problem: {problems[0]}")
+        raise typer.Exit(ExitCode.NO)
     counts = Counter(verification.status for verification in verifications)
     verdicts = ", ".join(f"{count} {status}" for status, count in counts.items())
     if quick:
@@ -153,7 +153,7 @@ def verify_command(
             f"({escape('; '.join(reasons))}). Whether the verdicts are true is not known: "
             f"{verdicts}.[/]"
         )
-        raise typer.Exit(NOT_VERIFIED)
+        raise typer.Exit(ExitCode.NOT_VERIFIED)
     output.show(f"[bold green]Everything holds.[/] Verdicts: {verdicts}.")
 
 
@@ -193,7 +193,7 @@ def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) ->
     )
     if not found:
         output.show(f"No request in {ledger.root} names this id.")
-        raise typer.Exit(1)
+        raise typer.Exit(ExitCode.NO)
     output.show(f"Its keyed hash: {key.hash_id(entry)}", soft_wrap=True)
     for each in found:
         evidence = each.evidence

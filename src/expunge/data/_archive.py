@@ -11,6 +11,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import re
 import stat
 import tarfile
@@ -21,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, cast
 
 from expunge._errors import DataError
-from expunge._files import require_file
+from expunge._files import kind_of, require_file, storage_errors
 
 MAX_MEMBER = 64 << 20
 MAX_TOTAL = 4 << 30
@@ -48,15 +49,37 @@ _BROKEN = (
 def list_files(path: Path, wanted: Wanted) -> dict[str, Read]:
     """The wanted files under ``path``: relative names, sorted, each with a function to read it."""
     if path.is_dir():
-        places = (p.relative_to(path) for p in path.rglob("*") if p.is_file())
-        files = {place.as_posix(): (path / place).read_bytes for place in places}
-        chosen = {name: read for name, read in files.items() if wanted(PurePosixPath(name))}
-        return dict(sorted(chosen.items()))
+        return _list_folder(path, wanted)
     if not path.exists():
         raise DataError(f"There is no file or folder {path}. Check the path.")
     require_file(path)
     members = dict(sorted(read_archive(path, wanted).items()))
     return {name: (lambda data=data: data) for name, data in members.items()}  # type: ignore[misc]
+
+
+def _list_folder(root: Path, wanted: Wanted) -> dict[str, Read]:
+    """The wanted files of a folder; what is named like one and cannot be read is refused."""
+    files: dict[str, Read] = {}
+    lost: list[Path] = []
+    with storage_errors(f"list {root}"):
+        for folder, folders, names in os.walk(root, onerror=_raise):
+            lost += [path for name in folders if (path := Path(folder, name)).is_symlink()]
+            for path in (Path(folder, name) for name in names):
+                place = path.relative_to(root)
+                if wanted(PurePosixPath(place)):
+                    files[place.as_posix()] = path.read_bytes
+                    lost += [] if path.is_file() else [path]
+    if lost:
+        raise DataError(
+            f"{root} should hold regular files, or links to them. (got {min(lost)}, "
+            f"{kind_of(min(lost))}, and {len(lost) - 1} more such) Put the files there, or remove "
+            "what stands for them."
+        )
+    return dict(sorted(files.items()))
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def read_archive(path: Path, wanted: Wanted) -> dict[str, bytes]:

@@ -29,8 +29,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import DataError
 from expunge.data._examples import Examples
+from expunge.data._formats import MAX_TOKENS
 from expunge.data._table import Rows, Table, as_float, is_missing, shown_cell
 
 RARE = 2
@@ -189,8 +190,6 @@ class WordHashes:
     ) -> WordHashes:
         """As long as the longest text in ``rows``, and ``length`` at most."""
         size = VOCABULARY if vocabulary is None else vocabulary
-        if size < 2:
-            raise InvalidInput(f"`vocabulary` should be at least 2. (got {size})")
         made = cls(columns, length, size)
         longest = max((len(made._ids(table, row)) for row in rows), default=1)
         return cls(columns, max(1, min(length, longest)), size)
@@ -266,10 +265,11 @@ def _read_ids(table: Table, column: str, row: int) -> list[int]:
         ids = [int(part) for part in parts]
     except (TypeError, ValueError):
         ids = [-1]
-    if any(token < 0 or token >= 2**31 for token in ids):
+    if any(token not in range(MAX_TOKENS) for token in ids):
         raise DataError(
-            f"{table.source}: the column {column!r} should hold token ids, whole numbers between "
-            f"blanks or a list of them. (got {str(cell)[:40]!r} {table.place(row)})"
+            f"{table.source}: the column {column!r} should hold token ids, whole numbers below "
+            f"{MAX_TOKENS} between blanks or a list of them. (got {str(cell)[:40]!r} "
+            f"{table.place(row)})"
         )
     return ids
 

@@ -44,6 +44,8 @@ class Format:
     """Whether what stands for the path may be a name that is no path."""
 
 
+MAX_TOKENS = 1 << 20
+"""Token ids at most, four times those of the largest tokenizers: a model has a row for each."""
 TABLE_OPTIONS = (
     Option("label", str, None, "Column to predict (default: label, target, class or y)."),
     Option("id", str, None, "Column that names rows; rows may share a name (default: id)."),
@@ -56,7 +58,14 @@ TABLE_OPTIONS = (
     Option("missing", Literal["refuse", "encode"], "refuse", "What to do about empty cells."),
     Option("task", Literal["classification", "regression"], "classification", "What the label is."),
     Option("length", int, 256, "Tokens kept of a text.", at_least=1),
-    Option("vocabulary", int, None, "Number of token ids (default: 16384 for text).", at_least=2),
+    Option(
+        "vocabulary",
+        int,
+        None,
+        "Number of token ids (default: 16384 for text).",
+        at_least=2,
+        below=MAX_TOKENS + 1,
+    ),
 )
 ARRAY_OPTIONS = (
     Option("kind", Literal["images", "vectors", "tokens"], None, "What the inputs are."),

@@ -15,6 +15,7 @@ import torch
 from expunge._errors import DataError, InvalidInput
 from expunge.data._archive import check_unpacked_size
 from expunge.data._examples import Examples
+from expunge.data._formats import MAX_TOKENS
 from expunge.data._images import image_set_from
 from expunge.data._splits import split_off_test
 
@@ -160,8 +161,11 @@ def _vectors(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.f
 def _tokens(path: Path, key: str, values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """``values`` as int64 [N, L]."""
     _check_table(path, key, values, np.integer)
-    if values.size and values.min() < 0:
-        raise DataError(f"{path}: {key} should hold token ids from 0. (got {values.min()})")
+    for value in (values.min(initial=0), values.max(initial=0)):
+        if value not in range(MAX_TOKENS):
+            raise DataError(
+                f"{path}: {key} should hold token ids in 0..{MAX_TOKENS - 1}. (got {value})"
+            )
     return values.astype(np.int64)
 
 

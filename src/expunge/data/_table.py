@@ -128,6 +128,10 @@ def assign_roles(table: Table, options: Mapping[str, Any]) -> Roles:
         )
     names = _named(table, options, "id", ID_COLUMNS)
     split = None if table.splits is not None else _named(table, options, "split", SPLIT_COLUMNS)
+    if label in (names, split):
+        raise InvalidInput(
+            f"`label` should be a column of its own. (got {label!r}, as id or split)"
+        )
     # One of these says what the inputs are; without any, they are all other columns.
     given = [kind for kind in ("text", "tokens", "image") if options.get(kind)]
     if len(given) > 1:
@@ -136,6 +140,11 @@ def assign_roles(table: Table, options: Mapping[str, Any]) -> Roles:
         inputs = _listed(table, options[given[0]], given[0])
         if given[0] != "text" and len(inputs) > 1:
             raise InvalidInput(f"`{given[0]}` should be one column. (got {len(inputs)})")
+        if label in inputs:
+            raise InvalidInput(
+                f"`{given[0]}` should leave out the column to predict. (got {label!r} as both) "
+                "Name another: label=COLUMN."
+            )
     else:
         ignored = {label, names, split, *_listed(table, options.get("ignore"), "ignore")}
         inputs = tuple(column for column in table.columns if column not in ignored)
@@ -242,10 +251,11 @@ def _read_classes(
             f"column {column!r}) Remove the row."
         )
     present = {shown[row] for row in in_train}
-    if len(present) > MAX_CLASSES:
+    if len(present) > min(MAX_CLASSES, max(10, len(in_train) // 2)):
         raise DataError(
-            f"{table.source}: the column {column!r} should hold at most {MAX_CLASSES} classes. "
-            f"(got {len(present)}) For numbers to predict, add task=regression."
+            f"{table.source}: the column {column!r} should hold at most {MAX_CLASSES} classes, "
+            f"each of several rows. (got {len(present)} different values in {len(in_train)} rows) "
+            "Name the column to predict, label=COLUMN; for numbers, add task=regression."
         )
     classes = tuple(sorted(present, key=_by_value))
     number = {name: label for label, name in enumerate(classes)}

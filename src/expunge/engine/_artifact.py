@@ -117,7 +117,7 @@ class Artifact:
 
 
 def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
-    """Write weights and card, each atomically and without times.
+    """Write weights (mode 600) and card, each atomically and without times.
 
     A safetensors file holds both. A torch file (``.pt`` and others) is a state dict, with the card
     beside it, where :func:`load_artifact` looks for it.
@@ -130,7 +130,7 @@ def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
         tensors.save(path, model.state_dict(), notes)
         return
     write_text(sidecar_of(path), json.dumps(notes, indent=1) + "\n")
-    with atomic(path) as scratch:
+    with atomic(path, private=True) as scratch:
         torch.save({name: value.cpu() for name, value in model.state_dict().items()}, scratch)
 
 

@@ -20,7 +20,7 @@ def save_checkpoint(path: Path, fingerprint: dict[str, Any], tree: dict[str, Any
     """Write ``tree`` with the fingerprint of the run it belongs to, for its owner's eyes only."""
     arrays, plain = tensors.pack(tree)
     notes = {"version": VERSION, "fingerprint": fingerprint, "tree": plain}
-    tensors.save(path, arrays, notes, private=True)
+    tensors.save(path, arrays, notes)
 
 
 def load_if_there(path: Path | None, fingerprint: dict[str, Any]) -> dict[str, Any] | None:

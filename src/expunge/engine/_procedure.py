@@ -24,6 +24,7 @@ from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 if TYPE_CHECKING:
+    from expunge.engine._recipe import Recipe
     from expunge.methods import Method
     from expunge.update import Addon, Aggregate
 
@@ -134,7 +135,8 @@ class Procedure:
     def from_arguments(cls, arguments: Mapping[str, Any]) -> Procedure:
         """The procedure among the arguments of a call; None stands for the default."""
         given = {item.name: arguments[item.name] for item in fields(cls)}
-        return cls._with_preferences({k: value for k, value in given.items() if value is not None})
+        given = {name: value for name, value in given.items() if value is not None}
+        return cls._with_preferences(given, arguments.get("recipe"))
 
     @property
     def preferred_lr(self) -> float | None:
@@ -142,8 +144,11 @@ class Procedure:
         return _preferred_options(self.method).get("lr")
 
     @classmethod
-    def _with_preferences(cls, given: dict[str, Any]) -> Procedure:
-        """The procedure of the ``given`` options and, for others, what the method prefers."""
+    def _with_preferences(cls, given: dict[str, Any], recipe: Recipe | None) -> Procedure:
+        """The procedure of the ``given`` options and, for others, what the method prefers.
+
+        A method that trains the model again takes what is not given from its ``recipe``.
+        """
         from expunge.update._aggregate import as_aggregate
 
         # What can be told without torch comes first, as in ``__post_init__``.
@@ -156,11 +161,19 @@ class Procedure:
         }
         if weights:
             preferred["aggregate"] = _make_linear("linear", weights)
-        return cls(**(preferred | given))
+        procedure = cls(**(preferred | given))
+        share = procedure.method.recipe_share  # type: ignore[union-attr]
+        if recipe is None or share is None:
+            return procedure
+        short = recipe.shortened(share)
+        trained = {"epochs": short.epochs, "batch_size": short.batch_size, "lr": short.lr}
+        return cls(**(preferred | trained | given))
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> Procedure:
+    def from_plain(cls, values: Mapping[str, Any], recipe: Recipe | None = None) -> Procedure:
         """The procedure that plain values describe: :data:`PLAIN_OPTIONS` by name.
+
+        ``recipe`` is how the model was trained, for methods that train it again.
 
         >>> Procedure.from_plain({"addon": "PROB", "p": 0.4}).addon.p
         0.4
@@ -175,7 +188,7 @@ class Procedure:
             given["addon"] = _make_addon(given.get("addon", cls.addon), addon_options)
         if weights:
             given["aggregate"] = _make_linear(given.get("aggregate", cls.aggregate), weights)
-        return cls._with_preferences(given)
+        return cls._with_preferences(given, recipe)
 
     def arguments(self) -> dict[str, Any]:
         """Keyword arguments for :func:`expunge.unlearn`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from expunge._errors import InvalidInput
@@ -78,19 +78,39 @@ class Recipe:
 
     def scheduler(self, optimizer: Optimizer, steps_per_epoch: int) -> LRScheduler:
         """The schedule, to be called once per step."""
-        from torch.optim.lr_scheduler import LambdaLR
+        return make_schedule(self.schedule, optimizer, self.epochs * steps_per_epoch)
 
-        total = self.epochs * steps_per_epoch
-        return LambdaLR(optimizer, lambda step: self.factor(step / max(total, 1)))
+    def shortened(self, share: float) -> Recipe:
+        """The recipe for ``share`` of its epochs, at least one, with one cycle of the rate.
 
-    def factor(self, share: float) -> float:
-        """The rate as a multiple of ``lr`` after ``share`` of the training.
-
-        >>> [round(Recipe(schedule="one-cycle").factor(s), 2) for s in (0, 0.3, 0.65, 1)]
-        [0.04, 1.0, 0.5, 0.0]
+        >>> Recipe(epochs=50, lr=0.1).shortened(0.2)
+        Recipe(epochs=10, batch_size=256, lr=0.1, momentum=0.9, weight_decay=0.0005, \
+schedule='one-cycle', algorithm='sgd', plain_epochs=0)
         """
-        if self.schedule == "step":
-            return 1.0 if share < 0.91 else 0.1
-        if share < 0.3:
-            return 0.04 + 0.96 * (share / 0.3)
-        return 0.5 * (1.0 + math.cos(math.pi * (min(share, 1.0) - 0.3) / 0.7))
+        if share == 1.0:
+            return self
+        epochs = max(round(share * self.epochs), 1)
+        plain = min(round(share * self.plain_epochs), epochs)
+        return replace(self, epochs=epochs, plain_epochs=plain, schedule="one-cycle")
+
+
+def make_schedule(name: str, optimizer: Optimizer, steps: int) -> LRScheduler:
+    """The schedule ``name`` over ``steps``, to be called once per step."""
+    from torch.optim.lr_scheduler import LambdaLR
+
+    return LambdaLR(optimizer, lambda step: rate_factor(name, step / max(steps, 1)))
+
+
+def rate_factor(schedule: str, share: float) -> float:
+    """The rate as a multiple of the peak rate after ``share`` of the training.
+
+    >>> [round(rate_factor("one-cycle", share), 2) for share in (0, 0.3, 0.65, 1)]
+    [0.04, 1.0, 0.5, 0.0]
+    """
+    if schedule == "step":
+        return 1.0 if share < 0.91 else 0.1
+    if schedule == "linear":
+        return max(1.0 - share, 0.0)
+    if share < 0.3:
+        return 0.04 + 0.96 * (share / 0.3)
+    return 0.5 * (1.0 + math.cos(math.pi * (min(share, 1.0) - 0.3) / 0.7))

@@ -218,7 +218,8 @@ class Run:
 
     def _take_step(self) -> bool:
         """Take one step; False if it diverged and a callback handled that."""
-        forget = None if self._forget is None else next(self._forget)
+        unread = not (self.method.reads_forget or self.problem.ranks)
+        forget = None if self._forget is None or unread else next(self._forget)
         retain = self._last_retain = next(self._retain)
         self.optimizer.zero_grad(set_to_none=True)
         constrained = self.method.constrained
@@ -299,6 +300,7 @@ class Run:
         row |= {"seconds": seconds, "processor_seconds": processor}
         if self.update.loss_scale is not None:
             row |= {"skipped": self._skipped, "loss_scale": self.update.loss_scale.value}
+        row |= self.method.recorded(self.problem)
         self.history.epochs.append(row | mean_row(self._rows))
         if self.method.constrained:
             first = len(self.history.steps) + 1

@@ -35,7 +35,7 @@ from expunge.engine._losses import parts_of
 from expunge.engine._memory_layout import fast_layout
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import EpochLines, ProgressBar
-from expunge.engine._recipe import Recipe
+from expunge.engine._recipe import Recipe, make_schedule
 from expunge.engine._run import Run
 from expunge.engine._split_reader import RunSplits
 from expunge.methods import Method, Problem
@@ -172,6 +172,7 @@ class RunBuilder:
             batchnorm=self.procedure.batchnorm,
             ranks=self.update.addon.ranks,
             pairs=None if forget is None else functools.partial(_one_pass, forget, retain),
+            retained=functools.partial(retain.walk, 0, 0),
             group=self.group,
             precision=self.procedure.precision,
             splits=splits,
@@ -203,8 +204,9 @@ class RunBuilder:
             run.augmented_epochs = self.recipe.epochs - self.recipe.plain_epochs
             run.scheduler = self.recipe.scheduler(optimizer, run.steps_per_epoch)
             run.scheduler_every = "step"
-        elif self.procedure.schedule == "linear":
-            run.scheduler = _falling(optimizer, run.epochs * run.steps_per_epoch)
+        elif self.procedure.schedule != "constant":
+            schedule, steps = self.procedure.schedule, run.epochs * run.steps_per_epoch
+            run.scheduler = make_schedule(schedule, optimizer, steps)
             run.scheduler_every = "step"
         return run
 
@@ -246,11 +248,6 @@ class RunBuilder:
             "model": model_digest(model),
             **({"processes": self.group.size} if self.group else {}),
         }
-
-
-def _falling(optimizer: torch.optim.Optimizer, steps: int) -> LRScheduler:
-    """A rate that falls linearly to 0 over ``steps``."""
-    return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda k: max(1.0 - k / steps, 0.0))
 
 
 def _plain(value: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -48,6 +49,7 @@ def unlearn(
     schedule: Schedule | None = None,
     optimizer: OptimizerFactory | None = None,
     scheduler: SchedulerFactory | None = None,
+    recipe: Recipe | None = None,
     loss: Loss = F.cross_entropy,
     augment: Augment | None = None,
     augmented: Augmented | None = None,
@@ -82,10 +84,14 @@ def unlearn(
         epochs, batch_size, lr: 10, 256 and 1e-4 by default; 0.1 for ``retrain``. These, the
             aggregation, ``schedule`` and ``batchnorm`` have other defaults where the method
             prefers them: see ``Method.preferred``.
-        schedule: ``constant``, or ``linear`` for a rate that falls to 0 over the run.
+        schedule: ``constant``, ``linear`` for a rate that falls to 0 over the run, or ``one-cycle``
+            for one that rises first, for 30 % of it.
         optimizer: a class of ``torch.optim``, called with the parameters and ``lr``, or a function
             of the parameters (default: Adam).
         scheduler: a function of the optimizer; stepped once per epoch.
+        recipe: how the model was trained, for methods that train it again: ``refresh`` for its
+            ``budget`` of the epochs, ``retrain`` for all. It decides the optimizer and the
+            schedule, and whichever of ``epochs``, ``batch_size`` and ``lr`` is not given.
         loss: maps (logits, targets) to the mean over the batch.
         augment: applied to whole batches of images held in memory.
         augmented: which of them: those of ``both`` sets (the default), of ``retain`` alone, or
@@ -134,8 +140,9 @@ def unlearn(
     if unseen is not None:
         check_data_kind("unseen", unseen)
     check_disjoint(forget, retain)
-    recipe = None
-    if isinstance(procedure.method, Retrain) and optimizer is None:
+    if recipe is not None:
+        recipe = _followed(procedure, recipe)
+    elif isinstance(procedure.method, Retrain) and optimizer is None:
         recipe = Recipe(
             epochs=procedure.epochs,
             batch_size=procedure.batch_size,
@@ -168,6 +175,24 @@ def unlearn(
         group=processes,
     )
     return builder.execute(model, forget, retain, unseen)
+
+
+def _followed(procedure: Procedure, recipe: Recipe) -> Recipe:
+    """The recipe of a run that trains the model again: the procedure's part of it."""
+    share = procedure.method.recipe_share  # type: ignore[union-attr]
+    if share is None:
+        raise InvalidInput(
+            "`recipe` is for methods that train the model again: refresh and retrain. "
+            f"(got {procedure.label})"
+        )
+    short = recipe.shortened(share)
+    return replace(
+        short,
+        epochs=procedure.epochs,
+        batch_size=procedure.batch_size,
+        lr=procedure.lr,
+        plain_epochs=min(short.plain_epochs, procedure.epochs),
+    )
 
 
 def _update(procedure: Procedure, seed: int, group: Group) -> Update:

@@ -14,7 +14,7 @@ from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._files import TORCH_SUFFIXES, require_file
 
-STATE_KEYS = ("state_dict", "model_state_dict", "model", "net")
+STATE_KEYS = ("state_dict", "model_state_dict", "model", "net", "module")
 """Keys under which checkpoints keep their weights."""
 PREFIXES = ("module.", "_orig_mod.")
 """Prefixes that DataParallel and torch.compile put before every name."""
@@ -24,10 +24,33 @@ State = dict[str, Tensor]
 
 def read_state(path: Path) -> tuple[State, dict[str, Any]]:
     """Weights by name, and what expunge wrote about them: nothing, if it did not write the file."""
+    state: State
+    notes: dict[str, Any]
     if path.suffix.lower() in TORCH_SUFFIXES:
         require_file(path)
-        return _find_state(path, _load(path)), {}
-    return tensors.load(path)
+        state, notes = _find_state(path, _load(path)), {}
+    else:
+        state, notes = tensors.load(path)
+    for name, tensor in state.items():
+        if kind := _unusable_kind(tensor):
+            raise InvalidInput(
+                "Weights should be dense tensors, of 16 bits per number or more. (got "
+                f"{kind} in {path}, {name}) Convert them before saving: to_dense(), dequantize() "
+                "or float()."
+            )
+    return state, notes
+
+
+def _unusable_kind(tensor: Tensor) -> str:
+    """What makes a tensor one that models cannot be run or compared with; empty if nothing does."""
+    if tensor.is_meta:
+        return "a meta tensor, without values,"
+    if tensor.is_quantized:
+        return "a quantized tensor"
+    if tensor.is_nested or tensor.layout is not torch.strided:
+        return "a sparse or nested tensor"
+    small = tensor.is_floating_point() and tensor.dtype.itemsize < 2
+    return f"{tensor.dtype}" if small else ""
 
 
 def without_prefix(state: State, model: nn.Module) -> State:
@@ -62,21 +85,30 @@ def _not_only_tensors(path: Path) -> InvalidInput:
 
 
 def _find_state(path: Path, content: Any) -> State:
-    for _ in range(3):
-        if not isinstance(content, dict):
-            break
-        if content and all(isinstance(value, Tensor) for value in content.values()):
-            return {str(name): value for name, value in content.items()}
-        inner = next(
-            (content[key] for key in STATE_KEYS if isinstance(content.get(key), dict)), None
+    key, state = _unwrap(content)
+    if state is None:
+        raise InvalidInput(
+            f"{path} should hold a state dict, by itself or under one of {', '.join(STATE_KEYS)}. "
+            f"(got {_described(content)}) Save it with torch.save(model.state_dict(), FILE)."
         )
-        if inner is None:
-            break
-        content = inner
-    raise InvalidInput(
-        f"{path} should hold a state dict, by itself or under one of {', '.join(STATE_KEYS)}. "
-        f"(got {_described(content)}) Save it with torch.save(model.state_dict(), FILE)."
-    )
+    for other, value in content.items():
+        copy = _unwrap(value)[1]
+        if other != key and copy is not None and 2 * len(copy) >= len(state):
+            raise InvalidInput(
+                f"{path} holds weights more than once, under {key!r} and {other!r}. Save those "
+                f"that are meant by themselves: torch.save(torch.load(FILE)[{other!r}], OTHER)."
+            )
+    return {str(name): value for name, value in state.items()}
+
+
+def _unwrap(content: Any, levels: int = 3) -> tuple[str | None, State | None]:
+    """The first state dict in a checkpoint, and the key it is under; None if it is all there is."""
+    if not isinstance(content, dict) or not content:
+        return None, None
+    if all(isinstance(value, Tensor) for value in content.values()):
+        return None, content
+    found = ((key, _unwrap(content.get(key), levels - 1)[1]) for key in STATE_KEYS if levels)
+    return next((pair for pair in found if pair[1] is not None), (None, None))
 
 
 def _described(content: Any) -> str:

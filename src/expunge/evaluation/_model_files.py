@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from expunge._errors import InvalidInput
-from expunge._files import TORCH_SUFFIXES, refuse_existing, write_text
+from expunge._files import TORCH_SUFFIXES, check_weights_out, refuse_existing, write_text
 from expunge._part_values import describe
 from expunge._specs import join_spec
 from expunge.data import absolute_spec, divide, load
@@ -59,7 +59,7 @@ def train_initial(
 
     ``model`` is a name with options, such as ``vgg16,dropout=0``; by default, one that suits.
     """
-    _refuse_existing(out, force=force)
+    _check_out(out, force=force)
     recipe = recipe or Recipe()
     splits = load(data, limit=limit)
     name, options = read_model_spec(model or default_model(splits))
@@ -106,7 +106,7 @@ def retrain_ideal(
 
     ``recipe`` says how, where the card of the initial model does not.
     """
-    _refuse_existing(out, force=force)
+    _check_out(out, force=force)
     if initial.card.stage != "initial":
         raise InvalidInput(f"Retrain from an initial model, not an {initial.card.stage} one.")
     if recipe is None:
@@ -148,6 +148,11 @@ def recipe_of(card: Card) -> Recipe:
     return Recipe(**card.recipe)
 
 
+def recipe_to_follow(method: Any, card: Card) -> Recipe | None:
+    """The recipe of a model, if it is known and the method trains the model again."""
+    return recipe_of(card) if card.recipe and method.recipe_share is not None else None
+
+
 @dataclass(frozen=True)
 class Unlearned:
     """An unlearned model with its scores before and after, and the ideal model's beside them."""
@@ -179,7 +184,7 @@ def unlearn_artifact(
     In a ``group``, all processes make this call; the first one writes.
     """
     # What to forget, and whom to compare with.
-    group.run_in_first(lambda: _refuse_existing(out, force=force))
+    group.run_in_first(lambda: _check_out(out, force=force))
     if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
     division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
@@ -194,6 +199,7 @@ def unlearn_artifact(
         unseen=division.splits.val,
         loss=loss_for(division.splits.train),
         augment=default_augment(division.splits),
+        recipe=recipe_to_follow(procedure.method, initial.card),
         checkpoint=_checkpoint_of(out),
         callbacks=[EpochScores(scorer)] if evaluate_at == "every-epoch" else [],
         seed=seed,
@@ -251,9 +257,9 @@ def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Arti
     return replace(load_artifact(out, model=named if external else None), seconds=seconds)
 
 
-def _refuse_existing(out: Path, *, force: bool) -> None:
-    """Raise if ``out`` exists and may not be overwritten, or its times cannot be written."""
-    refuse_existing(out, force=force)
+def _check_out(out: Path, *, force: bool) -> None:
+    """Raise unless weights, their card and the times of their run may be written."""
+    check_weights_out(out, force=force)
     if out.suffix.lower() in TORCH_SUFFIXES:
         refuse_existing(sidecar_of(out), force=force)
     refuse_existing(_times_of(out), force=True)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from expunge.methods._problem import Problem as Problem
     from expunge.methods._random_label import RandomLabel as RandomLabel
     from expunge.methods._reference_guided import ReferenceGuided as ReferenceGuided
+    from expunge.methods._refresh import Refresh as Refresh
     from expunge.methods._registry import METHODS as METHODS
     from expunge.methods._registry import RETAIN_LOSSES as RETAIN_LOSSES
     from expunge.methods._retain_losses import RetainKL as RetainKL

@@ -29,6 +29,9 @@ class Method:
     objective_over: ClassVar[Split] = "forget"
     """The batch that U is a mean over, which weights uneven shares of several processes."""
 
+    reads_forget: ClassVar[bool] = True
+    """Whether steps read batches of the forget set; SalUn reads them whatever the method."""
+
     needs_unseen: ClassVar[bool] = False
     """Whether a run needs data that the model never saw: ``unlearn(..., unseen=val)``."""
 
@@ -71,6 +74,10 @@ class Method:
         """C on this step's batches; left undefined where there is no constraint."""
         raise TypeError(f"{type(self).__name__} has no constraint.")
 
+    def recorded(self, problem: Problem) -> dict[str, float]:
+        """What the method chose, for the row of every epoch."""
+        return {}
+
     def moving(self, problem: Problem) -> list[nn.Parameter]:
         """The parameters that may move: by default all that require a gradient."""
         return problem.parameters
@@ -86,6 +93,11 @@ class Method:
     def constrained(self) -> bool:
         """Whether there is a constraint."""
         return type(self).constraint is not Method.constraint
+
+    @property
+    def recipe_share(self) -> float | None:
+        """The part of the epochs of the model's recipe to train for; None: it follows no recipe."""
+        return None
 
     @property
     def needs_initial(self) -> bool:

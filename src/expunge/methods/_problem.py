@@ -71,6 +71,7 @@ class Problem:
         batchnorm: BatchNormPolicy = "published",
         ranks: bool = False,
         pairs: Callable[[], Iterator[tuple[Batch, Batch]]] | None = None,
+        retained: Callable[[], Iterator[Batch]] | None = None,
         group: Group = SINGLE,
         precision: Precision = "fp32",
         splits: SplitReader | None = None,
@@ -85,6 +86,7 @@ class Problem:
         self.precision = precision
         self.memory: dict[str, Tensor] = {}
         self._pairs = pairs
+        self._retained = retained
         self._splits = splits
         self._first = copy_of_moving(model) if keeps_initial else None
         self._first_batch = True
@@ -167,6 +169,12 @@ class Problem:
         if self._pairs is None:
             raise InvalidInput("This method needs data to prepare itself; run it by `unlearn`.")
         return self._pairs()
+
+    def retained(self) -> Iterator[Batch]:
+        """One pass over the retain set."""
+        if self._retained is None:
+            raise InvalidInput("This method needs data to prepare itself; run it by `unlearn`.")
+        return self._retained()
 
     @property
     def splits(self) -> SplitReader:

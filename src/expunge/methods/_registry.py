@@ -66,6 +66,7 @@ METHODS.declare("undial", "expunge.methods._undial:UNDIAL", alias="UNDIAL")
 METHODS.declare("ce-u", "expunge.methods._ceu:CEU", alias="CE-U")
 METHODS.declare("rmu", "expunge.methods._rmu:RMU", alias="RMU")
 METHODS.declare("match-answers", "expunge.methods._match_answers:MatchAnswers", alias="MATCH-LM")
+METHODS.declare("refresh", "expunge.methods._refresh:Refresh")
 METHODS.declare("retrain", "expunge.methods._retrain:Retrain", alias="Ideal")
 
 RETAIN_LOSSES: Registry[type[RetainLoss]] = Registry("retain loss")

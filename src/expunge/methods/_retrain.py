@@ -30,8 +30,13 @@ class Retrain(FineTune):
     """
 
     epoch_over: ClassVar[Split] = "retain"
+    reads_forget: ClassVar[bool] = False
 
     reset: bool = True
+
+    @property
+    def recipe_share(self) -> float | None:
+        return 1.0
 
     def prepare(self, problem: Problem) -> None:
         if not self.reset:
@@ -44,6 +49,15 @@ class Retrain(FineTune):
 
 def reset_parameters(model: nn.Module) -> None:
     """Draw all trainable weights again, in place; refuse a model with one that cannot be reset."""
+    if left := draw_again(model):
+        raise InvalidInput(
+            "These parameters belong to modules without `reset_parameters`: "
+            f"{', '.join(left[:5])}. Pass a freshly initialised model and `Retrain(reset=False)`."
+        )
+
+
+def draw_again(model: nn.Module) -> list[str]:
+    """Draw trainable weights again, in place; the names of those that no module can draw."""
     frozen = {p: p.detach().clone() for p in model.parameters() if not p.requires_grad}
     covered: set[nn.Parameter] = {*frozen}
     for module in reversed(list(model.modules())):  # children first, their parents may refine
@@ -55,9 +69,4 @@ def reset_parameters(model: nn.Module) -> None:
     with torch.no_grad():
         for p, value in frozen.items():
             p.copy_(value)
-    left = [name for name, p in model.named_parameters() if p not in covered]
-    if left:
-        raise InvalidInput(
-            "These parameters belong to modules without `reset_parameters`: "
-            f"{', '.join(left[:5])}. Pass a freshly initialised model and `Retrain(reset=False)`."
-        )
+    return [name for name, p in model.named_parameters() if p not in covered]

@@ -25,7 +25,7 @@ class SmallCNN(nn.Module):
             nn.Conv2d(a, b, 3, padding=1, bias=False),
             nn.BatchNorm2d(b),
             nn.ReLU(inplace=True),
-            nn.MaxPool2d(2),
+            nn.MaxPool2d(2, ceil_mode=True),  # an image may be 1 x 1
             nn.Conv2d(b, c, 3, padding=1, bias=False),
             nn.BatchNorm2d(c),
             nn.ReLU(inplace=True),

@@ -41,7 +41,7 @@ def read_head_file(root: Path) -> Head | None:
         return Head(int(content["requests"]), str(content[SEAL]))
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from expunge import dispatch
 from expunge.bench._records import collect
-from expunge.bench._run import drop_trained, run_planned, stages_of, status
+from expunge.bench._run import drop_ideals, run_planned, stages_of, status
 from expunge.bench._stages import PlannedRun
 from expunge.dispatch import InlineEngine
 from expunge.store import Store
@@ -51,20 +52,26 @@ def test_kills_at_random_moments_end_with_the_same_records(
     assert timeless(collect(planned, store)) == timeless(collect(planned, done))
 
 
-def test_models_that_a_missing_stage_needs_stay(planned: list[PlannedRun], tmp_path: Path) -> None:
+def test_ideal_models_stay_until_they_are_scored(planned: list[PlannedRun], tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
-    dispatch.run([planned[0].unlearn], store, inline=True).check()
-    assert drop_trained(planned, store) == []
-    assert drop_trained(planned[:1], store) == [planned[0].trained[0], planned[0].trained[1]]
+    initial, ideal = planned[0].trained
+    dispatch.run([ideal], store, inline=True).check()
+    assert drop_ideals(planned, store) == []
+    dispatch.run([planned[0].reference], store, inline=True).check()
+    assert drop_ideals(planned, store) == [ideal]
+    assert store.has(initial), "more may be unlearned from it"
 
 
-def test_models_that_another_block_needs_stay(planned: list[PlannedRun], tmp_path: Path) -> None:
+def test_ideal_models_that_another_block_needs_stay(
+    planned: list[PlannedRun], tmp_path: Path
+) -> None:
     store = Store(tmp_path / "store")
-    run_planned(planned[:1], store, engine=InlineEngine(store), keep="none", whole=planned).check()
-    assert store.has(planned[0].trained[0])
+    other = replace(planned[1], reference=replace(planned[1].reference, version=9))
+    whole = [planned[0], other]
+    run_planned(planned[:1], store, engine=InlineEngine(store), keep="none", whole=whole).check()
     assert store.has(planned[0].trained[1])
     run_planned(planned[:1], store, engine=InlineEngine(store), keep="none").check()
-    assert not store.has(planned[0].trained[0])
+    assert not store.has(planned[0].trained[1])
 
 
 def test_status_tells_done_failed_damaged_and_missing(

@@ -75,7 +75,8 @@ def test_weights_are_kept_as_asked(planned: list[PlannedRun], tmp_path: Path) ->
             f"weights-{epoch}.safetensors" for epoch in files
         }
         assert ("weights.safetensors" in names) == (keep == "all")
-        assert store.has(runs[0].trained[0]) == (keep == "all")
+        assert store.has(runs[0].trained[0])
+        assert store.has(runs[0].trained[1]) == (keep == "all")
         assert len(collect(runs, store)) == 3
         again = run_planned(runs, store, engine=InlineEngine(store), keep=keep)
         assert not again.done, "models that nothing needs any more are not trained again"

@@ -127,7 +127,7 @@ def test_status_shows_what_failed_and_why(
     root = fails.parent / "other-store"
     monkeypatch.setattr("expunge.cli._bench._engine", lambda store, *_: InlineEngine(store))
     failed = expunge("bench", "run", fails, "-s", root, "-o", away / "r", "-d", away)
-    assert failed.code == 1
+    assert failed.code == 2
     assert "stages failed, the first" in failed.err
     status = expunge("bench", "status", fails, "-s", root, "-v")
     assert "failed: tiny, seed 0: initial" in status.out
@@ -148,7 +148,7 @@ def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge, tmp_p
     rows = list(csv.DictReader(out.read_text().splitlines()))
     assert {row["label"] for row in rows} == {"none", "FOCUS"}
     again = expunge("bench", "table", tiny, "-s", store, *arguments)
-    assert again.code == 1
+    assert again.code == 2
     assert "--force" in again.err
 
 
@@ -164,7 +164,7 @@ def test_records_can_be_kept_and_read_without_the_store(
     assert direct.out == from_file.out != ""
     path.write_text(path.read_text().replace('"settings"', '"setting"', 1))
     damaged = expunge("bench", "claims", "-r", path)
-    assert damaged.code == 1
+    assert damaged.code == 2
     assert "line 1: this is not a record" in damaged.err
 
 
@@ -217,14 +217,14 @@ def test_results_that_cannot_be_written_are_an_error_before_anything_is_trained(
     (tmp_path / out.partition("/")[0]).write_text("somebody's")
     named = () if out == "bench-results" else ("-o", out)
     got = expunge("bench", "run", tiny, "-s", tmp_path / "store", *named)
-    assert got.code == 1
+    assert got.code == 2
     assert f"{out.partition('/')[0]} should be a folder. (got a file)" in " ".join(got.err.split())
     assert not (tmp_path / "store").exists()
 
 
 def test_nothing_finished_is_said(expunge: Expunge, tmp_path: Path) -> None:
     ending = expunge("bench", "table", "demo", "-s", tmp_path / "empty")
-    assert ending.code == 1
+    assert ending.code == 2
     assert "Start with `expunge bench run demo`" in ending.err
 
 
@@ -241,7 +241,7 @@ def test_a_store_of_a_newer_version_is_refused(
     notes["format"] = 99
     mark.write_text(json.dumps(notes))
     ending = expunge("bench", "run", tiny, "-s", root, "-o", tmp_path / "out")
-    assert ending.code == 1
+    assert ending.code == 2
     assert "newer" in ending.err
 
 

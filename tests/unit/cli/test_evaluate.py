@@ -195,7 +195,7 @@ def test_weights_are_written_as_a_torch_file_where_the_name_says_so(
     # A card that is there already is somebody's.
     out.unlink()
     again = expunge(*arguments, "-o", out)
-    assert again.code == 1
+    assert again.code == 2
     assert "done.card.json exists" in again.err
 
 

@@ -43,7 +43,7 @@ def test_a_job_file_to_fill_in_is_written_and_read(expunge: Expunge, tmp_path: P
     assert expunge("forget", "--init", path).code == 0
     assert load_job(path).method == "MATCH"
     again = expunge("forget", "--init", path)
-    assert again.code == 1
+    assert again.code == 2
     assert "--force" in again.err
 
 
@@ -180,7 +180,7 @@ def test_every_verdict_has_its_exit_code(
 def test_there_is_nothing_to_verify_in_an_empty_folder(expunge: Expunge, tmp_path: Path) -> None:
     for command in ("verify", "ledger"):
         ending = expunge(command, tmp_path)
-        assert ending.code == 1
+        assert ending.code == 2
         assert "There are no requests" in ending.err
 
 

@@ -18,19 +18,28 @@ from tests.unit.cli.conftest import TRAIN, Expunge
         (("--data", "folder"), "should come with a path"),
         (("--limit", "0"), "Invalid value for '--limit'"),
         (("--schedule", "cosine"), "'cosine' is not one of"),
+        (("-o", "out.onnx"), "should end in .safetensors, .pt, .pth, .bin, .ckpt. (got out.onnx)"),
+        (("-o", "out"), "should end in .safetensors"),
     ],
 )
 def test_training_mistakes(
     arguments: tuple[str, str], text: str, expunge: Expunge, tmp_path: Path
 ) -> None:
-    ending = expunge(*TRAIN, *arguments, "-o", tmp_path / "out")
+    ending = expunge(*TRAIN, "-o", tmp_path / "out.safetensors", *arguments)
     assert ending.code == 2
     assert text in ending.err
     assert "Traceback" not in ending.err
 
 
+@pytest.mark.parametrize("name", ["out.safetensors", "out.pt"])
+def test_weights_are_for_their_owner_alone(name: str, expunge: Expunge, tmp_path: Path) -> None:
+    out = tmp_path / name
+    assert expunge(*TRAIN, "--epochs", "1", "-o", out).code == 0
+    assert out.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_place_that_cannot_be_written_fails(expunge: Expunge, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    ending = expunge(*TRAIN, "-o", tmp_path / "file" / "out")
-    assert ending.code == 1
+    ending = expunge(*TRAIN, "-o", tmp_path / "file" / "out.safetensors")
+    assert ending.code == 2
     assert "Cannot write in" in ending.err

@@ -117,9 +117,9 @@ def test_a_token_that_train_lacks_needs_a_stated_vocabulary():
     assert encoded({"tokens": "ids", "vocabulary": 10}, ids=ids)[1].inputs.item() == 9
 
 
-@pytest.mark.parametrize("cell", ["1 -2", "one", "1.5", [2, -1], 3.5, None])
+@pytest.mark.parametrize("cell", ["1 -2", "one", "1.5", [2, -1], 3.5, None, "1048576"])
 def test_what_is_no_token_id_is_named(cell):
-    with pytest.raises(DataError, match=r"whole numbers between .* on line 4\)"):
+    with pytest.raises(DataError, match=r"whole numbers below 1048576 .* on line 4\)"):
         encoded({"tokens": "ids"}, ids=["1", "2", cell, "1", "2", "1", "1", "1"])
 
 

@@ -115,6 +115,25 @@ def test_other_files_are_passed_over(tmp_path):
     assert len(load_folder(tmp_path)[0]) == 6
 
 
+def test_links_to_images_are_followed_and_links_to_nowhere_refused(tmp_path):
+    plant(tmp_path / "here")
+    (tmp_path / "here/train/ant/linked.png").symlink_to(tmp_path / "here/train/bee/0.png")
+    (tmp_path / "here/train/ant/notes").symlink_to(tmp_path / "nowhere")
+    assert len(load_folder(tmp_path / "here")[0]) == 7
+    for name in ("ant/gone.png", "bee/lost.png"):
+        (tmp_path / "here/train" / name).symlink_to(tmp_path / "nowhere.png")
+    complaint = r"got .*train/ant/gone\.png, a link to .*nowhere\.png, and 1 more such\)"
+    with pytest.raises(DataError, match=complaint):
+        load_folder(tmp_path / "here")
+
+
+def test_a_class_that_is_a_link_to_a_folder_is_not_left_out(tmp_path):
+    plant(tmp_path / "here")
+    (tmp_path / "here/train/cat").symlink_to(tmp_path / "here/train/ant")
+    with pytest.raises(DataError, match=r"train/cat, a link to .*ant, and 0 more such"):
+        load_folder(tmp_path / "here")
+
+
 def test_a_validation_folder_is_read_if_there_is_one(tmp_path):
     plant(tmp_path)
     assert load_folder_val(tmp_path) is None

@@ -109,6 +109,7 @@ def test_an_unknown_scheme_names_the_known_ones():
         (",lable=y", "Did you mean 'label'"),
         (",kind=pictures", "`kind` should be one of images, vectors, tokens"),
         (",vocabulary=1", "`vocabulary` should be a whole number, at least 2"),
+        (",vocabulary=99999999999", "a whole number, at least 2 and at most 1048576"),
     ],
 )
 def test_options_of_a_format_are_checked(npz, options, complaint):
@@ -144,6 +145,9 @@ def test_arrays_of_two_axes_are_vectors_or_token_ids(tmp_path):
     vectors, tokens = load(str(path)), load(f"{path},kind=tokens")
     assert (vectors.train.kind, vectors.in_channels) == ("vectors", 3)
     assert tokens.train.kind == "tokens"
+    np.savez(path, x=np.full((20, 3), 1 << 20), y=np.arange(20) % 2)
+    with pytest.raises(DataError, match=r"token ids in 0\.\.1048575\. \(got 1048576\)"):
+        load(f"{path},kind=tokens")
     np.savez(path, x=np.ones((20, 3)), y=np.arange(20) / 7)
     numbers = load(f"{path},task=regression")
     assert numbers.train.is_regression

@@ -82,6 +82,11 @@ def test_a_subset_of_rows_keeps_its_table():
         ({"ignore": "x+y"}, r"`ignore` should be a column of t\.csv.*\(got 'y'\)"),
         ({"text": "words", "image": "x"}, r"give text or image, not both"),
         ({"tokens": "x+words"}, r"`tokens` should be one column\. \(got 2\)"),
+        ({"text": "words", "label": "words"}, r"leave out the column to predict\. \(got 'words'"),
+        ({"text": "words+label"}, r"`text` should leave out the column to predict\. \(got 'label'"),
+        ({"image": "LABEL"}, r"`image` should leave out the column to predict"),
+        ({"label": "id"}, r"`label` should be a column of its own\. \(got 'Id'"),
+        ({"label": "part", "split": "part"}, r"`label` should be a column of its own"),
     ],
 )
 def test_options_that_do_not_fit_the_table_are_wrong_usage(options, complaint):
@@ -115,6 +120,14 @@ def test_too_many_classes_look_like_numbers():
     table = Table("t.csv", {"x": [0] * 1001, "y": [str(k / 7) for k in range(1001)]})
     with pytest.raises(DataError, match=r"at most 1000 classes.*task=regression"):
         rows(table)
+
+
+def test_a_column_whose_values_are_all_different_holds_no_classes():
+    columns = {"x": [0] * 40, "review": [f"{k} of 5 stars" for k in range(40)]}
+    with pytest.raises(
+        DataError, match=r"each of several rows\. \(got 40 different values in 40 ro"
+    ):
+        rows(Table("t.parquet", columns), label="review")
 
 
 def test_no_rows_are_an_error():

@@ -15,7 +15,7 @@ from expunge.engine._regression import SquaredError, as_numbers, label_statistic
 from expunge.methods import METHODS
 
 WORKS = {"fine-tune", "gradient-ascent", "neg-grad-plus", "l1-sparse", "mask-small-gradients"}
-WORKS |= {"retrain"}
+WORKS |= {"refresh", "retrain"}
 
 
 def lines(count: int, seed: int) -> Examples:

@@ -51,6 +51,48 @@ def test_a_state_dict_is_found_wherever_it_is(tmp_path, net, wrap):
     assert all(torch.equal(state[k], v) for k, v in net.state_dict().items())
 
 
+@pytest.mark.parametrize(
+    ("wrap", "keys"),
+    [
+        (lambda s: {"model": s, "ema": s}, ("model", "ema")),
+        (lambda s: {"state_dict": s, "state_dict_ema": s}, ("state_dict", "state_dict_ema")),
+        (lambda s: {"model": s, "ema": {"module": s, "decay": 0.9}}, ("model", "ema")),
+        (lambda s: {"ema": s, "epoch": 3, "net": {"state_dict": s}}, ("net", "ema")),
+        (lambda s: {"state_dict": s, "model": s}, ("state_dict", "model")),
+    ],
+)
+def test_weights_that_are_there_twice_are_refused(tmp_path, net, wrap, keys):
+    path = tmp_path / "w.pt"
+    torch.save(wrap(net.state_dict()), path)
+    with pytest.raises(InvalidInput, match=rf"under '{keys[0]}' and '{keys[1]}'.*\['{keys[1]}'\]"):
+        read_weights(path)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of sparse and quantized tensors, in torch
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (lambda w: w.to_sparse(), "a sparse or nested tensor"),
+        (lambda w: w.to_sparse_csr(), "a sparse or nested tensor"),
+        (lambda w: torch.quantize_per_tensor(w, 0.1, 0, torch.qint8), "a quantized tensor"),
+        (lambda w: w.to("meta"), "a meta tensor, without values,"),
+        (lambda w: w.to(torch.float8_e4m3fn), "torch.float8_e4m3fn"),
+    ],
+)
+def test_tensors_that_no_model_can_run_with_are_refused(tmp_path, net, change, kind):
+    path = tmp_path / "w.pt"
+    torch.save({"bias": net.bias.detach(), "weight": change(net.weight.detach())}, path)
+    with pytest.raises(InvalidInput, match=rf"\(got {kind} in {path}, weight\)"):
+        read_weights(path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.uint8])
+def test_numbers_of_other_sizes_are_read(tmp_path, dtype):
+    path = tmp_path / "w.pt"
+    torch.save({"weight": torch.ones(2, dtype=dtype)}, path)
+    assert read_weights(path)[0]["weight"].dtype is dtype
+
+
 def test_a_prefix_that_the_model_has_itself_stays():
     class Wrapped(nn.Module):
         def __init__(self) -> None:

@@ -59,7 +59,13 @@ def test_a_file_that_is_not_up_to_date_or_not_there_is_no_forgery(folder: Path) 
     assert any("head.json is missing" in line for line in verify(folder, quick=True)[-1].lines)
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[]", '{"requests": "two", "evidence.sha256": ""}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "{}", "[]", '{"requests": "two", "evidence.sha256": ""}'),
+        '{"requests": 1e400, "evidence.sha256": ""}',
+    ],
+)
 def test_a_damaged_file_is_an_error(folder: Path, content: str) -> None:
     (folder / HEAD_FILE).write_text(content)
     with pytest.raises(DataError, match=r"head.json (cannot be read|is not valid JSON)"):

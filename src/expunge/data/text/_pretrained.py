@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import string
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,14 +20,18 @@ class PretrainedTokenizer:
     Args:
         tokenizer: any tokenizer of transformers, or the folder or name of a pretrained one.
         template: the prompt, with ``{question}`` in it. The answer follows after a blank. Give the
-            one that the model was trained with.
+            one that the model was trained with; braces of its own are written twice, ``{{`` and
+            ``}}``.
     """
 
     def __init__(self, tokenizer: Any, template: str = TEMPLATE) -> None:
         self.tokenizer = _load(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
         self.template = template
-        if "{question}" not in template:
-            raise InvalidInput(f"`template` should contain {{question}}. (got {template!r})")
+        if _fields(template) != {("question", "", None)}:
+            raise InvalidInput(
+                "`template` should contain {question}, and other braces only twice, as in {{ and "
+                f"}}}}. (got {template!r})"
+            )
         if self.tokenizer.eos_token_id is None:
             raise InvalidInput(
                 "The tokenizer should have an end-of-text token, by which answers end. Set its "
@@ -62,6 +67,15 @@ class PretrainedTokenizer:
         vocabulary = sorted(self.tokenizer.get_vocab().items())
         words = f"{self.template}/{self.pad}/{self.end}/{vocabulary}"
         return hashlib.sha256(words.encode()).hexdigest()
+
+
+def _fields(template: str) -> set[tuple[Any, ...]]:
+    """The placeholders of a template; None among them if it cannot be read."""
+    try:
+        parts = list(string.Formatter().parse(template))
+    except ValueError:
+        return {(None,)}
+    return {tuple(fields) for _, *fields in parts if fields[0] is not None}
 
 
 def _load(source: str | Path) -> Any:

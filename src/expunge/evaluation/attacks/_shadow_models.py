@@ -179,7 +179,7 @@ def train_shadow(context: dispatch.Context) -> None:
         callbacks=[StepReporter(context.progress)],
         progress=False,
     )
-    tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {}, private=True)
+    tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
     if len(targets):
         _save_scores(context.folder, result.model, targets, seen)
 
@@ -226,12 +226,8 @@ def draw_members(
 def _save_scores(folder: Path, model: nn.Module, targets: Examples, seen: Any) -> None:
     predictions = predict(model, targets)
     confidence = scaled_confidence(predictions.logits, predictions.labels)
-    tensors.save(
-        folder / "scores.safetensors",
-        {"confidence": torch.from_numpy(confidence), "seen": torch.from_numpy(seen.copy())},
-        {},
-        private=True,
-    )
+    arrays = {"confidence": torch.from_numpy(confidence), "seen": torch.from_numpy(seen.copy())}
+    tensors.save(folder / "scores.safetensors", arrays, {})
 
 
 @contextmanager
@@ -254,7 +250,7 @@ def shared_data(store: Store, retain: Examples, targets: Examples) -> Iterator[P
             path = folder / f"{name}.safetensors"
             arrays = {"retain": retain.inputs, "retain_labels": retain.labels}
             arrays |= {"targets": targets.inputs, "targets_labels": targets.labels}
-            tensors.save(path, arrays, {"classes": list(retain.classes)}, private=True)
+            tensors.save(path, arrays, {"classes": list(retain.classes)})
             yield path
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -111,9 +111,9 @@ def _write_files(
 
     # The models: the second to look at, and both remember what a later request asks to forget.
     state = contents.model.state_dict()
-    tensors.save(folder / WEIGHTS, state, _card(contents, evidence), private=True)
+    tensors.save(folder / WEIGHTS, state, _card(contents, evidence))
     if contents.attempt is not None:
-        tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {}, private=True)
+        tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {})
     if contents.key is not None:
         sign_weights(folder, contents.key)
         evidence = evidence.model_copy(update={"signed_by": contents.key.key_id})

@@ -24,10 +24,33 @@ def test_a_tokenizer_from_a_folder_encodes_prompt_and_answer_apart(tmp_path: Pat
     assert data.answer_lengths.tolist() == [3, 2]
 
 
-def test_a_template_needs_a_question_and_a_tokenizer_an_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "template",
+    [
+        "Answer:",
+        "{{question}}",
+        "{system} {question}",
+        "{question} {",
+        "{question} {}",
+        "{question:d}",
+        "{question!r}",
+        "{question.__class__}",
+    ],
+)
+def test_a_template_has_a_question_and_no_other_braces(template: str, tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"should contain \{question\}, .* in \{\{ and \}\}\. "):
+        PretrainedTokenizer(word_level_folder(tmp_path, ["a"]), template=template)
+
+
+def test_braces_of_a_template_are_written_twice(tmp_path: Path) -> None:
+    folder = word_level_folder(tmp_path, ["{", "a", "}"])
+    tokenizer = PretrainedTokenizer(folder, template="{{ {question} }}")
+    prompt, _ = tokenizer.encode("a", "a")
+    assert tokenizer.decode(prompt) == "{ a }"
+
+
+def test_a_tokenizer_has_an_end(tmp_path: Path) -> None:
     folder = word_level_folder(tmp_path, ["a"])
-    with pytest.raises(InvalidInput, match=r"should contain \{question\}"):
-        PretrainedTokenizer(folder, template="Answer:")
     endless = PretrainedTokenizer(folder).tokenizer
     endless.eos_token = None
     with pytest.raises(InvalidInput, match="should have an end-of-text token"):

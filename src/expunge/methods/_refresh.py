@@ -1,0 +1,249 @@
+"""Refresh: mix the weights with fresh ones, then train on the retained data."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from expunge import _tensors as tensors
+from expunge._errors import InvalidInput
+from expunge.data._batches import Batch, Split
+from expunge.methods._fine_tune import FineTune
+from expunge.methods._precision import widened
+from expunge.methods._problem import Problem, apply
+from expunge.methods._retrain import draw_again
+from expunge.methods._tokens import is_token_labels, labelled_rows
+
+MEASURED = 1000
+"""Retained examples that λ is chosen by."""
+HALVINGS = 5
+"""Of the interval that λ is in: the choice is exact to 1/32."""
+
+
+@dataclass(frozen=True)
+class Refresh(FineTune):
+    """θ ← λθ + (1-λ)·θ_fresh for tensors of two or more axes; then U = L on retain.
+
+    θ_fresh is drawn by every submodule's ``reset_parameters`` (a normal distribution where there is
+    none), and scaled to the norm of the trained tensor. Biases, the parameters of normalisation
+    layers and frozen parameters stay. BatchNorm's statistics are estimated again. Then the model is
+    trained on retained data alone, one cycle of the rate over ``budget`` of the epochs of its
+    ``recipe``; an epoch is one pass over the retain set. The forget set is never read, so the cost
+    does not depend on it.
+
+    λ is one number for all tensors. By default it is the largest one that leaves at most the part
+    ``left`` of what the model knew: with s(λ) the accuracy on :data:`MEASURED` retained examples
+    right after mixing, averaged over classes (the squared correlation for a regression),
+
+        (s(λ) - s(0)) / (s(1) - s(0)) ≤ left.
+
+    Forward passes are enough to find it: seven of them, by halving the interval. A smaller λ
+    forgets more, and leaves more to learn again.
+
+    Use it for deletion requests to classifiers and regressors, whatever and however much there is
+    to forget: what it removes does not return when training continues.
+
+    Reference: none for unlearning; J. T. Ash, R. P. Adams, *On Warm-Starting Neural Network
+    Training*, NeurIPS 2020 (arXiv 1910.08475) shrink and perturb weights to generalise better.
+
+    Args:
+        keep: λ in [0, 1]; None chooses it.
+        left: see above, in (0, 1).
+        budget: the part of the epochs of a ``recipe``, in (0, 1].
+        reference: weights to mix with in place of fresh ones, such as the checkpoint that the model
+            was fine-tuned from: a model, its ``state_dict()``, or a safetensors file. Then tensors
+            of any number of axes are mixed, and none is scaled. A tensor that the reference does
+            not have in this shape, such as that of a new head, is mixed with a fresh one.
+
+    >>> from expunge import Recipe, unlearn
+    >>> data = torch.utils.data.TensorDataset(torch.randn(32, 3), torch.arange(32) % 2)
+    >>> forget, retain = torch.utils.data.random_split(data, [8, 24])
+    >>> recipe = Recipe(epochs=20, batch_size=8, lr=0.1)  # how the model was trained
+    >>> model = nn.Linear(3, 2)
+    >>> result = unlearn(model, forget=forget, retain=retain, method="refresh", recipe=recipe)
+    >>> len(result.history.epochs)
+    4
+    """
+
+    epoch_over: ClassVar[Split] = "retain"
+    reads_forget: ClassVar[bool] = False
+    preferred: ClassVar[dict[str, Any]] = {
+        "epochs": 5,
+        "batch_size": 64,
+        "lr": 2e-3,
+        "schedule": "one-cycle",
+    }
+
+    keep: float | None = None
+    left: float = 0.15
+    budget: float = 0.2
+    reference: Any = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.keep is not None and not 0.0 <= self.keep <= 1.0:
+            raise InvalidInput(f"`keep` should be in [0, 1], or None. (got {self.keep})")
+        if not 0.0 < self.left < 1.0:
+            raise InvalidInput(f"`left` should be in (0, 1). (got {self.left})")
+        if not 0.0 < self.budget <= 1.0:
+            raise InvalidInput(f"`budget` should be in (0, 1]. (got {self.budget})")
+
+    @property
+    def recipe_share(self) -> float | None:
+        return self.budget
+
+    @property
+    def needs_initial(self) -> bool:
+        return False
+
+    @torch.no_grad()
+    def prepare(self, problem: Problem) -> None:
+        """Mix the weights, with the λ that is given or found."""
+        trained = {name: p.detach().clone() for name, p in _moving(problem)}
+        others = mixing_partners(problem, trained, _state_of(self.reference))
+        batches = _first_examples(problem.retained(), MEASURED, problem.group.size)
+
+        def mix(keep: float) -> float:
+            for name, p in _moving(problem):
+                if name in others:
+                    p.copy_(torch.lerp(others[name], trained[name], keep))
+            return _score(problem, batches)
+
+        keep = find_keep(mix, self.left) if self.keep is None else self.keep
+        mix(keep)
+        problem.memory["keep"] = torch.tensor(keep, dtype=torch.float64)
+
+    def recorded(self, problem: Problem) -> dict[str, float]:
+        return {"keep": float(problem.memory["keep"])}
+
+
+def find_keep(score: Callable[[float], float], left: float) -> float:
+    """The largest λ that leaves at most ``left`` of the score, from λ = 0 to λ = 1, by halving.
+
+    A score that does not grow from 0 to 1 belongs to a model that knows nothing to keep.
+
+    >>> find_keep(lambda keep: 0.1 + 0.8 * keep**2, left=0.25)
+    0.5
+    """
+    least, most = score(0.0), score(1.0)
+    if most <= least:
+        return 0.0
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        if (score(middle) - least) / (most - least) <= left:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def mixing_partners(
+    problem: Problem, trained: Mapping[str, Tensor], reference: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """What each of the ``trained`` tensors is mixed with; those that stay are left out."""
+    fresh_model = copy.deepcopy(problem.model)
+    seed = int(torch.randint(2**62, (), generator=problem.generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        left = draw_again(fresh_model)
+        drawn = dict(fresh_model.named_parameters())
+        for name in left:
+            drawn[name].normal_()
+    partners = {}
+    for name, tensor in trained.items():
+        if name in reference and reference[name].shape == tensor.shape:
+            partners[name] = reference[name].to(tensor)
+        elif tensor.ndim >= 2:
+            fresh = drawn[name].detach()
+            partners[name] = fresh * (tensor.norm() / fresh.norm().clamp(min=1e-12))
+    return partners
+
+
+def _moving(problem: Problem) -> list[tuple[str, nn.Parameter]]:
+    return [(name, p) for name, p in problem.model.named_parameters() if p.requires_grad]
+
+
+def _state_of(reference: Any) -> Mapping[str, Tensor]:
+    """The tensors of a model, of a state dict or of a file; none of None."""
+    if reference is None:
+        return {}
+    if isinstance(reference, nn.Module):
+        return reference.state_dict()
+    if isinstance(reference, str | Path):
+        return tensors.load(reference)[0]
+    if isinstance(reference, Mapping):
+        return reference
+    raise InvalidInput(
+        "`reference` should be a model, its state_dict() or a safetensors file. "
+        f"(got {type(reference).__name__})"
+    )
+
+
+def _first_examples(batches: Iterator[Batch], count: int, processes: int) -> list[Batch]:
+    """The first batches, until there are ``count`` examples of all processes."""
+    seen = 0
+
+    def is_wanted(batch: Batch) -> bool:
+        nonlocal seen
+        wanted = seen < count
+        seen += len(batch.targets) * processes
+        return wanted
+
+    return list(takewhile(is_wanted, batches))
+
+
+def _score(problem: Problem, batches: Sequence[Batch]) -> float:
+    """How much the model knows of the batches, which its BatchNorm statistics become those of."""
+    with estimating_statistics(problem.model):
+        outputs = [widened(apply(problem.model, batch.inputs)) for batch in batches]
+    known = known_part(torch.cat(outputs), torch.cat([batch.targets for batch in batches]))
+    return float(problem.group.average([known])[0])
+
+
+def known_part(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Accuracy, averaged over classes; of targets that are not classes, the squared correlation.
+
+    >>> known_part(torch.eye(2)[[0, 0, 0, 1]], torch.tensor([0, 0, 0, 0]))
+    tensor(0.7500, dtype=torch.float64)
+    >>> known_part(torch.eye(2)[[0, 0, 0, 0]], torch.tensor([0, 0, 0, 1]))
+    tensor(0.5000, dtype=torch.float64)
+    """
+    if targets.is_floating_point():
+        pair = torch.stack((outputs.reshape(-1), targets.reshape(-1))).double()
+        return torch.nan_to_num(torch.corrcoef(pair)[0, 1].square())
+    if is_token_labels(targets):
+        outputs, targets = labelled_rows(outputs, targets)
+    right = (outputs.argmax(dim=1) == targets).double()
+    classes, place = torch.unique(targets, return_inverse=True)
+    counts = torch.bincount(place, minlength=len(classes))
+    return (torch.bincount(place, right, minlength=len(classes)) / counts).mean()
+
+
+@contextmanager
+def estimating_statistics(model: nn.Module) -> Iterator[None]:
+    """The model in eval mode, but for BatchNorm: its statistics become the means over batches."""
+    modes = [(module, module.training) for module in model.modules()]
+    layers = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+    momenta = [m.momentum for m in layers]
+    model.eval()
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # a cumulative mean
+        layer.train()
+    try:
+        yield
+    finally:
+        for layer, momentum in zip(layers, momenta, strict=True):
+            layer.momentum = momentum
+        for module, training in modes:
+            module.training = training
