@@ -173,6 +173,11 @@ class Registry(Generic[T]):
         plugin = self._origins.get(self.bare_name(name))
         return "" if plugin is None else plugin.package
 
+    @property
+    def built_in(self) -> list[str]:
+        """The names that no plug-in has brought."""
+        return [name for name in self if name not in self._origins]
+
     def items(self) -> Iterator[tuple[str, T]]:
         """Every name with its part; a plug-in that cannot be imported is reported and left out."""
         for name in list(self):

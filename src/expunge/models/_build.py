@@ -73,11 +73,6 @@ def unknown_model(name: str) -> InvalidInput:
     return InvalidInput(f"Unknown model {name!r}. Known: {known}{missing}.")
 
 
-def is_model_factory(name: str) -> bool:
-    """Whether ``name`` is a function in somebody's code."""
-    return is_external(name) and name.partition(":")[0] not in SCHEMES
-
-
 def read_model_spec(spec: str) -> tuple[str, dict[str, Any]]:
     """The name of a model and its options: ``vgg16,width=0.25``.
 

@@ -15,6 +15,7 @@ from expunge.request.evidence._sections import (
     ForgottenCopies,
     Hashes,
     Interval,
+    LedgerName,
     MetricRow,
     PreflightFindings,
     RequestSummary,
@@ -44,8 +45,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
     target = rows.interval(87.1, 4.2)
     before, after = (rows.scores(dice, records, side) for side in ("before", "after"))
     return Evidence(
-        schema_version=3,
-        format=1,
+        schema_version=4,
         kind="request",
         verdict=_verdict(records, status),
         request=RequestSummary(
@@ -59,6 +59,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             share=0.035,
             source="request.csv",
             when="2026-03-14T09:26:53+00:00",
+            ledger=LedgerName(id="cd" * 16, model="00" * 32, data="02" * 32),
             previous="ab" * 32,
             attempt=2,
         ),
@@ -209,11 +210,11 @@ def hostile() -> Evidence:
     values["verdict"]["headline"] = HOSTILE[2]
     values["verdict"]["reasons"] = list(HOSTILE)
     values["preflight"]["warnings"] = list(HOSTILE)
-    values["preflight"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
+    values["preflight"]["fit"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
     values["scores"]["name"] = HOSTILE[0]
-    values["epochs"][0][HOSTILE[1]] = 1.0
+    values["epochs"][0]["action"] = HOSTILE[1]
     values["commands"] = [HOSTILE[2], "expunge verify bundle"]
-    values["hashes"][HOSTILE[0]] = HOSTILE[2]
+    values["hashes"]["data"] = HOSTILE[2]
     return Evidence.model_validate(values)
 
 
@@ -239,6 +240,8 @@ def bare() -> Evidence:
     whole = evidence(1, status="not achieved")
     undefined = float("nan")
     return Evidence(
+        schema_version=4,
+        kind="request",
         verdict=whole.verdict,
         request=whole.request,
         hashes=whole.hashes,

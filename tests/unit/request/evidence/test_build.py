@@ -70,7 +70,7 @@ def test_records_that_look_unseen_afterwards_are_achieved(judge: Any) -> None:
     assert not any(row.broken for row in evidence.floors)
     assert evidence.verdict.next_steps == []
     assert all(row.budget.endswith(MATCHED) for row in evidence.attacks)
-    assert evidence.schema_version == 3
+    assert evidence.schema_version == 4
 
 
 def test_150_records_forgotten_by_breaking_their_class_are_not_achieved(judge: Any) -> None:
