@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import NotNegative
 from expunge.data._batches import Batch
 from expunge.methods._class_balance import balancing_offsets
 from expunge.methods._match_targets import (
@@ -118,8 +117,8 @@ class MatchUnseen(Method):
     """
 
     views: ViewKind = "auto"
-    gain: float = 3.0
-    label_weight: float = 0.5
+    gain: NotNegative = 3.0
+    label_weight: NotNegative = 0.5
 
     needs_unseen: ClassVar[bool] = True
     preferred: ClassVar[dict[str, Any]] = {
@@ -135,23 +134,9 @@ class MatchUnseen(Method):
 
     preferred_fan_in: ClassVar[float | None] = 1000.0  # VGG16 and ResNet18 of width 1/4
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.views not in get_args(ViewKind):
-            known = ", ".join(get_args(ViewKind))
-            raise InvalidInput(f"`views` should be one of {known}. (got {self.views!r})")
-        for name in ("gain", "label_weight"):
-            if not 0.0 <= getattr(self, name) < math.inf:
-                raise InvalidInput(f"`{name}` should not be negative. (got {getattr(self, name)})")
-
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
-        if forget.indices is None:
-            raise InvalidInput(
-                "MatchUnseen has a target for every example, so it needs to know which ones a "
-                "batch holds: give `forget` as a Dataset, not as a DataLoader."
-            )
         logits = problem.logits(forget)
-        targets = problem.memory["targets"].to(logits)[forget.indices]
+        targets = problem.memory["targets"].to(logits)[forget.positions]
         log_p = F.log_softmax(logits + problem.memory["offsets"].to(logits), dim=1)
         divergence = F.kl_div(log_p, targets, reduction="batchmean")
         if self.label_weight:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeVar, cast
@@ -51,8 +51,10 @@ def averaged_log_probabilities(
     return total / len(changes), labels
 
 
-def _moved(inputs: Tensor, shift: tuple[int, int], mirror: bool) -> Tensor:
+def _moved(inputs: Any, shift: tuple[int, int], mirror: bool) -> Any:
     """Images [N, C, H, W] moved by ``shift``, zeros moving in; other inputs unchanged."""
+    if isinstance(inputs, Mapping):
+        return {name: _moved(part, shift, mirror) for name, part in inputs.items()}
     if inputs.ndim != 4 or min(inputs.shape[2:]) < SMALL:
         return inputs
     height, width = inputs.shape[2:]

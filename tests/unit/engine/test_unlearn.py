@@ -64,7 +64,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "iterable loader": ({"forget": DataLoader(Endless())}, "`forget` should have a length."),
     "hollow loader": ({"retain": DataLoader(Hollow())}, "yield at least one batch per pass"),
-    "list": ({"retain": 3}, r"`retain` should be a map-style Dataset .* \(got int\)"),
+    "list": ({"retain": 3}, r"`retain` should be a map-style Dataset .* \(got 3\)"),
     "no length": ({"retain": Unsized()}, "`retain` should have a length."),
     "no targets": ({"retain": Lonely()}, r"yield pairs \(inputs, targets\). \(got Tensor\)"),
     "augmented objects": (
