@@ -58,12 +58,14 @@ def predict(
     *,
     batch_size: Count = 250,
     change: Callable[[Tensor], Tensor] | None = None,
+    name: str = "data",
 ) -> Predictions:
     """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
 
     Images go through channels-last, unless the model cannot take them so
     (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
-    ``shared_inference``, processes take turns batch by batch. ``change`` is applied to the inputs.
+    ``shared_inference``, processes take turns batch by batch. ``change`` is applied to the inputs;
+    ``name`` is what messages call the data.
     """
     check_arguments(predict, locals())
     check_weights(model)
@@ -75,16 +77,16 @@ def predict(
     try:
         pieces = [
             (run(x if change is None else change(x)).float().cpu(), y.cpu())
-            for x, y in _batches(data, batch_size, group, device)
+            for x, y in _batches(data, batch_size, group, device, name)
         ]
     finally:
         for module, mode in training:
             module.training = mode
     pieces = interleave(group, pieces)
     if not pieces:
-        raise InvalidInput("A split to evaluate should not be empty.")
+        raise InvalidInput(f"The {name} set should not be empty.")
     logits, labels = (torch.cat(part) for part in zip(*pieces, strict=True))
-    return check_predictions(Predictions(logits.clone(), labels.clone()))
+    return check_predictions(Predictions(logits.clone(), labels.clone()), f"the {name} set")
 
 
 def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:
@@ -125,18 +127,18 @@ def check_predictions(predictions: Predictions, name: str = "the split") -> Pred
 
 
 def _batches(
-    data: Data, batch_size: int, group: Group, device: torch.device
+    data: Data, batch_size: int, group: Group, device: torch.device, name: str
 ) -> Iterable[tuple[Any, Tensor]]:
     """The batches of this process: every ``group.size``-th."""
     mine = slice(group.rank, None, group.size)
     if not isinstance(data, DataLoader):
+        check_sized(data, name)
         arrays = as_arrays(data)
         if arrays is not None:
             x, y = (torch.split(part, batch_size)[mine] for part in arrays)
             return zip((part.to(device, non_blocking=True) for part in x), y, strict=True)
-        check_sized(data, "data")
         order = range(len(data))  # type: ignore[arg-type]
         chosen = [list(order[start : start + batch_size]) for start in order[::batch_size]]
         data, mine = DataLoader(data, batch_sampler=chosen[mine]), slice(None)
-    items = islice(read_items(data, "data"), mine.start, None, mine.step)
-    return (as_batch(item, "retain", device, "data")[:2] for item in items)
+    items = islice(read_items(data, name), mine.start, None, mine.step)
+    return (as_batch(item, "retain", device, name)[:2] for item in items)

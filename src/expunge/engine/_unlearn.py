@@ -74,8 +74,10 @@ def unlearn(
     the retain set, which is reshuffled when it runs out. Same seed, same bits on the CPU.
 
     Args:
-        model: any module that maps a batch of inputs to logits; it is left untouched.
-        forget, retain: map-style datasets of (input, target), or DataLoaders.
+        model: any module that maps a batch of inputs to logits, or to an object or dict that has
+            them as ``logits``; it is left untouched.
+        forget, retain: map-style datasets of (input, target) or of dicts with ``labels``, whose
+            other entries the model takes by name; or DataLoaders of these.
         unseen: data that the model never saw, such as a validation set: looked at, never trained
             on. Only what compares with unseen data needs it: methods such as ``match-unseen``, and
             the callback :class:`expunge.Rewind`.

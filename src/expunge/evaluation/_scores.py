@@ -137,8 +137,8 @@ def evaluate(
     above it does not have, and why.
 
     Args:
-        model: maps a batch of inputs to logits.
-        forget, retain, test, val: data sets or loaders that keep their order.
+        model, forget, retain, test, val: as for :func:`expunge.unlearn`; loaders should not
+            shuffle.
         ideal: a model trained without the forget set, whose predictions are computed once and
             kept; or its :class:`Views`; or its predictions on ``forget`` alone, which give rUA and
             FID but no gaps.

@@ -79,18 +79,14 @@ def view(
 ) -> Views:
     """Predict every split, in one pass over each."""
     check_arguments(view, locals())
-    for name, data in {"forget": forget, "test": test, "retain": retain, "val": val}.items():
+    given = {"forget": forget, "test": test, "retain": retain, "val": val}
+    for name, data in given.items():
         if isinstance(data, DataLoader) and isinstance(sampler_of(data), RandomSampler):
             raise InvalidInput(
                 f"`{name}` should keep its order, since models are compared example by example. "
                 "(got a DataLoader that shuffles) Pass its dataset, or one without `shuffle`."
             )
-    rest = {
-        name: predict(model, data)
-        for name, data in (("retain", retain), ("val", val))
-        if data is not None
-    }
-    return Views(forget=predict(model, forget), test=predict(model, test), **rest)
+    return Views(**{k: predict(model, v, name=k) for k, v in given.items() if v is not None})
 
 
 _KEPT: weakref.WeakKeyDictionary[nn.Module, tuple[Any, tuple[Any, ...], Views]] = (
