@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -65,13 +64,8 @@ class MatchUnseen(Method):
     preferred_fan_in: ClassVar[float | None] = 1000.0  # VGG16 and ResNet18 of width 1/4
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
-        if forget.indices is None:
-            raise InvalidInput(
-                "MatchUnseen has a target for every example, so it needs to know which ones a "
-                "batch holds: give `forget` as a Dataset, not as a DataLoader."
-            )
         logits = problem.logits(forget)
-        targets = problem.memory["targets"].to(logits)[forget.indices]
+        targets = problem.memory["targets"].to(logits)[forget.positions]
         divergence = F.kl_div(F.log_softmax(logits, dim=1), targets, reduction="batchmean")
         return Term(divergence, saliency=problem.loss(logits, forget.targets))
 
