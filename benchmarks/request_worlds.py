@@ -16,7 +16,7 @@ from expunge import _tensors as tensors
 from expunge._errors import DataError
 from expunge._part_values import rebuild
 from expunge.bench._stage_functions import METRICS_FILE, WEIGHTS
-from expunge.bench._stages import IDEAL_SEED
+from expunge.bench._stages import IDEAL_SEEDS
 from expunge.data import Splits, load, parse_scenario
 from expunge.engine import Recipe
 from expunge.engine._model_from_config import (
@@ -106,7 +106,7 @@ class World:
         retain = self.splits.train.subset(
             [i for i in range(len(self.splits.train)) if i not in gone]
         )
-        seed = self.seed + IDEAL_SEED * (1 + again)
+        seed = self.seed + IDEAL_SEEDS[0] * (1 + again)
         content = json.dumps([self.name, self.config, seed, list(left_out)], sort_keys=True)
         path = self.folder / f"{hashlib.sha256(content.encode()).hexdigest()[:16]}.safetensors"
         if not path.is_file():
@@ -165,7 +165,7 @@ def _base(entry: Entry) -> str:
     """What an ideal model has in common with its initial one."""
     config = dict(entry.config)
     names = ("data", "model", "recipe", "augment")
-    own = int(config["seed"]) - (IDEAL_SEED if entry.kind == "ideal" else 0)
+    own = int(config["seed"]) - (IDEAL_SEEDS[0] if entry.kind == "ideal" else 0)
     return json.dumps({name: config[name] for name in names} | {"seed": own}, sort_keys=True)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import importlib.util
+import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -50,10 +51,14 @@ def importable_from_here() -> Iterator[None]:
 
 
 def find_factory(spec: str, what: str) -> Callable[..., Any]:
-    """Import the callable that ``spec`` names; ``what`` it makes is for messages."""
+    """Import the callable that ``spec`` names; ``what`` it makes is for messages.
+
+    Nothing of the standard library makes models or data, by whatever way it is reached.
+    """
     module_name, _, name = spec.partition(":")
     if not _SPEC.fullmatch(spec):
         raise InvalidInput(f"The {what} factory should read package.module:factory. (got {spec!r})")
+    _refuse_standard_library(module_name, spec, what)
     target: Any = _import_module(module_name, spec, what)
     for part in name.split("."):
         if not hasattr(target, part):
@@ -61,6 +66,8 @@ def find_factory(spec: str, what: str) -> Callable[..., Any]:
             hint = f" Did you mean {near[0]!r}?" if near else ""
             raise InvalidInput(f"The {what} factory {spec}: {module_name} has no {part!r}.{hint}")
         target = getattr(target, part)
+    if inspect.isclass(target) or inspect.isroutine(target):
+        _refuse_standard_library(target.__module__ or "builtins", spec, what)
     if not callable(target):
         raise InvalidInput(
             f"The {what} factory {spec} should be a function or a class. "
@@ -68,6 +75,14 @@ def find_factory(spec: str, what: str) -> Callable[..., Any]:
         )
     factory: Callable[..., Any] = target
     return factory
+
+
+def _refuse_standard_library(module: str, spec: str, what: str) -> None:
+    if module.partition(".")[0] in sys.stdlib_module_names:
+        raise InvalidInput(
+            f"The {what} factory {spec} should be a function or class of your code. (got one of "
+            f"Python's own module {module!r})"
+        )
 
 
 def call_factory(spec: str, what: str, **options: Any) -> Any:

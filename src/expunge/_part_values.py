@@ -7,13 +7,7 @@ import importlib
 from typing import Any
 
 from expunge._errors import InvalidInput
-from expunge._options import check_kind, is_implied
-
-
-def check_fields(part: Any) -> None:
-    """Raise unless the numbers and switches among a dataclass's fields are of their types."""
-    for item in dataclasses.fields(part):
-        check_kind(item.name, item.type, getattr(part, item.name))
+from expunge._options import is_implied
 
 
 def describe(part: Any) -> Any:
@@ -52,6 +46,21 @@ def _import_persisted(module: str) -> Any:
     return importlib.import_module(module)
 
 
+def code_of_parts(description: Any) -> list[str]:
+    """The classes of other packages that rebuilding a part would import.
+
+    >>> code_of_parts({"part": "shop.methods:Push", "fields": {"loss": {"part": "expunge.x:Y"}}})
+    ['shop.methods:Push']
+    """
+    if isinstance(description, list):
+        return [name for item in description for name in code_of_parts(item)]
+    if not isinstance(description, dict):
+        return []
+    part = str(description.get("part"))
+    inner = code_of_parts(list(dict(description.get("fields", {})).values()))
+    return [*([] if part.startswith("expunge.") else [part]), *inner]
+
+
 def rebuild(description: Any) -> Any:
     """The part that :func:`describe` wrote down; its module is imported if need be."""
     if isinstance(description, list):
@@ -62,6 +71,7 @@ def rebuild(description: Any) -> Any:
     kind: Any = _import_persisted(module)
     for word in name.split("."):
         kind = getattr(kind, word)
-    if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
+    is_part = isinstance(kind, type) and dataclasses.is_dataclass(kind)
+    if not is_part or _persisted(kind.__module__) != module:
         raise InvalidInput(f"{description['part']} is not a part.")
     return kind(**{key: rebuild(value) for key, value in description["fields"].items()})

@@ -48,10 +48,7 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise DataError(f"{path} is truncated or not a safetensors file: {error}.") from error
     if "expunge" not in notes:
         return tensors, {}
-    if "sha256" in notes:  # files of earlier versions: two notes
-        digest, text = notes["sha256"], notes["expunge"]
-    else:
-        digest, _, text = notes["expunge"].partition(" ")
+    digest, _, text = notes["expunge"].partition(" ")
     if digest != _digest(tensors, text):
         raise DataError(f"{path} has been changed since it was written: its digest does not match.")
     return tensors, json.loads(text)

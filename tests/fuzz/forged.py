@@ -76,7 +76,7 @@ def check_forgery(forgery: Forgery, *, numbers: bool = True) -> None:
         subject = {"model": model, "data": data} if numbers else {}
         try:
             verify(root, **subject)
-            find_remnants(root)
+            find_remnants(Ledger.read(root))
             outside_of(Ledger.read(root))
             evidence = read_evidence(root / "0001" / "evidence.json")
         except ExpungeError:

@@ -18,6 +18,7 @@ CODE = {
     "inputs_stopped": "raise GeneratorExit('x')\n",
     "inputs_lazy": "def make():\n    import inputs_beside\n    return inputs_beside.value\n",
     "inputs_beside": "value = 7\n",
+    "inputs_borrowed": "import os\nfrom os import system\nfrom pathlib import Path\nrun = eval\n",
 }
 
 
@@ -55,6 +56,13 @@ def test_a_factory_may_import_its_neighbours_when_it_is_called():
         ("inputs_stopped:make", r"importing inputs_stopped failed: GeneratorExit: x"),
         ("inputs_plain:mak", r"inputs_plain has no 'mak'\. Did you mean 'make'\?"),
         ("inputs_plain:number", r"should be a function or a class\. \(got int\)"),
+        ("os:system", r"a function or class of your code\. \(got one of Python's own module 'os'"),
+        ("builtins:eval", r"Python's own module 'builtins'"),
+        ("subprocess:run", r"Python's own module 'subprocess'"),
+        ("inputs_borrowed:os.system", r"Python's own module 'posix|nt'"),
+        ("inputs_borrowed:system", r"Python's own module 'posix|nt'"),
+        ("inputs_borrowed:Path.home", r"Python's own module 'pathlib"),
+        ("inputs_borrowed:run", r"Python's own module 'builtins'"),
         ("inputs_plain", r"should read package\.module:factory\. \(got 'inputs_plain'\)"),
     ],
 )

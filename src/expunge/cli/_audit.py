@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -94,6 +95,10 @@ def audit_command(
     scenario_seed: ScenarioSeed = 0,
     model: ForeignModel = None,
     data: MovedData = None,
+    trust_card: Annotated[
+        bool,
+        typer.Option("--trust-card", help="Import the method that the weights' card names."),
+    ] = False,
     keep_examples: Annotated[
         bool,
         typer.Option(
@@ -168,9 +173,14 @@ def audit_command(
     )
     # The models to train for the attacks.
     errors = output.messages
+    procedure = partial(_procedure, subject_model, trust_card=trust_card)
     if budget is not None:
-        shadows, references = _affordable(subject_model, parts, budget, workers, ideal, errors)
-    plan = _plan(subject_model, parts, shadows, seed) if shadows or references else None
+        shadows, references = _affordable(
+            subject_model, procedure(), parts, budget, workers, ideal, errors
+        )
+    plan = None
+    if shadows or references:
+        plan = _plan(subject_model, procedure(), parts, shadows, seed)
     # The audit and its report.
     with Display("shadow models", console=errors) as display:
         found = run_audit(
@@ -192,19 +202,27 @@ def audit_command(
     errors.print(f"Wrote {', '.join(p.name for p in written)} to {out}/", highlight=False)
 
 
-def _procedure(model: Artifact) -> Procedure:
-    from expunge._part_values import rebuild
+def _procedure(model: Artifact, *, trust_card: bool) -> Procedure:
+    """How the model was unlearned, as its card says; code that the card names needs trust."""
+    from expunge._part_values import code_of_parts, rebuild
 
     if model.card.procedure is None:
         raise InvalidInput(
             "The weights file does not say how the model was unlearned, so shadow models cannot "
             "repeat it. Audit without --shadows."
         )
+    if not trust_card and (code := code_of_parts(model.card.procedure)):
+        raise InvalidInput(
+            f"The card of the weights names code, {', '.join(code)}, which was not imported. If "
+            "you know it, use --trust-card; or audit without --shadows."
+        )
     procedure: Procedure = rebuild(model.card.procedure)
     return procedure
 
 
-def _plan(model: Artifact, parts: Division, shadows: int, seed: int) -> ShadowPlan:
+def _plan(
+    model: Artifact, procedure: Procedure, parts: Division, shadows: int, seed: int
+) -> ShadowPlan:
     from expunge.engine._model_from_config import default_augment
     from expunge.evaluation._model_files import recipe_of
     from expunge.evaluation.attacks._shadow_models import ShadowPlan
@@ -212,7 +230,7 @@ def _plan(model: Artifact, parts: Division, shadows: int, seed: int) -> ShadowPl
     return ShadowPlan(
         model.card.model,
         recipe_of(model.card),
-        _procedure(model),
+        procedure,
         augment=default_augment(parts.splits),
         count=shadows or 4,
         seed=seed,
@@ -221,6 +239,7 @@ def _plan(model: Artifact, parts: Division, shadows: int, seed: int) -> ShadowPl
 
 def _affordable(
     model: Artifact,
+    procedure: Procedure,
     parts: Division,
     budget: float,
     workers: int | None,
@@ -233,7 +252,7 @@ def _affordable(
     from expunge.evaluation._model_files import recipe_of
 
     recipe = recipe_of(model.card)
-    load = Workload(recipe, _procedure(model), len(parts.forget), len(parts.retain))
+    load = Workload(recipe, procedure, len(parts.forget), len(parts.retain))
     data = parts.retain
     times = measure_step_times(model.model, data.inputs, data.labels, recipe.batch_size)
     example = times.training

@@ -17,13 +17,14 @@ class ExitCode(IntEnum):
 
 
 MEANINGS = {
-    ExitCode.DONE: "Done. `forget`: achieved. `verify`: everything was checked, and holds.",
+    ExitCode.DONE: "Done. `forget`: achieved. `verify`: everything was checked, and holds; with "
+    "`--quick`: all hashes and signatures hold.",
     ExitCode.NO: "Done, and the answer is no. `forget`: not achieved. `verify`: something does "
     "not hold. `ledger --find`: no request names the id.",
     ExitCode.ERROR: "An error, whatever it is: wrong usage, data that cannot be used, a full disk, "
     "a fault in expunge or in code that it was told to call.",
     ExitCode.INCONCLUSIVE: "`forget`: a model that forgot nothing would have passed the same "
     "tests.",
-    ExitCode.NOT_VERIFIED: "`verify`: nothing is wrong, but something could not be checked.",
+    ExitCode.NOT_VERIFIED: "`verify`: nothing is wrong, but numbers were not recomputed.",
     ExitCode.INTERRUPTED: "Interrupted by Ctrl-C; the same command resumes.",
 }

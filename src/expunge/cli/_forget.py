@@ -39,6 +39,13 @@ COLOURS: dict[Status, str] = {
     "not achieved": "red",
     "inconclusive": "yellow",
 }
+Sign = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="KEY",
+        help="PEM file of a private key (P-256) that signs what is written.",
+    ),
+]
 ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 
 
@@ -183,13 +190,7 @@ def forget_command(
         bool,
         typer.Option("--discard", help="Drop another request that was left unfinished in --out."),
     ] = False,
-    sign: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="KEY",
-            help="PEM file of a private key (P-256) that signs the evidence and the weights.",
-        ),
-    ] = None,
+    sign: Sign = None,
     init: Annotated[
         Path | None, typer.Option("--init", help="Write a commented job file to fill in, and stop.")
     ] = None,
@@ -265,12 +266,12 @@ def forget_command(
     for name in ("ids", "records"):
         if name in settings:
             require_file(settings[name])
-    key = None if sign is None else _load_key(sign)
+    key = None if sign is None else load_key(sign)
     options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
     _carry_out(make_job(**settings), started, options, Output(as_json=as_json, quiet=quiet))
 
 
-def _load_key(path: Path) -> SigningKey:
+def load_key(path: Path) -> SigningKey:
     """Read the key before anything is done; asks for its password where there is a terminal."""
     from expunge.request._signing_keys import PASSWORD_VARIABLE, SigningKey, is_encrypted
 
@@ -313,8 +314,9 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
         f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more."
     )
     output.message(
-        f"Head of the ledger: {outcome.head}\nNote it elsewhere: `expunge verify {job.out} --head "
-        "HASH` then fails if this request or an earlier one was changed or removed.",
+        f"Ledger: {outcome.evidence.request.ledger.id}\nHead of the ledger: {outcome.head}\nNote "
+        f"both elsewhere: `expunge verify {job.out} --head HASH` then fails if this request or an "
+        "earlier one was changed or removed.",
         markup=False,
         soft_wrap=True,
     )

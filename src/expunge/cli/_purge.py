@@ -10,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from expunge._errors import InvalidInput
+from expunge.cli._forget import Sign, load_key
 from expunge.cli._output import AsJson, Output, Quiet
 
 
@@ -40,14 +41,16 @@ def purge_command(
         bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it without asking.")] = False,
+    sign: Sign = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Remove what still remembers forgotten records: old weights, attempts, checkpoints, examples.
 
     Lists it first, and asks. The latest weights, the evidence and its hashes stay; purged.json
-    keeps the hash of every file that was removed, so that `expunge verify` still holds. Shadow
-    models of audits are removed from their store, whichever request they were trained for.
+    keeps the hash of every file that was removed, so that `expunge verify` still holds. If the
+    requests are signed, that list is signed too (--sign). Shadow models of audits are removed from
+    their store, whichever request they were trained for.
 
     Example:  expunge purge requests FOLDER --dry-run
     """
@@ -56,11 +59,12 @@ def purge_command(
     ledger = Ledger.read_existing(folder)
 
     from expunge.data import cache_dir
-    from expunge.request._purge import PURGED, find_remnants, outside_of, purge
+    from expunge.request._ledger import PURGED
+    from expunge.request._purge import find_remnants, outside_of, purge, require_signer
 
     store = store or cache_dir() / "store"
     output = Output(as_json=as_json, quiet=quiet)
-    remnants = find_remnants(folder, store, audits or ())
+    remnants = find_remnants(ledger, store, audits or ())
     output.data([{"path": each.path, "bytes": each.size, "why": each.why} for each in remnants])
     for remnant in remnants:
         output.show(
@@ -76,7 +80,9 @@ def purge_command(
     if dry_run:
         output.message(f"{total:.1f} MB would be removed (--dry-run).")
         return
+    key = None if sign is None else load_key(sign)
+    require_signer(ledger, key)
     if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?", err=True):
         raise InvalidInput("Nothing was removed. Say yes to the question, or use --yes.")
-    removed = purge(folder, remnants, store)
+    removed = purge(ledger, remnants, store, key)
     output.message(f"Removed {len(removed)} files; their hashes are in {folder / PURGED}.")

@@ -10,12 +10,14 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from expunge._errors import InvalidInput
 from expunge.cli._exit_codes import ExitCode
 from expunge.cli._forget import COLOURS, show_interval
 from expunge.cli._output import AsJson, Output, Quiet, show_error
 
 if TYPE_CHECKING:
     from expunge.request import Ledger
+    from expunge.request._verification import Verification
     from expunge.request.evidence._sections import Status
 
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
@@ -25,11 +27,26 @@ LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
 def verify_command(
     folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
     quick: Annotated[
-        bool, typer.Option("--quick", help="Check only hashes; compute no numbers.")
+        bool,
+        typer.Option("--quick", help="Check only hashes and signatures; compute no numbers."),
     ] = False,
-    data: Annotated[
-        str | None, typer.Option(help="Where the data are now, if they have moved.")
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="The model, where the bundle names code; options behind it: a.b:build,width=2."
+        ),
     ] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(help="The data, where the bundle names code, or if they have moved."),
+    ] = None,
+    trust_job: Annotated[
+        bool,
+        typer.Option(
+            "--trust-job",
+            help="Import the code that the bundle names. See what it is first: run without it.",
+        ),
+    ] = False,
     key: Annotated[
         Path | None,
         typer.Option(
@@ -45,58 +62,115 @@ def verify_command(
             "removed.",
         ),
     ] = None,
+    expect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="What you know from elsewhere: ledger=ID, model=HASH (before the first request), "
+            "data=HASH, requests=N (or more), evidence=HASH (in a letter). May be repeated.",
+        ),
+    ] = None,
     id_key: Annotated[
         Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Verify evidence: every hash, the chain of requests, and the headline numbers.
+    """Verify evidence: every hash, the chain of requests, signatures, numbers and verdicts.
 
-    Repeats the verdict of each request: that hashes hold does not say that records were forgotten.
-    Says what was purged, and what still remembers forgotten records.
+    Computes the numbers again, from the weights in the bundles and the data. Runs no code that only
+    a bundle names. Says what was purged, and what still remembers forgotten records.
+    Exits with 0 if everything holds, with 1 if something does not, and with 4 if nothing is wrong
+    but numbers could not be recomputed, so that nobody knows whether the verdict is true. With
+    --quick it exits with 0 if all hashes and signatures hold.
 
     Example:  expunge verify requests
     """
     from expunge.request._ledger import Ledger
 
-    Ledger.read_existing(folder)
+    latest = Ledger.read_existing(folder).head
+    expected = dict(_split_expected(text) for text in expect or ())
 
     from expunge.data import cache_dir
-    from expunge.request._verify import subject_of_requests, verify
+    from expunge.request._verify import verify
 
-    subject, note = (None, "") if quick else subject_of_requests(folder, data)
-    store = cache_dir() / "store"
-    verifications = verify(folder, subject, head=head, key=key, id_key=id_key, store=store)
-    output, latest = Output(as_json=as_json, quiet=quiet), Ledger.read(folder).head
+    output = Output(as_json=as_json, quiet=quiet)
+    verifications = verify(
+        folder,
+        model=model,
+        data=data,
+        trust_job=trust_job,
+        quick=quick,
+        head=head,
+        expect=expected,
+        key=key,
+        id_key=id_key,
+        store=cache_dir() / "store",
+        on_import=lambda words: output.message(f"Importing {escape(words)} (--trust-job)."),
+    )
     output.data(
         {
             "requests": [
-                {"number": each.number, "status": each.status, "ok": each.ok, "lines": each.lines}
+                {
+                    "number": each.number,
+                    "status": each.status,
+                    "ok": each.ok,
+                    "verified": each.verified,
+                    "not_verified": each.not_verified,
+                    "lines": each.lines,
+                }
                 for each in verifications
             ],
             "ok": all(each.ok for each in verifications),
-            "note": note,
+            "verified": all(each.verified for each in verifications),
             "head": latest,
         }
     )
     for verification in verifications:
-        hashes = "everything checked holds" if verification.ok else "[red]NOT everything holds[/]"
         output.show(
-            f"[bold]Request {verification.number}[/]: {_verdict(verification.status)}; {hashes}"
+            f"[bold]Request {verification.number}[/]: {_verdict(verification.status)}; "
+            f"{_result(verification)}"
         )
         for line in verification.lines:
             colour = LINE_COLOURS.get(line.split(":")[0], "yellow")
             output.show(f"  [{colour}]{escape(line)}[/]")
-    if note:
-        output.show(escape(note), style="yellow")
     output.show(f"Head of the ledger: {latest}", soft_wrap=True)
     if problems := [problem for checked in verifications for problem in checked.problems]:
         show_error("Failed", f"{len(problems)} checks failed. The first problem: {problems[0]}")
         raise typer.Exit(ExitCode.NO)
     counts = Counter(verification.status for verification in verifications)
     verdicts = ", ".join(f"{count} {status}" for status, count in counts.items())
-    output.show(f"[bold green]Everything checked holds.[/] Verdicts: {verdicts}.")
+    if quick:
+        output.show(
+            "[bold yellow]Hashes and signatures hold.[/] Nothing else was checked (--quick): not "
+            f"the numbers, and not the verdicts: {verdicts}."
+        )
+        return
+    reasons = {each.not_verified: None for each in verifications if each.not_verified}
+    if reasons:
+        output.show(
+            "[bold yellow]Not verified:[/] [yellow]numbers were not recomputed "
+            f"({escape('; '.join(reasons))}). Whether the verdicts are true is not known: "
+            f"{verdicts}.[/]"
+        )
+        raise typer.Exit(ExitCode.NOT_VERIFIED)
+    output.show(f"[bold green]Everything holds.[/] Verdicts: {verdicts}.")
+
+
+def _split_expected(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not value:
+        raise InvalidInput(f"--expect should read NAME=VALUE, like requests=3. (got {text!r})")
+    return name, value
+
+
+def _result(verification: Verification) -> str:
+    if not verification.ok:
+        return "[red]NOT everything holds[/]"
+    if verification.not_verified:
+        why = escape(verification.not_verified)
+        return f"[yellow]not verified: numbers were not recomputed ({why})[/]"
+    return "everything holds"
 
 
 def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) -> None:

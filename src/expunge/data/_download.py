@@ -9,6 +9,9 @@ import re
 import sys
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from rich.console import Console
@@ -17,12 +20,23 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, Trans
 from expunge._errors import DataError, InvalidInput
 
 _CHUNK = 1 << 18
+_allowed = ContextVar("downloads are allowed", default=True)
 
 
 def cache_dir() -> Path:
     """The folder for downloads: ``$EXPUNGE_CACHE``, or ``~/.cache/expunge``."""
     chosen = os.environ.get("EXPUNGE_CACHE")
     return Path(chosen).expanduser() if chosen else Path.home() / ".cache" / "expunge"
+
+
+@contextmanager
+def no_downloads() -> Iterator[None]:
+    """Read data that are here already: a file names them, and nobody has asked for a download."""
+    before = _allowed.set(False)
+    try:
+        yield
+    finally:
+        _allowed.reset(before)
 
 
 def fetch(url: str, path: Path, md5: str, *, timeout: float = 30.0, attempts: int = 3) -> Path:
@@ -34,6 +48,11 @@ def fetch(url: str, path: Path, md5: str, *, timeout: float = 30.0, attempts: in
     """
     if path.exists():
         return path
+    if not _allowed.get():
+        raise DataError(
+            f"{path} is not there, and nothing is downloaded because a file names it. Name the "
+            "data yourself: --data."
+        )
     if not url.startswith(("http://", "https://")):
         raise InvalidInput(f"A download should start with http:// or https://. (got {url})")
     part = path.with_name(path.name + ".part")

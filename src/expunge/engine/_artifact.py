@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -14,18 +15,20 @@ from torch import nn
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._files import TORCH_SUFFIXES, atomic, read_text, write_text
+from expunge._specs import join_spec
 from expunge._versions import versions
 from expunge.data import Division, Splits, absolute_spec, load
-from expunge.data._formats import is_data_factory
+from expunge.data._download import no_downloads
 from expunge.engine._model_from_config import (
     build_from_config,
     check_model_fits,
     fit_weights,
     sizes_for,
 )
+from expunge.engine._named_code import code_of_data, code_of_model
 from expunge.engine._recipe import Recipe
 from expunge.engine._weights import State, read_state, without_prefix
-from expunge.models._build import is_external, is_model_factory, read_model_spec
+from expunge.models._build import is_external, read_model_spec
 
 ModelStage = Literal["initial", "ideal", "unlearned"]
 
@@ -167,17 +170,22 @@ def load_artifact(
 def check_named_model(path: Path, card: Card, model: str | None) -> None:
     """Raise if ``model`` is not that of the card, or if the card names code and nobody else does.
 
-    A weights file must not run code: whoever loads it names the function as well.
+    A weights file must not run code: whoever loads it names the function and its options as well.
     """
     name = card.model.name
     if model and read_model_spec(model)[0] != name:
         raise InvalidInput(
             f"{path} holds a {name}, as its card says. (got the model {model!r}) Leave `model` out."
         )
-    if not model and is_model_factory(name):
+    if model and is_external(name) and read_model_spec(model)[1] != card.model.options:
         raise InvalidInput(
-            f"The card of {path} names code, the function {name}, which was not called. If it is "
-            f"yours, say so: --model {name}."
+            f"The card of {path} passes other options to {name} than were named. (got the model "
+            f"{model!r}) If you know them: --model {join_spec(name, card.model.options)}."
+        )
+    if not model and (code := code_of_model(name, card.model.options)):
+        raise InvalidInput(
+            f"The card of {path} names code, {code}, which was not imported. If you know it, name "
+            f"it yourself: --model {join_spec(name, card.model.options)}."
         )
 
 
@@ -257,16 +265,17 @@ def load_data(card: DataCard, override: str | None = None) -> Splits:
 def load_card_data(card: Card, override: str | None = None) -> Splits:
     """Load the data that a model was trained on, from ``override`` if they have moved.
 
-    They are checked by their fingerprint. A function of the user that gives them is only called if
-    ``override`` names it: a weights file must not run code.
+    They are checked by their fingerprint. Code that gives them is only imported if ``override``
+    names it: a weights file must not run code, nor start a download.
     """
     spec = override or card.data.spec
-    if override is None and is_data_factory(spec):
+    if override is None and (code := code_of_data(spec)):
         raise InvalidInput(
-            f"The card of the weights names code, the function {spec}, which was not called. If it "
-            f"is yours, say so: --data {spec}."
+            f"The card of the weights names code, {code}, which was not imported. If you know it, "
+            f"name it yourself: --data {spec}."
         )
-    splits = load_data(card.data, override)
+    with no_downloads() if override is None else nullcontext():
+        splits = load_data(card.data, override)
     if card.data.fingerprint and splits.train.fingerprint() != card.data.fingerprint:
         raise DataError(
             f"The training data at {spec} are not those the model was trained on: their "

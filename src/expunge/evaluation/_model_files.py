@@ -11,6 +11,7 @@ from typing import Any, Literal
 from expunge._errors import InvalidInput
 from expunge._files import TORCH_SUFFIXES, check_weights_out, refuse_existing, write_text
 from expunge._part_values import describe
+from expunge._specs import join_spec
 from expunge.data import absolute_spec, divide, load
 from expunge.distributed import SINGLE, Group
 from expunge.engine import Procedure, Recipe, Result, unlearn
@@ -251,8 +252,9 @@ def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Arti
     if not group.is_first:
         return Artifact(result.model, card, seconds)
     _checkpoint_of(out).unlink(missing_ok=True)
-    named = card.model.name if is_external(card.model.name) else None
-    return replace(load_artifact(out, model=named), seconds=seconds)
+    named = join_spec(card.model.name, card.model.options)
+    external = is_external(card.model.name)
+    return replace(load_artifact(out, model=named if external else None), seconds=seconds)
 
 
 def _check_out(out: Path, *, force: bool) -> None:

@@ -60,7 +60,7 @@ class TokenMethod(Method):
         raise TypeError(f"{type(self).__name__} should define `forget_loss`.")
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
-        check_token_loss(problem.loss)
+        check_token_loss(problem.loss_function)
         return self.forget_loss(problem, forget)
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:

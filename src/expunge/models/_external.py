@@ -33,14 +33,19 @@ def build_external(
     if kind not in builders:
         if not has_module(name):
             raise unknown_model(name)
-        model = call_factory(name, "model", **options)
-        if not isinstance(model, nn.Module):
-            raise InvalidInput(
-                f"The model factory {name} should return a torch.nn.Module. "
-                f"(got {type(model).__name__})"
-            )
-        return model
+        return make_module(name, options)
     return builders[kind](rest, num_classes=num_classes, in_channels=in_channels, **options)
+
+
+def make_module(factory: str, options: dict[str, Any]) -> nn.Module:
+    """The model that a factory makes, which should be a module."""
+    model = call_factory(factory, "model", **options)
+    if not isinstance(model, nn.Module):
+        raise InvalidInput(
+            f"The model factory {factory} should return a torch.nn.Module. "
+            f"(got {type(model).__name__})"
+        )
+    return model
 
 
 def takes_unit_floats(model: nn.Module) -> nn.Module:

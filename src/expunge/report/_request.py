@@ -195,7 +195,7 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
 
 
 def _cost_tile(cost: CostComparison) -> dict[str, str]:
-    """The whole request against retraining; in bundles of old, the unlearning alone."""
+    """The whole request against retraining."""
     taken, note = cost.unlearning_seconds, ""
     if cost.request_seconds is not None:
         taken = cost.request_seconds

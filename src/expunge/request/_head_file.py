@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from expunge._errors import DataError
-from expunge._files import read_regular, write_text
+from expunge._files import write_text
+from expunge._strict_json import read_json
 from expunge.request._ledger import SEAL, Ledger
 
 HEAD_FILE = "head.json"
@@ -36,11 +37,11 @@ def read_head_file(root: Path) -> Head | None:
     """The head that was written in ``root``; None if none was."""
     path = root / HEAD_FILE
     try:
-        content = json.loads(read_regular(path))
+        content = read_json(path)
         return Head(int(content["requests"]), str(content[SEAL]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError) as error:
         raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
 
 

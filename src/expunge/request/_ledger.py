@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from expunge._errors import DataError, InvalidInput, StorageError
-from expunge._files import file_digest, is_there, read_regular
+from expunge._files import file_digest, is_there
+from expunge._strict_json import read_json
 from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request.evidence._schema import Evidence, read_evidence
 from expunge.store._locks import Locked, file_lock
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
 WEIGHTS, RECORDS = "weights.safetensors", "forgotten.json"
-HASHES_OF_VALUES = 3
-"""The version of the evidence since which hashes of weights are those of their values."""
-_NUMBER = re.compile(r"\d{4,}")
+PURGED = "purged.json"
+"""Beside the bundles: what was removed from them."""
+_NUMBER = re.compile(r"[0-9]{4,}")
 
 
 class BrokenSeal(NamedTuple):
@@ -62,10 +63,10 @@ class LedgerEntry:
 
     @property
     def digest(self) -> str:
-        """The hash of ``evidence.json``, which the next request keeps."""
+        """The hash of ``evidence.json``: the fingerprint that the letter has."""
         return digest_of(self.folder / EVIDENCE)
 
-    @property
+    @cached_property
     def head(self) -> str:
         """The hash of the seal, and so of every file of this request and of all before it."""
         return digest_of(self.folder / SEAL)
@@ -80,14 +81,12 @@ class LedgerEntry:
         """Whether its weights are those of the unlearned model."""
         return self.evidence.unlearned
 
-    @property
+    @cached_property
     def indices(self) -> tuple[int, ...]:
         """The training records that were to be forgotten, including duplicates.
 
         They are written as keyed hashes, so that only an unlocked ledger knows them.
         """
-        if self.key_fingerprint is None:  # written in clear, by an earlier version
-            return tuple(int(index) for index in self._read("indices"))
         if self.index_of is None:
             raise DataError(
                 f"The records of request {self.number} are written as keyed hashes. Give the key "
@@ -121,30 +120,23 @@ class LedgerEntry:
         return HashedRecords(tuple(map(str, ids)), tuple(map(str, asked)))
 
     @property
-    def key_fingerprint(self) -> str | None:
-        """Which key the hashes were made with; None if an earlier version made none."""
-        content = self._content()
-        return str(content["key"]) if "key" in content else None
+    def key_fingerprint(self) -> str:
+        """Which key the hashes were made with."""
+        return str(self._read("key"))
 
-    def _read(self, name: str) -> list[Any]:
+    def _read(self, name: str) -> Any:
         try:
-            values = self._content()[name]
-            return list(values)
+            return self._content[name]
         except (KeyError, TypeError) as error:
-            raise self._damaged(error) from error
+            path = self.folder / RECORDS
+            raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
 
-    def _content(self) -> dict[str, Any]:
+    @cached_property
+    def _content(self) -> Any:
         try:
-            content: Any = json.loads(read_regular(self.folder / RECORDS))
-        except (OSError, ValueError, RecursionError) as error:
-            raise self._damaged(error) from error
-        if not isinstance(content, dict):
-            raise self._damaged(TypeError(type(content).__name__))
-        return content
-
-    def _damaged(self, error: Exception) -> DataError:
-        path = self.folder / RECORDS
-        return DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.")
+            return read_json(self.folder / RECORDS)
+        except (DataError, FileNotFoundError) as error:
+            raise DataError(f"{error} The ledger is damaged.") from error
 
 
 @dataclass(frozen=True)
@@ -157,11 +149,11 @@ class Ledger:
     @classmethod
     def read(cls, root: Path) -> Ledger:
         """Read the ledger in ``root``; it is empty if there are no requests."""
-        found = root.glob("[0-9]*") if is_there(root) else ()
-        folders = sorted(p for p in found if p.is_dir() and _NUMBER.fullmatch(p.name))
-        entries = tuple(LedgerEntry(folder, int(folder.name)) for folder in folders)
+        found = root.iterdir() if is_there(root) else ()
+        folders = {int(p.name): p for p in found if _NUMBER.fullmatch(p.name) and p.is_dir()}
+        entries = tuple(LedgerEntry(folders[number], number) for number in sorted(folders))
         for position, entry in enumerate(entries, start=1):
-            if entry.number != position:
+            if entry.folder.name != f"{position:04d}":
                 raise DataError(f"Request {position} is missing from the ledger in {root}.")
         return cls(root, entries)
 
@@ -180,7 +172,7 @@ class Ledger:
         each is compared. A key that a request was not made with is refused.
         """
         for entry in self.entries:
-            if entry.key_fingerprint not in (None, key.fingerprint):
+            if entry.key_fingerprint != key.fingerprint:
                 raise InvalidInput(
                     f"Request {entry.number} in {self.root} was made with another id key than "
                     f"{key.path}, so that it cannot be told which records are forgotten. Give the "
@@ -227,8 +219,8 @@ class Ledger:
             return "not readable"
 
     def position_of(self, head: str) -> int | None:
-        """The number of the request whose seal, or ``evidence.json``, has the hash ``head``."""
-        return next((e.number for e in self.entries if head in (e.head, e.digest)), None)
+        """The number of the request whose seal has the hash ``head``."""
+        return next((entry.number for entry in self.entries if entry.head == head), None)
 
     def broken_seals(self) -> list[BrokenSeal]:
         """Requests that are not where they were made, or were changed after the next was made.
@@ -238,21 +230,14 @@ class Ledger:
         broken = [BrokenSeal(n, problem) for n, problem in map(_misplaced, self.entries) if problem]
         for before, after in zip(self.entries, self.entries[1:], strict=False):
             try:
-                request = after.evidence.request
-                changed = [EVIDENCE] if request.previous != before.digest else []
-                # Requests of earlier versions keep the hash of the evidence alone.
-                if request.previous_seal not in (None, before.head):
-                    changed.append(SEAL)
+                if after.evidence.request.previous != before.head:
+                    problem = f"{SEAL} is not the one that request {after.number} was made after."
+                    broken.append(BrokenSeal(before.number, f"Request {before.number}: {problem}"))
+                if after.evidence.request.ledger != before.evidence.request.ledger:
+                    problem = "it belongs to another ledger than the one before."
+                    broken.append(BrokenSeal(after.number, f"Request {after.number}: {problem}"))
             except DataError:
                 continue
-            broken += [
-                BrokenSeal(
-                    before.number,
-                    f"Request {before.number}: {name} is not the one that request {after.number} "
-                    "was made after.",
-                )
-                for name in changed
-            ]
         return broken
 
     def latest_state_of(self, subject: Subject) -> Subject:
@@ -263,12 +248,6 @@ class Ledger:
         if self.last is None or self.weights is None:
             return subject
         hashes = self.last.evidence.hashes
-        if self.last.evidence.schema_version < HASHES_OF_VALUES:
-            raise InvalidInput(
-                f"The requests in {self.root} were made by an earlier version, with ids in clear, "
-                "and cannot be continued. Choose another --out, start there with the weights "
-                f"{self.weights}, and ask for the records of these requests again."
-            )
         if subject.data_digest != hashes.data:
             raise DataError(
                 f"The data have changed since request {self.last.number} in {self.root}: their "
@@ -308,15 +287,19 @@ class Ledger:
 def _misplaced(entry: LedgerEntry) -> tuple[int, str]:
     """The number of an entry, and how it stands in the wrong place; empty if it does not."""
     try:
-        request = entry.evidence.request
+        request, hashes = entry.evidence.request, entry.evidence.hashes
     except DataError:
         return entry.number, ""
     if request.number != entry.number:
         return entry.number, (
             f"Request {entry.number}: its evidence is that of request {request.number}."
         )
-    if entry.number == 1 and (request.previous or request.previous_seal):
+    if entry.number == 1 and request.previous:
         return entry.number, "Request 1: it was made after another one, which is gone."
+    first = entry.number == 1 and request.ledger.model != hashes.weights_before
+    if first or request.ledger.data != hashes.data:
+        what = "weights" if first else "data"
+        return entry.number, f"Request {entry.number}: its {what} are not those of its ledger."
     return entry.number, ""
 
 

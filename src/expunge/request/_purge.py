@@ -15,18 +15,18 @@ from pathlib import Path
 
 import pydantic
 
-from expunge._errors import DataError
-from expunge._files import file_digest, read_regular, storage_errors, write_text
-from expunge.request._ledger import WEIGHTS, Ledger, LedgerEntry, exclusive_access
+from expunge._errors import DataError, InvalidInput
+from expunge._files import file_digest, is_there, storage_errors, write_text
+from expunge._strict_json import read_json
+from expunge.request._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusive_access
 from expunge.request._seal import ATTEMPT, PAGE, THUMBNAILS
+from expunge.request._signatures import HEAD, sign_head
+from expunge.request._signing_keys import SigningKey
 from expunge.store import Store
 from expunge.store._environment import now
 from expunge.store._locks import Locked, file_lock
 from expunge.store._stage import Ref
 
-PURGED = "purged.json"
-KEYED = 3
-"""The version of the evidence since which it holds nothing of the records."""
 SHEET, TABLE = "exposed-forget.png", "exposure.csv"
 """Files of an audit's report that may show forgotten examples."""
 SHADOW = "shadow-train"
@@ -58,7 +58,7 @@ class Remnant:
 class PurgedFile(pydantic.BaseModel):
     """A file that was removed: relative to the requests, or absolute if it was elsewhere."""
 
-    model_config = pydantic.ConfigDict(frozen=True)
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
     file: str
     sha256: str
@@ -68,15 +68,16 @@ class PurgedFile(pydantic.BaseModel):
 
 
 class _PurgedList(pydantic.BaseModel):
-    format: int = 1
-    files: list[PurgedFile] = []
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+    files: list[PurgedFile]
 
 
 def find_remnants(
-    root: Path, store: Path | None = None, audits: Sequence[Path] = ()
+    ledger: Ledger, store: Path | None = None, audits: Sequence[Path] = ()
 ) -> list[Remnant]:
-    """What still remembers: in the requests in ``root``, the ``store`` of audits, their reports."""
-    ledger = Ledger.read(root)
+    """What still remembers: in the requests, in the ``store`` of audits, and in their reports."""
+    root = ledger.root
     found = [remnant for entry in ledger.entries for remnant in _in_bundle(ledger, entry)]
     if (root / ".work").is_dir():
         found.append(Remnant(root / ".work", "checkpoint of a request that is not finished"))
@@ -96,12 +97,6 @@ def outside_of(ledger: Ledger) -> list[str]:
         words.append(
             f"{ledger.weights}, the latest weights: the last request was not achieved, so they "
             "remember its records."
-        )
-    old = [entry.number for entry in ledger.entries if entry.evidence.schema_version < KEYED]
-    if old:
-        words.append(
-            f"the evidence of requests {', '.join(map(str, old))}, which an earlier version wrote "
-            "with ids in clear and, if the data are images, with some of the records."
         )
     return words
 
@@ -159,8 +154,27 @@ def _in_use(path: Path) -> bool:
         return True
 
 
-def purge(root: Path, remnants: Sequence[Remnant], store: Path | None = None) -> list[PurgedFile]:
-    """Remove ``remnants``; the hashes of their files are on disk before the first one is gone."""
+def require_signer(ledger: Ledger, key: SigningKey | None) -> None:
+    """Raise if the head is signed and nobody signs the list of what is purged with it."""
+    if key is None and is_there(ledger.root / HEAD):
+        raise InvalidInput(
+            f"The requests in {ledger.root} are signed, and so has to be the list of what is "
+            "purged: give --sign KEY. Otherwise anybody could excuse a missing file."
+        )
+
+
+def purge(
+    ledger: Ledger,
+    remnants: Sequence[Remnant],
+    store: Path | None = None,
+    key: SigningKey | None = None,
+) -> list[PurgedFile]:
+    """Remove ``remnants``; the hashes of their files are on disk before the first one is gone.
+
+    ``key`` signs the list of hashes together with the head of the ledger.
+    """
+    root = ledger.root
+    require_signer(ledger, key)
     with exclusive_access(root), storage_errors(f"purge the requests in {root}"):
         new = [
             PurgedFile(
@@ -177,6 +191,8 @@ def purge(root: Path, remnants: Sequence[Remnant], store: Path | None = None) ->
         known |= {(entry.file, entry.sha256): entry for entry in new}
         content = _PurgedList(files=list(known.values())).model_dump(mode="json")
         write_text(root / PURGED, json.dumps(content, indent=1), private=True)
+        if key is not None and ledger.last is not None:
+            sign_head(root, ledger.last.evidence.request, ledger.head, key)
         for remnant in remnants:
             _remove(remnant, store)
     return new
@@ -207,27 +223,20 @@ def read_purged(root: Path) -> list[PurgedFile]:
     """The files that were purged from the requests in ``root``, in the order of their removal."""
     path = root / PURGED
     try:
-        return _PurgedList.model_validate_json(read_regular(path)).files
+        return _PurgedList.model_validate(read_json(path)).files
     except FileNotFoundError:
         return []
-    except (OSError, pydantic.ValidationError) as error:
+    except pydantic.ValidationError as error:
         raise DataError(f"{path} cannot be read: {error}.") from error
 
 
-def purged_from(ledger: Ledger, entry: LedgerEntry) -> dict[str, PurgedFile]:
-    """The files of a bundle that were purged, by name; none but those that may be.
+def may_be_purged(ledger: Ledger, entry: LedgerEntry) -> set[str]:
+    """The files of a bundle that are purged.
 
-    The evidence, the hashes of the records and the latest weights are never purged, so that a list
-    which says otherwise does not excuse their absence.
+    The evidence, the hashes of the records and the latest weights are not among them, so that a
+    list which says otherwise does not excuse their absence.
     """
     allowed = {ATTEMPT, THUMBNAILS}
     if entry is not ledger.entries[-1]:
         allowed.add(WEIGHTS)
-    if entry.evidence.keep_examples:
-        allowed.add(PAGE)
-    return {
-        purged.file.partition("/")[2]: purged
-        for purged in read_purged(ledger.root)
-        if purged.file.partition("/")[0] == entry.folder.name
-        and purged.file.partition("/")[2] in allowed
-    }
+    return allowed | {PAGE} if entry.evidence.keep_examples else allowed

@@ -16,12 +16,9 @@ LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
 ATTEMPT, THUMBNAILS = "attempt.safetensors", "thumbnails.json"
 OUTSIDE = frozenset({SEAL, SIGNATURE})
 """Files that the seal cannot list: itself, and the signature over it."""
-EVERYTHING_SEALED = 3
-"""The ``schema_version`` from which on the seal lists every file, not only evidence and page."""
 FROM_EVIDENCE = frozenset({EVIDENCE, PAGE, *LETTERS, MODEL_CARD})
 """Files that are written after the evidence, so that it cannot list them."""
 REQUIRED = FROM_EVIDENCE | {WEIGHTS, RECORDS}
-REQUIRED_BEFORE = frozenset({EVIDENCE, PAGE})
 _LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\s][^\\]*)")
 
 
@@ -55,11 +52,9 @@ def files_in(folder: Path) -> set[str]:
 
 def seal_problems(folder: Path, evidence: Evidence, sealed: Mapping[str, str]) -> list[str]:
     """What is wrong with the list of files, in sentences: gaps, contradictions, strangers."""
-    complete = evidence.schema_version >= EVERYTHING_SEALED
-    required = REQUIRED | evidence.files.keys() if complete else REQUIRED_BEFORE
     problems = [
-        f"{SEAL} does not list {name}, which every bundle of its version has."
-        for name in sorted(required - sealed.keys())
+        f"{SEAL} does not list {name}, which this bundle has to have."
+        for name in sorted((REQUIRED | evidence.files.keys()) - sealed.keys())
     ]
     problems += [
         f"{SEAL} and {EVIDENCE} give different hashes of {name}."

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from expunge._errors import DataError
-from expunge._files import read_regular, write_text
-from expunge.request._ledger import SEAL, WEIGHTS, LedgerEntry, digest_of
+from expunge._files import is_there, write_text
+from expunge._strict_json import parse_json, read_json
+from expunge.request._ledger import PURGED, SEAL, WEIGHTS, Ledger, LedgerEntry, digest_of
 from expunge.request._seal import SIGNATURE, read_seal
 from expunge.request._signing_keys import PublicKey, SigningKey
 from expunge.request.evidence._schema import Evidence
+from expunge.request.evidence._sections import RequestSummary
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
@@ -43,10 +45,17 @@ def sign_bundle(folder: Path, evidence: Evidence, key: SigningKey) -> None:
     _write_envelope(folder / SIGNATURE, files, BUNDLE_PREDICATE, _predicate(evidence), key)
 
 
-def sign_head(root: Path, number: int, head: str, key: SigningKey) -> None:
-    """Sign how many requests there are, and the head of the last, so that none can be removed."""
-    name = f"{number:04d}/{SEAL}"
-    _write_envelope(root / HEAD, {name: head}, HEAD_PREDICATE, {"requests": number}, key)
+def sign_head(root: Path, last: RequestSummary, head: str, key: SigningKey) -> None:
+    """Sign how many requests there are in which ledger, the ``head`` of the last, and what was
+    purged, so that nothing can be removed.
+    """
+    files = {f"{last.number:04d}/{SEAL}": head} | _purged(root)
+    predicate = {"requests": last.number, "ledger": last.ledger.model_dump()}
+    _write_envelope(root / HEAD, files, HEAD_PREDICATE, predicate, key)
+
+
+def _purged(root: Path) -> dict[str, str]:
+    return {PURGED: digest_of(root / PURGED)} if is_there(root / PURGED) else {}
 
 
 def bundle_problems(entry: LedgerEntry, key: PublicKey) -> list[str]:
@@ -79,34 +88,50 @@ def weights_problem(folder: Path, key: PublicKey) -> str:
     return ""
 
 
-def read_head(root: Path, key: PublicKey) -> tuple[int, str]:
-    """How many requests there were when the head was signed, and the head."""
-    signed, predicate = _read_envelope(root / HEAD, HEAD_PREDICATE, key)
+def head_problem(ledger: Ledger, key: PublicKey) -> str:
+    """What is not as the signed head says, in a sentence; empty if all is."""
+    root, here = ledger.root, len(ledger.entries)
     try:
-        number = int(predicate["requests"])
-        return number, signed[f"{number:04d}/{SEAL}"]
+        signed, predicate = _read_envelope(root / HEAD, HEAD_PREDICATE, key)
+        number, name = int(predicate["requests"]), dict(predicate["ledger"])
+        head = signed[f"{number:04d}/{SEAL}"]
+    except DataError as error:
+        return f"Whether a request was removed cannot be told: {error}"
     except (KeyError, TypeError, ValueError) as error:
-        raise DataError(f"{root / HEAD} is no signed head: {error!r}.") from error
+        return f"{HEAD} is no signed head: {error!r}."
+    if not 1 <= number <= here:
+        return (
+            f"{HEAD} knows of {number} requests, {here} are here. The others were removed, or a "
+            "command was killed before it finished: repeat it then."
+        )
+    if name != ledger.entries[0].evidence.request.ledger.model_dump():
+        return f"{HEAD} is that of another ledger."
+    if ledger.entries[number - 1].head != head:
+        return f"{SEAL} of request {number} is not the one that {HEAD} knows."
+    if signed.get(PURGED) != _purged(root).get(PURGED):
+        return f"{PURGED} is not the one that was signed: what is missing is not excused by it."
+    return ""
 
 
 def signer_of(folder: Path) -> str:
     """The key that a bundle says it is signed by; empty if it is unsigned."""
     try:
-        content = json.loads(read_regular(folder / SIGNATURE))
+        content = read_json(folder / SIGNATURE)
         return str(content["signatures"][0]["keyid"])
     except FileNotFoundError:
         return ""
-    except (OSError, ValueError, KeyError, IndexError, TypeError, RecursionError):
+    except (DataError, KeyError, IndexError, TypeError):
         return "that cannot be read"
 
 
 def _predicate(evidence: Evidence) -> dict[str, Any]:
     request = evidence.request
     return {
+        "ledger": request.ledger.model_dump(),
         "request": request.number,
         "when": request.when,
         "verdict": evidence.status,
-        "previous": request.previous_seal,
+        "previous": request.previous,
     }
 
 
@@ -137,9 +162,9 @@ def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str
     from securesystemslib.exceptions import Error, VerificationError
 
     try:
-        envelope = Envelope.from_dict(json.loads(read_regular(path)))
+        envelope = Envelope.from_dict(read_json(path))
         envelope.verify([_dsse_key(key.public, key.key_id)], 1)
-        statement = json.loads(envelope.payload)
+        statement = parse_json(envelope.payload)
         types = envelope.payload_type, statement["predicateType"]
         if types != (PAYLOAD_TYPE, kind):
             raise ValueError(f"it is about {types[1]}")
@@ -149,9 +174,7 @@ def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str
         raise DataError(f"{path.name} is missing.") from error
     except VerificationError as error:
         raise DataError(f"{path.name} was not signed by {key.path}.") from error
-    except RecursionError as error:
-        raise DataError(f"{path.name} is no signature.") from error
-    except (Error, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (Error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise DataError(f"{path.name} is no signature: {error!r}.") from error
 
 

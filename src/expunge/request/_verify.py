@@ -1,63 +1,91 @@
-"""Verify evidence: whether all hashes still match, and the headline numbers still come out."""
+"""Verify evidence: whether all hashes still match, and the same numbers are computed again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from expunge._errors import DataError, ExpungeError
+from expunge._errors import DataError, ExpungeError, InvalidInput
 from expunge._files import is_there
 from expunge.request._head_file import HEAD_FILE, head_problem, read_head_file
 from expunge.request._id_key import find_key
-from expunge.request._job import Job, make_job
-from expunge.request._job_file import JOB, load_job
 from expunge.request._ledger import (
     EVIDENCE,
+    PURGED,
     SEAL,
     Ledger,
     LedgerEntry,
     digest_config,
     digest_of,
 )
-from expunge.request._purge import KEYED, find_in_store, find_remnants, outside_of, purged_from
+from expunge.request._purge import (
+    PurgedFile,
+    find_in_store,
+    find_remnants,
+    may_be_purged,
+    outside_of,
+    read_purged,
+)
 from expunge.request._recompute import recompute
+from expunge.request._requests_subject import NotAvailable, load_subject_of
 from expunge.request._seal import read_seal, seal_problems
 from expunge.request._signing_keys import PublicKey
 from expunge.request._verification import Verification
 from expunge.request._verify_signatures import verify_signatures
-from expunge.request.subject._load import Subject, load_subject, make_subject
+from expunge.request.subject._load import Subject
 
 
 def verify(
     root: str | Path,
     subject: Subject | None = None,
     *,
-    model: nn.Module | None = None,
+    model: nn.Module | str | None = None,
     data: Any = None,
+    trust_job: bool = False,
+    quick: bool = False,
     head: str | None = None,
+    expect: Mapping[str, str] | None = None,
     key: str | Path | None = None,
     id_key: Path | None = None,
     store: Path | None = None,
+    on_import: Callable[[str], None] = lambda words: None,
 ) -> list[Verification]:
-    """Check every request in ``root``: hashes, the chain of requests and, if possible, numbers.
+    """Check every request in ``root``: hashes, the chain of requests, signatures, and numbers.
 
-    The numbers are computed again if there is a ``subject``, or a ``model`` of the same
-    architecture (with any weights: those in the bundles are loaded) and its ``data``
-    (train, val, test) in memory. ``head`` is the hash that was noted after a request: whatever was
-    changed or removed before that moment is noticed. ``key`` is the PEM file of the public key
-    that the requests were signed with; signatures by another one, and requests that no signature
-    covers, do not hold then. Which records were forgotten is known to the holder of the ``id_key``
-    (default: the user's). What audits left in their ``store`` is listed with what else remembers
-    forgotten records.
+    A bundle is somebody else's file, so nothing is loaded before all hashes and signatures hold,
+    and no code is imported because a bundle names it. Where the numbers of a request could not be
+    recomputed, ``not_verified`` of its verification says why.
+
+    Args:
+        root: the folder of requests.
+        subject: the model and the data, if they are loaded already.
+        model: a model of the same architecture (with any weights: those in the bundles are
+            loaded), or what ``--model`` takes. Needed where the bundle names code.
+        data: (train, val, test) in memory, or what ``--data`` takes. Needed where the bundle names
+            code, or if the data have moved.
+        trust_job: import the code that the bundle names; ``on_import`` is called with it before.
+        quick: check hashes and signatures only.
+        head: the hash that was noted after a request: whatever was changed or removed before that
+            moment is noticed.
+        expect: what these requests should be about, as you know it from elsewhere: the ``ledger``
+            id, the hash of the ``model`` before the first request or of the ``data``, the number
+            of ``requests`` at least, or the hash of an ``evidence.json``, as a letter has it.
+        key: the PEM file of the public key that the requests were signed with; signatures by
+            another one, and requests that no signature covers, do not hold then.
+        id_key: who holds it knows which records were forgotten (default: the user's).
+        store: what audits left there is listed with what else remembers forgotten records.
     """
     ledger = Ledger.read_existing(Path(root))
-    if model is not None:
-        subject = _subject_in_memory(ledger, model, data)
-    # Each request by itself, then the chain of requests.
-    verifications = [_verify_files(ledger, entry) for entry in ledger.entries]
+    # Files, seals, the chain of requests, its head, and signatures.
+    purged, problem = _purged_from(ledger)
+    verifications = [
+        _verify_files(ledger, entry, purged.get(entry.folder.name, {})) for entry in ledger.entries
+    ]
+    if problem:
+        verifications[-1].add(False, f"{PURGED} can be read", problem)
     _verify_weights_chain(ledger, verifications)
     for number, problem in ledger.broken_seals():
         verifications[number - 1].add(False, "the chain of requests", problem)
@@ -66,25 +94,39 @@ def verify(
     verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
     if head is not None:
         _verify_head(ledger, verifications, head)
-    # The numbers and verdicts, from the weights in the bundles.
-    if subject is not None:
-        ledger, locked = _unlock(ledger, id_key, subject)
-        for position, verification in enumerate(verifications):
-            entry, earlier = ledger.entries[position], ledger.entries[:position]
-            if locked:
-                verification.lines.append(f"not checked: any number: {locked}")
-                continue
-            try:
-                _verify_numbers(entry, earlier, verification, subject)
-            except ExpungeError as error:
-                verification.add(False, "the numbers can be computed", str(error))
+    for name, value in (expect or {}).items():
+        _verify_expected(ledger, verifications[-1], name, value.strip().lower())
+    # Only of what holds so far: the numbers and verdicts, from the weights in the bundles.
+    why = ""
+    if quick:
+        why = "only hashes and signatures were to be checked"
+    elif not all(verification.ok for verification in verifications):
+        why = "what comes before them does not hold"
+    elif subject is None:
+        try:
+            subject = load_subject_of(
+                ledger, model=model, data=data, trust_job=trust_job, on_import=on_import
+            )
+        except NotAvailable as error:
+            why = str(error)
+    if subject is not None and not why:
+        ledger, why = _unlock(ledger, id_key, subject)
+    for position, verification in enumerate(verifications):
+        verification.not_verified = why
+        if subject is None or why:
+            continue
+        entry, earlier = ledger.entries[position], ledger.entries[:position]
+        try:
+            _verify_numbers(entry, earlier, verification, subject)
+        except ExpungeError as error:
+            verification.add(False, "the numbers can be computed", str(error))
     return verifications
 
 
 def _list_remnants(ledger: Ledger, verifications: list[Verification], store: Path | None) -> None:
     """Say what still remembers forgotten records; what is of no one request goes to the last."""
     try:
-        remnants, outside = find_remnants(ledger.root), outside_of(ledger)
+        remnants, outside = find_remnants(ledger), outside_of(ledger)
     except DataError:
         return  # already reported as unreadable
     for remnant in remnants:
@@ -105,8 +147,6 @@ def _unlock(ledger: Ledger, path: Path | None, subject: Subject) -> tuple[Ledger
     try:
         if key is not None:
             return ledger.unlocked(key, **subject.sizes), ""
-        if all(entry.key_fingerprint is None for entry in ledger.entries):
-            return ledger, ""
     except ExpungeError as error:
         if path is not None:
             raise
@@ -114,38 +154,21 @@ def _unlock(ledger: Ledger, path: Path | None, subject: Subject) -> tuple[Ledger
     return ledger, "the key that ids were hashed with is not here; give it with --id-key"
 
 
-def subject_of_requests(root: Path, data: str | None = None) -> tuple[Subject | None, str]:
-    """The subject of the requests in ``root``, or None and the reason why it is not available.
-
-    ``data`` says where the data are now, if they have moved. If the original weights are gone,
-    the card of those in the bundle says how to build the model, if they have one.
-    """
-    ledger = Ledger.read(root)
-    if ledger.last is None:
-        return None, ""
-    if ledger.last.evidence.in_memory:
-        return None, (
-            "The request was made from Python with a model or data in memory, so only hashes were "
-            f"checked. expunge.request.verify({str(root)!r}, model=model, data=(train, val, test)) "
-            "checks the numbers too."
-        )
+def _purged_from(ledger: Ledger) -> tuple[dict[str, dict[str, PurgedFile]], str]:
+    """The files that were purged, by bundle and name, and what is wrong with the list of them."""
+    purged: dict[str, dict[str, PurgedFile]] = {}
     try:
-        job = load_job(ledger.last.folder / JOB)
-        moved: dict[str, Any] = {} if data is None else {"data": data}
-        if not job.weights.is_file():
-            moved["weights"] = ledger.weights
-        return load_subject(make_job(**(job.model_dump(exclude_unset=True) | moved))), ""
-    except ExpungeError as error:
-        return None, f"The numbers were not checked: {error}"
+        for each in read_purged(ledger.root):
+            folder, _, name = each.file.partition("/")
+            purged.setdefault(folder, {})[name] = each
+    except DataError as error:
+        return {}, str(error)
+    return purged, ""
 
 
-def _subject_in_memory(ledger: Ledger, model: nn.Module, data: Any) -> Subject:
-    config = ledger.entries[-1].evidence.config
-    settings = {name: config[name] for name in Job.model_fields if config.get(name) is not None}
-    return make_subject(model, data, make_job(**settings))
-
-
-def _verify_files(ledger: Ledger, entry: LedgerEntry) -> Verification:
+def _verify_files(
+    ledger: Ledger, entry: LedgerEntry, purged: Mapping[str, PurgedFile]
+) -> Verification:
     """Check that a bundle has its files and no others, and the hash of each.
 
     A file that was purged is listed as such, if the hash of what was removed is the one expected.
@@ -153,10 +176,11 @@ def _verify_files(ledger: Ledger, entry: LedgerEntry) -> Verification:
     verification = Verification(entry.number)
     try:
         evidence, sealed = entry.evidence, read_seal(entry.folder)
-        purged = purged_from(ledger, entry)
     except DataError as error:
         verification.add(False, f"{EVIDENCE} and {SEAL} can be read", str(error))
         return verification
+    allowed = may_be_purged(ledger, entry)
+    purged = {name: each for name, each in purged.items() if name in allowed}
     problems = seal_problems(entry.folder, evidence, sealed)
     verification.add(not problems, "all files of the bundle are listed", " ".join(problems))
     for name, digest in (evidence.files | sealed).items():
@@ -181,16 +205,11 @@ def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None
         same, "hash of the configuration", "The configuration is not the one that was hashed."
     )
     try:
-        same, keyed = entry.requested.digest == hashes.ids, entry.key_fingerprint is not None
+        same = entry.requested.digest == hashes.ids
     except DataError as error:
         verification.add(False, "hash of the ids", str(error))
         return
     verification.add(same, "hash of the ids", "The ids are not those that were hashed.")
-    # Of earlier versions less is checked: evidence should not say that it is of one if it is not.
-    version = entry.evidence.schema_version
-    if keyed and version < KEYED:
-        problem = f"It says that it is of version {version}, but has hashes of ids, as of {KEYED}."
-        verification.add(False, f"the version of {EVIDENCE}", problem)
 
 
 def _verify_head_file(ledger: Ledger, last: Verification) -> None:
@@ -225,6 +244,37 @@ def _verify_head(ledger: Ledger, verifications: list[Verification], head: str) -
     last.add(True, f"the head that was noted is that of request {position}{since}")
 
 
+EXPECTED = ("ledger", "model", "data", "requests", "evidence")
+"""What can be known of requests from elsewhere."""
+
+
+def _verify_expected(ledger: Ledger, last: Verification, name: str, value: str) -> None:
+    """Check what somebody knows from elsewhere; what is wrong belongs to the last request."""
+    if name not in EXPECTED:
+        raise InvalidInput(f"`expect` should be of {', '.join(EXPECTED)}. (got {name!r})")
+    if name == "requests":
+        if not (value.isascii() and value.isdigit()):
+            raise InvalidInput(f"The number of requests to expect is a number. (got {value!r})")
+        here = len(ledger.entries)
+        problem = f"At least {value} requests were expected, {here} are here."
+        last.add(here >= int(value), f"there are {value} requests or more", problem)
+        return
+    try:
+        if name == "evidence":
+            found = next((e.number for e in ledger.entries if e.digest == value), None)
+            problem = f"No request has evidence with the fingerprint {value}."
+            last.add(found is not None, f"the evidence of request {found} is as expected", problem)
+            return
+        known = getattr(
+            ledger.entries[0].evidence.request.ledger, "id" if name == "ledger" else name
+        )
+    except DataError:
+        return  # already reported as unreadable
+    last.add(
+        known == value, f"the {name} is the one expected", f"The {name} is {known}, not {value}."
+    )
+
+
 def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> None:
     """Check that every request started with the weights that the one before left."""
     pairs = zip(ledger.entries, ledger.entries[1:], verifications[1:], strict=False)
@@ -232,7 +282,6 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
         try:
             left = before.evidence.hashes.weights_after
             same = after.evidence.hashes.weights_before == left
-            versions = before.evidence.schema_version, after.evidence.schema_version
         except DataError:
             continue  # already reported as unreadable
         verification.add(
@@ -240,11 +289,6 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
             "it started with the weights of the request before",
             f"Request {after.number} did not start with the weights of {before.number}.",
         )
-        if versions[1] < versions[0]:
-            problem = (
-                f"It says that it is of version {versions[1]}, the one before of {versions[0]}."
-            )
-            verification.add(False, f"the version of {EVIDENCE}", problem)
 
 
 def _verify_numbers(
@@ -259,5 +303,4 @@ def _verify_numbers(
     result = recompute(entry, earlier, subject)
     for finding in result.findings:
         verification.add(not finding.problem, finding.claim, finding.problem)
-    for what in result.left_out:
-        verification.note(f"not checked: {what}")
+    verification.not_verified = "; ".join(result.left_out)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from expunge._errors import DataError
-from expunge.request._ledger import SEAL, WEIGHTS, Ledger, LedgerEntry
+from expunge.request._ledger import WEIGHTS, Ledger, LedgerEntry
 from expunge.request._seal import SIGNATURE
 from expunge.request._signatures import (
-    HEAD,
     bundle_problems,
-    read_head,
+    head_problem,
     signer_of,
     weights_problem,
 )
@@ -45,7 +44,8 @@ def verify_signatures(
             problem = f"Request {verification.number} is unsigned: no signature covers it."
             verification.add(False, "the signature", problem)
     if signed:
-        _verify_signed_head(ledger, verifications[-1], key)
+        problem = head_problem(ledger, key)
+        verifications[-1].add(not problem, "all requests that were signed are here", problem)
 
 
 def _verify_request(entry: LedgerEntry, verification: Verification, key: PublicKey | None) -> bool:
@@ -76,23 +76,3 @@ def _verify_request(entry: LedgerEntry, verification: Verification, key: PublicK
     else:
         verification.note(f"not checked: the signature of the weights: {WEIGHTS} is gone")
     return True
-
-
-def _verify_signed_head(ledger: Ledger, last: Verification, key: PublicKey) -> None:
-    """Check that the requests that the signed head knows are still there."""
-    claim = "all requests that were signed are here"
-    try:
-        number, head = read_head(ledger.root, key)
-    except DataError as error:
-        last.add(False, claim, f"Whether a request was removed cannot be told: {error}")
-        return
-    if number > len(ledger.entries):
-        last.add(
-            False,
-            claim,
-            f"{HEAD} knows of {number} requests, {len(ledger.entries)} are here. The others were "
-            "removed, or a command was killed before it finished: repeat it then.",
-        )
-        return
-    same = ledger.entries[number - 1].head == head
-    last.add(same, claim, f"{SEAL} of request {number} is not the one that {HEAD} knows.")

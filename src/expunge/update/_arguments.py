@@ -83,17 +83,21 @@ def _squared_deviations(
         return None
     tensors = _listed(variances, names)
     _check_alike("`variances`", tensors, gradients)
+    if any(bool((v < 0).any()) for v in tensors):
+        raise InvalidInput("`variances` should not be negative.")
     return [2.0 * v for v in tensors]
 
 
 def _listed(bundle: Any, names: list[str] | None) -> list[Tensor]:
     """A list or a dict of tensors as a list; a dict's in the order of ``names``."""
-    if names is None:
-        if isinstance(bundle, Mapping):
-            raise InvalidInput("Either all arguments should be lists of tensors, or all dicts.")
-        return list(bundle)
-    if not isinstance(bundle, Mapping):
+    listed = isinstance(bundle, Sequence) and not isinstance(bundle, str)
+    tensors = bundle.values() if isinstance(bundle, Mapping) else bundle if listed else [None]
+    if isinstance(bundle, Mapping) == (names is None) or not all(
+        isinstance(tensor, Tensor) for tensor in tensors
+    ):
         raise InvalidInput("Either all arguments should be lists of tensors, or all dicts.")
+    if names is None:
+        return list(bundle)
     if set(bundle) != set(names):
         different = sorted(set(bundle) ^ set(names))
         raise InvalidInput(

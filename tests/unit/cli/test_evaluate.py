@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.engine._artifact import load_artifact
+from expunge.engine._artifact import load_artifact, save_artifact
 from tests.unit.cli.conftest import Ending, Expunge
 from tests.unit.data.tables import people, write_csv
 
@@ -197,3 +197,21 @@ def test_weights_are_written_as_a_torch_file_where_the_name_says_so(
     again = expunge(*arguments, "-o", out)
     assert again.code == 2
     assert "done.card.json exists" in again.err
+
+
+def test_an_audit_does_not_import_the_method_that_a_card_names(
+    expunge: Expunge, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "evil_method.py").write_text("import pathlib; pathlib.Path('PWNED').touch()")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found, path = load_artifact(trained), tmp_path / "unlearned.safetensors"
+    method = {"part": "evil_method:Push", "fields": {}}
+    procedure = {"part": "expunge.engine.procedure:Procedure", "fields": {"method": method}}
+    update = {"stage": "unlearned", "scenario": "random:0.1", "scenario_seed": 0}
+    card = found.card.model_copy(update=update | {"procedure": procedure})
+    save_artifact(path, found.model, card)
+    audit = expunge("audit", path, "--shadows", "4", "-o", tmp_path / "audit")
+    assert audit.code == 2
+    assert "names code, evil_method:Push, which was not imported" in audit.err
+    assert not (tmp_path / "PWNED").exists()

@@ -215,5 +215,5 @@ def test_people_are_a_scenario_for_texts_alone():
     with pytest.raises(InvalidInput, match="should read people:FRACTION"):
         divide_texts(splits, "random:0.5", seed=0)
     for text in ("people:x", "people:1.5"):
-        with pytest.raises(InvalidInput, match="`fraction` of people"):
+        with pytest.raises(InvalidInput, match=r"`fraction`.* should be"):
             parse_scenario(text)

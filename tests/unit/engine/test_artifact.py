@@ -189,6 +189,32 @@ def test_code_that_a_card_names_is_not_run_unless_the_user_names_it(
         load_card_data(card, "artifact_shop:data")
     with pytest.raises(InvalidInput, match=r"holds a artifact_shop:build, as its card says"):
         load_artifact(path, model="mlp")
+    # Nor are options of the card passed to a function that was named without them.
+    save_artifact(path, net, Card(model=named.model_copy(update={"options": {"x": 1}}), data=data))
+    with pytest.raises(InvalidInput, match=r"passes other options .*--model artifact_shop:build,x"):
+        load_artifact(path, model="artifact_shop:build")
+
+
+@pytest.mark.parametrize(
+    ("model", "data", "code"),
+    [
+        ("timm:resnet18", "digits", "the library timm"),
+        ("hf:/nowhere", "digits", "the library transformers"),
+        ("small-cnn", "hf:somebody/something", "the library datasets"),
+        ("small-cnn", "npz://elsewhere/x.npz", "a file of another computer"),
+    ],
+)
+def test_neither_another_library_nor_the_network_is_used_because_a_card_says_so(
+    tmp_path: Path, model: str, data: str, code: str
+) -> None:
+    path = tmp_path / "m.safetensors"
+    named = MODEL.model_copy(update={"name": model})
+    save_artifact(path, built(), Card(model=named, data=DataCard(spec=data)))
+    with pytest.raises(InvalidInput, match=f"names code, {code}.*, which was not imported"):
+        load_artifact(path)
+    card = Card(model=MODEL, data=DataCard(spec="cifar10"))
+    with pytest.raises(DataError, match="nothing is downloaded because a file names it"):
+        load_card_data(card)
 
 
 def test_options_of_a_model_are_in_its_card_where_there_are_any(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge.models import build_model
-from expunge.models._build import is_external, is_model_factory, read_model_spec
+from expunge.models._build import is_external, read_model_spec
 
 CODE = """
 import torch
@@ -120,7 +120,6 @@ def test_names_are_told_apart_and_unknown_schemes_name_the_known_ones():
     assert [is_external(name) for name in ("mlp", "timm:x", "hf:/a/b", "a.b:c")] == [
         *[False, True, True, True]
     ]
-    assert [is_model_factory(name) for name in ("mlp", "timm:x", "a.b:c")] == [False, False, True]
     with pytest.raises(InvalidInput, match=r"Unknown model 'keras:a/b'\. Known: .*, timm"):
         build_model("keras:a/b")
     # What could be a function of the user's, but for its module, which is nowhere.

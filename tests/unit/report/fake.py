@@ -15,6 +15,7 @@ from expunge.request.evidence._sections import (
     ForgottenCopies,
     Hashes,
     Interval,
+    LedgerName,
     MetricRow,
     PreflightFindings,
     RequestSummary,
@@ -44,7 +45,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
     before, after = (rows.scores(dice, records, side) for side in ("before", "after"))
     return Evidence(
         schema_version=4,
-        format=1,
         kind="request",
         verdict=_verdict(records, status),
         request=RequestSummary(
@@ -55,6 +55,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             share=0.035,
             source="request.csv",
             when="2026-03-14T09:26:53+00:00",
+            ledger=LedgerName(id="cd" * 16, model="00" * 32, data="02" * 32),
             previous="ab" * 32,
             attempt=2,
         ),
@@ -219,6 +220,8 @@ def bare() -> Evidence:
     whole = evidence(1, status="not achieved")
     undefined = float("nan")
     return Evidence(
+        schema_version=4,
+        kind="request",
         verdict=whole.verdict,
         request=whole.request,
         hashes=whole.hashes,

@@ -13,7 +13,7 @@ import torch
 from expunge import _tensors as tensors
 from expunge._files import file_digest
 from expunge.request._head_file import HEAD_FILE, write_head
-from expunge.request._ledger import Ledger
+from expunge.request._ledger import Ledger, digest_config
 from expunge.request._seal import write_seal
 
 Forgery = Callable[[Path], None]
@@ -37,6 +37,7 @@ def redo_hashes(bundle: Path) -> None:
         for name in evidence["files"]:
             evidence["files"][name] = file_digest(bundle / name)
         state, _ = tensors.load(bundle / "weights.safetensors")
+        evidence["hashes"]["config"] = digest_config(evidence["config"])
         evidence["hashes"]["weights_after"] = tensors.state_digest(state)
 
     change_evidence(bundle, redo)

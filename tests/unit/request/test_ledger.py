@@ -44,12 +44,17 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
         assert torch.equal(p, q)
     assert second.evidence.request.records == 10, "five of them were asked for before"
     assert [row.number for row in third.evidence.earlier] == [1, 2]
-    assert third.evidence.request.previous == digest_of(second.folder / "evidence.json")
-    assert third.evidence.request.previous_seal == digest_of(second.folder / "evidence.sha256")
+    assert third.evidence.request.previous == digest_of(second.folder / "evidence.sha256")
+    name = first.evidence.request.ledger
+    assert (name.model, name.data) == (
+        first.evidence.hashes.weights_before,
+        first.evidence.hashes.data,
+    )
+    assert third.evidence.request.ledger == second.evidence.request.ledger == name
     ledger = Ledger.read(make_request.out).unlocked(require_key(), 120)
     assert ledger.head == third.outcome.head == digest_of(third.folder / "evidence.sha256")
     assert ledger.position_of(second.outcome.head) == 2
-    assert ledger.position_of(digest_of(first.folder / "evidence.json")) == 1
+    assert ledger.position_of(digest_of(first.folder / "evidence.json")) is None, "not a head"
     assert ledger.position_of("0" * 64) is None
     assert {n: len(i) for n, i in ledger.forgotten.items()} == {1: 10, 2: 10, 3: 2}
     assert ledger.broken_seals() == []
@@ -86,11 +91,26 @@ def test_a_gap_in_the_ledger_and_damaged_entries_are_refused(
     assert entry.requested.ids == tuple(sorted(map(key.hash_id, ("7", "8"))))
     assert entry.indices == (7, 8)
     (entry.folder / "forgotten.json").write_text("{}")
+    entry = Ledger.read(tmp_path).entries[0]
     with pytest.raises(DataError, match=r"KeyError.*The ledger is damaged"):
-        _ = entry.indices
+        _ = entry.requested
     (entry.folder / "evidence.json").write_text("{")
     with pytest.raises(DataError, match="The ledger is damaged"):
         _ = entry.evidence
+
+
+def test_requests_are_ordered_by_their_numbers_and_not_by_their_names(tmp_path: Path) -> None:
+    for number in range(1, 10_003):
+        (tmp_path / f"{number:04d}").mkdir()
+    (tmp_path / "\uff11\uff10\uff10\uff10\uff13").mkdir()  # 10003, in full-width digits
+    (tmp_path / "000\u0663").mkdir()
+    entries = Ledger.read(tmp_path).entries
+    assert [entry.number for entry in entries] == list(range(1, 10_003))
+    assert entries[-1].folder.name == "10002"
+    (tmp_path / "0002").rmdir()
+    (tmp_path / "00002").mkdir()
+    with pytest.raises(DataError, match="Request 2 is missing"):
+        Ledger.read(tmp_path)
 
 
 def test_a_folder_whose_name_no_folder_can_have_has_no_requests_and_gets_none(

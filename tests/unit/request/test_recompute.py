@@ -12,7 +12,7 @@ import pytest
 from expunge.request._id_key import require_key
 from expunge.request._ledger import Ledger
 from expunge.request._recompute import Recomputation, recompute
-from expunge.request._verify import subject_of_requests
+from expunge.request._requests_subject import load_subject_of
 from expunge.request.subject._load import Subject
 from tests.unit.request.jobs import FinishedRequest
 
@@ -25,9 +25,7 @@ def folder(finished: FinishedRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def subject(finished: FinishedRequest) -> Subject:
-    subject, _ = subject_of_requests(finished.folder.parent)
-    assert subject is not None
-    return subject
+    return load_subject_of(Ledger.read(finished.folder.parent))
 
 
 def unlocked(folder: Path) -> Ledger:

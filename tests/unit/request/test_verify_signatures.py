@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from collections.abc import Sequence
@@ -10,12 +11,14 @@ from typing import Any
 
 import pytest
 
-from expunge._errors import DataError
-from expunge.request._ledger import Ledger
+from expunge._errors import DataError, InvalidInput
+from expunge.request._ledger import Ledger, digest_of
+from expunge.request._purge import Remnant, purge
+from expunge.request._requests_subject import load_subject_of
 from expunge.request._seal import write_seal
 from expunge.request._signatures import sign_bundle, sign_head, sign_weights
 from expunge.request._signing_keys import SigningKey
-from expunge.request._verify import subject_of_requests, verify
+from expunge.request._verify import verify
 from expunge.request._verify_signatures import UNSIGNED
 from expunge.request.evidence import read_evidence
 from expunge.request.subject._load import Subject
@@ -49,9 +52,7 @@ TABLE = documented()
 
 @pytest.fixture(scope="module")
 def subject(two_requests: Path) -> Subject:
-    subject, _ = subject_of_requests(two_requests)
-    assert subject is not None
-    return subject
+    return load_subject_of(Ledger.read(two_requests))
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +71,7 @@ def sign_all(root: Path, key: SigningKey, numbers: Sequence[int] = (1, 2)) -> Pa
             evidence["signed_by"] = key.key_id if number in numbers else None
             if before is not None:
                 entry = Ledger.read(root).entries[number - 2]
-                hashes = {"previous": entry.digest, "previous_seal": entry.head}
-                evidence["request"] |= hashes
+                evidence["request"]["previous"] = entry.head
 
         change_evidence(bundle, chain)
         if number in numbers:
@@ -80,7 +80,8 @@ def sign_all(root: Path, key: SigningKey, numbers: Sequence[int] = (1, 2)) -> Pa
         redo_hashes(bundle)
         if number in numbers:
             sign_bundle(bundle, read_evidence(bundle / "evidence.json"), key)
-            sign_head(root, number, Ledger.read(root).entries[number - 1].head, key)
+            entry = Ledger.read(root).entries[number - 1]
+            sign_head(root, entry.evidence.request, entry.head, key)
         previous = bundle
     return root
 
@@ -92,9 +93,10 @@ def signed(two_requests: Path, files: KeyFiles, tmp_path_factory: pytest.TempPat
     return sign_all(root, SigningKey.load(files.private))
 
 
-def problems(root: Path, *arguments: Any, **options: Any) -> list[str]:
+def problems(root: Path, subject: Subject | None = None, **options: Any) -> list[str]:
     try:
-        return [p for checked in verify(root, *arguments, **options) for p in checked.problems]
+        found = verify(root, subject, quick=subject is None, **options)
+        return [problem for checked in found for problem in checked.problems]
     except DataError as error:
         return [str(error)]
 
@@ -163,7 +165,7 @@ def test_a_chain_that_is_signed_in_part_says_which(
 ) -> None:
     key = SigningKey.load(files.private)
     later = sign_all(shutil.copytree(two_requests, tmp_path / "later"), key, (2,))
-    first, second = verify(later, key=files.public)
+    first, second = verify(later, quick=True, key=files.public)
     assert first.ok
     assert second.ok
     assert f"{UNSIGNED}, but not past the signature of request 2" in first.lines
@@ -171,7 +173,7 @@ def test_a_chain_that_is_signed_in_part_says_which(
     write_seal(later / "0001")
     assert problems(later, key=files.public) != []
     earlier = sign_all(shutil.copytree(two_requests, tmp_path / "earlier"), key, (1,))
-    first, second = verify(earlier, key=files.public)
+    first, second = verify(earlier, quick=True, key=files.public)
     assert first.ok
     assert second.problems == ["Request 2 is unsigned: no signature covers it."]
 
@@ -179,8 +181,8 @@ def test_a_chain_that_is_signed_in_part_says_which(
 def test_without_a_key_it_is_said_who_signed_and_what_is_unsigned(
     signed: Path, two_requests: Path
 ) -> None:
-    assert all(UNSIGNED in checked.lines for checked in verify(two_requests))
-    for checked in verify(signed):
+    assert all(UNSIGNED in checked.lines for checked in verify(two_requests, quick=True))
+    for checked in verify(signed, quick=True):
         assert any(line.startswith("not checked: the signature by key") for line in checked.lines)
 
 
@@ -189,8 +191,48 @@ def test_an_older_state_with_its_own_signed_head_needs_the_noted_head(
 ) -> None:
     root = shutil.copytree(signed, tmp_path / "requests")
     entries = Ledger.read(root).entries
-    noted, older = entries[1].head, entries[0].head
-    sign_head(root, 1, older, SigningKey.load(files.private))  # as it was after request 1
+    noted, first = entries[1].head, entries[0]
+    # As it was after request 1.
+    sign_head(root, first.evidence.request, first.head, SigningKey.load(files.private))
     delete_the_last_and_its_trace(root)
     assert problems(root, key=files.public) == [], "a true state, only not the latest"
     assert problems(root, key=files.public, head=noted) != []
+
+
+def test_the_list_of_what_was_purged_is_signed_with_the_head(
+    signed: Path, files: KeyFiles, tmp_path: Path
+) -> None:
+    root = shutil.copytree(signed, tmp_path / "requests")
+    ledger, weights = Ledger.read(root), root / "0001" / "weights.safetensors"
+    remnant = Remnant(weights, "weights from before a later request", 1)
+    with pytest.raises(InvalidInput, match="give --sign KEY"):
+        purge(ledger, [remnant])
+    # A list that somebody else has written excuses nothing.
+    entry = {"file": "0001/weights.safetensors", "sha256": digest_of(weights)}
+    entry |= {"size": 1, "why": "", "when": "2026-01-01"}
+    forged = shutil.copytree(root, tmp_path / "forged")
+    (forged / "purged.json").write_text(json.dumps({"files": [entry]}))
+    (forged / "0001" / "weights.safetensors").unlink()
+    assert problems(forged) == [], "nothing but the key shows it"
+    assert "purged.json is not the one that was signed" in problems(forged, key=files.public)[0]
+    purge(ledger, [remnant], key=SigningKey.load(files.private))
+    assert problems(root, key=files.public) == []
+    (root / "purged.json").unlink()
+    assert len(problems(root, key=files.public)) == 2, "the weights are missing, and the list"
+
+
+def test_the_ledger_of_another_project_is_noticed_with_what_was_expected(
+    signed: Path, files: KeyFiles, tmp_path: Path
+) -> None:
+    """The same key signs several ledgers, each of which is true."""
+    root = shutil.copytree(signed, tmp_path / "requests")
+    for number in (1, 2):
+        change_evidence(
+            root / f"{number:04d}", lambda evidence: evidence["request"]["ledger"].update(id="0")
+        )
+    sign_all(root, SigningKey.load(files.private))
+    known = Ledger.read(signed).entries[0].evidence.request.ledger.id
+    assert problems(root, key=files.public) == []
+    assert problems(root, key=files.public, expect={"ledger": known}) != []
+    shutil.copy(signed / "head.dsse.json", root)
+    assert problems(root, key=files.public) == ["head.dsse.json is that of another ledger."]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -39,6 +40,7 @@ from expunge.request.evidence._sections import (
     ForgottenCopies,
     Hashes,
     Interval,
+    LedgerName,
     PreflightFindings,
     RequestSummary,
 )
@@ -129,7 +131,6 @@ def build_evidence(
     # Put it on record.
     evidence = Evidence(
         schema_version=SCHEMA_VERSION,
-        format=1,
         kind="request",
         verdict=verdict.model_copy(update={"next_steps": next_steps}),
         request=_summary(inputs, preflight, chosen),
@@ -259,12 +260,22 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
         share=round(len(chosen) / len(inputs.subject.train), 6),
         source="a file" if job.ids else "given in Python",
         when=now(),
-        previous=None if last is None else last.digest,
-        previous_seal=None if last is None else last.head,
+        ledger=_ledger_name(inputs),
+        previous=None if last is None else last.head,
         attempt=len(inputs.attempts) + 1,
         skipped=inputs.requested.skipped,
         unmapped=inputs.requested.unmapped,
         unseen=sum(map(len, inputs.requested.unseen.values())),
+    )
+
+
+def _ledger_name(inputs: RequestInputs) -> LedgerName:
+    """The name of the ledger, which its first request makes."""
+    if inputs.ledger.entries:
+        return inputs.ledger.entries[0].evidence.request.ledger
+    subject = inputs.subject
+    return LedgerName(
+        id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
     )
 
 

@@ -87,9 +87,7 @@ def write_bundle(
         sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
         if contents.key is not None:
             # Before the folder appears: killed in between, the command resumes and signs again.
-            sign_head(
-                folder.parent, evidence.request.number, digest_of(scratch / SEAL), contents.key
-            )
+            sign_head(folder.parent, evidence.request, digest_of(scratch / SEAL), contents.key)
         scratch.rename(folder)
         sync([folder.parent])
     except (OSError, StorageError) as error:

@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 
 from expunge._errors import DataError
-from expunge._files import read_regular
+from expunge._strict_json import read_json
 from expunge.request.evidence._sections import (
     Check,
     ClassRow,
@@ -42,9 +42,8 @@ SCHEMA_VERSION: Final = 4
 class Evidence(Section):
     """Everything that a deletion request shows: the content of ``evidence.json``."""
 
-    schema_version: Literal[4] = SCHEMA_VERSION
-    format: Literal[1] = 1
-    kind: Literal["request"] = "request"
+    schema_version: Literal[4]
+    kind: Literal["request"]
     verdict: RequestVerdict
     request: RequestSummary
     hashes: Hashes
@@ -123,18 +122,18 @@ class Evidence(Section):
 
 
 def read_evidence(path: Path) -> Evidence:
-    """Read an ``evidence.json`` of this or an earlier version."""
+    """Read an ``evidence.json``, without a key that is unknown or there twice."""
     try:
-        return Evidence.model_validate_json(read_regular(path))
-    except OSError as error:
+        return Evidence.model_validate(read_json(path))
+    except FileNotFoundError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
     except pydantic.ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
         if where == "schema_version":
             raise DataError(
-                f"{path} was written by a newer version of expunge; upgrade to read it. (got "
-                f"`schema_version` {first['input']!r}, known up to {SCHEMA_VERSION})"
+                f"{path} was written by another version of expunge. (its `schema_version` should "
+                f"be {SCHEMA_VERSION})"
             ) from error
         raise DataError(
             f"{path} is not the evidence of a request: {where}: {first['msg']}."

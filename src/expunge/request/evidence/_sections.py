@@ -1,7 +1,6 @@
 """The sections of the evidence: what each part of ``evidence.json`` holds.
 
-Numbers that are not defined are NaN in memory and null in JSON. Keys that a section does not know
-are kept as they are.
+Numbers that are not defined are NaN in memory and null in JSON.
 """
 
 from __future__ import annotations
@@ -39,9 +38,9 @@ Number = Annotated[
 
 
 class Section(BaseModel):
-    """A part of the evidence: immutable, and open to keys that it does not know."""
+    """A part of the evidence: immutable, and without keys that it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Interval(Section):
@@ -81,6 +80,14 @@ class ForgottenCopies(Section):
     near: int = 0
 
 
+class LedgerName(Section):
+    """Which ledger a request belongs to: the same in all of its requests."""
+
+    id: str = Field(description="Made at random for the first request.")
+    model: str = Field(description="SHA-256 of the weights before the first request.")
+    data: str = Field(description="SHA-256 of the data.")
+
+
 class RequestSummary(Section):
     """What was requested, and when."""
 
@@ -100,18 +107,16 @@ class RequestSummary(Section):
     share: float = Field(description="Fraction of the training data.")
     source: str = Field(description="How the ids were given: in a file, or in Python.")
     when: str = Field(description="ISO 8601, UTC.")
-    previous: str | None = Field(description="SHA-256 of the previous request's evidence.json.")
-    previous_seal: str | None = Field(
-        default=None, description="SHA-256 of the previous request's evidence.sha256."
-    )
+    ledger: LedgerName
+    previous: str | None = Field(description="SHA-256 of the previous request's evidence.sha256.")
     attempt: int = Field(default=1, description="1 plus the earlier attempts that are known.")
 
 
 class Hashes(Section):
     """SHA-256 of what went in and came out.
 
-    Those of weights are of their values: names, types, shapes and bytes (before version 3, of
-    files). That of the ids is of keyed hashes.
+    Those of weights are of their values: names, types, shapes and bytes. That of the ids is of
+    keyed hashes.
     """
 
     weights_before: str

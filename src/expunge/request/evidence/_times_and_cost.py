@@ -44,18 +44,17 @@ class StageSeconds(Section):
 class Seconds(Section):
     """Wall time of the request by stage (see ``StageSeconds``), and the same in processor time.
 
-    ``unlearning`` is the sum of steps, method and checks. Bundles of earlier versions know three
-    stages.
+    ``unlearning`` is the sum of steps, method and checks.
     """
 
-    loading: float | None = None
+    loading: float
     preflight: float
     unlearning: float
-    steps: float | None = None
-    method: float | None = None
-    checks: float | None = None
+    steps: float
+    method: float
+    checks: float
     audit: float
-    page: float | None = None
+    page: float
     total: float
     processor: StageSeconds | None = None
 
@@ -73,9 +72,7 @@ class CostComparison(Section):
     retraining_seconds: float | None
     retraining_processor_seconds: float | None = None
     retraining_epochs: int | None = Field(default=None, description="As stated, or by the card.")
-    ratio: float | None = Field(
-        description="Retraining over the request, wall time; in old bundles over unlearning alone."
-    )
+    ratio: float | None = Field(description="Retraining over the request, wall time.")
     note: str
 
     def with_request(self, seconds: Seconds) -> CostComparison:

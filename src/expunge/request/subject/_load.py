@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._files import check_weights_file
+from expunge._specs import join_spec
 from expunge.data import Examples, TextSet
 from expunge.engine._artifact import Card, check_named_model, read_weights
 from expunge.engine._device import device_of, pick_device
@@ -216,7 +217,8 @@ def _model_builder(job: Job, card: Card | None, data: SubjectData) -> Callable[[
 
 def _check_against_card(job: Job, card: Card) -> None:
     """Check that a model named beside an artifact is the one in the artifact."""
-    check_named_model(job.weights, card, job.model)
+    named = job.model and join_spec(job.model, job.model_options)
+    check_named_model(job.weights, card, named)
     from_card = card.model.model_dump() | card.model.options
     for name, value in job.model_options.items():
         if from_card.get(name) != value:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
-from expunge._factory import call_factory, is_factory
+from expunge._factory import is_factory
 from expunge.data import PretrainedTokenizer, TextSet, Tokenizer, WordTokenizer, load_records
 from expunge.data.text._pretrained import TEMPLATE
 from expunge.data.text._text_examples import stratify
@@ -27,6 +27,7 @@ from expunge.engine._token_scores import score_tokens
 from expunge.engine._weights import State, without_prefix
 from expunge.methods import METHODS
 from expunge.models import LANGUAGE_MODELS, build_language_model, load_causal_model
+from expunge.models._external import make_module
 from expunge.request._job import Job
 from expunge.request.subject._load import Subject
 
@@ -169,7 +170,7 @@ def _builder(
         sizes = {"vocabulary": tokenizer.size} | _sizes(state)
         return functools.partial(build_language_model, job.model, **(sizes | dict(options)))
     if is_factory(job.model):
-        return functools.partial(call_factory, job.model, "model", **options)
+        return functools.partial(make_module, job.model, dict(options))
     raise InvalidInput(
         f"`model` should be {PRETRAINED}FOLDER, {', '.join(LANGUAGE_MODELS)} or "
         f"package.module:factory, as the data are texts. (got {job.model!r})"

@@ -1,0 +1,61 @@
+"""JSON that can be read in one way only: no key twice, and no number that is none."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from expunge._errors import DataError
+from expunge._files import read_regular
+
+
+def parse_json(text: str | bytes) -> Any:
+    """The values in ``text``, or a ValueError.
+
+    >>> parse_json('{"a": 1, "b": [2.5, null]}')
+    {'a': 1, 'b': [2.5, None]}
+    >>> parse_json('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    ValueError: the key 'a' is there twice
+    """
+    try:
+        text = text.decode() if isinstance(text, bytes) else text
+        return json.loads(
+            text, object_pairs_hook=_once_each, parse_constant=_no_number, parse_float=_finite
+        )
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def read_json(path: Path) -> Any:
+    """The values in a file; a file that is not there raises a FileNotFoundError."""
+    try:
+        return parse_json(read_regular(path))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    except ValueError as error:
+        raise DataError(f"{path} is not valid JSON: {error}.") from error
+
+
+def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"the key {key!r} is there twice")
+        values[key] = value
+    return values
+
+
+def _no_number(name: str) -> Any:
+    raise ValueError(f"{name} is not a number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is too large")
+    return value

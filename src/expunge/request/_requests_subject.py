@@ -1,0 +1,119 @@
+"""The model and the data of requests that are here, loaded without trusting their bundles."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from expunge._errors import ExpungeError, InvalidInput
+from expunge._files import read_text
+from expunge._specs import join_spec
+from expunge.data._download import no_downloads
+from expunge.engine._artifact import read_weights
+from expunge.engine._named_code import OTHER_COMPUTERS, code_of_data, code_of_model
+from expunge.request._job import Job, make_job, text_defaults
+from expunge.request._job_file import JOB
+from expunge.request._ledger import Ledger
+from expunge.request.subject._load import Subject, are_texts, load_subject, make_subject
+
+SUBJECT_FIELDS = (
+    "model",
+    "model_options",
+    "weights",
+    "data",
+    "data_limit",
+    "data_seed",
+    "val_fraction",
+    "val_from",
+    "inputs",
+    "device",
+)
+"""The settings of a job that say which model and which data it is about. No other is read."""
+
+
+class NotAvailable(ExpungeError):
+    """The model or the data of requests are not here, or only their bundle names them."""
+
+
+def load_subject_of(
+    ledger: Ledger,
+    *,
+    model: nn.Module | str | None = None,
+    data: Any = None,
+    trust_job: bool = False,
+    on_import: Callable[[str], None] = lambda words: None,
+) -> Subject:
+    """The model and the data of the requests in ``ledger``, or :class:`NotAvailable`.
+
+    Both are in memory, or ``model`` and ``data`` name them; what is not given is read from the job
+    and the card in the latest bundle. Code that only these name is imported if ``trust_job``, and
+    ``on_import`` is called with what it is before. If the original weights are gone, those in the
+    bundle take their place.
+    """
+    if isinstance(model, nn.Module):
+        return make_subject(model, data, _job_in_memory(ledger, data))
+    assert ledger.last is not None
+    if ledger.last.evidence.in_memory:
+        raise NotAvailable(
+            "the request was made from Python with a model or data in memory; "
+            f"expunge.request.verify({str(ledger.root)!r}, model=model, data=(train, val, test)) "
+            "recomputes them"
+        )
+    try:
+        settings, unnamed = _settings(ledger, model, data)
+        if unnamed and not trust_job:
+            raise NotAvailable(
+                f"only the bundle names {unnamed}, which is code and was not imported; name it "
+                "yourself with --model or --data, or use --trust-job if you trust the bundle"
+            )
+        if unnamed:
+            on_import(unnamed)
+        with nullcontext() if data is not None or trust_job else no_downloads():
+            return load_subject(make_job(**settings))
+    except NotAvailable:
+        raise
+    except ExpungeError as error:
+        raise NotAvailable(str(error).rstrip(".")) from error
+
+
+def _settings(ledger: Ledger, model: str | None, data: str | None) -> tuple[dict[str, Any], str]:
+    """The settings of the latest bundle's job, with those given, and what only it would import."""
+    assert ledger.last is not None
+    path = ledger.last.folder / JOB
+    try:
+        values = tomllib.loads(read_text(path, "UTF-8 TOML"))
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
+    values = {name: values[name] for name in SUBJECT_FIELDS if name in values}
+    weights = str(values.pop("weights", ""))
+    there = not weights.startswith(OTHER_COMPUTERS) and Path(weights).is_file()
+    values["weights"] = weights if there else str(ledger.weights)
+    card = read_weights(Path(values["weights"]))[1]
+    named = {"model": str(values.get("model", "")), "data": str(values.get("data", ""))}
+    options = values.get("model_options")
+    if card is not None:
+        named["model"] = named["model"] or join_spec(card.model.name, card.model.options)
+        named["data"] = named["data"] or card.data.spec
+    options = options if isinstance(options, dict) else {}
+    code = {"model": code_of_model(named["model"], options), "data": code_of_data(named["data"])}
+    given = {name: value for name, value in (("model", model), ("data", data)) if value is not None}
+    unnamed = [words for name, words in code.items() if words and name not in given]
+    if model is not None:
+        values.pop("model_options", None)  # they would go to code that was named without them
+    if unnamed:
+        values |= {name: spec for name, spec in named.items() if code[name]}
+    return values | given | {"out": ledger.root}, " and ".join(unnamed)
+
+
+def _job_in_memory(ledger: Ledger, data: Any) -> Job:
+    """How the data in memory were divided, as the evidence says."""
+    config = ledger.entries[-1].evidence.config
+    division = SUBJECT_FIELDS[SUBJECT_FIELDS.index("data_limit") :]
+    settings = {name: config[name] for name in division if config.get(name) is not None}
+    settings |= text_defaults({}) if are_texts(data) else {}
+    return make_job(weights=Path("in memory"), out=ledger.root, **settings)
