@@ -31,9 +31,10 @@ DONE = {
 }
 """What was done, by the method; the last one if it is neither of the others."""
 DISCARDED = (
-    "The result did not pass all of our checks, so we did not keep it. The model that we use is "
-    "the one from before, and it still carries what it learned from these records."
+    "The result did not pass all of our checks, so we did not keep it, and the model is the one "
+    "from before."
 )
+STILL_CARRIES = "It still carries what it learned from these records."
 UNCHANGED_IN_ONE_SENTENCE = (
     "The model is as it was, and there is too little data to measure whether it knows these "
     "records."
@@ -41,6 +42,10 @@ UNCHANGED_IN_ONE_SENTENCE = (
 UNCHANGED = (
     "No change made these records look more like data that the model has never seen, so the model "
     "is as it was."
+)
+ALSO_OF_THE_COPY = (
+    "That also holds for the copy that we trained further, which can bring back what a model only "
+    "seemed to have forgotten."
 )
 SEVERAL_ATTEMPTS = "With several attempts, a good result is more likely to be luck."
 NOT_SHOWN = (
@@ -138,10 +143,12 @@ def _done(evidence: Evidence) -> tuple[str, ...]:
     method = "exact" if evidence.config.get("exact") else str(evidence.config.get("method", ""))
     known = [text for name, text in DONE.items() if name and method.startswith(name)]
     done = known[0] if known else DONE[""]
-    if not evidence.unlearned:
-        done += f" {DISCARDED}"
-    elif not evidence.stopped.epoch:
+    if not evidence.stopped.epoch:
         done = UNCHANGED
+    elif evidence.discarded:
+        done += f" {DISCARDED}"
+    if not evidence.unlearned:
+        done += f" {STILL_CARRIES}"
     if evidence.request.attempt > 1:
         done += f" This was attempt {evidence.request.attempt}."
         if evidence.unlearned:
@@ -150,86 +157,91 @@ def _done(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _measured(evidence: Evidence) -> tuple[str, ...]:
-    points = _accuracies(evidence)
+    metrics = {metric.name: metric for metric in evidence.metrics}
+    points = []
+    if "ua" in metrics:
+        points.append(_on_the_records(metrics["ua"], evidence))
+    if "ta" in metrics:
+        points.append(_on_other_data(metrics["ta"], evidence))
     if not evidence.unlearned:
         return (*points, *_failed(evidence))
     attacks = [check for check in evidence.checks if check.is_attack]
     if attacks:
         ways = len({check.name for check in attacks})
         bound = _of_100(max(check.right_at_most for check in attacks))
-        further = " That also holds" if len(attacks) > ways else ""
-        if further:
-            further += " after some further training on other data, which can bring back what a "
-            further += "model only seemed to have forgotten; we did that with a copy."
         points.append(
             f"We tried {ways} ways to tell, from the model's answers, one of your records from "
             f"data that the model has never seen. None of them is right in more than {bound} of "
-            f"100 pairs (we are 95 % certain); guessing gives 50.{further}"
+            "100 pairs (we are 95 % certain); guessing gives 50."
         )
+        if len(attacks) > ways:
+            points[-1] += f" {ALSO_OF_THE_COPY}"
     if evidence.status == "inconclusive":
         points += _open(evidence)
     return tuple(points)
 
 
-def _accuracies(evidence: Evidence) -> list[str]:
-    """How often the model is right: before and now, or in the attempt that was discarded."""
-    metrics = {metric.name: metric for metric in evidence.metrics}
-    cases = "words" if evidence.texts else "cases"
-    points = []
-    if (ua := metrics.get("ua")) is not None:
-        points.append(_on_the_records(ua, evidence.unlearned, evidence.texts))
-    if (ta := metrics.get("ta")) is not None:
-        before, after = ta.before.value, ta.after.value
-        now = f"was right in {before:.0f} % of all {cases} before, and is in {after:.0f} % now."
-        if not evidence.unlearned:
-            now = (
-                f"is right in {before:.0f} % of all {cases}; the changed one was in {after:.0f} %."
-            )
-        points.append(f"On other data, which it has never seen, the model {now}")
-    return points
-
-
-def _on_the_records(metric: MetricRow, changed: bool, texts: bool) -> str:
+def _on_the_records(metric: MetricRow, evidence: Evidence) -> str:
+    """How often the model is right on the records, and the discarded one if there is one."""
     before, after = metric.before.value, metric.after.value
-    what = "the words in these records" if texts else "these records"
-    if changed:
+    what = "the words in these records" if evidence.texts else "these records"
+    verb = "was" if evidence.discarded else "is"
+    if evidence.discarded:
+        text = (
+            f"The model, which is the one from before, is right on {before:.0f} % of {what}. The "
+            f"changed model, which we did not keep, was right on {after:.0f} %"
+        )
+    elif evidence.stopped.epoch:
         text = f"Before, the model was right on {before:.0f} % of {what}. Now it is right on "
         text += f"{after:.0f} %"
     else:
-        text = f"The model, which is the one from before, is right on {before:.0f} % of {what}. "
-        text += f"The changed model, which we did not keep, was right on {after:.0f} %"
+        text = f"The model is right on {after:.0f} % of {what}"
     if metric.relearned is not None:
-        text += f", and after some further training on other data on {metric.relearned.value:.0f} %"
-    text += "."
+        text += f"; a copy that we trained further on other data {verb} right on "
+        text += f"{metric.relearned.value:.0f} %"
     if metric.target is not None:
-        verb = "is" if changed else "was"
-        text += f" On data like them that it has never seen, it {verb} right on "
-        text += f"{metric.target.value:.0f} %."
-    return text
+        text += f". On data like them that it has never seen, it {verb} right on "
+        text += f"{metric.target.value:.0f} %"
+    return f"{text}."
+
+
+def _on_other_data(metric: MetricRow, evidence: Evidence) -> str:
+    before, after = metric.before.value, metric.after.value
+    cases = "words" if evidence.texts else "cases"
+    if evidence.discarded:
+        now = (
+            f"is right in {before:.0f} % of all {cases}; the changed one was right in {after:.0f} %"
+        )
+    else:
+        now = f"was right in {before:.0f} % of all {cases} before, and is in {after:.0f} % now"
+    return f"On other data, which it has never seen, the model {now}."
 
 
 def _failed(evidence: Evidence) -> list[str]:
-    """Which checks the discarded model did not pass."""
+    """Which checks were not passed."""
     failed = [check for check in evidence.checks if check.result == "outside"]
+    model = "the changed model" if evidence.discarded else "the model"
     points = []
     if attacks := [check for check in failed if check.is_attack]:
-        worst = max(attacks, key=lambda check: max(check.low, 1.0 - check.high))
-        least = math.floor(round(100 * max(worst.low, 1.0 - worst.high), 6))
+        right = max(max(check.low, 1.0 - check.high) for check in attacks)
         points.append(
-            "In the changed model, there was a way to tell one of your records from data that the "
-            f"model has never seen: it was right in at least {least} of 100 pairs. Guessing gives "
-            f"50, and we allowed {_of_100(worst.margin)}."
+            f"There was a way to tell one of your records from data that {model} has never seen: "
+            f"it was right in at least {math.floor(round(100 * right, 6))} of 100 pairs. Guessing "
+            f"gives 50, and we allowed {_of_100(attacks[0].margin)}."
         )
-    if any(check.name == "accuracy" for check in failed):
-        points.append(
-            "The changed model was not right on these records about as often as on data that it "
-            "has never seen."
-        )
-    if any(check.name.startswith("lost") for check in failed):
-        points.append("The changed model was worse on other data than we allow.")
-    if any(request.status == "exposed again" for request in evidence.earlier):
-        points.append("The changed model knew records of an earlier request again.")
-    return points
+    reasons = {
+        "was not right on these records about as often as on data that it has never seen": any(
+            check.name == "accuracy" for check in failed
+        ),
+        "was worse on other data than we allow": any(
+            check.name.startswith("lost") for check in failed
+        ),
+        "knew records of an earlier request again": any(
+            request.status == "exposed again" for request in evidence.earlier
+        ),
+    }
+    name = model[:1].upper() + model[1:]
+    return points + [f"{name} {words}." for words, applies in reasons.items() if applies]
 
 
 def _open(evidence: Evidence) -> list[str]:

@@ -89,8 +89,8 @@ def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = (
         SCRIPTS,
         evidence=data,
         look=dict(zip(("style", "mark", "title"), LOOKS[evidence.status], strict=True)),
-        unlearned=evidence.unlearned,
-        after="After" if evidence.unlearned else "Discarded",
+        discarded=evidence.discarded,
+        after="Discarded" if evidence.discarded else "After",
         benign_steps=BENIGN_STEPS,
         sections=[
             (id, name)
@@ -145,9 +145,9 @@ def _checks(evidence: Evidence) -> list[dict[str, Any]]:
             if check.is_attack
             else check.label[:1].upper() + check.label[1:],
             "unit": (unit := "AUC" if check.is_attack else check.unit),
-            "moment": check.moment
-            if evidence.unlearned
-            else check.moment.replace("as delivered", "discarded"),
+            "moment": check.moment.replace("as delivered", "discarded")
+            if evidence.discarded
+            else check.moment,
             "value": number(check.value, unit),
             "bounds": f"{number(check.low, unit)} to {number(check.high, unit)}",
             "margin": _margin(check, unit),
@@ -185,9 +185,9 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     ]
     metrics = {metric.name: metric for metric in evidence.metrics}
     shown = [metrics[name] for name in ("ua", "ta", "va") if name in metrics][:2]
-    tiles += [_metric_tile(metric, evidence.unlearned) for metric in shown]
+    tiles += [_metric_tile(metric, evidence.discarded) for metric in shown]
     attacks = [check for check in evidence.checks if check.is_attack]
-    if attacks and evidence.unlearned:
+    if attacks and not evidence.discarded:
         tiles.append(_attacks_tile(attacks))
     if cost is not None:
         tiles.append(_cost_tile(cost))
@@ -210,13 +210,13 @@ def _cost_tile(cost: CostComparison) -> dict[str, str]:
     return {"label": "Time taken", "text": format_duration(taken), "note": note}
 
 
-def _metric_tile(metric: MetricRow, unlearned: bool) -> dict[str, str]:
+def _metric_tile(metric: MetricRow, discarded: bool) -> dict[str, str]:
     """The accuracy of the delivered model, and in a note those to compare it with."""
     delivered, other = metric.after, metric.before
-    if not unlearned:
+    if discarded:
         delivered, other = other, delivered
-    notes = [f"{'before' if unlearned else 'of the discarded model'}: {_value(metric, other)}"]
-    if unlearned and metric.target is not None:
+    notes = [f"{'of the discarded model' if discarded else 'before'}: {_value(metric, other)}"]
+    if metric.target is not None and not discarded:
         notes.append(f"on unseen data alike: {_value(metric, metric.target)}")
     return {"label": metric.label, "text": _value(metric, delivered), "note": ", ".join(notes)}
 

@@ -1,7 +1,7 @@
 // The intervals of each measure, each on its own small axis.
 
 /** The model that was judged: the one after the request, or one that was discarded. */
-const JUDGED = data.verdict.status === "not achieved" ? "discarded" : "after";
+const JUDGED = data.verdict.status === "not achieved" && data.stopped.epoch ? "discarded" : "after";
 
 (data.metrics ?? []).forEach((metric, k) => {
   draw(`metric-${k}`, (c) => {
