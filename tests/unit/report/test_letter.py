@@ -66,7 +66,7 @@ def test_each_verdict_says_what_it_means_in_one_sentence() -> None:
     for status, words in (
         ("achieved", "treats these records like data that it has never seen"),
         ("not achieved", "did not succeed, and the model is as it was before"),
-        ("inconclusive", "too little data to measure whether it still does"),
+        ("inconclusive", "too little data to measure whether the model still knows"),
     ):
         text = markdown(fake.evidence(status=status))  # type: ignore[arg-type]
         (sentence,) = re.findall(r"\*\*(.+)\*\*", text)
@@ -111,7 +111,7 @@ def test_why_it_was_not_trained_again_is_said_with_what_it_costs() -> None:
     assert "disproportionate" not in letter(7200.0, "not achieved")
     assert "training again is what remains" in letter(7200.0, "not achieved")
     assert "hardly more than what we did, which took 60 seconds" in letter(70.0)
-    assert "about 2 seconds, less than what we did, which took 60 seconds" in letter(2.0)
+    assert "about 2.0 seconds, less than what we did, which took 60 seconds" in letter(2.0)
     assert "disproportionate" not in letter(2.0)
     assert "We do not know how long" in letter(None)
     without = markdown(evidence.model_copy(update={"cost": None}))
@@ -155,7 +155,7 @@ def test_a_discarded_model_is_never_taken_for_the_one_in_use() -> None:
     assert "The model, which is the one from before, is right on 100 % of these records." in text
     assert "The changed model, which we did not keep, was right on 88 %" in text
     assert "right in at least 61 of 100 pairs. Guessing gives 50, and we allowed 55." in text
-    assert "was worse on other data than we allow" in text
+    assert "On other data, the changed model was worse than we allow." in text
     assert "Now it is" not in text
     assert " now." not in text
     assert "There was a way to tell one of your records from data that the changed model" in text
