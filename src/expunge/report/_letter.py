@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING
 
+from expunge._durations import format_duration
+from expunge.report._formatting import date_and_time
 from expunge.report._page import templates
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence
-    from expunge.request.evidence._sections import Check, MetricRow
+    from expunge.request.evidence._sections import Check, CheckResult, MetricRow
 
 IN_ONE_SENTENCE = {
     "achieved": "As far as we can measure, the model now treats these records like data that it "
     "has never seen.",
     "not achieved": "Our attempt to remove these records from the model did not succeed, and the "
     "model is as it was before.",
-    "inconclusive": "We changed the model so that it should no longer know these records, but "
-    "there is too little data to measure whether it still does.",
+    "inconclusive": "There is too little data to measure whether the model still knows these "
+    "records.",
 }
 DONE = {
     "exact": "We trained the model again, without these records.",
@@ -31,16 +32,17 @@ DONE = {
 }
 """What was done, by the method; the last one if it is neither of the others."""
 DISCARDED = (
-    "The result did not pass all of our checks, so we did not keep it. The model that we use is "
-    "the one from before, and it still carries what it learned from these records."
+    "The result did not pass all of our checks, so we did not keep it, and the model is the one "
+    "from before."
 )
-UNCHANGED_IN_ONE_SENTENCE = (
-    "The model is as it was, and there is too little data to measure whether it knows these "
-    "records."
-)
+STILL_CARRIES = "It still carries what it learned from these records."
 UNCHANGED = (
     "No change made these records look more like data that the model has never seen, so the model "
     "is as it was."
+)
+ALSO_OF_THE_COPY = (
+    "That also holds for the copy that we trained further, which can bring back what a model only "
+    "seemed to have forgotten."
 )
 SEVERAL_ATTEMPTS = "With several attempts, a good result is more likely to be luck."
 NOT_SHOWN = (
@@ -78,8 +80,27 @@ REMAINS = (
     "As our attempt did not succeed, training again is what remains. [Say whether and when you "
     "will do it.]"
 )
-UNITS = ((120, 1, "seconds"), (7_200, 60, "minutes"), (172_800, 3_600, "hours"))
-"""For durations below so many seconds: the unit's length in seconds, and its name."""
+FAILED = {
+    "auc_": "There was a way to tell one of your records from data that {model} has never seen: it "
+    "was right in at least {least} of 100 pairs. Guessing gives 50, and we allowed {margin}.",
+    "accuracy": "On these records, {model} was not right about as often as on data that it has "
+    "never seen.",
+    "lost": "On other data, {model} was worse than we allow.",
+}
+OPEN = {
+    "auc_": "Whether each of these ways is right in at most {margin} of 100 pairs, which we set as "
+    "the limit beforehand, is open: {few}",
+    "accuracy": "Whether the model is right on these records about as often as on data that it has "
+    "never seen is open: {few}",
+    "lost": "Whether the model is about as good on other data as before is open: we have too few "
+    "examples to measure that.",
+}
+"""What it means that checks failed or are open, by how their names start."""
+NOTHING_ALIKE = (
+    "Whether the model still knows these records is open: we have no other data of their kind to "
+    "compare them with."
+)
+UNITS = {"s": "seconds", "min": "minutes", "h": "hours"}
 
 
 @dataclass(frozen=True)
@@ -108,11 +129,9 @@ def render_letter(evidence: Evidence, fingerprint: str, form: str = "html") -> s
         sections = [s for s in sections if not s.heading.startswith("Why the model was not")]
     return template.render(
         number=request.number,
-        date=_date(request.when),
+        date=date_and_time(request.when).partition(",")[0],
         result=status,
-        summary=UNCHANGED_IN_ONE_SENTENCE
-        if status == "inconclusive" and not evidence.stopped.epoch
-        else IN_ONE_SENTENCE[status],
+        summary=IN_ONE_SENTENCE[status],
         sections=sections,
     )
 
@@ -138,10 +157,12 @@ def _done(evidence: Evidence) -> tuple[str, ...]:
     method = "exact" if evidence.config.get("exact") else str(evidence.config.get("method", ""))
     known = [text for name, text in DONE.items() if name and method.startswith(name)]
     done = known[0] if known else DONE[""]
-    if not evidence.unlearned:
-        done += f" {DISCARDED}"
-    elif not evidence.stopped.epoch:
+    if not evidence.stopped.epoch:
         done = UNCHANGED
+    elif evidence.discarded:
+        done += f" {DISCARDED}"
+    if not evidence.unlearned:
+        done += f" {STILL_CARRIES}"
     if evidence.request.attempt > 1:
         done += f" This was attempt {evidence.request.attempt}."
         if evidence.unlearned:
@@ -150,124 +171,92 @@ def _done(evidence: Evidence) -> tuple[str, ...]:
 
 
 def _measured(evidence: Evidence) -> tuple[str, ...]:
-    points = _accuracies(evidence)
-    if not evidence.unlearned:
-        return (*points, *_failed(evidence))
+    metrics = {metric.name: metric for metric in evidence.metrics}
+    points = []
+    if "ua" in metrics:
+        points.append(_on_the_records(metrics["ua"], evidence))
+    if "ta" in metrics:
+        points.append(_on_other_data(metrics["ta"], evidence))
     attacks = [check for check in evidence.checks if check.is_attack]
-    if attacks:
+    if attacks and evidence.unlearned:
         ways = len({check.name for check in attacks})
         bound = _of_100(max(check.right_at_most for check in attacks))
-        further = " That also holds" if len(attacks) > ways else ""
-        if further:
-            further += " after some further training on other data, which can bring back what a "
-            further += "model only seemed to have forgotten; we did that with a copy."
         points.append(
             f"We tried {ways} ways to tell, from the model's answers, one of your records from "
             f"data that the model has never seen. None of them is right in more than {bound} of "
-            f"100 pairs (we are 95 % certain); guessing gives 50.{further}"
+            "100 pairs (we are 95 % certain); guessing gives 50."
         )
-    if evidence.status == "inconclusive":
-        points += _open(evidence)
+        if len(attacks) > ways:
+            points[-1] += f" {ALSO_OF_THE_COPY}"
+    if evidence.status == "not achieved":
+        points += _results(evidence, "outside", FAILED)
+        if any(request.status == "exposed again" for request in evidence.earlier):
+            points.append("Records of an earlier request were recognisable again.")
+    elif evidence.status == "inconclusive":
+        points += [] if attacks else [NOTHING_ALIKE]
+        points += _results(evidence, "open", OPEN)
     return tuple(points)
 
 
-def _accuracies(evidence: Evidence) -> list[str]:
-    """How often the model is right: before and now, or in the attempt that was discarded."""
-    metrics = {metric.name: metric for metric in evidence.metrics}
-    cases = "words" if evidence.texts else "cases"
-    points = []
-    if (ua := metrics.get("ua")) is not None:
-        points.append(_on_the_records(ua, evidence.unlearned, evidence.texts))
-    if (ta := metrics.get("ta")) is not None:
-        before, after = ta.before.value, ta.after.value
-        now = f"was right in {before:.0f} % of all {cases} before, and is in {after:.0f} % now."
-        if not evidence.unlearned:
-            now = (
-                f"is right in {before:.0f} % of all {cases}; the changed one was in {after:.0f} %."
-            )
-        points.append(f"On other data, which it has never seen, the model {now}")
-    return points
-
-
-def _on_the_records(metric: MetricRow, changed: bool, texts: bool) -> str:
+def _on_the_records(metric: MetricRow, evidence: Evidence) -> str:
+    """How often the model is right on the records, and the discarded one if there is one."""
     before, after = metric.before.value, metric.after.value
-    what = "the words in these records" if texts else "these records"
-    if changed:
+    what = "the words in these records" if evidence.texts else "these records"
+    verb = "was" if evidence.discarded else "is"
+    if evidence.discarded:
+        text = (
+            f"The model, which is the one from before, is right on {before:.0f} % of {what}. The "
+            f"changed model, which we did not keep, was right on {after:.0f} %"
+        )
+    elif evidence.stopped.epoch:
         text = f"Before, the model was right on {before:.0f} % of {what}. Now it is right on "
         text += f"{after:.0f} %"
     else:
-        text = f"The model, which is the one from before, is right on {before:.0f} % of {what}. "
-        text += f"The changed model, which we did not keep, was right on {after:.0f} %"
+        text = f"The model is right on {after:.0f} % of {what}"
     if metric.relearned is not None:
-        text += f", and after some further training on other data on {metric.relearned.value:.0f} %"
-    text += "."
+        text += f"; a copy that we trained further on other data {verb} right on "
+        text += f"{metric.relearned.value:.0f} %"
     if metric.target is not None:
-        verb = "is" if changed else "was"
-        text += f" On data like them that it has never seen, it {verb} right on "
-        text += f"{metric.target.value:.0f} %."
-    return text
+        text += f". On data like them that it has never seen, it {verb} right on "
+        text += f"{metric.target.value:.0f} %"
+    return f"{text}."
 
 
-def _failed(evidence: Evidence) -> list[str]:
-    """Which checks the discarded model did not pass."""
-    failed = [check for check in evidence.checks if check.result == "outside"]
+def _on_other_data(metric: MetricRow, evidence: Evidence) -> str:
+    before, after = metric.before.value, metric.after.value
+    cases = "words" if evidence.texts else "cases"
+    if evidence.discarded:
+        now = (
+            f"is right in {before:.0f} % of all {cases}; the changed one was right in {after:.0f} %"
+        )
+    else:
+        now = f"was right in {before:.0f} % of all {cases} before, and is in {after:.0f} % now"
+    return f"On other data, which it has never seen, the model {now}."
+
+
+def _results(evidence: Evidence, result: CheckResult, words: Mapping[str, str]) -> list[str]:
+    """What the checks with a result mean."""
     points = []
-    if attacks := [check for check in failed if check.is_attack]:
-        worst = max(attacks, key=lambda check: max(check.low, 1.0 - check.high))
-        least = math.floor(round(100 * max(worst.low, 1.0 - worst.high), 6))
+    for name, text in words.items():
+        found = [c for c in evidence.checks if c.result == result and c.name.startswith(name)]
+        if not found:
+            continue
+        least = max(max(check.low, 1.0 - check.high) for check in found)
         points.append(
-            "In the changed model, there was a way to tell one of your records from data that the "
-            f"model has never seen: it was right in at least {least} of 100 pairs. Guessing gives "
-            f"50, and we allowed {_of_100(worst.margin)}."
-        )
-    if any(check.name == "accuracy" for check in failed):
-        points.append(
-            "The changed model was not right on these records about as often as on data that it "
-            "has never seen."
-        )
-    if any(check.name.startswith("lost") for check in failed):
-        points.append("The changed model was worse on other data than we allow.")
-    if any(request.status == "exposed again" for request in evidence.earlier):
-        points.append("The changed model knew records of an earlier request again.")
-    return points
-
-
-def _open(evidence: Evidence) -> list[str]:
-    """Which questions are open, and what would answer them."""
-    checks = [check for check in evidence.checks if check.result == "open"]
-    points = []
-    if not any(check.is_attack for check in evidence.checks):
-        points.append(
-            "Whether the model still knows these records is open: we have no other data of their "
-            "kind to compare them with."
-        )
-    if attacks := [check for check in checks if check.is_attack]:
-        points.append(
-            "Whether each of these ways is right in at most "
-            f"{_of_100(attacks[0].margin)} of 100 pairs, which we set as the limit beforehand, is "
-            f"open: {_too_few(attacks)}"
-        )
-    if accuracy := [check for check in checks if check.name == "accuracy"]:
-        points.append(
-            "Whether the model is right on these records about as often as on data that it has "
-            f"never seen is open: {_too_few(accuracy)}"
-        )
-    if any(check.name.startswith("lost") for check in checks):
-        points.append(
-            "Whether the model is about as good on other data as before is open: we have too few "
-            "examples to measure that."
+            text.format(
+                model="the changed model" if evidence.discarded else "the model",
+                least=math.floor(round(100 * least, 6)),
+                margin=_of_100(found[0].margin),
+                few=_too_few(found),
+            )
         )
     return points
 
 
 def _too_few(checks: Sequence[Check]) -> str:
-    records = _records(checks[0].records)
-    text = f"{records} {'is' if checks[0].records == 1 else 'are'} too few to measure that."
-    needed = [check.needed for check in checks]
-    known = [count for count in needed if count is not None]
-    if len(known) == len(needed):
-        text += f" About {max(known):,} would be enough."
-    return text
+    records, needed = checks[0].records, [check.needed or 0 for check in checks]
+    text = f"{_records(records)} {'is' if records == 1 else 'are'} too few to measure that."
+    return f"{text} About {max(needed):,} would be enough." if all(needed) else text
 
 
 def _of_100(share: float) -> int:
@@ -332,24 +321,11 @@ def _records(count: int) -> str:
 def _duration(seconds: float) -> str:
     """A duration in words, in the unit that suits its size.
 
-    >>> _duration(0.4), _duration(75), _duration(7300), _duration(200_000)
-    ('less than a second', '75 seconds', '2.0 hours', '2.3 days')
+    >>> _duration(75), _duration(7300), _duration(200_000)
+    ('75 seconds', '2.0 hours', '2.3 days')
     """
-    if seconds < 1:
-        return "less than a second"
-    for limit, length, unit in UNITS:
-        if seconds < limit:
-            value = seconds / length
-            return f"{value:.0f} {unit}" if value >= 10 or length == 1 else f"{value:.1f} {unit}"
-    return f"{seconds / 86_400:.1f} days"
-
-
-def _date(when: str) -> str:
-    try:
-        day = datetime.fromisoformat(when)
-    except ValueError:
-        return when
-    return f"{day.day} {day:%B %Y}"
+    value, _, unit = format_duration(seconds).partition(" ")
+    return f"{value} {UNITS.get(unit, unit)}"
 
 
 def _times(ratio: float) -> str:

@@ -13,7 +13,7 @@ from expunge.report._page import render
 
 if TYPE_CHECKING:
     from expunge.request.evidence._schema import Evidence
-    from expunge.request.evidence._sections import Check, Interval, MetricRow, SplitScores
+    from expunge.request.evidence._sections import Check, Interval, MetricRow
     from expunge.request.evidence._times_and_cost import CostComparison
 
 SECTIONS = (
@@ -65,16 +65,11 @@ STEP_CHARTS = (
 
 
 LOOKS = {
-    "achieved": ("good", "✓", "Forgetting achieved"),
-    "not achieved": ("bad", "✕", "Forgetting not achieved"),
-    "inconclusive": ("open", "?", "Inconclusive"),
+    "achieved": ("good", "✓", "Forgetting achieved", "Records forgotten"),
+    "not achieved": ("bad", "✕", "Forgetting not achieved", "Records requested"),
+    "inconclusive": ("open", "?", "Inconclusive", "Records unlearned"),
 }
-"""Style, mark and title of each verdict."""
-RECORDS = {
-    "achieved": "Records forgotten",
-    "not achieved": "Records requested",
-    "inconclusive": "Records unlearned",
-}
+"""Style, mark and title of each verdict, and what its records are called."""
 
 
 def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = ()) -> str:
@@ -88,9 +83,9 @@ def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = (
         data,
         SCRIPTS,
         evidence=data,
-        look=dict(zip(("style", "mark", "title"), LOOKS[evidence.status], strict=True)),
-        unlearned=evidence.unlearned,
-        after="After" if evidence.unlearned else "Discarded",
+        look=dict(zip(("style", "mark", "title"), LOOKS[evidence.status], strict=False)),
+        discarded=evidence.discarded,
+        after="Discarded" if evidence.discarded else "After",
         benign_steps=BENIGN_STEPS,
         sections=[
             (id, name)
@@ -107,10 +102,9 @@ def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = (
 
 def _has(evidence: Evidence, section: str) -> bool:
     """Whether there is something to show in a section."""
-    scores = evidence.scores
     needs = {
         "metrics": evidence.metrics,
-        "scores": scores is not None and any(map(_has_scores, (scores.before, scores.after))),
+        "scores": evidence.scores,
         "checks": evidence.checks,
         "examples": evidence.exposure,
         "classes": evidence.classes,
@@ -122,10 +116,6 @@ def _has(evidence: Evidence, section: str) -> bool:
         "reproduce": evidence.commands,
     }
     return bool(needs.get(section, True))
-
-
-def _has_scores(scores: SplitScores) -> bool:
-    return bool(scores.forget or scores.val or scores.retain)
 
 
 def _step_charts(evidence: Evidence) -> list[tuple[str, str, str]]:
@@ -145,9 +135,9 @@ def _checks(evidence: Evidence) -> list[dict[str, Any]]:
             if check.is_attack
             else check.label[:1].upper() + check.label[1:],
             "unit": (unit := "AUC" if check.is_attack else check.unit),
-            "moment": check.moment
-            if evidence.unlearned
-            else check.moment.replace("as delivered", "discarded"),
+            "moment": check.moment.replace("as delivered", "discarded")
+            if evidence.discarded
+            else check.moment,
             "value": number(check.value, unit),
             "bounds": f"{number(check.low, unit)} to {number(check.high, unit)}",
             "margin": _margin(check, unit),
@@ -178,16 +168,16 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     request, cost = evidence.request, evidence.cost
     tiles = [
         {
-            "label": RECORDS[evidence.status],
+            "label": LOOKS[evidence.status][-1],
             "text": number(request.records),
             "note": f"{share(request.share)} of the training data",
         }
     ]
     metrics = {metric.name: metric for metric in evidence.metrics}
     shown = [metrics[name] for name in ("ua", "ta", "va") if name in metrics][:2]
-    tiles += [_metric_tile(metric, evidence.unlearned) for metric in shown]
+    tiles += [_metric_tile(metric, evidence.discarded) for metric in shown]
     attacks = [check for check in evidence.checks if check.is_attack]
-    if attacks and evidence.unlearned:
+    if attacks and not evidence.discarded:
         tiles.append(_attacks_tile(attacks))
     if cost is not None:
         tiles.append(_cost_tile(cost))
@@ -196,9 +186,7 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
 
 def _cost_tile(cost: CostComparison) -> dict[str, str]:
     """The whole request against retraining."""
-    taken, note = cost.unlearning_seconds, ""
-    if cost.request_seconds is not None:
-        taken = cost.request_seconds
+    note = ""
     if cost.request_processor_seconds is not None:
         note = f"{format_duration(cost.request_processor_seconds)} of processor time; "
     if cost.retraining_seconds is None:
@@ -207,16 +195,17 @@ def _cost_tile(cost: CostComparison) -> dict[str, str]:
         note += f"retraining: about {format_duration(cost.retraining_seconds)}"
         if cost.retraining_epochs is not None:
             note += f" for {cost.retraining_epochs} epochs"
+    taken = cost.request_seconds or cost.unlearning_seconds
     return {"label": "Time taken", "text": format_duration(taken), "note": note}
 
 
-def _metric_tile(metric: MetricRow, unlearned: bool) -> dict[str, str]:
+def _metric_tile(metric: MetricRow, discarded: bool) -> dict[str, str]:
     """The accuracy of the delivered model, and in a note those to compare it with."""
     delivered, other = metric.after, metric.before
-    if not unlearned:
+    if discarded:
         delivered, other = other, delivered
-    notes = [f"{'before' if unlearned else 'of the discarded model'}: {_value(metric, other)}"]
-    if unlearned and metric.target is not None:
+    notes = [f"{'of the discarded model' if discarded else 'before'}: {_value(metric, other)}"]
+    if metric.target is not None and not discarded:
         notes.append(f"on unseen data alike: {_value(metric, metric.target)}")
     return {"label": metric.label, "text": _value(metric, delivered), "note": ", ".join(notes)}
 

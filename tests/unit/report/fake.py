@@ -20,7 +20,6 @@ from expunge.request.evidence._sections import (
     PreflightFindings,
     RequestSummary,
     RequestVerdict,
-    SplitScores,
     Status,
     Stop,
 )
@@ -239,7 +238,6 @@ def bare() -> Evidence:
         ],
         stopped=Stop(epoch=0, reason="The model diverged at once."),
         epochs=[],
-        scores=ConfidenceScores(name="confidence", before=SplitScores(), after=SplitScores()),
         steps={},
         preflight=PreflightFindings(),
         earlier=[],

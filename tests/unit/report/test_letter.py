@@ -66,7 +66,7 @@ def test_each_verdict_says_what_it_means_in_one_sentence() -> None:
     for status, words in (
         ("achieved", "treats these records like data that it has never seen"),
         ("not achieved", "did not succeed, and the model is as it was before"),
-        ("inconclusive", "too little data to measure whether it still does"),
+        ("inconclusive", "too little data to measure whether the model still knows"),
     ):
         text = markdown(fake.evidence(status=status))  # type: ignore[arg-type]
         (sentence,) = re.findall(r"\*\*(.+)\*\*", text)
@@ -83,7 +83,7 @@ def test_what_was_asked_done_and_measured_is_there_in_numbers() -> None:
     assert f"right on {ua.before.value:.0f} % of these records" in text
     assert f"Now it is right on {ua.after.value:.0f} %" in text
     assert ua.relearned is not None
-    assert f"after some further training on other data on {ua.relearned.value:.0f} %." in text
+    assert f"trained further on other data is right on {ua.relearned.value:.0f} %." in text
     assert f"that it has never seen, it is right on {ua.target.value:.0f} %." in text
     assert FINGERPRINT in text
     assert "2 of them are copies" in text
@@ -111,7 +111,7 @@ def test_why_it_was_not_trained_again_is_said_with_what_it_costs() -> None:
     assert "disproportionate" not in letter(7200.0, "not achieved")
     assert "training again is what remains" in letter(7200.0, "not achieved")
     assert "hardly more than what we did, which took 60 seconds" in letter(70.0)
-    assert "about 2 seconds, less than what we did, which took 60 seconds" in letter(2.0)
+    assert "about 2.0 seconds, less than what we did, which took 60 seconds" in letter(2.0)
     assert "disproportionate" not in letter(2.0)
     assert "We do not know how long" in letter(None)
     without = markdown(evidence.model_copy(update={"cost": None}))
@@ -122,7 +122,7 @@ def test_the_bound_is_stated_as_pairs() -> None:
     text = markdown(fake.evidence())
     assert "We tried 6 ways to tell" in text
     assert "None of them is right in more than 54 of 100 pairs" in text
-    assert "guessing gives 50. That also holds after some further training" in text
+    assert "guessing gives 50. That also holds for the copy" in text
     delivered = [check for check in fake.evidence().checks if check.moment == "as delivered"]
     short = markdown(fake.evidence().model_copy(update={"checks": delivered}))
     assert "of 100 pairs" in short
@@ -151,13 +151,14 @@ def test_an_inconclusive_letter_says_what_is_open_and_why() -> None:
 
 def test_a_discarded_model_is_never_taken_for_the_one_in_use() -> None:
     text = markdown(fake.evidence(status="not achieved"))
-    assert "so we did not keep it" in text
+    assert "so we did not keep it, and the model is the one from before." in text
     assert "The model, which is the one from before, is right on 100 % of these records." in text
     assert "The changed model, which we did not keep, was right on 88 %" in text
     assert "right in at least 61 of 100 pairs. Guessing gives 50, and we allowed 55." in text
-    assert "was worse on other data than we allow" in text
+    assert "On other data, the changed model was worse than we allow." in text
     assert "Now it is" not in text
     assert " now." not in text
+    assert "There was a way to tell one of your records from data that the changed model" in text
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,11 @@ def test_a_model_that_did_not_change_is_said_to_be_as_it_was() -> None:
     stopped = evidence.stopped.model_copy(update={"epoch": 0})
     text = markdown(evidence.model_copy(update={"stopped": stopped}))
     assert "so the model is as it was" in text
-    assert "We changed the model" not in text
+    assert "changed" not in text.partition("## Questions")[0]
+    failed = fake.evidence(status="not achieved").model_copy(update={"stopped": stopped})
+    text = markdown(failed)
+    assert "The model is right on 88 % of these records" in text
+    assert "changed" not in text.partition("## Questions")[0]
 
 
 def test_an_unsigned_record_says_so() -> None:

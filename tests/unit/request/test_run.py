@@ -44,7 +44,7 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
         "evidence.sha256",
         "report.html",
         "preflight.json",
-        "figures/epochs.png",
+        "figures/accuracy.png",
         "figures/scores.png",
     } <= names
     left = {p.name for p in job.out.iterdir()}
@@ -154,7 +154,7 @@ def test_whole_classes_can_be_forgotten(
     train = floats(240, 1)
     ids = [index for index, label in enumerate(train.labels.tolist()) if label in classes][left:]
     (tmp_path / "out" / ".0001.new" / "figures").mkdir(parents=True)  # of a run that was killed
-    (tmp_path / "out" / ".0001.new" / "figures" / ".epochs.png.x.tmp").write_text("half")
+    (tmp_path / "out" / ".0001.new" / "figures" / ".accuracy.png.x.tmp").write_text("half")
     outcome = forget(
         model=fitted(train),
         data=(train, floats(60, 2), floats(80, 3)),

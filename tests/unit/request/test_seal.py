@@ -26,7 +26,7 @@ def evidence(two_requests: Path) -> Evidence:
 def test_a_seal_lists_every_file(bundle: Path, evidence: Evidence) -> None:
     sealed = read_seal(bundle)
     assert sealed.keys() == files_in(bundle) - OUTSIDE
-    assert "figures/epochs.png" in sealed
+    assert "figures/accuracy.png" in sealed
     assert seal_problems(bundle, evidence, sealed) == []
     before = (bundle / "evidence.sha256").read_bytes()
     write_seal(bundle)

@@ -14,62 +14,35 @@ if (byId("class-table")) {
     byId("class-note").textContent =
       `The chart shows the ${MAX_CLASSES} of ${classes.length} classes that changed most; the table shows all.`;
   }
-  byId("class-chart").style.height = `${Math.max(1, drawn.length) * 26 + 56}px`;
   const items = (side) => drawn.map((row, at) => ({ value: row[side], at, row }));
-  draw("class-chart", (c) => {
-    const [min, max] = axisRange(
-      drawn.flatMap((row) => [row.before, row.after]),
-      0.06,
-    );
-    const narrow = byId("class-chart").clientWidth < 560;
-    return {
-      grid: { left: narrow ? 96 : 150, right: 24, top: 10, bottom: 42, outerBoundsMode: "none" },
-      tooltip: {
-        trigger: "item",
-        formatter: (p) => {
-          const r = p.data.item.row;
-          return tip(r.name, [
-            ["before", `${number(r.before, "%")} %`],
-            [JUDGED, `${number(r.after, "%")} %`],
-            ["test records", number(r.test)],
-            ["forgotten", number(r.forgotten)],
-          ]);
-        },
+  const range = axisRange(
+    drawn.flatMap((row) => [row.before, row.after]),
+    0.06,
+  );
+  draw("class-chart", (c) => ({
+    ...rowFrame("class-chart", drawn.map((row) => row.name), range, "accuracy on test records, %"),
+    tooltip: {
+      trigger: "item",
+      formatter: (p) => {
+        const r = p.data.item.row;
+        return tip(r.name, [
+          ["before", `${number(r.before, "%")} %`],
+          [JUDGED, `${number(r.after, "%")} %`],
+          ["test records", number(r.test)],
+          ["forgotten", number(r.forgotten)],
+        ]);
       },
-      xAxis: {
-        type: "value",
-        min,
-        max,
-        name: "accuracy on test records, %",
-        nameGap: 26,
-        axisLabel: { showMinLabel: false, showMaxLabel: false },
-      },
-      yAxis: {
-        type: "value",
-        min: -0.6,
-        max: drawn.length - 0.4,
-        inverse: true,
-        splitLine: { show: false },
-        axisLine: { show: false, onZero: false },
-        axisLabel: {
-          customValues: drawn.map((_, k) => k),
-          formatter: (v) => drawn[v]?.name ?? "",
-          width: narrow ? 84 : 136,
-          overflow: "truncate",
-          hideOverlap: false,
-        },
-      },
-      series: [
-        whiskers(
-          drawn.map((row, at) => ({ low: row.before, high: row.after, at })),
-          c.line,
-          { symbol: "none" },
-        ),
-        dots(items("before"), c.before, { name: "before", symbol: "diamond" }),
-        dots(items("after"), c.after, { name: JUDGED }),
-      ],
-    };
-  });
+    },
+    series: [
+      whiskers(
+        drawn.map((row, at) => ({ low: row.before, high: row.after, at })),
+        c.line,
+        { symbol: "none" },
+      ),
+      dots(items("before"), c.before, { name: "before", symbol: "diamond" }),
+      dots(items("after"), c.after, { name: JUDGED }),
+    ],
+  }));
   byId("class-table").after(make("div", { className: "pager", id: "class-pager" }));
   pagedTable({
     table: byId("class-table"),

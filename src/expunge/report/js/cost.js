@@ -3,9 +3,7 @@
 if (byId("cost-chart")) {
   const bars = [
     ["Retraining (estimate)", data.cost.retraining_seconds, "before"],
-    isNumber(data.cost.request_seconds)
-      ? ["The whole request", data.cost.request_seconds, "after"]
-      : ["Unlearning", data.cost.unlearning_seconds, "after"],
+    ["The whole request", data.cost.request_seconds ?? data.cost.unlearning_seconds, "after"],
   ].filter(([, value]) => isNumber(value));
   draw(
     "cost-chart",

@@ -66,3 +66,35 @@ function axisRange(values, margin = 0.08) {
   const space = (high - low || Math.abs(high) || 1) * margin;
   return [low - space, high + space];
 }
+
+/** The frame of a chart with a row for each name, and values along x. */
+function rowFrame(id, names, [min, max], title) {
+  const left = byId(id).clientWidth < 560 ? 104 : 150;
+  byId(id).style.height = `${Math.max(1, names.length) * 30 + 68}px`;
+  return {
+    grid: { left, right: 24, top: 26, bottom: 42, outerBoundsMode: "none" },
+    xAxis: {
+      type: "value",
+      min,
+      max,
+      name: title,
+      nameGap: 26,
+      axisLabel: { showMinLabel: false, showMaxLabel: false },
+    },
+    yAxis: {
+      type: "value",
+      min: -0.6,
+      max: names.length - 0.4,
+      inverse: true,
+      splitLine: { show: false },
+      axisLine: { show: false, onZero: false },
+      axisLabel: {
+        customValues: names.map((_, k) => k),
+        formatter: (v) => names[v] ?? "",
+        width: left - 14,
+        overflow: "truncate",
+        hideOverlap: false,
+      },
+    },
+  };
+}

@@ -1,7 +1,7 @@
 // The intervals of each measure, each on its own small axis.
 
 /** The model that was judged: the one after the request, or one that was discarded. */
-const JUDGED = data.verdict.status === "not achieved" ? "discarded" : "after";
+const JUDGED = data.verdict.status === "not achieved" && data.stopped.epoch ? "discarded" : "after";
 
 (data.metrics ?? []).forEach((metric, k) => {
   draw(`metric-${k}`, (c) => {
@@ -11,15 +11,15 @@ const JUDGED = data.verdict.status === "not achieved" ? "discarded" : "after";
       [JUDGED, after, c.after, "circle"],
       ["after benign steps", relearned, c.relearned, "triangle"],
     ].filter(([, estimate]) => estimate);
-    const all = [before, after, relearned, target]
-      .filter(Boolean)
-      .flatMap((e) => [e.value, e.low, e.high]);
-    const [min, max] = axisRange(all, 0.12);
-    const band =
-      target && isNumber(target.low) ? shadedRange("xAxis", target.low, target.high, c.target) : undefined;
-    const targetLine =
-      target && isNumber(target.value) ? markLines([lineAt("xAxis", target.value, c.target)]) : undefined;
-    const places = unit === "%" ? 0 : max - min > 5 ? 0 : 2;
+    const all = [before, after, relearned, target].filter(Boolean);
+    const [min, max] = axisRange(
+      all.flatMap((e) => [e.value, e.low, e.high]),
+      0.12,
+    );
+    const alike = target && {
+      markArea: shadedRange("xAxis", target.low, target.high, c.target),
+      markLine: markLines([lineAt("xAxis", target.value, c.target)]),
+    };
     return {
       grid: { left: 14, right: 14, top: 4, bottom: 20, outerBoundsMode: "none" },
       tooltip: {
@@ -41,12 +41,12 @@ const JUDGED = data.verdict.status === "not achieved" ? "discarded" : "after";
           showMinLabel: true,
           showMaxLabel: true,
           hideOverlap: false,
-          formatter: (v) => number(v, unit, places),
+          formatter: (v) => number(v, unit, unit === "%" ? 0 : 2),
         },
       },
       yAxis: { type: "value", min: 0, max: rows.length + 1, inverse: true, show: false },
       series: rows.flatMap(([name, estimate, colour, symbol], at) => [
-        whiskers([{ ...estimate, at: at + 1 }], colour, at ? {} : { markArea: band, markLine: targetLine }),
+        whiskers([{ ...estimate, at: at + 1 }], colour, at ? {} : (alike ?? {})),
         dots([{ ...estimate, at: at + 1 }], colour, { name, symbolSize: 9, symbol }),
       ]),
     };

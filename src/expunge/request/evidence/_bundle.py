@@ -196,7 +196,7 @@ def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
 
 def judged_name(evidence: Evidence) -> str:
     """What figures call the model that was judged."""
-    return "after" if evidence.unlearned else "discarded"
+    return "discarded" if evidence.discarded else "after"
 
 
 def accuracy_figure(evidence: Evidence) -> Figure:

@@ -81,7 +81,7 @@ def _model_card(evidence: Evidence) -> dict[str, Any]:
         "quantitativeAnalysis": {"performanceMetrics": list(_performance(evidence))},
         "considerations": {
             "technicalLimitations": limitations,
-            "performanceTradeoffs": list(verdict.shown) if evidence.unlearned else [AS_IT_WAS],
+            "performanceTradeoffs": [AS_IT_WAS] if evidence.discarded else list(verdict.shown),
             "ethicalConsiderations": [
                 {
                     "name": f"Deletion of {evidence.request.records} training records was "
@@ -97,7 +97,7 @@ def _performance(evidence: Evidence) -> Iterator[dict[str, Any]]:
     """The numbers of the delivered model: if the unlearned one was discarded, those from before."""
     for metric in evidence.metrics:
         kind, split = NAMES.get(metric.name, (metric.label, ""))
-        if not evidence.unlearned:
+        if evidence.discarded:
             yield _metric(kind, split, metric.before)
             continue
         yield _metric(kind, f"{split}, before", metric.before)
@@ -106,7 +106,7 @@ def _performance(evidence: Evidence) -> Iterator[dict[str, Any]]:
             yield _metric(kind, f"{split}, after benign steps", metric.relearned)
         if metric.target is not None:
             yield _metric(kind, f"{split}: unseen data alike", metric.target)
-    for check in evidence.checks if evidence.unlearned else ():
+    for check in () if evidence.discarded else evidence.checks:
         kind = f"AUC of the attack that {check.label}" if check.is_attack else check.label
         of = "test data" if check.name.startswith("lost") else "records of the request"
         yield _metric(kind, f"{of}, {check.moment}", check)

@@ -105,6 +105,11 @@ class Evidence(Section):
         return self.status != "not achieved"
 
     @property
+    def discarded(self) -> bool:
+        """Whether the model that was judged is not the one in the bundle."""
+        return not self.unlearned and bool(self.stopped.epoch)
+
+    @property
     def in_memory(self) -> bool:
         """Whether model and data were given from Python, so that no job file can name them."""
         return bool(self.config.get("in_memory"))

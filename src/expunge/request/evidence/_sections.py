@@ -168,7 +168,7 @@ class Check(Section):
 
     @property
     def right_at_most(self) -> float:
-        """Of an attack: the bound of the share of pairs that it is right on, turned round or not."""
+        """The share of pairs that an attack is right on, turned round or not, by its bound."""
         return max(self.high, 1.0 - self.low)
 
 
