@@ -7,6 +7,7 @@ import copy
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.modules.conv import _ConvNd
 
 from expunge.data._batches import Data, Stream, as_source, seed_of
 from expunge.engine._device import device_of
@@ -18,6 +19,9 @@ from expunge.methods import Problem
 from expunge.methods._problem import Loss
 
 BENIGN_STEPS, BENIGN_BATCH = 50, 128
+FAN_IN = 576.0
+"""Inputs of a unit that benign steps at a rate of 1e-3 suit: those of VGG16 at an eighth of its
+width. Adam moves every weight by about the rate, and a wider unit adds up more of these moves."""
 
 
 def after_benign_steps(
@@ -68,3 +72,20 @@ def loss_auc(forget: Predictions, unseen: Predictions) -> float:
         -F.cross_entropy(p.logits.double(), p.labels, reduction="none") for p in (forget, matched)
     ]
     return Sample.of(*(score.numpy() for score in scores)).value(auc)
+
+
+def benign_rate(model: nn.Module) -> float:
+    """The rate of benign steps: 1e-3, or less for units of more than :data:`FAN_IN` inputs."""
+    return 1e-3 * min(1.0, FAN_IN / mean_fan_in(model, FAN_IN))
+
+
+def mean_fan_in(model: nn.Module, default: float) -> float:
+    """Inputs of a unit: the mean over all trained weights of linear and convolution layers.
+
+    >>> mean_fan_in(nn.Sequential(nn.Conv2d(3, 8, 5), nn.Linear(75, 10)), 1.0)
+    75.0
+    """
+    layers = [m for m in model.modules() if isinstance(m, nn.Linear | _ConvNd)]
+    weights = [layer.weight for layer in layers if layer.weight.requires_grad]
+    total = sum(weight.numel() for weight in weights)
+    return sum(w.numel() * w[0].numel() for w in weights) / total if total else default

@@ -14,7 +14,8 @@ from itertools import zip_longest
 from typing import Any
 
 RELATIVE, ABSOLUTE = 1e-3, 2e-4
-"""By how much of itself a number with a fraction may differ, or by how much in any case."""
+"""By how much of itself a number with a fraction may differ, or by how much in any case; one that
+is stated to one or two decimals may differ by one in the last of them."""
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?: %)?")
 _MISSING = object()
 
@@ -70,7 +71,11 @@ def _same(stated: Any, found: Any) -> bool:
         return stated is found
     if isinstance(stated, float) or isinstance(found, float):
         numbers = isinstance(stated, int | float) and isinstance(found, int | float)
-        return numbers and math.isclose(stated, found, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
+        digits = len(repr(float(stated)).partition(".")[2]) if numbers else 0
+        unit = 1.01 * 10.0**-digits if 1 <= digits <= 2 else 0.0
+        return numbers and math.isclose(
+            stated, found, rel_tol=RELATIVE, abs_tol=max(ABSOLUTE, unit)
+        )
     return type(stated) is type(found) and bool(stated == found)
 
 

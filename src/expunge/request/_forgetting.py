@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.conv import _ConvNd
 
 from expunge._errors import Diverged, InvalidInput
 from expunge.data._augment import Augment
@@ -23,7 +22,12 @@ from expunge.data._examples import Examples
 from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Callback, History, Procedure, Recipe, Run, unlearn
 from expunge.evaluation import Predictions
-from expunge.evaluation._benign_steps import BENIGN_BATCH, BENIGN_STEPS, loss_auc
+from expunge.evaluation._benign_steps import (
+    BENIGN_BATCH,
+    BENIGN_STEPS,
+    loss_auc,
+    mean_fan_in,
+)
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._scores import accuracy
 from expunge.methods import Method
@@ -41,9 +45,6 @@ smaller batches are noisier."""
 LARGEST_WIDTH_FACTOR = 4.0
 """The most by which a preferred rate is scaled for the width of a model, up or down: from VGG16 at
 a sixteenth of its width to VGG16 itself."""
-FAN_IN = 576.0
-"""Inputs of a unit that benign steps at a rate of 1e-3 suit: those of VGG16 at an eighth of its
-width. Adam moves every weight by about the rate, and a wider unit adds up more of these moves."""
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
 WATCHED, MAX_KEPT = 2000, 256
 """Val examples, and retained texts, that a run is watched on."""
@@ -54,14 +55,13 @@ class ForgettingResult:
     """The model, and how the run arrived at it.
 
     ``model`` has the initial weights if no epoch was better than the initial model. ``epochs`` has
-    a row per epoch; ``warnings`` report divergence.
+    a row per epoch.
     """
 
     model: nn.Module
     history: History
     epochs: list[dict[str, Any]]
     stopped: Stop
-    warnings: tuple[str, ...] = ()
 
 
 def forget_records(
@@ -118,9 +118,9 @@ def forget_records(
     if watch.best_weights is not None:
         chosen = result.model
         chosen.load_state_dict(watch.best_weights)
-    stopped = Stop(epoch=watch.state.best_epoch, reason=watch.reason)
-    warnings = tuple(watch.state.warnings)
-    return ForgettingResult(chosen, result.history, rows, stopped, warnings)
+    state = watch.state
+    stopped = Stop(epoch=state.best_epoch, reason=watch.reason, warnings=state.warnings)
+    return ForgettingResult(chosen, result.history, rows, stopped)
 
 
 @dataclass
@@ -268,18 +268,6 @@ def wider_than_preferred(procedure: Procedure, model: nn.Module) -> float:
     return min(max(ratio, 1.0 / LARGEST_WIDTH_FACTOR), LARGEST_WIDTH_FACTOR)
 
 
-def mean_fan_in(model: nn.Module, default: float) -> float:
-    """Inputs of a unit: the mean over all trained weights of linear and convolution layers.
-
-    >>> mean_fan_in(nn.Sequential(nn.Conv2d(3, 8, 5), nn.Linear(75, 10)), 1.0)
-    75.0
-    """
-    layers = [m for m in model.modules() if isinstance(m, nn.Linear | _ConvNd)]
-    weights = [layer.weight for layer in layers if layer.weight.requires_grad]
-    total = sum(weight.numel() for weight in weights)
-    return sum(w.numel() * w[0].numel() for w in weights) / total if total else default
-
-
 def cap_batch_size(batch_size: int, forget_size: int) -> int:
     """``batch_size``, but at most a quarter of the forget set and at least 16.
 
@@ -289,8 +277,3 @@ def cap_batch_size(batch_size: int, forget_size: int) -> int:
     (256, 50, 16)
     """
     return min(batch_size, max(16, forget_size // 4))
-
-
-def benign_rate(model: nn.Module) -> float:
-    """The rate of benign steps: 1e-3, or less for units of more than :data:`FAN_IN` inputs."""
-    return 1e-3 * min(1.0, FAN_IN / mean_fan_in(model, FAN_IN))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +11,29 @@ from torch import nn
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data import Augment, Examples
-from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Procedure
-from expunge.evaluation._benign_steps import after_benign_steps
-from expunge.methods._views import with_mirrors
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
-from expunge.request._forgetting import ForgettingResult, benign_rate, forget_records
+from expunge.request._forgetting import ForgettingResult, forget_records
 from expunge.request._head_file import require_all, write_head
 from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of
-from expunge.request._predictions import keep_predictions, predict_once, predict_records
+from expunge.request._predictions import (
+    keep_predictions,
+    predict_records,
+    predict_relearned,
+    predict_splits,
+)
 from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request._work_folder import WorkFolder
-from expunge.request.evidence._build import RequestInputs, build_evidence, kept_examples
+from expunge.request.evidence._build import (
+    Judged,
+    RequestInputs,
+    build_evidence,
+    kept_examples,
+)
 from expunge.request.evidence._bundle import BundleContents, write_bundle
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._schema import Evidence
@@ -187,9 +194,20 @@ class RequestInProgress:
             attempts,
         )
         with self.stopwatch.time("audit"):
-            after = self._predict(result.model, forget, retain) if result.stopped.epoch else before
-            relearned = self._relearned(result.model, forget, retain)
-            evidence = build_evidence(inputs, findings, to_forget, result, before, after, relearned)
+            model, after = result.model, before
+            if result.stopped.epoch:
+                after = predict_splits(model, self.subject, forget, retain)
+            relearned = predict_relearned(model, self.subject, forget, retain, self.job.seed)
+            judged = Judged(
+                result.model,
+                result.stopped,
+                to_forget,
+                self.ledger.entries,
+                before,
+                after,
+                relearned,
+            )
+            evidence = build_evidence(inputs, findings, result, judged)
 
         # Write the bundle; only then is the checkpoint dispensable. A model that was not judged
         # good enough is kept to look at, and the one from before is delivered.
@@ -311,8 +329,6 @@ class RequestInProgress:
                 "the job file, or weights that expunge trained."
             )
         procedure = job.procedure_by(recipe)
-        if subject.flip:  # known of the data, whether or not they are augmented
-            procedure = replace(procedure, method=with_mirrors(procedure.method))
         return forget_records(
             subject.model,
             forget=forget,
@@ -343,20 +359,3 @@ class RequestInProgress:
         if procedure.augmented != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
             return None
         return Augment(padding=min(shape[1:]) // 16, flip=flip)
-
-    def _predict(self, model: nn.Module, forget: Examples, retain: Examples) -> SplitPredictions:
-        splits = {"forget": forget, "retain": retain}
-        splits |= {"val": self.subject.val, "test": self.subject.test}
-        return SplitPredictions(
-            **{name: predict_once(model, data) for name, data in splits.items()}
-        )
-
-    def _relearned(
-        self, model: nn.Module, forget: Examples, retain: Examples
-    ) -> SplitPredictions | None:
-        """What the model predicts after benign steps; they are not taken for texts."""
-        if isinstance(retain, TextExamples):
-            return None
-        rate = benign_rate(model)
-        again = after_benign_steps(model, retain, lr=rate, seed=self.job.seed)
-        return self._predict(again, forget, retain)

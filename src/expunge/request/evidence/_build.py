@@ -18,7 +18,7 @@ from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._judge import DELIVERED, Margins, check_loss_attack, decide, judge
-from expunge.request._ledger import Ledger, digest_config
+from expunge.request._ledger import Ledger, LedgerEntry, digest_config
 from expunge.request._predictions import predict_records
 from expunge.request.evidence._measurements import (
     TEXT_ATTACK_LABELS,
@@ -43,6 +43,8 @@ from expunge.request.evidence._sections import (
     LedgerName,
     PreflightFindings,
     RequestSummary,
+    RequestVerdict,
+    Stop,
 )
 from expunge.request.evidence._times_and_cost import CostComparison
 from expunge.request.evidence._verdict import (
@@ -88,52 +90,82 @@ class RequestInputs:
         return len(self.ledger.entries) + 1
 
 
-def build_evidence(
-    inputs: RequestInputs,
-    preflight: Preflight,
-    chosen: Sequence[int],
-    result: ForgettingResult,
-    before: SplitPredictions,
-    after: SplitPredictions,
-    relearned: SplitPredictions | None,
-) -> Evidence:
-    """Everything but the times and the hashes of files; ``chosen`` are the forgotten records.
+@dataclass(frozen=True)
+class Judged:
+    """The model that was judged: what it predicts before, after, and after benign steps.
 
-    All numbers are those of the model that was judged, whether or not it is delivered.
-    ``relearned`` is what it predicts after benign steps.
+    ``chosen`` are the forgotten records, ``entries`` the requests before.
     """
-    job, subject, texts = inputs.job, inputs.subject, before.forget.of_texts
 
-    # Judge.
+    model: nn.Module
+    stopped: Stop
+    chosen: Sequence[int]
+    entries: Sequence[LedgerEntry]
+    before: SplitPredictions
+    after: SplitPredictions
+    relearned: SplitPredictions | None
+
+
+def judged_sections(
+    job: Job, subject: Subject, judged: Judged, attempts: Sequence[EarlierAttempt]
+) -> dict[str, Any]:
+    """Every section of the evidence that follows from weights and data."""
+    before, after, relearned = judged.before, judged.after, judged.relearned
+    texts = before.forget.of_texts
     margins = margins_of(job, before)
     checks = judge(before, after, relearned, subject.classes, margins, job.seed)
-    earlier = check_earlier_requests(inputs, result.model, after)
+    earlier = check_earlier_requests(judged, subject, job.seed)
     status = decide(checks)
     if any(request.status == EXPOSED_AGAIN for request in earlier):
         status = "not achieved"
     metrics = measure_metrics(before, after, relearned, job.seed)
-    verdict = write_verdict(
-        status,
-        checks,
-        metrics,
-        records=len(chosen),
-        stopped=result.stopped,
-        earlier=earlier,
-        warnings=result.warnings,
-        attempts=inputs.attempts,
-        seed=job.seed,
-        texts=texts,
-    )
-    next_steps = suggest_next_steps(
-        status, job, checks, earlier=earlier, cost=preflight.as_dict()["cost"], texts=texts
-    )
+    return {
+        "verdict": write_verdict(
+            status,
+            checks,
+            metrics,
+            records=len(judged.chosen),
+            stopped=judged.stopped,
+            earlier=earlier,
+            attempts=attempts,
+            seed=job.seed,
+            texts=texts,
+        ),
+        "margins": asdict(margins),
+        "checks": checks,
+        "metrics": metrics,
+        "scores": collect_scores(before, after),
+        "classes": measure_classes(subject.classes, after.forget.labels, before.test, after.test),
+        "exposure": count_exposure(before, after),
+        "earlier": earlier,
+        "limits": _limits(subject, texts),
+        **({"texts": True, "definitions": _definitions()} if texts else {}),
+    }
 
-    # Put it on record.
-    evidence = Evidence(
+
+def build_evidence(
+    inputs: RequestInputs, preflight: Preflight, result: ForgettingResult, judged: Judged
+) -> Evidence:
+    """Everything but the times and the hashes of files.
+
+    All numbers are those of the model that was judged, whether or not it is delivered.
+    """
+    job, subject = inputs.job, inputs.subject
+    sections = judged_sections(job, subject, judged, inputs.attempts)
+    verdict: RequestVerdict = sections.pop("verdict")
+    next_steps = suggest_next_steps(
+        verdict.status,
+        job,
+        sections["checks"],
+        earlier=sections["earlier"],
+        cost=preflight.as_dict()["cost"],
+        texts=judged.before.forget.of_texts,
+    )
+    return Evidence(
         schema_version=SCHEMA_VERSION,
         kind="request",
         verdict=verdict.model_copy(update={"next_steps": next_steps}),
-        request=_summary(inputs, preflight, chosen),
+        request=_summary(inputs, preflight, judged.chosen),
         hashes=Hashes(
             weights_before=subject.weights_digest,
             data=subject.data_digest,
@@ -144,25 +176,15 @@ def build_evidence(
         environment=environment(),
         seeds={"run": job.seed, "data": job.data_seed},
         preflight=without_records(preflight.as_dict()),
-        margins=asdict(margins),
-        checks=checks,
-        metrics=metrics,
         epochs=[EpochRow.model_validate(rounded(row)) for row in result.epochs],
         stopped=result.stopped,
         steps=_step_columns(result.history.steps),
-        scores=collect_scores(before, after),
-        classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
-        exposure=count_exposure(before, after),
         keep_examples=job.keep_examples,
         cost=_cost(preflight, result),
-        earlier=earlier,
         attempts=list(inputs.attempts),
-        limits=_limits(subject, texts),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
+        **sections,
     )
-    if not texts:
-        return evidence
-    return evidence.model_copy(update={"texts": True, "definitions": _definitions()})
 
 
 def margins_of(job: Job, before: SplitPredictions) -> Margins:
@@ -179,15 +201,13 @@ def margins_of(job: Job, before: SplitPredictions) -> Margins:
     return Margins(**(asdict(by_size) | {k: v for k, v in given.items() if v is not None}))
 
 
-def check_earlier_requests(
-    inputs: RequestInputs, model: nn.Module, after: SplitPredictions
-) -> list[EarlierRequest]:
+def check_earlier_requests(judged: Judged, subject: Subject, seed: int) -> list[EarlierRequest]:
     """The records of earlier requests under the new model: they must stay forgotten."""
     rows = []
-    for entry in inputs.ledger.entries:
-        records = inputs.subject.train.subset(list(entry.indices))
-        predictions = predict_records(model, records)
-        check = check_loss_attack(predictions, after, DELIVERED, inputs.job.seed)
+    for entry in judged.entries:
+        records = subject.train.subset(list(entry.indices))
+        predictions = predict_records(judged.model, records)
+        check = check_loss_attack(predictions, judged.after, DELIVERED, seed)
         status: EarlierStatus = "was not achieved"
         if entry.unlearned:
             status = "still forgotten" if entry.achieved else "inconclusive"

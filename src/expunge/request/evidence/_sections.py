@@ -220,10 +220,11 @@ class EpochRow(RunValues):
 
 
 class Stop(Section):
-    """Which epoch's model was chosen (0: the initial model), and why."""
+    """Which epoch's model was chosen (0: the initial model), why, and what went wrong."""
 
     epoch: int
     reason: str
+    warnings: list[str] = []
 
 
 class SplitScores(Section):

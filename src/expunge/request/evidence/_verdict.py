@@ -52,7 +52,6 @@ def write_verdict(
     records: int,
     stopped: Stop,
     earlier: Sequence[EarlierRequest] = (),
-    warnings: Sequence[str] = (),
     attempts: Sequence[EarlierAttempt] = (),
     seed: int = 0,
     texts: bool = False,
@@ -70,7 +69,7 @@ def write_verdict(
     return RequestVerdict(
         status=status,
         headline=_headline(status, checks, metrics, records),
-        reasons=[*reasons, *warnings],
+        reasons=[*reasons, *stopped.warnings],
         shown=_shown(checks, metrics),
         not_shown=list(TEXT_LIMITS if texts else LIMITS),
     )
