@@ -353,7 +353,8 @@ def _accuracy_table(evidence: Evidence) -> Table:
     for name in ("before", "after", "after benign steps", "unseen alike"):
         table.add_column(name, justify="right", no_wrap=True)
     for metric in evidence.metrics:
-        cells = [show_interval(getattr(metric, name), "") for name in names]
+        values = (getattr(metric, name) for name in names)
+        cells = ["" if value is None else f"{value.value:.1f}" for value in values]
         table.add_row(ROW_NAMES.get(metric.name, metric.label), *cells)
     return table
 

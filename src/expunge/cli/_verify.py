@@ -30,6 +30,14 @@ def verify_command(
         bool,
         typer.Option("--quick", help="Check only hashes and signatures; compute no numbers."),
     ] = False,
+    replay: Annotated[
+        bool,
+        typer.Option(
+            "--replay",
+            help="Also forget the records again, and compare the weights bit by bit (on the same "
+            "machine, with the same versions).",
+        ),
+    ] = False,
     model: Annotated[
         str | None,
         typer.Option(
@@ -101,6 +109,7 @@ def verify_command(
         data=data,
         trust_job=trust_job,
         quick=quick,
+        replay=replay,
         head=head,
         expect=expected,
         key=key,

@@ -21,6 +21,7 @@ from expunge.data._augment import Augment
 from expunge.data._examples import Examples
 from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Callback, History, Procedure, Recipe, Run, unlearn
+from expunge.engine._artifact import Card
 from expunge.evaluation import Predictions
 from expunge.evaluation._benign_steps import (
     BENIGN_BATCH,
@@ -31,8 +32,10 @@ from expunge.evaluation._benign_steps import (
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._scores import accuracy
 from expunge.methods import Method
+from expunge.request._job import Job
 from expunge.request._predictions import predict_once
 from expunge.request.evidence._sections import Stop
+from expunge.request.subject._load import Subject
 
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 320, 800, 8
 """A run whose rate falls to 0 takes at least ``MIN_STEPS`` steps, and at most the larger of
@@ -45,6 +48,8 @@ smaller batches are noisier."""
 LARGEST_WIDTH_FACTOR = 4.0
 """The most by which a preferred rate is scaled for the width of a model, up or down: from VGG16 at
 a sixteenth of its width to VGG16 itself."""
+FLOOR = 2.0
+"""Points of val accuracy that an epoch of a watched method may lose."""
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
 WATCHED, MAX_KEPT = 2000, 256
 """Val examples, and retained texts, that a run is watched on."""
@@ -121,6 +126,54 @@ def forget_records(
     state = watch.state
     stopped = Stop(epoch=state.best_epoch, reason=watch.reason, warnings=state.warnings)
     return ForgettingResult(chosen, result.history, rows, stopped)
+
+
+def forget_for(
+    job: Job, subject: Subject, forget: Examples, retain: Examples, **run: Any
+) -> ForgettingResult:
+    """Forget the records of a request as its job says; ``run`` are options of the run itself."""
+    recipe = known_recipe(subject.card, job)
+    if job.exact and recipe is None:
+        raise InvalidInput(
+            "To train again, it should be known how the model was trained: give `[recipe]` in the "
+            "job file, or weights that expunge trained."
+        )
+    procedure = job.procedure_by(recipe)
+    return forget_records(
+        subject.model,
+        forget=forget,
+        retain=retain,
+        val=subject.val,
+        procedure=procedure,
+        recipe=recipe,
+        max_epochs=job.max_epochs,
+        floor=FLOOR if job.margin_test is None else job.margin_test,
+        seed=job.seed,
+        device=job.device,
+        augment=_augment(job, subject, procedure),
+        **run,
+    )
+
+
+def known_recipe(card: Card | None, job: Job) -> Recipe | None:
+    """How the model was trained: by the job, or by the card of its weights."""
+    known = job.recipe or (card.recipe if card is not None else {})
+    return Recipe(**known) if known else None
+
+
+def _augment(job: Job, subject: Subject, procedure: Procedure) -> Augment | None:
+    """Crops and mirror images as in training; for other methods small ones.
+
+    A model that knows its training images by heart has no loss on them, so nothing holds it where
+    it is; on images that are moved by a pixel or two it has.
+    """
+    shape = tuple(subject.train[0][0].shape)
+    trained_here = job.trains_again and subject.card is not None
+    if job.augment or (trained_here and len(shape) == 3 and min(shape[1:]) >= 28):
+        return Augment(padding=4, flip=subject.flip)
+    if procedure.augmented != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
+        return None
+    return Augment(padding=min(shape[1:]) // 16, flip=subject.flip)
 
 
 @dataclass

@@ -10,10 +10,9 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data import Augment, Examples
-from expunge.engine import Procedure
+from expunge.data import Examples
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
-from expunge.request._forgetting import ForgettingResult, forget_records
+from expunge.request._forgetting import forget_for
 from expunge.request._head_file import require_all, write_head
 from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
@@ -40,13 +39,9 @@ from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import Status
 from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.preflight._cost import known_recipe
 from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
 from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
-
-FLOOR = 2.0
-"""Points of val accuracy that an epoch of a watched method may lose."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +175,15 @@ class RequestInProgress:
         forget = train.subset(to_forget)
         before = self._predictions_before(findings, forget, to_forget, gone)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
-            result = self._forget(forget, retain)
+            result = forget_for(
+                self.job,
+                self.subject,
+                forget,
+                retain,
+                checkpoint=self.work.checkpoint,
+                progress=self.progress,
+                callbacks=[self.stopwatch.steps],
+            )
 
         # Audit on test data, which took no part in any decision so far.
         inputs = RequestInputs(
@@ -318,44 +321,3 @@ class RequestInProgress:
             "number": self.number,
             "forgotten": forgotten,
         }
-
-    def _forget(self, forget: Examples, retain: Examples) -> ForgettingResult:
-        """Forget the records; resumes from a checkpoint, if there is one."""
-        job, subject = self.job, self.subject
-        recipe = known_recipe(subject.card, job)
-        if job.exact and recipe is None:
-            raise InvalidInput(
-                "To train again, it should be known how the model was trained: give `[recipe]` in "
-                "the job file, or weights that expunge trained."
-            )
-        procedure = job.procedure_by(recipe)
-        return forget_records(
-            subject.model,
-            forget=forget,
-            retain=retain,
-            val=subject.val,
-            procedure=procedure,
-            recipe=recipe,
-            max_epochs=job.max_epochs,
-            floor=FLOOR if job.margin_test is None else job.margin_test,
-            seed=job.seed,
-            device=job.device,
-            augment=self._augment(procedure),
-            checkpoint=self.work.checkpoint,
-            progress=self.progress,
-            callbacks=[self.stopwatch.steps],
-        )
-
-    def _augment(self, procedure: Procedure) -> Augment | None:
-        """Crops and mirror images as in training; for other methods small ones.
-
-        A model that knows its training images by heart has no loss on them, so nothing holds it
-        where it is; on images that are moved by a pixel or two it has.
-        """
-        shape, flip = tuple(self.subject.train[0][0].shape), self.subject.flip
-        trained_here = self.job.trains_again and self.subject.card is not None
-        if self.job.augment or (trained_here and len(shape) == 3 and min(shape[1:]) >= 28):
-            return Augment(padding=4, flip=flip)
-        if procedure.augmented != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
-            return None
-        return Augment(padding=min(shape[1:]) // 16, flip=flip)

@@ -7,14 +7,16 @@ digit. :data:`NOT_RECOMPUTED` are the others: what only the run, its machine and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
+from expunge.data import Examples
 from expunge.request._compare_trees import compare_trees
+from expunge.request._forgetting import forget_for
 from expunge.request._job import Job, make_job
 from expunge.request._ledger import WEIGHTS, LedgerEntry
 from expunge.request._predictions import predict_relearned, predict_splits
@@ -75,11 +77,16 @@ class Recomputation:
 
 
 def recompute(
-    entry: LedgerEntry, earlier: Sequence[LedgerEntry], subject: Subject
+    entry: LedgerEntry,
+    earlier: Sequence[LedgerEntry],
+    subject: Subject,
+    *,
+    replay: bool = False,
 ) -> Recomputation:
     """Everything that follows from the weights in the bundles; ``earlier`` are the requests before.
 
-    Where the weights from before the request are gone, nothing can be computed again.
+    Where the weights from before the request are gone, nothing can be computed again. ``replay``
+    also carries out the forgetting itself once more, and compares the weights bit by bit.
     """
     evidence, job = entry.evidence, _job_of(entry)
     chosen = list(entry.indices)
@@ -139,7 +146,23 @@ def recompute(
         if len(differences) > 1:
             problem += f" (and {len(differences) - 1} more fields differ)"
         findings.append(Finding(f"{name}, computed again", problem and f"{problem}."))
+    if replay:
+        findings.append(_replayed(job, replace(subject, model=before), forget, retain, judged))
     return Recomputation(tuple(findings))
+
+
+def _replayed(
+    job: Job, subject: Subject, forget: Examples, retain: Examples, judged: nn.Module
+) -> Finding:
+    """Whether the same computation on the same data gives the same weights."""
+    again = forget_for(job, subject, forget, retain, progress=False)
+    digests = [tensors.state_digest(model.state_dict()) for model in (again.model, judged)]
+    problem = (
+        "Forgetting these records again by the same settings gives other weights. Another machine, "
+        "another number of threads or other versions do that, too; on the same ones, the weights "
+        "are not what the request says it computed."
+    )
+    return Finding("weights, trained again", "" if digests[0] == digests[1] else problem)
 
 
 def _rebuilt(

@@ -46,6 +46,7 @@ def verify(
     data: Any = None,
     trust_job: bool = False,
     quick: bool = False,
+    replay: bool = False,
     head: str | None = None,
     expect: Mapping[str, str] | None = None,
     key: str | Path | None = None,
@@ -68,6 +69,8 @@ def verify(
             code, or if the data have moved.
         trust_job: import the code that the bundle names; ``on_import`` is called with it before.
         quick: check hashes and signatures only.
+        replay: also forget the records again by the same settings, and compare the weights bit by
+            bit: the same machine, number of threads and versions give the same ones.
         head: the hash that was noted after a request: whatever was changed or removed before that
             moment is noticed.
         expect: what these requests should be about, as you know it from elsewhere: the ``ledger``
@@ -117,7 +120,7 @@ def verify(
             continue
         entry, earlier = ledger.entries[position], ledger.entries[:position]
         try:
-            _verify_numbers(entry, earlier, verification, subject)
+            _verify_numbers(entry, earlier, verification, subject, replay=replay)
         except ExpungeError as error:
             verification.add(False, "the numbers can be computed", str(error))
     return verifications
@@ -296,11 +299,13 @@ def _verify_numbers(
     earlier: Sequence[LedgerEntry],
     verification: Verification,
     subject: Subject,
+    *,
+    replay: bool,
 ) -> None:
     """Compute the numbers and the verdict again, from the weights in the bundles."""
     same = subject.data_digest == entry.evidence.hashes.data
     verification.add(same, "the data are those of the request", "The data have changed since.")
-    result = recompute(entry, earlier, subject)
+    result = recompute(entry, earlier, subject, replay=replay)
     for finding in result.findings:
         verification.add(not finding.problem, finding.claim, finding.problem)
     verification.not_verified = "; ".join(result.left_out)

@@ -55,7 +55,7 @@ def make_request(weights: Path, tmp_path: Path) -> JobMaker:
 def finished(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRequest:
     """A request by the default method, with all its figures. Read it, but leave it as it is."""
     make_request = JobMaker(weights, tmp_path_factory.mktemp("finished"))
-    job = make_request(IDS, method="MATCH", max_epochs=None)
+    job = make_request(IDS)
     return FinishedRequest.of(job, carry_out_quietly(job))
 
 

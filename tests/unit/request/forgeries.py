@@ -102,7 +102,7 @@ def change_weights(root: Path) -> None:
 def change_the_verdict(root: Path) -> None:
     def change(evidence: Any) -> None:
         verdict = evidence["verdict"]
-        verdict["status"] = "cannot be told" if verdict["status"] == "achieved" else "achieved"
+        verdict["status"] = "inconclusive" if verdict["status"] == "achieved" else "achieved"
 
     change_evidence(root / "0002", change)
     redo_hashes(root / "0002")

@@ -98,7 +98,9 @@ def test_numbers_that_do_not_come_out_are_noticed(folder: Path, subject: Subject
     assert any(problem.startswith("TA comes out as") for problem in problems)
 
 
-@pytest.mark.parametrize(("name", "value"), [("floor", "x"), ("level", 2.0), ("seed", -1)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("margin_auc", "x"), ("margin_test", -2.0), ("seed", -1)]
+)
 def test_rules_that_are_none_are_a_problem(
     folder: Path, subject: Subject, name: str, value: object
 ) -> None:

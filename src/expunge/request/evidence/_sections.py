@@ -215,8 +215,9 @@ class EpochRow(RunValues):
 
     ua: Number = math.nan
     va: Number = math.nan
-    auc: Number = math.nan
-    lr: Number = math.nan
+    unseen: Number = Field(default=math.nan, description="Accuracy on val of the records' classes.")
+    auc: Number = Field(default=math.nan, description="Of the loss attack, against val.")
+    keep: Number = Field(default=math.nan, description="The part of the weights that was kept.")
 
 
 class Stop(Section):

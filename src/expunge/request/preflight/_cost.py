@@ -11,11 +11,10 @@ from torch import Tensor, nn
 
 from expunge._durations import format_duration
 from expunge.data.text._text_examples import TextExamples
-from expunge.engine import Procedure, Recipe
-from expunge.engine._artifact import Card
+from expunge.engine import Procedure
 from expunge.engine._step_times import StepTimes, measure_step_times
 from expunge.methods import Method, next_token_loss
-from expunge.request._forgetting import BENIGN_EXAMPLES, fit_to_size
+from expunge.request._forgetting import BENIGN_EXAMPLES, fit_to_size, known_recipe
 from expunge.request._job import Job
 from expunge.request.subject._load import Subject
 
@@ -109,12 +108,6 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         f"steps of {len(inputs)} examples timed on this machine, plus {OVERHEAD - 1:.0%} for "
         "everything else.",
     )
-
-
-def known_recipe(card: Card | None, job: Job) -> Recipe | None:
-    """How the model was trained: by the job, or by the card of its weights."""
-    known = job.recipe or (card.recipe if card is not None else {})
-    return Recipe(**known) if known else None
 
 
 def _training_epochs(subject: Subject, job: Job) -> tuple[int | None, str]:

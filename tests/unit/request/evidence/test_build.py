@@ -13,7 +13,7 @@ from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._ledger import Ledger
 from expunge.request.evidence import Evidence
-from expunge.request.evidence._build import RequestInputs, build_evidence
+from expunge.request.evidence._build import Judged, RequestInputs, build_evidence
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._sections import Stop
 from expunge.request.preflight._check import Preflight
@@ -47,7 +47,8 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
         result = ForgettingResult(subject.model, History(), [], stopped)
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
         inputs = RequestInputs(job_of(tmp_path), subject, requested, KEY, Ledger(tmp_path), {})
-        return build_evidence(inputs, findings, chosen, result, before, after, relearned or after)
+        judged = Judged(subject.model, stopped, chosen, (), before, after, relearned or after)
+        return build_evidence(inputs, findings, result, judged)
 
     return judged
 
