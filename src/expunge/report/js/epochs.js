@@ -8,6 +8,7 @@ if (byId("epoch-chart")) {
     auc: ["AUC of the attack by the loss, against validation data", ""],
     objective: ["Loss that the method minimises", ""],
     constraint: ["Retaining loss", ""],
+    keep: ["Share of the trained weights in the mixture", ""],
     lr: ["Learning rate", ""],
     seconds: ["Seconds so far", "s"],
     feasible: ["Share of feasible steps", ""],
