@@ -9,7 +9,6 @@ if (byId("epoch-chart")) {
     objective: ["Loss that the method minimises", ""],
     constraint: ["Retaining loss", ""],
     keep: ["Share of the trained weights in the mixture", ""],
-    lr: ["Learning rate", ""],
     seconds: ["Seconds so far", "s"],
     feasible: ["Share of feasible steps", ""],
     cosine: ["Cosine of the two gradients", ""],
