@@ -206,11 +206,11 @@ def hostile() -> Evidence:
     values["verdict"]["headline"] = HOSTILE[2]
     values["verdict"]["reasons"] = list(HOSTILE)
     values["preflight"]["warnings"] = list(HOSTILE)
-    values["preflight"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
+    values["preflight"]["fit"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
     values["scores"]["name"] = HOSTILE[0]
-    values["epochs"][0][HOSTILE[1]] = 1.0
+    values["stopped"]["reason"] = HOSTILE[1]
     values["commands"] = [HOSTILE[2], "expunge verify bundle"]
-    values["hashes"][HOSTILE[0]] = HOSTILE[2]
+    values["hashes"]["data"] = HOSTILE[2]
     return Evidence.model_validate(values)
 
 

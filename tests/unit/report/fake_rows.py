@@ -141,7 +141,6 @@ def epochs(dice: random.Random) -> list[EpochRow]:
             va=round(91.1 - 0.1 * k, 2),
             auc=round(0.81 - 0.045 * k, 3),
             objective=round(1.4 - 0.1 * k, 3),
-            lr=1e-4,
             seconds=round(1.16 * (k + 1), 3),
             cosine=round(dice.gauss(0, 0.02), 4),
             feasible=0.9,

@@ -8,7 +8,7 @@ if (byId("epoch-chart")) {
     auc: ["AUC of the attack by the loss, against validation data", ""],
     objective: ["Loss that the method minimises", ""],
     constraint: ["Retaining loss", ""],
-    lr: ["Learning rate", ""],
+    keep: ["Share of the trained weights in the mixture", ""],
     seconds: ["Seconds so far", "s"],
     feasible: ["Share of feasible steps", ""],
     cosine: ["Cosine of the two gradients", ""],
