@@ -119,6 +119,7 @@ def judged_sections(
     if any(request.status == EXPOSED_AGAIN for request in earlier):
         status = "not achieved"
     metrics = measure_metrics(before, after, relearned, job.seed)
+    given = check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc)
     return {
         "verdict": write_verdict(
             status,
@@ -126,6 +127,7 @@ def judged_sections(
             metrics,
             records=len(judged.chosen),
             stopped=judged.stopped,
+            given=given,
             earlier=earlier,
             attempts=attempts,
             seed=job.seed,
@@ -176,7 +178,7 @@ def build_evidence(
         environment=environment(),
         seeds={"run": job.seed, "data": job.data_seed},
         preflight=without_records(preflight.as_dict()),
-        epochs=[EpochRow.model_validate(rounded(row)) for row in result.epochs],
+        epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
         stopped=result.stopped,
         steps=_step_columns(result.history.steps),
         keep_examples=job.keep_examples,
@@ -225,9 +227,10 @@ def check_earlier_requests(judged: Judged, subject: Subject, seed: int) -> list[
     return rows
 
 
-def rounded(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row with three significant digits: means over the records say nothing of one."""
-    return {k: significant(v, 3) if isinstance(v, float) else v for k, v in row.items()}
+def _known(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the evidence keeps of an epoch, in three digits: means over the records say no more."""
+    kept = {name: value for name, value in row.items() if name in EpochRow.model_fields}
+    return {k: significant(v, 3) if isinstance(v, float) else v for k, v in kept.items()}
 
 
 def significant(value: float, digits: int = 6) -> float | None:

@@ -51,18 +51,28 @@ def write_verdict(
     *,
     records: int,
     stopped: Stop,
+    given: Check | None = None,
     earlier: Sequence[EarlierRequest] = (),
     attempts: Sequence[EarlierAttempt] = (),
     seed: int = 0,
     texts: bool = False,
 ) -> RequestVerdict:
-    """Status, headline, reasons, and what was and was not shown."""
+    """Status, headline, reasons, and what was and was not shown.
+
+    ``given`` is the loss attack on the model before the request.
+    """
     reasons = [stopped.reason]
     reasons += [_sentence(check) for check in checks if check.result == "outside"]
     if status == "inconclusive":
         reasons += [_sentence(check) for check in _widest_open(checks)]
-        if not any(check.name.startswith("auc_") for check in checks):
+        if not any(check.is_attack for check in checks):
             reasons.append("Test has no example of the forgotten classes to compare with.")
+    if status == "achieved" and given is not None and given.result == "inside":
+        reasons.append(
+            "The loss attack hardly told the records from unseen ones before the request either: "
+            f"AUC {given.value:.2f} [{given.low:.2f}, {given.high:.2f}]. How much was forgotten "
+            "does not show there."
+        )
     reasons += [_exposed_again(request) for request in earlier if request.status == EXPOSED_AGAIN]
     if attempts:
         reasons.append(_attempts(attempts, seed))
@@ -77,8 +87,7 @@ def write_verdict(
 
 def largest_auc(checks: Sequence[Check]) -> float | None:
     """The share of pairs that no attack is right on more often, by its bound; None without any."""
-    bounds = [max(c.high, 1.0 - c.low) for c in checks if c.name.startswith("auc_")]
-    return max(bounds, default=None)
+    return max((c.right_at_most for c in checks if c.is_attack), default=None)
 
 
 def _headline(
@@ -126,12 +135,12 @@ def _widest_open(checks: Sequence[Check]) -> list[Check]:
 
 def _sentence(check: Check) -> str:
     """One check in a sentence: the value, its bounds, the margin, and what would decide."""
-    digits = 3 if check.name.startswith("auc_") else 1
+    digits = 2 if check.is_attack else 1
     value, low, high, margin = (
         f"{number:.{digits}f}" for number in (check.value, check.low, check.high, check.margin)
     )
-    kind = "AUC of the attack that " if check.name.startswith("auc_") else ""
-    unit = "" if check.name.startswith("auc_") else f" {check.unit}"
+    kind = "AUC of the attack that " if check.is_attack else ""
+    unit = "" if check.is_attack else f" {check.unit}"
     text = (
         f"{kind[:1].upper() or check.label[:1].upper()}"
         f"{kind[1:] + check.label if kind else check.label[1:]}, {check.moment}: {value}{unit} "
@@ -144,7 +153,7 @@ def _sentence(check: Check) -> str:
 
 
 def _exposed_again(request: EarlierRequest) -> str:
-    area = "" if request.check is None else f", AUC of the loss attack {request.check.value:.3f}"
+    area = "" if request.check is None else f", AUC of the loss attack {request.check.value:.2f}"
     return (
         f"The records of request {request.number} stand out again: accuracy on them is "
         f"{request.ua.value:.1f} %{area}."
@@ -159,7 +168,7 @@ def _attempts(attempts: Sequence[EarlierAttempt], seed: int) -> str:
     )
     return (
         f"This is attempt {len(attempts) + 1} (seed {seed}) to forget these records from this "
-        f"model. Before: {earlier}. The best of several attempts flatters the method."
+        f"model. Before: {earlier}. A result that took several attempts is weaker evidence."
     )
 
 

@@ -67,7 +67,7 @@ def test_of_open_checks_of_a_kind_the_widest_is_a_reason() -> None:
     found = verdict("inconclusive", *checks)
     told = [reason for reason in found.reasons if "would decide" in reason]
     assert len(told) == 1
-    assert "attack 900, as delivered: 0.510 [0.480, 0.540]" in told[0]
+    assert "attack 900, as delivered: 0.51 [0.48, 0.54]" in told[0]
     assert "900 records would decide" in told[0]
 
 
@@ -91,7 +91,7 @@ def test_earlier_records_that_stand_out_again_are_a_reason() -> None:
         status="exposed again",
     )
     reasons = verdict("not achieved", earlier=[exposed]).reasons
-    assert any("request 1 stand out again" in reason and "0.800" in reason for reason in reasons)
+    assert any("request 1 stand out again" in reason and "0.80" in reason for reason in reasons)
 
 
 def test_attempts_are_counted() -> None:
@@ -103,3 +103,9 @@ def test_attempts_are_counted() -> None:
 @pytest.mark.parametrize("texts", [False, True])
 def test_what_is_not_shown_is_said(texts: bool) -> None:
     assert verdict("achieved", texts=texts).not_shown == list(TEXT_LIMITS if texts else LIMITS)
+
+
+def test_an_achievement_over_a_model_that_hardly_knew_the_records_says_so() -> None:
+    inside, outside = make_check(value=0.52), make_check(result="outside", value=0.7)
+    assert any("before the request either" in r for r in verdict("achieved", given=inside).reasons)
+    assert not any("either" in reason for reason in verdict("achieved", given=outside).reasons)
