@@ -183,6 +183,11 @@ class Job(pydantic.BaseModel):
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
         if self.budget is not None and (self.exact or METHODS.bare_name(self.method) != "refresh"):
             raise InvalidInput("`budget` is that of the method refresh")
+        if self.trains_again and ADDONS.bare_name(self.addon) != "none":
+            raise InvalidInput(
+                f"the add-on {ADDONS.label(self.addon)} weighs the steps of a method that reads the "
+                "records, such as SRL"
+            )
         if self.allow_unmapped and self.records is None:
             raise InvalidInput("`allow_unmapped` is about `records`, which should be given too")
         _ = self.procedure  # refuses options that do not go together

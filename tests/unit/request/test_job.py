@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from expunge._errors import InvalidInput
+from expunge.engine import Recipe
 from expunge.request._job import make_job
 from expunge.update import AdamMoments, PublishedMoments
 
@@ -13,9 +14,9 @@ def test_bad_values_in_python_are_named():
 
 
 def test_the_addon_gets_its_moments():
-    job = make_job(weights="w", out="o", addon="FOCUS")
+    job = make_job(weights="w", out="o", addon="FOCUS", method="SRL")
     assert isinstance(job.procedure.addon.statistics, AdamMoments)
-    other = make_job(weights="w", out="o", addon="FOCUS", moments="published")
+    other = make_job(weights="w", out="o", addon="FOCUS", method="SRL", moments="published")
     assert isinstance(other.procedure.addon.statistics, PublishedMoments)
     assert make_job(weights="w", out="o", addon="none").procedure.addon.statistics is None
 
@@ -25,3 +26,37 @@ def test_copies_to_include_are_named(given, kept):
     assert make_job(weights="w", out="o", include_duplicates=given).include_duplicates == kept
     with pytest.raises(InvalidInput, match=r"include_duplicates: .*'exact'.*\(got 'all'\)"):
         make_job(weights="w", out="o", include_duplicates="all")
+
+
+def test_a_method_that_trains_again_takes_no_addon():
+    with pytest.raises(InvalidInput, match="such as SRL"):
+        make_job(weights="w", out="o", addon="FOCUS")
+
+
+def test_the_recipe_decides_what_the_job_does_not_say():
+    recipe = Recipe(epochs=30, batch_size=32, lr=0.05)
+    plain = make_job(weights="w", out="o").procedure_by(recipe)
+    assert (plain.epochs, plain.batch_size, plain.lr) == (6, 32, 0.05)
+    chosen = make_job(weights="w", out="o", lr=0.1, budget=0.5, max_epochs=9).procedure_by(recipe)
+    assert (chosen.epochs, chosen.batch_size, chosen.lr) == (9, 32, 0.1)
+    exact = make_job(weights="w", out="o", exact=True).procedure_by(recipe)
+    assert exact.epochs == 30
+
+
+def test_a_job_that_was_written_takes_the_same_recipe():
+    recipe = Recipe(epochs=30, batch_size=32, lr=0.05)
+    job = make_job(weights="w", out="o")
+    again = make_job(**job.model_dump(exclude_none=True))
+    assert again.procedure_by(recipe) == job.procedure_by(recipe)
+
+
+def test_a_budget_is_that_of_refresh():
+    with pytest.raises(InvalidInput, match="`budget` is that of the method refresh"):
+        make_job(weights="w", out="o", method="SRL", budget=0.3)
+
+
+def test_what_makes_no_recipe_is_refused():
+    with pytest.raises(InvalidInput, match=r"recipe.*epochs"):
+        make_job(weights="w", out="o", recipe={"epochs": 0})
+    with pytest.raises(InvalidInput, match="recipe"):
+        make_job(weights="w", out="o", recipe={"rounds": 3})

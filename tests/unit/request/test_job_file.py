@@ -43,6 +43,13 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
             "id_key",
             "max_epochs",
             "inputs",
+            "budget",
+            "margin_auc",
+            "margin_records",
+            "margin_test",
+            "margin_of_class",
+            "epochs",
+            "algorithm",
         )
     ]
     job = load_job(write(tmp_path, "\n".join(described[name] for name in free)))
@@ -52,7 +59,7 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
 
 
 def test_the_alternatives_in_the_template_are_valid(tmp_path):
-    text = job_template().replace('# addon = "none"', 'addon = "FOCUS"')
+    text = job_template().replace('# addon = "none"', 'addon = "FOCUS"\nmethod = "SRL"')
     alternatives = (
         "model",
         "records",
@@ -79,7 +86,7 @@ def test_the_alternatives_in_the_template_are_valid(tmp_path):
         (LEAST + "max_epochs = true\n", r"line 3: max_epochs: .*integer"),
         (LEAST + "val_fraction = 1.0\n", r"line 3: val_fraction: .*less than 1"),
         (LEAST + 'method = "SLR"\n', r"line 3: method: Unknown method 'SLR'\. Did you mean 'srl'"),
-        (LEAST + 'method = "retrain"\n', r"line 3: method: .*`expunge retrain`"),
+        (LEAST + 'method = "retrain"\n', r"line 3: method: .*use `exact`"),
         (LEAST + 'addon = "FOKUS"\n', r"line 3: addon: Unknown add-on 'FOKUS'"),
         (LEAST + 'batchnorm = "off"\n', r"line 3: batchnorm: .*'frozen'"),
         (LEAST + 'addon = "none"\nmoments = "adam"\n', r"`moments` does not apply .* none"),

@@ -10,10 +10,10 @@ from tests.unit.request.preflight.findings import check, printed
 from tests.unit.request.worlds import Net, fitted, floats, job_of
 
 
-def test_forgetting_much_is_answered_with_just_retrain(subject, tmp_path):
-    found = check(subject, tmp_path, ids=range(100))
-    assert found.cost.advice == "retrain"
-    assert any(text.startswith("Just retrain: 42%") for text in found.warnings)
+def test_a_request_that_saves_nothing_is_answered_with_exact_deletion(subject, tmp_path):
+    found = check(subject, tmp_path, training_epochs=1)
+    assert found.cost.advice == "exact"
+    assert any(text.startswith("Train again (`--exact`)") for text in found.warnings)
 
 
 def test_a_whole_class_and_few_val_examples_are_pointed_out(subject, tmp_path):

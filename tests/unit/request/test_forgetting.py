@@ -1,0 +1,205 @@
+"""How records are forgotten: by training again, or by a method that is told when to stop."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from expunge._errors import InvalidInput
+from expunge.data import Examples
+from expunge.engine import Callback, Procedure, Recipe, Run
+from expunge.evaluation import predict
+from expunge.evaluation._benign_steps import loss_auc
+from expunge.evaluation._scores import accuracy
+from expunge.request._forgetting import MIN_STEPS, ForgettingResult, fit_to_size, forget_records
+from tests.tiny import bits, same
+
+MATCH = Procedure.from_plain({"method": "MATCH", "lr": 3e-3})
+USUAL = nn.Linear(1000, 1)
+"""As wide as the models that the preferred rate suits."""
+RECIPE = Recipe(epochs=20, batch_size=16, lr=0.05, schedule="one-cycle")
+
+
+class World(NamedTuple):
+    """A net that knows clouds of points by heart, and what it is to forget of them."""
+
+    initial: nn.Module
+    forget: Examples
+    retain: Examples
+    val: Examples
+
+
+def clouds(count: int, seed: int) -> Examples:
+    """Points around the centres of three classes."""
+    random = torch.Generator().manual_seed(seed)
+    y = torch.arange(count) % 3
+    x = torch.randn(count, 10, generator=random)
+    x[torch.arange(count), y] += 2.4
+    return Examples(x, y, ("a", "b", "c"))
+
+
+@cache
+def world(seed: int = 0) -> World:
+    train = clouds(180, seed)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        net = nn.Sequential(nn.Linear(10, 64), nn.ReLU(), nn.Linear(64, 3))
+    optimizer = torch.optim.Adam(net.parameters(), lr=1e-2)
+    for _ in range(150):
+        optimizer.zero_grad()
+        F.cross_entropy(net(train.inputs), train.labels).backward()
+        optimizer.step()
+    parts = train.subset(range(45)), train.subset(range(45, 180))
+    return World(net.eval(), *parts, clouds(300, seed + 1000))
+
+
+def go(method: str = "refresh", **options: Any) -> ForgettingResult:
+    place = options.pop("place", world())
+    names = ("floor", "checkpoint", "callbacks", "max_epochs", "recipe", "seed")
+    run = {name: options.pop(name) for name in names if name in options}
+    run.setdefault("recipe", RECIPE)
+    return forget_records(
+        place.initial,
+        forget=place.forget,
+        retain=place.retain,
+        val=place.val,
+        procedure=Procedure.from_plain({"method": method} | options, run["recipe"]),
+        device="cpu",
+        progress=False,
+        **run,
+    )
+
+
+def test_refresh_trains_for_a_fifth_of_the_recipe() -> None:
+    done = go()
+    assert [row["epoch"] for row in done.epochs] == [1, 2, 3, 4]
+    assert done.stopped.epoch == 4
+
+
+@pytest.mark.parametrize("method", ["refresh", "retrain"])
+def test_what_the_records_are_makes_no_difference_to_training_again(method: str) -> None:
+    place = world()
+    other = place._replace(forget=clouds(45, 7))
+    assert same(bits(go(method).model), bits(go(method, place=other).model))
+
+
+def test_a_record_that_stays_in_makes_a_difference() -> None:
+    place = world()
+    whole = Examples(
+        torch.cat((place.retain.inputs, place.forget.inputs[:1])),
+        torch.cat((place.retain.labels, place.forget.labels[:1])),
+        place.retain.classes,
+    )
+    planted = place._replace(retain=whole)
+    assert not same(bits(go("retrain").model), bits(go("retrain", place=planted).model))
+
+
+def test_exact_deletion_trains_by_the_whole_recipe() -> None:
+    assert len(go("retrain").epochs) == RECIPE.epochs
+
+
+def test_the_given_model_is_left_alone() -> None:
+    before = bits(world().initial)
+    go()
+    go("SRL", lr=3e-3, batch_size=16, epochs=2)
+    assert same(before, bits(world().initial))
+
+
+def test_the_epoch_that_looks_most_like_val_is_kept() -> None:
+    place = world()
+    done = go("SRL", lr=5e-4, batch_size=16, epochs=8, floor=100.0)
+    distances = [
+        max(abs(2 * row["auc"] - 1), abs(row["ua"] - row["unseen"]) / 100) for row in done.epochs
+    ]
+    best = min(range(len(distances)), key=distances.__getitem__)
+    assert done.stopped.epoch == done.epochs[best]["epoch"]
+    forget = predict(done.model, place.forget)
+    assert accuracy(forget) == pytest.approx(done.epochs[best]["ua"])
+    assert loss_auc(forget, predict(place.initial, place.val)) < 1.0
+
+
+def test_an_epoch_that_loses_too_much_on_val_is_not_kept() -> None:
+    done = go("SRL", lr=0.3, batch_size=16, epochs=3, floor=0.0)
+    assert done.stopped.epoch == 0
+    assert same(bits(done.model), bits(world().initial))
+    assert "No epoch was better than the initial model" in done.stopped.reason
+
+
+@pytest.mark.parametrize("options", [{"lr": 30.0}, {"lr": 1e37, "method": "gradient-ascent"}])
+def test_a_collapse_leaves_the_original_weights(options: dict[str, Any]) -> None:
+    done = go(**{"method": "SRL", "batch_size": 16, "epochs": 4} | options)
+    assert same(bits(done.model), bits(world().initial))
+
+
+class Killed(Exception):
+    """In place of a kill."""
+
+
+class KilledAt(Callback):
+    """Dies after an epoch."""
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def on_epoch(self, run: Run) -> None:
+        if run.epoch == self.epoch:
+            raise Killed
+
+
+@pytest.mark.parametrize("method", ["refresh", "SRL"])
+def test_a_killed_run_resumes_to_the_same_bits(method: str, tmp_path: Path) -> None:
+    options: dict[str, Any] = {"method": method, "epochs": 4, "batch_size": 16, "lr": 3e-3}
+    whole = go(**options)
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Killed):
+        go(**options, checkpoint=path, callbacks=[KilledAt(2)])
+    again = go(**options, checkpoint=path)
+    assert same(bits(again.model), bits(whole.model))
+    assert again.stopped == whole.stopped
+
+
+def test_a_checkpoint_with_another_floor_is_refused(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"method": "SRL", "epochs": 4, "batch_size": 16, "lr": 3e-3}
+    path = tmp_path / "checkpoint"
+    with pytest.raises(Killed):
+        go(**options, checkpoint=path, callbacks=[KilledAt(2)])
+    with pytest.raises(InvalidInput, match="another floor"):
+        go(**options, checkpoint=path, floor=9.0)
+
+
+def test_small_forget_sets_get_enough_steps_and_large_ones_no_more() -> None:
+    small = fit_to_size(MATCH, 12, USUAL)
+    assert small.batch_size == 16
+    assert small.epochs == MIN_STEPS
+    assert fit_to_size(MATCH, 1000, USUAL).epochs == MATCH.epochs
+    assert fit_to_size(MATCH, 4500, USUAL).epochs == 12, "large ones need fewer passes"
+    assert fit_to_size(MATCH, 100_000, USUAL).epochs == 8
+    for size in (1, 12, 1000, 100_000):
+        assert fit_to_size(MATCH, size, USUAL, 2).epochs == 2, "a cap is a cap"
+
+
+def test_long_runs_take_smaller_steps_unless_the_rate_was_chosen() -> None:
+    preferred = Procedure.from_plain({"method": "MATCH"})
+    assert fit_to_size(preferred, 1000, USUAL).lr == preferred.lr, "320 steps"
+    steps = 12 * 71
+    assert fit_to_size(preferred, 4500, USUAL).lr == pytest.approx(
+        preferred.lr * (320 / steps) ** 0.5
+    )
+    assert fit_to_size(preferred, 100, USUAL).lr == pytest.approx(preferred.lr * (25 / 64) ** 0.5)
+    assert fit_to_size(MATCH, 4500, USUAL).lr == MATCH.lr
+    assert fit_to_size(Procedure(epochs=3), 12, USUAL).epochs == 3, "a constant rate stops anywhere"
+
+
+def test_narrower_models_take_a_larger_rate_unless_it_was_chosen() -> None:
+    preferred = Procedure.from_plain({"method": "MATCH"})
+    for inputs, factor in ((500, 2.0), (2000, 0.5), (10, 4.0), (10**6, 0.25)):
+        found = fit_to_size(preferred, 1000, nn.Linear(inputs, 1))
+        assert found.lr == pytest.approx(factor * preferred.lr)
+        assert fit_to_size(MATCH, 1000, nn.Linear(inputs, 1)).lr == MATCH.lr
+    assert fit_to_size(preferred, 1000, nn.Embedding(5, 7)).lr == preferred.lr
