@@ -44,9 +44,9 @@ def grid(name: str) -> list[Setting]:
     if name == "frontier":
         return [
             {"keep": keep, "epochs": epochs, "rate": rate}
-            for keep in (0.3, 0.4, 0.5, 0.6)
             for epochs in (5, 8)
             for rate in (1.0, 2.0)
+            for keep in (0.4, 0.5, 0.3, 0.6)
         ]
     if name == "keep":
         return [{"keep": keep, "epochs": 5, "rate": 1.0} for keep in KEEPS]
