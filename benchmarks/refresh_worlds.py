@@ -131,7 +131,7 @@ def network(name: str, **options: Any) -> Callable[[], nn.Module]:
     return lambda: build_model(name, width=1 / 8, mean=[0.0] * 3, std=[1.0] * 3, **options)
 
 
-SGD = Recipe(epochs=25, batch_size=64, lr=0.1, schedule="one-cycle")
+SGD = Recipe(epochs=25, batch_size=128, lr=0.1, weight_decay=0.0, schedule="one-cycle")
 ADAMW = Recipe(
     epochs=25, batch_size=64, lr=2e-3, weight_decay=0.01, schedule="one-cycle", algorithm="adamw"
 )
