@@ -77,6 +77,12 @@ class ClassForget:
         return select(train, draw(members, self.fraction, seed))
 
     def _resolve(self, classes: tuple[str, ...]) -> int:
+        if not classes:
+            raise InvalidInput("A regression has no classes to forget. Use random or ids.")
+        if classes.count(str(self.label)) > 1:
+            raise InvalidInput(
+                f"Class names should differ. (got {self.label!r} several times) Rename them."
+            )
         if str(self.label) in classes:
             return classes.index(str(self.label))
         if isinstance(self.label, int):

@@ -54,18 +54,14 @@ def make_optimizer(
         return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
     options = {"lr": lr} if isinstance(make, type) else {}
     made = _call("optimizer", "the parameters", make, params, **options)
-    if not isinstance(made, torch.optim.Optimizer) or isinstance(made, torch.optim.LBFGS):
+    groups = made.param_groups if isinstance(made, torch.optim.Optimizer) else []
+    moved = {id(p) for group in groups for p in group["params"]}
+    if isinstance(made, torch.optim.LBFGS) or moved.isdisjoint(map(id, params)):
         raise InvalidInput(
-            "`optimizer` should make a torch optimizer that steps without a closure. "
-            f"(made {type(made).__name__})"
+            "`optimizer` should make a torch optimizer of the parameters that it is given, one "
+            f"that steps without a closure. (made {type(made).__name__})"
         )
-    given = set(map(id, params))
-    if not any(id(p) in given for group in made.param_groups for p in group["params"]):
-        raise InvalidInput(
-            "`optimizer` should make a torch optimizer of the parameters that it is given. (made "
-            f"{type(made).__name__} of others)"
-        )
-    return made
+    return made  # type: ignore[no-any-return]
 
 
 def make_scheduler(make: Any, optimizer: torch.optim.Optimizer) -> LRScheduler:

@@ -9,21 +9,21 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._kinds import shown
 from expunge.update._gradients import LossGradient
 
 
 def trainable(params: Iterable[Tensor]) -> list[Tensor]:
     """The parameters that require a gradient, in order; each should be given once."""
-    if isinstance(params, (Tensor, Mapping)):
-        raise InvalidInput("`params` should be an iterable of parameters, as model.parameters().")
-    if params is None or isinstance(params, str) or not isinstance(params, Iterable):
+    if isinstance(params, Tensor | Mapping | str) or not isinstance(params, Iterable):
         raise InvalidInput(
-            f"`params` should be an iterable of parameters, as model.parameters(). (got {params!r})"
+            "`params` should be an iterable of parameters, as model.parameters(). "
+            f"(got {shown(params)})"
         )
     given = list(params)
     for p in given:
         if not isinstance(p, Tensor):
-            raise InvalidInput(f"`params` should hold tensors. (got {p!r})")
+            raise InvalidInput(f"`params` should hold tensors. (got {shown(p)})")
     moving = [p for p in given if p.requires_grad]
     unique = {id(p): p for p in moving}
     if len(unique) != len(moving):
