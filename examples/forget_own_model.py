@@ -65,9 +65,9 @@ def main(folder: Path) -> None:
     outcome = expunge.forget(
         model=trained(train),
         data=(train, val, test),
-        ids=range(0, 60, 2),  # thirty records that have to go
+        ids=range(0, 240, 2),  # 120 records that have to go
         out=folder / "requests",
-        floor=5.0,
+        recipe={"epochs": 60, "batch_size": 32, "lr": 3e-3, "algorithm": "adamw"},
     )
     assert outcome.evidence is not None
     print(outcome.evidence.verdict.status)

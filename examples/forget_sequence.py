@@ -26,7 +26,6 @@ def main(folder: Path, width: float = 0.5) -> None:
             data="digits",
             ids=list(records),
             out=folder / "requests",
-            floor=5.0,
         )
         assert outcome.evidence is not None
         print(outcome.evidence.verdict.status, "-", outcome.evidence.verdict.headline)

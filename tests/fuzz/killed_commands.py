@@ -89,7 +89,7 @@ def make_forget(root: Path, place: Path, ids: Sequence[int] = range(0, 12, 2)) -
             lr=3e-3,
             batch_size=4,
             max_epochs=2,
-            floor=50.0,
+            margin_test=50.0,
             device="cpu",
         )
 

@@ -16,7 +16,7 @@ from expunge.engine import Callback, Run
 from expunge.engine._predict import Predictions, predict
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
 from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
-from expunge.evaluation._scores import Released, Scores, accuracy, score
+from expunge.evaluation._scores import Released, Scores, relearned_scores, score
 from expunge.evaluation._views import Views, view
 from expunge.evaluation.attacks._rmia import RMIA
 from expunge.evaluation.attacks._roc import Sample, auc
@@ -91,7 +91,7 @@ class Scorer:
             values = self._score(views).as_dict(per_class=per_class)
             if self.more:
                 values |= self._more(views)
-            return values if again is None else values | self._relearned(again)
+            return values if again is None else values | relearned_scores(again, self.relearned)
 
         return self.group.run_in_first(measure)
 
@@ -105,16 +105,6 @@ class Scorer:
         }
         if "rmia_auc" in self.more:
             values["rmia_auc"] = rmia_auc(views, self.references or (self.ideal,))
-        return values
-
-    def _relearned(self, views: Views) -> dict[str, float]:
-        values = {
-            "relearned_ua": accuracy(views.forget),
-            "relearned_ta": accuracy(views.test),
-            "relearned_auc": loss_auc(views.forget, views.test),
-        }
-        if self.relearned is not None:
-            values["relearned_rua"] = values["relearned_ua"] - accuracy(self.relearned)
         return values
 
     def _view_relearned(self, model: nn.Module) -> Views:

@@ -15,6 +15,7 @@ from expunge.data._batches import Data
 from expunge.data.text import TextSet
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._predict import Predictions
+from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
 from expunge.evaluation._regression_scores import (
     LEFT_OUT,
     regression_scores,
@@ -57,6 +58,11 @@ class Scores:
     test_r2: float | None = None
     fid_rmse: float | None = None
     mia_error: float | None = None
+    loss_auc: float | None = None
+    relearned_ua: float | None = None
+    relearned_ta: float | None = None
+    relearned_auc: float | None = None
+    relearned_rua: float | None = None
     gaps: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
     per_class: Mapping[str, tuple[float, ...]] = field(
         default_factory=dict, hash=False, compare=False, repr=False
@@ -105,6 +111,7 @@ def evaluate(
     ideal: nn.Module | Predictions | Views | None = None,
     attacks: bool | Released = False,
     exact: bool = False,
+    benign_steps: int = 0,
     seed: int = 0,
 ) -> Scores: ...
 
@@ -119,6 +126,7 @@ def evaluate(
     ideal: nn.Module | Predictions | Views | TextIdeal | None = None,
     attacks: bool | Released = False,
     exact: bool = False,
+    benign_steps: int = 0,
     seed: int = 0,
     general: TextSet | None = None,
     reference: nn.Module | None = None,
@@ -145,6 +153,9 @@ def evaluate(
         attacks: also run the paper's five membership attacks (4), on the ideal model too;
             ``"released"`` with the features of its released code.
         exact: fit them with the plain, slow solver.
+        benign_steps: also train a copy on ``retain`` for so many steps (50 is usual), and score it
+            on ``forget`` and ``test``: what comes back was hidden, not forgotten. Gives the AUC of
+            the loss attack before and after, UA, TA and, with an ``ideal`` model, rUA.
         seed: draws the retained examples that the attacks learn from.
 
     Example:
@@ -160,7 +171,9 @@ def evaluate(
     check_arguments(evaluate, locals())
     if isinstance(forget, TextSet):
         released = attacks == "released" and attacks
-        _check_left_out("texts", val=val, exact=exact, seed=seed, attacks=released)
+        _check_left_out(
+            "texts", val=val, exact=exact, benign_steps=benign_steps, seed=seed, attacks=released
+        )
         parts: dict[str, Any] = {"retain": retain, "test": test, "general": general}
         parts |= {"ideal": ideal, "reference": reference}
         return evaluate_text(
@@ -174,7 +187,32 @@ def evaluate(
     known: Any = ideal
     if isinstance(ideal, nn.Module):
         known = view_once(ideal, forget=forget, retain=retain, test=test, val=val)
-    return score(views, known, attacks=attacks, exact=exact, seed=seed)
+    scores = score(views, known, attacks=attacks, exact=exact, seed=seed)
+    if not benign_steps:
+        return scores
+    if views.is_regression:
+        _check_left_out("a regression", benign_steps=benign_steps)
+
+    def relearned(model: nn.Module) -> Views:
+        rate = benign_rate(model)
+        again = after_benign_steps(model, retain, steps=benign_steps, lr=rate, seed=seed)
+        return view(again, forget=forget, test=test)
+
+    best = relearned(ideal).forget if isinstance(ideal, nn.Module) else None
+    more: dict[str, Any] = relearned_scores(relearned(model), best)
+    return replace(scores, loss_auc=loss_auc(views.forget, views.test), **more)
+
+
+def relearned_scores(views: Views, ideal: Predictions | None) -> dict[str, float]:
+    """Scores of a model after benign steps, against the ideal model after the same, by name."""
+    values = {
+        "relearned_ua": accuracy(views.forget),
+        "relearned_ta": accuracy(views.test),
+        "relearned_auc": loss_auc(views.forget, views.test),
+    }
+    if ideal is not None:
+        values["relearned_rua"] = values["relearned_ua"] - accuracy(ideal)
+    return values
 
 
 def _check_left_out(what: str, **values: Any) -> None:

@@ -51,8 +51,8 @@ a sixteenth of its width to VGG16 itself."""
 FLOOR = 2.0
 """Points of val accuracy that an epoch of a watched method may lose."""
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
-WATCHED, MAX_KEPT = 2000, 256
-"""Val examples, and retained texts, that a run is watched on."""
+MAX_KEPT = 256
+"""Retained texts that a run is watched on."""
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,9 @@ class BestEpoch(Callback):
         floor: float,
         procedure: Procedure,
     ) -> None:
-        chosen = match_class_mix(val.labels, forget.labels, seed=0, largest=True)[:WATCHED]
         self.forget, self.val = forget, val
-        self.matched = val.subset(chosen or range(len(val)))
+        chosen = match_class_mix(val.labels, forget.labels, seed=0, largest=True)
+        self.alike = chosen or list(range(len(val)))
         self.kept = kept_sample(retain) if isinstance(retain, TextExamples) else None
         self.floor, self.epochs = floor, procedure.epochs
         self.constant = procedure.schedule == "constant"
@@ -248,7 +248,8 @@ class BestEpoch(Callback):
         return f"{why} At epoch {self.state.best_epoch} the records looked most like unseen data."
 
     def _distance(self, model: nn.Module) -> tuple[float, dict[str, float]]:
-        forget, unseen = predict_once(model, self.forget), predict_once(model, self.matched)
+        forget = predict_once(model, self.forget)
+        unseen = predict_once(model, self.val).take(self.alike)
         area = loss_auc(forget, unseen)
         rates = accuracy(forget), accuracy(unseen)
         distance = max(abs(2.0 * area - 1.0), abs(rates[0] - rates[1]) / 100.0)

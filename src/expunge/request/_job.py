@@ -185,8 +185,8 @@ class Job(pydantic.BaseModel):
             raise InvalidInput("`budget` is that of the method refresh")
         if self.trains_again and ADDONS.bare_name(self.addon) != "none":
             raise InvalidInput(
-                f"the add-on {ADDONS.label(self.addon)} weighs the steps of a method that reads the "
-                "records, such as SRL"
+                f"the add-on {ADDONS.label(self.addon)} goes with a method that reads the records, "
+                "such as SRL"
             )
         if self.allow_unmapped and self.records is None:
             raise InvalidInput("`allow_unmapped` is about `records`, which should be given too")

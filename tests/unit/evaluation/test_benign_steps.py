@@ -12,8 +12,9 @@ from torch.utils.data import TensorDataset
 
 from expunge.data import divide, load
 from expunge.data._batches import as_source, seed_of
-from expunge.evaluation import Predictions
-from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
+from expunge.evaluation import Predictions, evaluate, view
+from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
+from expunge.evaluation._scores import accuracy
 from expunge.models import build_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -68,3 +69,25 @@ def test_unseen_examples_of_other_classes_do_not_count() -> None:
     forget = Predictions(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
     unseen = Predictions(torch.tensor([[1.0, 0.0], [9.0, 0.0]]), torch.tensor([0, 1]))
     assert loss_auc(forget, unseen) == 1.0
+
+
+def test_evaluate_scores_a_copy_after_benign_steps() -> None:
+    splits = load("digits", limit=60)
+    parts = divide(splits, "random:0.3", 0)
+    model, ideal = (
+        build_model("small-cnn", in_channels=1, width=0.2, seed=seed) for seed in range(2)
+    )
+    data = {"forget": parts.forget, "retain": parts.retain, "test": splits.test}
+    plain = evaluate(model, **data, ideal=ideal)
+    scores = evaluate(model, **data, ideal=ideal, benign_steps=3)
+    again, best = (
+        view(after_benign_steps(each, parts.retain, steps=3, lr=benign_rate(each)), **data)
+        for each in (model, ideal)
+    )
+    assert scores.loss_auc == loss_auc(*(view(model, **data).split(k) for k in ("forget", "test")))
+    assert scores.relearned_ua == accuracy(again.forget)
+    assert scores.relearned_ta == accuracy(again.test)
+    assert scores.relearned_auc == loss_auc(again.forget, again.test)
+    assert scores.relearned_rua == accuracy(again.forget) - accuracy(best.forget)
+    assert (scores.ua, scores.rua) == (plain.ua, plain.rua), "the model is left alone"
+    assert plain.relearned_ua is None

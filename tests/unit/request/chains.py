@@ -54,7 +54,7 @@ def _evidence(number: int, previous: str | None, digests: dict[str, str]) -> dic
         "schema_version": 4,
         "kind": "request",
         "verdict": {
-            "status": "cannot be told",
+            "status": "inconclusive",
             "headline": "",
             "reasons": [],
             "shown": [],

@@ -14,10 +14,10 @@ from expunge.request.evidence import Evidence
 IDS = list(range(0, 60, 2))
 SETTINGS = {
     # Margins wide enough for thirty records.
-    "margin_auc": 0.9,
-    "margin_records": 60.0,
-    "margin_test": 40.0,
-    "margin_of_class": 90.0,
+    "margin_auc": 0.99,
+    "margin_records": 100.0,
+    "margin_test": 100.0,
+    "margin_of_class": 100.0,
     "device": "cpu",
 }
 WATCHED = {"method": "SRL", "lr": 3e-3, "batch_size": 16, "max_epochs": 6}

@@ -67,7 +67,7 @@ def test_own_records_decide_nothing(tmp_path: Path) -> None:
     with_own = request(tmp_path / "with", data())
     without = request(tmp_path / "without", data(with_own=False))
     assert (with_own.request.unseen, without.request.unseen) == (4, 0)
-    for name in ("target", "metrics", "attacks", "held_out", "floors", "classes", "status"):
+    for name in ("margins", "checks", "metrics", "classes", "status"):
         assert getattr(with_own, name) == getattr(without, name), name
     assert with_own.hashes.weights_after == without.hashes.weights_after
     assert with_own.preflight.ids["unseen"] == 4

@@ -21,13 +21,14 @@ def test_the_template_is_a_job(tmp_path):
     job = load_job(write(tmp_path, job_template()))
     assert job.weights == tmp_path / "model.safetensors"
     assert job.ids == tmp_path / "request.csv"
-    assert (job.data, job.method, job.addon) == ("digits", "MATCH", "none")
+    assert (job.data, job.method, job.addon) == ("digits", "refresh", "none")
 
 
 def test_the_template_names_every_key_with_its_default(tmp_path):
-    lines = [line.removeprefix("# ") for line in job_template().splitlines()]
+    settings = job_template().rpartition("# [model_options]")[0]  # tables come last
+    lines = [line.removeprefix("# ") for line in settings.splitlines()]
     described = {line.split(" = ")[0]: line for line in lines if " = " in line}
-    assert set(described) - {"width"} == set(Job.model_fields) - {"model_options"}
+    assert set(described) == set(Job.model_fields) - {"model_options", "recipe"}
     free = [
         n
         for n in described
@@ -48,8 +49,6 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
             "margin_records",
             "margin_test",
             "margin_of_class",
-            "epochs",
-            "algorithm",
         )
     ]
     job = load_job(write(tmp_path, "\n".join(described[name] for name in free)))

@@ -22,17 +22,17 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
     make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[dict[str, Any]] = []
-    original = in_progress.calibrate
+    original = in_progress.forget_for
 
-    def spy(model: Any, **arguments: Any) -> Any:
-        calls.append({"model": model, "retain": len(arguments["retain"])})
-        return original(model, **arguments)
+    def spy(job: Any, subject: Any, forget: Any, retain: Any, **run: Any) -> Any:
+        calls.append({"model": subject.model, "retain": len(retain)})
+        return original(job, subject, forget, retain, **run)
 
     def finish(ids: list[int]) -> FinishedRequest:
         job = make_request(ids, max_epochs=1)
         return FinishedRequest.of(job, carry_out_quietly(job))
 
-    monkeypatch.setattr(in_progress, "calibrate", spy)
+    monkeypatch.setattr(in_progress, "forget_for", spy)
     monkeypatch.setattr(LedgerEntry, "achieved", property(lambda entry: True))
     first = finish(list(range(10)))
     second = finish(list(range(5, 20)))

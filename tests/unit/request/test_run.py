@@ -101,7 +101,7 @@ def test_no_model_is_passed_over_the_same_data_twice(
     carry_out_quietly(make_request(**WATCHED | {"max_epochs": 2}))
     # The chosen model once more, as it will be used: in the plain memory layout.
     twice = {model for model, data in set(passes) if passes.count((model, data)) > 1}
-    assert twice <= {passes[-1][0]}
+    assert twice <= {passes[-5][0]}, "the last four are after benign steps"
     given = model_digest(load_artifact(weights).model)
     assert sum(model == given for model, _ in passes) == 3, "train, val and test, in the preflight"
 
@@ -139,7 +139,7 @@ def test_a_refused_request_leaves_no_folder(
     def refused(*_: Any, **__: Any) -> None:
         raise InvalidInput("This method cannot be used here.")
 
-    monkeypatch.setattr(in_progress, "forget_records", refused)
+    monkeypatch.setattr(in_progress, "forget_for", refused)
     with pytest.raises(InvalidInput, match="cannot be used here"):
         carry_out_quietly(make_request())
     assert not make_request.out.exists()
@@ -185,7 +185,7 @@ def test_whole_classes_can_be_forgotten(
 def test_a_model_that_collapses_ends_with_the_weights_it_had(
     make_request: JobMaker, weights: Path
 ) -> None:
-    job = make_request(method="GA", addon="none", lr=1e4, max_epochs=2)
+    job = make_request(method="GA", lr=1e4, max_epochs=2, margin_test=10.0)
     outcome = carry_out_quietly(job)
     assert not outcome.achieved
     assert outcome.evidence is not None
@@ -390,7 +390,7 @@ def test_an_unfinished_request_is_in_the_way_of_another(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(in_progress, "calibrate", dies)
+        patch.setattr(in_progress, "forget_for", dies)
         with pytest.raises(KeyboardInterrupt):
             carry_out_quietly(make_request())
     other = make_request([1, 3, 5], max_epochs=1)
@@ -422,7 +422,7 @@ def test_the_python_entrance_takes_a_model_and_data_in_memory(
     assert "with a model or data in memory" in verify(tmp_path / "out")[0].not_verified
     (verification,) = verify(tmp_path / "out", model=load_artifact(weights).model, data=data)
     assert verification.verified
-    assert any(line.startswith("holds: UA is") for line in verification.lines)
+    assert "holds: checks, computed again" in verification.lines
     with pytest.raises(InvalidInput, match="Data in memory go with a `model` in memory"):
         forget(weights=weights, data=(splits.train, splits.test), ids=[1], out=tmp_path / "other")
     with pytest.raises(InvalidInput, match="Give a trained `model`"):

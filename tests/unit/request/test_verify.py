@@ -95,7 +95,7 @@ def test_numbers_that_do_not_come_out_are_noticed(folder: Path, subject: Subject
     change_evidence(folder / "0002", change)
     redo_hashes(folder / "0002")
     problems = verify(folder, subject)[1].problems
-    assert any(problem.startswith("TA comes out as") for problem in problems)
+    assert any(problem.startswith("metrics.1.after.value is") for problem in problems)
 
 
 @pytest.mark.parametrize(

@@ -247,11 +247,11 @@ def test_few_records_have_no_histogram(few: tuple[Job, Path], finished: Finished
     assert evidence["scores"] is None
     assert evidence["exposure"] is None
     assert not (few[1] / "figures" / "scores.png").exists()
-    aucs = [end for row in evidence["attacks"] for end in row["after"]["auc"].values()]
-    assert aucs == [round(end, 1) for end in aucs]
+    attacks = [row for row in evidence["checks"] if row["name"].startswith("auc_")]
+    ends = [row[name] for row in attacks for name in ("value", "low", "high")]
+    assert ends == [round(end, 1) for end in ends]
     many = finished.evidence
     assert many.scores is not None
     assert sum(many.scores.before.forget) == len(IDS)
-    assert [row.after.auc.value for row in many.attacks] == [
-        round(row.after.auc.value, 2) for row in many.attacks
-    ]
+    values = [row.value for row in many.checks if row.is_attack]
+    assert values == [round(value, 2) for value in values]

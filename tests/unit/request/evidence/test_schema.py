@@ -38,26 +38,10 @@ def test_an_undefined_number_is_nan_here_and_null_in_json(undefined: Any) -> Non
     assert Interval.model_validate_json(interval.model_dump_json()) == interval
 
 
-def test_an_epoch_without_finite_outputs_has_no_comparison() -> None:
-    row = EpochRow.model_validate({"epoch": 1, "action": "rolled back"})
+def test_an_epoch_that_nobody_watched_has_no_accuracies() -> None:
+    row = EpochRow.model_validate({"epoch": 1, "objective": 0.5})
     assert math.isnan(row.ua)
-    assert row.model_dump(mode="json", exclude_unset=True) == {"epoch": 1, "action": "rolled back"}
-
-
-def test_an_interval_contains_its_bounds() -> None:
-    interval = Interval(value=0.5, low=0.25, high=1.0)
-    assert 0.25 in interval
-    assert 1.0 in interval
-    assert 0.2 not in interval
-
-
-@pytest.mark.parametrize(
-    ("value", "place"),
-    [(20.0, "below"), (25.0, "on the edge of"), (30.0, "inside"), (100.0, "inside")],
-)
-def test_an_interval_says_where_a_percentage_lies(value: float, place: str) -> None:
-    assert Interval(value=50.0, low=25.0, high=100.0).locate(value) == place
-    assert Interval(value=25.0, low=25.0, high=25.0).locate(25.0) == "inside"
+    assert row.model_dump(mode="json", exclude_unset=True) == {"epoch": 1, "objective": 0.5}
 
 
 def test_unknown_keys_are_refused_wherever_they_stand(tmp_path: Path) -> None:
