@@ -183,7 +183,7 @@ def shown(value: Any) -> str:
     """A value as messages show it: short ones in full, of others the type."""
     if isinstance(value, type):
         return value.__name__
-    plain = value is None or isinstance(value, str | bytes | numbers.Number)
+    plain = value is None or isinstance(value, str | numbers.Number)
     return repr(value) if plain and len(repr(value)) <= 80 else type(value).__name__
 
 
