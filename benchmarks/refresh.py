@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import mannwhitneyu
 from torch import nn
 from torch.nn import functional as F
 
@@ -35,8 +36,11 @@ from request_judge import matched_auc
 
 ROWS = Path("results/refresh/rows.jsonl")
 BENIGN_STEPS = 50
+POINTS = ("ua", "rua", "ta_diff", "worst_class")
+"""Columns in points; the others have three decimals."""
 Row = dict[str, Any]
 Setting = dict[str, Any]
+Array = np.ndarray[Any, Any]
 
 
 def grid(name: str) -> list[Setting]:
@@ -44,9 +48,9 @@ def grid(name: str) -> list[Setting]:
     if name == "frontier":
         return [
             {"keep": keep, "epochs": epochs, "rate": rate}
-            for keep in (0.3, 0.4, 0.5, 0.6)
             for epochs in (5, 8)
             for rate in (1.0, 2.0)
+            for keep in (0.4, 0.5, 0.3, 0.6)
         ]
     if name == "keep":
         return [{"keep": keep, "epochs": 5, "rate": 1.0} for keep in KEEPS]
@@ -181,6 +185,38 @@ def rows_of(world: World, settings: list[Setting], known: set[str]) -> Iterator[
         yield row | judge.scores(model)
 
 
+def u_lira(unlearned: Array, retrained: Array) -> float:
+    """AUC of U-LiRA on confidences [models, records], every model judged by the others.
+
+    One Gaussian per record and world, with a variance that all records share.
+    """
+    worlds = (unlearned, retrained)
+    scores: tuple[list[Array], list[Array]] = ([], [])
+    for own, models in enumerate(worlds):
+        for target in range(len(models)):
+            others = [np.delete(w, target, axis=0) if k == own else w for k, w in enumerate(worlds)]
+            likelihoods = []
+            for group in others:
+                mean = group.mean(axis=0)
+                count = len(group)
+                spread = np.square(group - mean).sum() / (mean.size * (count - 1))
+                spread *= 1 + 1 / count  # the mean is an estimate, too
+                likelihoods.append(-np.square(models[target] - mean) / spread - np.log(spread))
+            scores[own].append(likelihoods[0] - likelihoods[1])
+    members, others = (np.concatenate(each) for each in scores)
+    return float(mannwhitneyu(members, others).statistic / (len(members) * len(others)))
+
+
+def add_u_lira(groups: dict[tuple[str, str], list[Row]]) -> None:
+    """Write U-LiRA into the first row of every group of three models or more."""
+    for (kind, name), own in groups.items():
+        clean = {role: groups.get((kind, role), []) for role in ("ideal", "second")}
+        given = [row["confidence"] for row in own]
+        known = [row["confidence"] for role, rows in clean.items() for row in rows if role != name]
+        if len(given) > 2 and len(known) > 2:
+            own[0]["u_lira"] = u_lira(np.array(given), np.array(known))
+
+
 def show(rows: list[Row]) -> None:
     """A line per kind and setting: means over seeds, and their standard deviations."""
     groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
@@ -188,17 +224,18 @@ def show(rows: list[Row]) -> None:
         setting = row["setting"]
         name = setting.get("role") or " ".join(f"{k}={v}" for k, v in setting.items())
         groups[row["kind"], name].append(row)
+    add_u_lira(groups)
     columns = ("keep", "ua", "rua", "ta_diff", "auc_diff", "kl", "worst_class", "cost")
-    columns += ("after_rua", "after_ta_diff", "after_auc_diff", "after_kl")
+    columns += ("u_lira", "after_rua", "after_ta_diff", "after_auc_diff", "after_kl")
     print("| kind | setting | n | " + " | ".join(columns) + " |")
     print("|" + " --- |" * (len(columns) + 3))
     for (kind, name), own in sorted(groups.items()):
         cells = []
         for column in columns:
             values = [row[column] for row in own if row.get(column) is not None]
-            digits = 3 if "auc" in column or "kl" in column or column in ("cost", "keep") else 1
+            digits = 1 if column.removeprefix("after_") in POINTS else 3
             text = f"{np.mean(values):+.{digits}f}" if values else ""
-            if len(values) > 1 and column != "cost":
+            if len(values) > 1:
                 text += f" ± {np.std(values, ddof=1):.{digits}f}"
             cells.append(text)
         print(f"| {kind} | {name} | {len(own)} | " + " | ".join(cells) + " |")

@@ -30,12 +30,12 @@ class PlainCNN(nn.Module):
     def __init__(self, channels: int = 3, classes: int = 10) -> None:
         super().__init__()
         layers: list[nn.Module] = []
-        for wide in (16, 32, 64, 64):
+        for wide in (16, 24, 32, 32):
             layers += [nn.Conv2d(channels, wide, 3, padding=1), nn.ReLU()]
-            layers += [nn.MaxPool2d(2)] if wide > 16 else []
+            layers += [nn.MaxPool2d(2)] if wide < 32 or len(layers) > 8 else []
             channels = wide
         self.features = nn.Sequential(*layers)
-        self.head = nn.Sequential(nn.Linear(64 * 16, 64), nn.ReLU(), nn.Linear(64, classes))
+        self.head = nn.Sequential(nn.Linear(32 * 16, 64), nn.ReLU(), nn.Linear(64, classes))
 
     def forward(self, x: Tensor) -> Tensor:
         logits: Tensor = self.head(self.features(x).flatten(1))
@@ -131,7 +131,7 @@ def network(name: str, **options: Any) -> Callable[[], nn.Module]:
     return lambda: build_model(name, width=1 / 8, mean=[0.0] * 3, std=[1.0] * 3, **options)
 
 
-SGD = Recipe(epochs=25, batch_size=128, lr=0.1, schedule="one-cycle")
+SGD = Recipe(epochs=25, batch_size=128, lr=0.1, weight_decay=0.0, schedule="one-cycle")
 ADAMW = Recipe(
     epochs=25, batch_size=64, lr=2e-3, weight_decay=0.01, schedule="one-cycle", algorithm="adamw"
 )
@@ -140,7 +140,7 @@ SHIFTS = Augment(padding=1, flip=True)
 KINDS = {
     "vgg": Kind(images("cifar10", 5000), network("vgg16", dropout=0.0), SGD, 500, SHIFTS),
     "resnet": Kind(images("cifar10", 5000), network("resnet18"), SGD, 500, SHIFTS),
-    "cnn": Kind(images("svhn", 6000), PlainCNN, ADAMW, 600),
+    "cnn": Kind(images("svhn", 4000), PlainCNN, ADAMW, 400),
     "mlp": Kind(
         table,
         lambda: nn.Sequential(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import numbers
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_kind, is_of_kind
 
 if TYPE_CHECKING:
     import pydantic
@@ -92,36 +92,6 @@ class Option:
         if self.below is not None and not value < self.below:
             return f"below {self.below:g}"
         return "finite" if self.type is float and math.isinf(value) else ""
-
-
-KINDS: dict[Any, tuple[Any, str]] = {
-    int: (numbers.Integral, "a whole number"),
-    float: (numbers.Real, "a number"),
-    bool: (bool, "True or False"),
-}
-SEEDS = range(2**63)
-"""What every random generator here takes."""
-
-
-def check_kind(name: str, kind: Any, value: Any) -> None:
-    """Raise unless ``value`` is of ``kind``: int, float or bool, or the name of one of these."""
-    wanted = {each.__name__: each for each in KINDS}.get(kind, kind)
-    if wanted not in KINDS:
-        return
-    if not is_of_kind(wanted, value):
-        raise InvalidInput(f"`{name}` should be {KINDS[wanted][1]}. (got {value!r})")
-
-
-def is_of_kind(kind: Any, value: Any) -> bool:
-    """Whether ``value`` is a whole number, a number or a switch; a switch is no number."""
-    return isinstance(value, KINDS[kind][0]) and (kind is bool or not isinstance(value, bool))
-
-
-def check_seed(seed: Any, name: str = "seed") -> None:
-    """Raise unless ``seed`` is a whole number in 0..2⁶³-1."""
-    check_kind(name, int, seed)
-    if seed not in SEEDS:
-        raise InvalidInput(f"`{name}` should be a whole number in 0..2**63-1. (got {seed})")
 
 
 def option(

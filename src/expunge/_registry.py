@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_kind
 from expunge._lazy import load_object, read_docstring
 from expunge._plugins import Plugin, load_plugin, report, usable_plugins
 
@@ -146,6 +147,7 @@ class Registry(Generic[T]):
 
     def _split(self, text: str) -> tuple[str, dict[str, Any]]:
         """The full name and the options behind it; what is a name as it stands has none."""
+        check_kind(self.kind, str, text)
         name, options = (text, {}) if text.lower() in self._names else split_options(text)
         try:
             return self._names[name.lower()], options

@@ -70,8 +70,6 @@ PARTS: dict[str, Addon] = {name: ADDONS[name]() for name in ADDONS} | {"prob 1/2
 class WholeSplits:
     """The splits of a world, in their original order, for methods that look at all of them."""
 
-    mirrors = False
-
     def __init__(self, world: str, factor: float) -> None:
         make_data = WORLDS[world][1]
         seeds = {"forget": 1, "retain": 2, "unseen": 3}

@@ -121,7 +121,7 @@ def test_methods_that_look_at_whole_splits(pair: Team, name: str, kind: str) -> 
 
 @pytest.mark.parametrize("name", WHOLE_SPLITS)
 def test_processes_take_turns_at_a_large_split(pair: Team, name: str) -> None:
-    """Splits of more than the 250 examples predicted at a time; MATCH corrects from epoch 4 on."""
+    """Splits of more than the 250 examples predicted at a time."""
     data = {"forget": points(300, seed=1), "unseen": points(510, seed=3)}
     assert_alike(pair, "plain", WHOLE_SPLITS[name] | data | {"epochs": 4, "batch_size": 100})
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -72,7 +72,7 @@ def make_unlearn(root: Path, place: Path) -> Work:
     return work
 
 
-def make_forget(root: Path, place: Path) -> Work:
+def make_forget(root: Path, place: Path, ids: Sequence[int] = range(0, 12, 2)) -> Work:
     """``expunge forget``, from Python: two epochs, and a whole bundle but for its figures."""
     model, data = _request_world()
 
@@ -82,7 +82,7 @@ def make_forget(root: Path, place: Path) -> Work:
         forget(
             model=model,
             data=data,
-            ids=[0, 2, 4, 6, 8, 10],
+            ids=list(ids),
             out=place,
             force=True,
             progress=False,

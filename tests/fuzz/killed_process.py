@@ -42,7 +42,7 @@ def _counted(move: Callable[..., Any]) -> Callable[..., Any]:
     return moved
 
 
-for _name in ("replace", "rename"):
+for _name in ("replace", "rename") if "KILL_COUNT" in os.environ else ():
     setattr(Path, _name, _counted(getattr(Path, _name)))
 
 

@@ -132,6 +132,7 @@ def main() -> int:
     import torch
 
     from tests.fuzz import killed_commands
+    from tests.fuzz.crowd import check_crowd
     from tests.fuzz.process_kills import check_processes
     from tests.fuzz.runner import folder_of_its_own
 
@@ -147,6 +148,7 @@ def main() -> int:
                     root = folder / f"{name} {how}"
                     root.mkdir()
                     yield check_command(name, root, sample, how)
+            yield check_crowd(folder / f"{COMMANDS[1]} killed", 4 if sample is None else 1)
             yield from check_processes(folder, 4 if sample is None else sample // 2)
 
         for counts, wrong in check_all():

@@ -33,8 +33,9 @@ from expunge.cli._exit_codes import ExitCode
 from expunge.cli._output import printable
 from expunge.data import load
 from expunge.data._id_file import read_ids
+from tests.fuzz.api_names import names
 from tests.fuzz.runner import unescape
-from tests.fuzz.world import World, names
+from tests.fuzz.world import World
 
 LONG = "x" * 300
 

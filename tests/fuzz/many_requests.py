@@ -1,8 +1,8 @@
 """``python -m tests.fuzz.many_requests [COUNT]``: requests one after another, of one model.
 
-Prints the processor time of each in seconds, and how far the model has drifted: its accuracy on test data, and the
-distance of its weights from those before the first request, relative to their length. At the end,
-a model that is retrained without all records is the one to compare with.
+Prints the processor time of each in seconds, and how far the model has drifted: its accuracy on
+test data, and the distance of its weights from those before the first request, relative to their
+length. At the end, a model that is retrained without all records is the one to compare with.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +10,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.nn import functional as F
-from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 
 import expunge
-from expunge import methods, models, update
-from expunge.data import load, parse_scenario
 from expunge.evaluation._model_files import train_initial, unlearn_artifact
-from tests.tiny import TinyConv, points
 
 
 @dataclass(frozen=True)
@@ -81,96 +75,3 @@ class World:
         found = load_artifact(self.initial)
         unlearn_artifact(found, "random:0.2", path, procedure, evaluate_at="never")
         return path
-
-
-class Net(nn.Linear):
-    """Four numbers in, classes out."""
-
-    def __init__(self, classes: int = 3) -> None:
-        super().__init__(4, classes)
-
-
-def deep() -> nn.Module:
-    """Two layers, whose outputs overflow before their weights do."""
-    return nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
-
-
-def _pair(targets: Any) -> list[TensorDataset]:
-    made = []
-    for seed in (0, 1):
-        x = torch.randn(8, 4, generator=torch.Generator().manual_seed(seed))
-        made.append(TensorDataset(x, targets(x)))
-    return made
-
-
-def names() -> dict[str, Any]:
-    """What the expressions of ``api.txt`` may use."""
-    data = points(24)
-    forget, retain, rest = (Subset(data, range(*ends)) for ends in ((0, 8), (8, 20), (20, 24)))
-    images = [
-        TensorDataset(torch.randint(0, 255, (6, 1, 5, 5), dtype=torch.uint8), torch.arange(6) % 3)
-        for _ in range(2)
-    ]
-
-    def unlearn(model: Any = None, **options: Any) -> Any:
-        chosen = {"forget": forget, "retain": retain, "epochs": 1, "batch_size": 4}
-        chosen |= {"progress": False, "device": "cpu", **options}
-        return expunge.unlearn(Net() if model is None else model, **chosen)
-
-    def evaluate(model: Any = None, **options: Any) -> Any:
-        chosen = {"forget": forget, "retain": retain, "test": rest, **options}
-        return expunge.evaluate(Net() if model is None else model, **chosen)
-
-    def backward(**changes: Any) -> None:
-        model, x = Net(), torch.randn(4, 4)
-        chosen = {
-            "objective": lambda m, x: m(x).square().mean(),
-            "constraint": lambda m, x: m(x).mean(),
-            "params": lambda m, x: m.parameters(),
-        } | changes
-        update.Update().backward(**{name: make(model, x) for name, make in chosen.items()})
-
-    def request(**options: Any) -> Any:
-        chosen = {"model": Net(), "data": (data, points(12, seed=1), points(12, seed=2))}
-        chosen |= {"ids": [3], "out": "requests", "dry_run": True, "progress": False, **options}
-        return expunge.forget(**chosen)
-
-    parts = {
-        name: getattr(module, name)
-        for module, listed in (
-            (update, "Prob Focus Linear AdamMoments SampleMoments Update"),
-            (methods, "Scrub RandomLabel"),
-            (expunge, "Recipe Augment Callback"),
-            (models, "build_model Normalise"),
-        )
-        for name in listed.split()
-    }
-    return parts | {
-        "torch": torch,
-        "nn": nn,
-        "F": F,
-        "nan": math.nan,
-        "inf": math.inf,
-        "Subset": Subset,
-        "ConcatDataset": ConcatDataset,
-        "DataLoader": DataLoader,
-        "StepLR": torch.optim.lr_scheduler.StepLR,
-        "SGD": torch.optim.SGD(Net().parameters(), lr=0.1),
-        "BCE": F.binary_cross_entropy_with_logits,
-        "Net": Net,
-        "Deep": deep,
-        "Conv": TinyConv,
-        "data": data,
-        "forget": forget,
-        "retain": retain,
-        "copies": TensorDataset(*(tensor[:8].clone() for tensor in data.tensors)),
-        "hot": _pair(lambda x: (x[:, :3] > 0).float()),
-        "numbers": _pair(lambda x: x[:, :1]),
-        "bytes_": images,
-        "unlearn": unlearn,
-        "evaluate": evaluate,
-        "backward": backward,
-        "request": request,
-        "load": load,
-        "parse_scenario": parse_scenario,
-    }

@@ -101,7 +101,7 @@ def test_a_constant_channel_does_not_divide_by_zero() -> None:
         ({"width": float("nan")}, "`width` should be positive"),
         ({"num_classes": 1}, "`num_classes` should be at least 2"),
         ({"name": "resnet81"}, "Unknown model 'resnet81'. Did you mean 'resnet18'?"),
-        ({"mean": [0.5], "std": [0.5, 0.5]}, "should pair up"),
+        ({"mean": [0.5], "std": [0.5, 0.5]}, "`mean` should have a number for each"),
         ({"std": [0.0, 1.0, 1.0]}, "`std` positive"),
     ],
 )

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments, check_fields
 from expunge.data import Examples
 from expunge.evaluation import (
     ATTACKS,
@@ -27,6 +28,7 @@ from expunge.evaluation import (
 )
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._train_test_overlap import check_overlap
+from expunge.evaluation._views import check_same_labels
 from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira
 from expunge.evaluation.attacks._shadow_models import (
     ShadowPlan,
@@ -48,6 +50,9 @@ class AuditInput:
     val: Examples | None = None
     initial: nn.Module | None = None
     ideal: nn.Module | None = None
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +108,9 @@ def run_audit(
     are trained for RMIA; both are kept in ``store``. Attacks compare the forget set with the unseen
     data of its classes.
     """
+    check_arguments(run_audit, locals())
+    if references and (reference_plan is None or store is None):
+        raise InvalidInput("`references` are trained by a `reference_plan`, into a `store`.")
     overlap = check_overlap(
         {"forget": subject.forget, "retain": subject.retain},
         subject.test,
@@ -127,6 +135,8 @@ def run_audit(
             val=subject.val,
         )
         fair[name] = _restrict(views[name], test, val)
+    for part in views.values():
+        check_same_labels(part.forget, views["unlearned"].forget)
     for name in given:
         progress(f"metrics of the {name} model")
         scores[name] = score(views[name], views.get("ideal"), attacks=True, exact=exact, seed=seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -137,6 +138,9 @@ def main() -> None:
     """Entry point: every ending, wanted or not, becomes one of :class:`ExitCode`."""
     if COMPLETION in os.environ:
         build_app()()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no error
+            stream.reconfigure(errors="replace")
     show, warnings.showwarning = warnings.showwarning, _show_warning
     try:
         for word in sys.argv[1:]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from expunge._options import SEEDS
+from expunge._kinds import SEEDS
 from expunge.cli._completion import (
     complete_data,
     complete_model,

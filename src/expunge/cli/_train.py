@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from expunge._files import check_weights_out, require_file
-from expunge._options import SEEDS
+from expunge._kinds import SEEDS
 from expunge.cli._completion import complete_model
 from expunge.cli._options import (
     MODEL,

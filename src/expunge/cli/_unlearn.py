@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 
 from expunge._files import check_weights_out, require_file
-from expunge._options import SEEDS
+from expunge._kinds import SEEDS
 from expunge.cli._options import (
     Device,
     Force,

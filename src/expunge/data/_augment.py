@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge._part_values import check_fields
+from expunge._kinds import NaturalNumber, check_fields
 from expunge.distributed._batch_shares import BatchShare
 
 
@@ -30,13 +30,11 @@ class Augment:
     torch.Size([1, 1, 2, 4])
     """
 
-    padding: int = 4
+    padding: NaturalNumber = 4
     flip: bool = True
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.padding < 0:
-            raise InvalidInput(f"`padding` should be 0 or more pixels. (got {self.padding})")
 
     def __call__(
         self, images: Tensor, generator: torch.Generator, share: BatchShare | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol, cast
@@ -12,17 +12,18 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, IterableDataset, Subset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from expunge._errors import InvalidInput
+from expunge._errors import ExpungeError, InvalidInput
 from expunge.data._augment import Augment
-from expunge.data._examples import Examples
+from expunge.data._examples import Examples, as_index
 from expunge.data._preferred_answers import split_preferred
 from expunge.distributed._batch_shares import UNDIVIDED, BatchDivision, BatchShare
 from expunge.distributed._loader import batch_count, divide_loader, has_distributed_sampler
 
 Split = Literal["forget", "retain"]
 Data = Dataset[Any] | DataLoader[Any]
+CPU = torch.device("cpu")
 
 
 class Batch(NamedTuple):
@@ -38,6 +39,16 @@ class Batch(NamedTuple):
     """Positions of the examples in their dataset [N]; None where a loader does not tell."""
     preferred: Batch | None = None
     """The answers to give instead, example by example, where the data have them."""
+
+    @property
+    def positions(self) -> Tensor:
+        """``indices``, for methods that have a target for every example."""
+        if self.indices is None:
+            raise InvalidInput(
+                "This method has a target for every example, so it needs to know which ones a "
+                f"batch holds: give `{self.split}` as a Dataset, not as a DataLoader."
+            )
+        return self.indices
 
     def parts(self, count: int) -> list[Batch]:
         """Split into at most ``count`` micro-batches, whose sizes differ by at most one."""
@@ -59,13 +70,17 @@ class Batch(NamedTuple):
     def take(self, share: BatchShare) -> Batch:
         """Cut out this process's share; the batch should be that of all processes."""
         chosen = slice(share.start, share.stop)
-        if isinstance(self.inputs, Mapping):
-            inputs: Any = {name: tensor[chosen] for name, tensor in self.inputs.items()}
-        else:
-            inputs = self.inputs[chosen]
+        inputs = rows_of(self.inputs, chosen)
         indices = None if self.indices is None else self.indices[chosen]
         preferred = None if self.preferred is None else self.preferred.take(share)
         return Batch(inputs, self.targets[chosen], self.split, share, indices, preferred)
+
+
+def rows_of(inputs: Any, chosen: slice) -> Any:
+    """Some examples of the inputs of a batch."""
+    if isinstance(inputs, Mapping):
+        return {name: tensor[chosen] for name, tensor in inputs.items()}
+    return inputs[chosen]
 
 
 def batch_of(fields: Mapping[str, Tensor], split: Split) -> Batch:
@@ -73,7 +88,61 @@ def batch_of(fields: Mapping[str, Tensor], split: Split) -> Batch:
     own, preferred = split_preferred(fields)
     inputs = {name: part for name, part in own.items() if name != "labels"}
     answers = batch_of(preferred, split) if preferred else None
-    return Batch(inputs, own["labels"], split, preferred=answers)
+    return Batch(inputs, as_targets(own["labels"]), split, preferred=answers)
+
+
+def as_batch(item: Any, split: Split, device: torch.device, name: str = "") -> Batch:
+    """What a loader yields, as a batch on ``device``; ``name`` is what messages call the data."""
+
+    def place(part: Any) -> Tensor:
+        try:
+            return torch.as_tensor(part).to(device, non_blocking=True)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise _wrong_items(name or split, part, error) from error
+
+    def place_all(parts: Mapping[str, Any]) -> dict[str, Tensor]:
+        return {key: place(part) for key, part in parts.items()}
+
+    if isinstance(item, Mapping) and "labels" in item and len(item) > 1:
+        batch = batch_of(place_all(item), split)
+    elif isinstance(item, tuple | list) and len(item) >= 2:
+        x, y = item[:2]
+        inputs = place_all(x) if isinstance(x, Mapping) else place(x)
+        batch = Batch(inputs, as_targets(place(y)), split)
+    else:
+        raise _wrong_items(name or split, item)
+    if batch.targets.ndim == 0:
+        raise InvalidInput(
+            f"`{name or split}` should yield batches, with an axis of examples. (got a single "
+            "example) Give its DataLoader a `batch_size`."
+        )
+    return batch
+
+
+def as_targets(targets: Tensor) -> Tensor:
+    """Whole numbers of any type as int64, which losses take; floats as they are."""
+    if targets.is_complex():
+        raise InvalidInput(f"Targets should be real numbers. (got {targets.dtype})")
+    return targets if targets.is_floating_point() else targets.long()
+
+
+def _wrong_items(name: str, got: Any, why: Exception | None = None) -> InvalidInput:
+    said = f": {type(why).__name__}: {why}" if why else ""
+    return InvalidInput(
+        f"`{name}` should yield dicts with `labels`, or yield pairs (inputs, targets). (got "
+        f"{type(got).__name__}{said}) All parts should be tensors, arrays or numbers of one shape; "
+        "images need a transform that makes tensors, such as torchvision's ToTensor."
+    )
+
+
+def read_items(loader: Iterable[Any], name: str) -> Iterator[Any]:
+    """What a loader yields; an error of its dataset, or of putting a batch together, is named."""
+    try:
+        yield from loader
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError) as error:
+        if isinstance(error, ExpungeError):
+            raise
+        raise _wrong_items(name, loader, error) from error
 
 
 class Source(Protocol):
@@ -153,8 +222,7 @@ class LoaderSource:
         loader, shares = divide_loader(
             self.loader, self.division, k, seed_of(seed, self.division.rank)
         )
-        with random_state.active():
-            batches = iter(loader)
+        batches = read_items(loader, self.split)
         for j in range(len(self)):
             with random_state.active():
                 try:
@@ -175,26 +243,10 @@ class LoaderSource:
     def _batch(self, item: Any) -> Batch:
         if isinstance(self.loader.dataset, _Indexed):
             item, indices = item
-            return self._unpacked(item)._replace(indices=self._placed(indices))
-        return self._unpacked(item)
-
-    def _unpacked(self, item: Any) -> Batch:
-        if isinstance(item, Mapping) and "labels" in item:
-            return batch_of({k: self._placed(part) for k, part in item.items()}, self.split)
-        if not (isinstance(item, (tuple, list)) and len(item) >= 2):
-            raise InvalidInput(
-                f"The {self.split} set should yield dicts with `labels`, or yield pairs "
-                f"(inputs, targets). (got {type(item).__name__})"
+            return as_batch(item, self.split, self.device)._replace(
+                indices=indices.to(self.device, non_blocking=True)
             )
-        x, y = item[:2]
-        if isinstance(x, Mapping):
-            return Batch(
-                {name: self._placed(part) for name, part in x.items()}, self._placed(y), self.split
-            )
-        return Batch(self._placed(x), self._placed(y), self.split)
-
-    def _placed(self, part: Any) -> Tensor:
-        return torch.as_tensor(part).to(self.device, non_blocking=True)
+        return as_batch(item, self.split, self.device)
 
 
 class _Indexed(Dataset[Any]):
@@ -273,13 +325,9 @@ def as_source(
     together; ``division`` says which part of each batch belongs to this process.
     """
     if isinstance(data, DataLoader):
-        _check_sized(data, split)
+        check_sized(data, split)
         return LoaderSource(data, split, seed, device, division)
-    if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
-        raise InvalidInput(
-            f"`{split}` should be a map-style Dataset or a DataLoader. (got {type(data).__name__})"
-        )
-    _check_sized(data, split, least=division.size)
+    check_sized(data, split, least=division.size)
     if batch_size < division.size:
         raise InvalidInput(
             "`batch_size` is that of all processes together: at least one example each. "
@@ -295,7 +343,8 @@ def as_source(
     return LoaderSource(loader, split, seed, device, division)
 
 
-def _check_sized(data: Data, split: Split, least: int = 1) -> None:
+def check_sized(data: Data, split: str, least: int = 1) -> None:
+    """Raise unless ``data`` have a length, and ``least`` examples or batches."""
     try:
         size = len(cast(Sized, data))
     except TypeError as error:
@@ -317,15 +366,28 @@ def as_arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:
     """
     getitem = type(data).__getitem__
     if isinstance(data, Examples) and getitem is Examples.__getitem__:
-        return data.inputs, data.targets
-    if isinstance(data, TensorDataset) and getitem is TensorDataset.__getitem__:
-        return (data.tensors[0], data.tensors[1]) if len(data.tensors) == 2 else None
-    if isinstance(data, Subset) and getitem is Subset.__getitem__:
+        arrays = data.inputs, data.targets
+    elif isinstance(data, TensorDataset) and getitem is TensorDataset.__getitem__:
+        if len(data.tensors) != 2:
+            return None
+        arrays = data.tensors[0], data.tensors[1]
+    elif isinstance(data, Subset) and getitem is Subset.__getitem__:
         whole = as_arrays(data.dataset)
-        if whole is not None:
-            chosen = torch.as_tensor(data.indices, dtype=torch.int64)
-            return whole[0][chosen], whole[1][chosen]
-    return None
+        if whole is None:
+            return None
+        size = len(whole[0])
+        chosen = torch.as_tensor(data.indices)
+        chosen = as_index(torch.where(chosen < 0, chosen + size, chosen), size)
+        arrays = whole[0][chosen], whole[1][chosen]
+    else:
+        return None
+    for part in arrays:
+        if part.layout is not torch.strided or part.is_meta:
+            raise InvalidInput(
+                "Data in memory should be dense tensors with values. "
+                f"(got {part.layout} on {part.device})"
+            )
+    return arrays[0], as_targets(arrays[1])
 
 
 def labels_of(data: Data) -> Tensor:
@@ -339,8 +401,16 @@ def labels_of(data: Data) -> Tensor:
     if isinstance(labels, Tensor):
         return labels.cpu()
     if isinstance(data, DataLoader):
-        return torch.cat([torch.as_tensor(item[1]).reshape(-1).cpu() for item in data])
-    return torch.tensor([int(data[k][1]) for k in range(len(cast(Sized, data)))])
+        batches = [as_batch(item, "retain", CPU, "data") for item in read_items(data, "data")]
+        return torch.cat([batch.targets.reshape(-1) for batch in batches])
+    examples: Any = data
+
+    def read() -> Iterator[Tensor]:
+        items = (examples[k] for k in range(len(examples)))
+        found = (item["labels"] if isinstance(item, Mapping) else item[1] for item in items)
+        yield torch.stack([torch.as_tensor(label) for label in found])
+
+    return as_targets(next(read_items(read(), "data")))
 
 
 class _RandomState:

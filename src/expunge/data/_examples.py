@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments
 
 Indices = Sequence[int] | Tensor | np.ndarray[Any, Any]
 InputKind = Literal["images", "vectors", "tokens", "tensors"]
@@ -46,11 +47,13 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
         classes: Sequence[str],
         names: Sequence[str] | None = None,
     ) -> None:
+        check_arguments(Examples.__init__, locals())
         self.inputs = inputs
         self.labels = labels
         self.classes = tuple(classes)
         self.names = None if names is None else tuple(names)
-        check_labels(labels, self.classes, self.names, len(inputs), self.noun)
+        count = len(inputs) if inputs.ndim else 0
+        check_labels(labels, self.classes, self.names, count, self.noun)
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -113,6 +116,7 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
 
 def as_index(indices: Indices, length: int) -> Tensor:
     """``indices`` as int64 on the CPU, all of them in ``0..length-1``."""
+    check_arguments(as_index, locals())
     chosen = torch.as_tensor(indices, device="cpu")
     if chosen.numel() == 0:
         return torch.empty(0, dtype=torch.int64)

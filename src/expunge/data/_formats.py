@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import has_module, is_factory
 from expunge._files import is_there
+from expunge._kinds import check_arguments
 from expunge._lazy import deferred
-from expunge._options import Option, check_seed
+from expunge._options import Option
 from expunge._registry import Registry
 from expunge._specs import join_spec, read_option, split_spec, unknown_options_in
 
@@ -234,7 +235,7 @@ def load(
     (100, 135, 450, False)
     """
     source = find_data(spec, root)
-    check_seed(seed)
+    check_arguments(load, locals())
 
     from expunge.data._encoding import encode_splits
     from expunge.data._splits import Splits, draw_val, hold_out, thin_out
@@ -261,8 +262,7 @@ def load(
 
 def find_data(spec: str, root: str | Path | None = None) -> DataSource:
     """What :func:`load` would load; its arguments are checked, nothing is read."""
-    if not isinstance(spec, str):
-        raise InvalidInput(f"A dataset should be a name or a path, as a string. (got {spec!r})")
+    check_arguments(find_data, locals())
     if is_data_factory(spec):
         if not has_module(spec):
             raise _unknown_format(spec.partition(":")[0])

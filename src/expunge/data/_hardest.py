@@ -9,6 +9,7 @@ import numpy as np
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Fraction, check_fields
 
 if TYPE_CHECKING:
     from expunge.data._examples import Examples
@@ -35,11 +36,10 @@ class HardestForget:
     whatever their class.
     """
 
-    fraction: float
+    fraction: Fraction
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction < 1:
-            raise InvalidInput(f"`fraction` should be in (0, 1). (got {self.fraction})")
+        check_fields(self)
 
     def __str__(self) -> str:
         return f"hardest:{self.fraction}"

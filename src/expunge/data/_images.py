@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import DataError, InvalidInput
+from expunge._kinds import check_kind
 from expunge.data._examples import Examples
 
 
@@ -38,6 +39,7 @@ class ImageSet(Examples):
         classes: Sequence[str],
         names: Sequence[str] | None = None,
     ) -> None:
+        check_kind("images", Tensor, images)
         if images.dtype != torch.uint8 or images.ndim != 4:
             raise InvalidInput(
                 "`images` should be uint8 of shape [N, C, H, W]. "

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_kind
 
 PREFIX = "preferred_"
 """What the names of the answers to prefer begin with, beside those of the tokens to forget."""
@@ -31,6 +32,8 @@ class PreferredAnswers(Dataset[Any]):
     """
 
     def __init__(self, forget: Any, preferred: Any) -> None:
+        check_kind("forget", Dataset, forget)
+        check_kind("preferred", Dataset, preferred)
         if len(forget) != len(preferred):
             raise InvalidInput(
                 "`preferred` should have an answer for every item of `forget`. "

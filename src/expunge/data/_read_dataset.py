@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import IterableDataset, Subset
+from torch.utils.data import Subset
 
 from expunge._errors import DataError, InvalidInput
+from expunge._kinds import is_map_style
 from expunge.data._batches import as_arrays
 from expunge.data._examples import Examples
 from expunge.data._images import ImageSet
@@ -70,7 +71,7 @@ def read_dataset(data: Any, split: str, classes: Sequence[str] | None = None) ->
     """
     if isinstance(data, Examples) and as_arrays(data) is not None:
         return data
-    if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__"):
+    if not is_map_style(data):
         raise InvalidInput(
             f"The {split} data should be a map-style dataset of (input, label). "
             f"(got {type(data).__name__})"

@@ -26,13 +26,18 @@ def row_hashes(data: Any, labels: Tensor | None = None) -> list[bytes]:
     rows: Iterable[np.ndarray[Any, Any]]
     arrays = as_arrays(data) if isinstance(data, Dataset) else (data, None)
     if arrays is None:
-        rows = (torch.as_tensor(data[i][0]).cpu().numpy() for i in range(len(data)))
+        rows = (_array(data[i][0]) for i in range(len(data)))
     else:
-        rows = np.ascontiguousarray(torch.as_tensor(arrays[0]).cpu().numpy())
+        rows = np.ascontiguousarray(_array(arrays[0]))
     if labels is None:
         return [_hash(row) for row in rows]
-    suffixes = (label.tobytes() for label in labels.cpu().numpy())
+    suffixes = (label.tobytes() for label in _array(labels))
     return [_hash(row, suffix) for row, suffix in zip(rows, suffixes, strict=True)]
+
+
+def _array(values: Any) -> np.ndarray[Any, Any]:
+    tensor = torch.as_tensor(values).detach().cpu()
+    return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
 def _hash(row: np.ndarray[Any, Any], suffix: bytes = b"") -> bytes:

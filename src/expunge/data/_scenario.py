@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there
+from expunge._kinds import Fraction, Range, check_fields
 from expunge._registry import Registry
 from expunge.data._id_file import Id, as_number, read_ids
 
@@ -31,11 +32,10 @@ class Scenario(Protocol):
 class RandomForget:
     """``round(fraction * N)`` of the N training examples, at least one. ``fraction`` in (0, 1)."""
 
-    fraction: float
+    fraction: Fraction
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction < 1:
-            raise InvalidInput(f"`fraction` should be in (0, 1). (got {self.fraction})")
+        check_fields(self)
 
     def __str__(self) -> str:
         return f"random:{self.fraction}"
@@ -54,12 +54,11 @@ class ClassForget:
     """
 
     label: str | int
-    fraction: float = 1.0
+    fraction: Annotated[float, Range(0, 1, "(]")] = 1.0
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "label", as_number(self.label))
-        if not 0 < self.fraction <= 1:
-            raise InvalidInput(f"`fraction` of a class should be in (0, 1]. (got {self.fraction})")
 
     def __str__(self) -> str:
         plain = self.fraction == 1 and ":" not in str(self.label)
@@ -78,6 +77,12 @@ class ClassForget:
         return select(train, draw(members, self.fraction, seed))
 
     def _resolve(self, classes: tuple[str, ...]) -> int:
+        if not classes:
+            raise InvalidInput("A regression has no classes to forget. Use random or ids.")
+        if classes.count(str(self.label)) > 1:
+            raise InvalidInput(
+                f"Class names should differ. (got {self.label!r} several times) Rename them."
+            )
         if str(self.label) in classes:
             return classes.index(str(self.label))
         if isinstance(self.label, int):
@@ -104,8 +109,9 @@ class IdsForget:
     path: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", tuple(as_number(entry) for entry in self.ids))
         object.__setattr__(self, "path", str(self.path))
+        check_fields(self)
+        object.__setattr__(self, "ids", tuple(as_number(entry) for entry in self.ids))
         if not self.ids:
             raise InvalidInput("`ids` should name one example or more. (got none)")
         repeated = [entry for entry, count in Counter(self.ids).items() if count > 1]
@@ -155,11 +161,10 @@ class PeopleForget:
     For texts, whose records say whom they are about.
     """
 
-    fraction: float
+    fraction: Fraction
 
     def __post_init__(self) -> None:
-        if not 0 < self.fraction < 1:
-            raise InvalidInput(f"`fraction` of people should be in (0, 1). (got {self.fraction})")
+        check_fields(self)
 
     def __str__(self) -> str:
         return f"people:{self.fraction}"

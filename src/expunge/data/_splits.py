@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge._options import check_seed
+from expunge._kinds import Count, check_arguments
 from expunge.data._examples import Examples
 from expunge.data._scenario import parse_scenario
 
@@ -55,6 +55,7 @@ def hold_out(train: Some, fraction: float = 0.1, seed: int = 0) -> tuple[Some, S
     ``fraction`` is in [0, 1). The draw depends on ``seed`` and N alone; both parts keep the order
     of ``train``.
     """
+    check_arguments(hold_out, locals())
     if not 0 <= fraction < 1:
         raise InvalidInput(f"The validation fraction should be in [0, 1). (got {fraction})")
     held = round(fraction * len(train))
@@ -106,13 +107,12 @@ def split_off_test(data: Examples) -> tuple[list[int], list[int]]:
     return sorted(order[held:]), sorted(order[:held])
 
 
-def thin_out(train: Some, limit: int, seed: int = 0) -> Some:
+def thin_out(train: Some, limit: Count, seed: int = 0) -> Some:
     """``limit`` examples of ``train``, with class counts as equal as the data allow.
 
     Two classes differ by more than one example only where the smaller one is used up.
     """
-    if limit < 1:
-        raise InvalidInput(f"`limit` should be 1 or more {train.noun}s. (got {limit})")
+    check_arguments(thin_out, locals())
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(train))
     labels = train.labels.cpu().numpy()[order]
@@ -164,7 +164,7 @@ class Division:
 
 def divide(splits: Splits, scenario: str, seed: int) -> Division:
     """Divide the training part by a scenario such as ``random:0.1``; the seed decides its draws."""
-    check_seed(seed, "scenario_seed")
+    check_arguments(divide, locals())
     chosen = parse_scenario(scenario).pick(splits.train, seed)
     train = splits.train
     return Division(splits, train.subset(chosen.forget), train.subset(chosen.retain))

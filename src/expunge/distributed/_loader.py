@@ -58,10 +58,10 @@ def only_last_is_short(batches: Any) -> bool:
 
 def has_distributed_sampler(loader: DataLoader[Any]) -> bool:
     """Whether the user's sampler gives this process its own examples."""
-    return isinstance(_sampler(loader), DistributedSampler)
+    return isinstance(sampler_of(loader), DistributedSampler)
 
 
-def _sampler(loader: DataLoader[Any]) -> Any:
+def sampler_of(loader: DataLoader[Any]) -> Any:
     """What chooses the examples; a loader with a batch sampler never asks its own ``sampler``."""
     return getattr(loader.batch_sampler, "sampler", loader.sampler)
 
@@ -82,7 +82,7 @@ def divide_loader(
     None stands for batches that come whole, or are divided by the user's own sampler.
     """
     if division.size > 1 and has_distributed_sampler(loader):
-        _sampler(loader).set_epoch(k)
+        sampler_of(loader).set_epoch(k)
     if not _is_divided(loader, division):
         return loader, itertools.repeat(None)
     batches: Any = loader.batch_sampler

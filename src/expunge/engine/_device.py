@@ -12,8 +12,8 @@ def pick_device(device: str | torch.device, model: nn.Module) -> torch.device:
     """The device to run on; ``auto`` is the model's if that is an accelerator, else one if any."""
     if device != "auto":
         try:
-            return torch.empty(0, device=device).device
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            return torch.zeros(1, device=device).cpu().to(device).device  # meta holds no values
+        except (RuntimeError, AssertionError) as error:
             reason = str(error).splitlines()[0]
             raise InvalidInput(f"The device {device} cannot be used here: {reason}") from error
     home = device_of(model)

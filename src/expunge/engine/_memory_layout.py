@@ -6,11 +6,14 @@ A model that counts on the plain layout (``x.view(len(x), -1)`` after a convolut
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from expunge.data._batches import Source
+from expunge._errors import InvalidInput
+from expunge.data._batches import Source, rows_of
+from expunge.methods._problem import apply
 
 
 def to_channels_last(model: nn.Module) -> nn.Module:
@@ -29,12 +32,12 @@ def channels_last(images: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def runs_on(model: nn.Module, inputs: Tensor) -> bool:
+def runs_on(model: nn.Module, inputs: Any) -> bool:
     """Whether the model runs on the first two of ``inputs``, in the layout that they have."""
     try:
         with torch.random.fork_rng(devices=[]):
-            model(inputs[:2])
-    except RuntimeError:
+            apply(model, rows_of(inputs, slice(2)))
+    except InvalidInput:
         return False
     return True
 
@@ -57,14 +60,10 @@ class ChannelsLastCalls:
         self.model = model
         self.fast = has_convolutions(model)
 
-    def __call__(self, inputs: Tensor) -> Tensor:
-        logits: Tensor
-        if self.fast and inputs.ndim == 4 and inputs.shape[1] > 1:
+    def __call__(self, inputs: Any) -> Tensor:
+        if self.fast and isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.shape[1] > 1:
             try:
-                logits = self.model(channels_last(inputs))
-            except RuntimeError:  # if the layout is not the reason, the plain one fails as well
+                return apply(self.model, channels_last(inputs))
+            except InvalidInput:  # if the layout is not the reason, the plain one fails as well
                 self.fast = False
-            else:
-                return logits
-        logits = self.model(inputs.contiguous())
-        return logits
+        return apply(self.model, inputs.contiguous() if isinstance(inputs, Tensor) else inputs)

@@ -66,7 +66,7 @@ def _members(data: Dataset[Any]) -> set[Member]:
     """The examples of a dataset; none if it does not tell how many there are."""
     try:
         return set(_list_members(data))
-    except TypeError:  # it has no length
+    except (TypeError, IndexError):  # no length, or a subset of what is not there
         return set()
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Data, as_arrays
+from expunge._kinds import Count, check_arguments, check_kind
+from expunge.data._batches import Data, as_arrays, as_batch, check_sized, read_items
 from expunge.distributed import Group
 from expunge.distributed._shared_inference import inference_group, interleave
-from expunge.engine._argument_kinds import check_data_kind, check_model_kind
 from expunge.engine._memory_layout import ChannelsLastCalls
+from expunge.engine._run_parts import check_weights
 
 
 class Predictions(NamedTuple):
@@ -55,17 +56,19 @@ def predict(
     model: nn.Module,
     data: Data,
     *,
-    batch_size: int = 250,
+    batch_size: Count = 250,
     change: Callable[[Tensor], Tensor] | None = None,
+    name: str = "data",
 ) -> Predictions:
     """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
 
     Images go through channels-last, unless the model cannot take them so
     (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
-    ``shared_inference``, processes take turns batch by batch. ``change`` is applied to the inputs.
+    ``shared_inference``, processes take turns batch by batch. ``change`` is applied to the inputs;
+    ``name`` is what messages call the data.
     """
-    check_model_kind(model)
-    check_data_kind("data", data)
+    check_arguments(predict, locals())
+    check_weights(model)
     group = inference_group()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     training = [(module, module.training) for module in model.modules()]
@@ -74,23 +77,16 @@ def predict(
     try:
         pieces = [
             (run(x if change is None else change(x)).float().cpu(), y.cpu())
-            for x, y in _on_device(_batches(data, batch_size, group), device)
+            for x, y in _batches(data, batch_size, group, device, name)
         ]
     finally:
         for module, mode in training:
             module.training = mode
     pieces = interleave(group, pieces)
     if not pieces:
-        raise InvalidInput("A split to evaluate should not be empty.")
+        raise InvalidInput(f"The {name} set should not be empty.")
     logits, labels = (torch.cat(part) for part in zip(*pieces, strict=True))
-    return check_predictions(Predictions(logits.clone(), labels.clone()))
-
-
-def _on_device(
-    batches: Iterable[tuple[Tensor, Tensor]], device: torch.device
-) -> Iterator[tuple[Tensor, Tensor]]:
-    for x, y in batches:
-        yield x.to(device, non_blocking=True), y
+    return check_predictions(Predictions(logits.clone(), labels.clone()), f"the {name} set")
 
 
 def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:
@@ -98,7 +94,10 @@ def check_predictions(predictions: Predictions, name: str = "the split") -> Pred
 
     Labels that are floats belong to a regression, whose outputs may also be [N].
     """
+    check_kind(f"Predictions of {name}", Predictions, predictions)
     logits, labels = predictions
+    for what, tensor in (("logits", logits), ("labels", labels)):
+        check_kind(what, Tensor, tensor)
     if logits.ndim == 1 and labels.is_floating_point():  # a regression without a second axis
         predictions = predictions._replace(logits=logits[:, None])
         logits = predictions.logits
@@ -114,6 +113,8 @@ def check_predictions(predictions: Predictions, name: str = "the split") -> Pred
             f"or infinity, the first at index {int(wrong[0])}. The model has diverged."
         )
     if labels.is_floating_point():  # a regression
+        if not bool(labels.isfinite().all()):
+            raise InvalidInput(f"Labels of {name} should be finite. (got NaN or infinity)")
         return predictions
     classes = logits.shape[1]
     if int(labels.min()) < 0 or int(labels.max()) >= classes:
@@ -125,17 +126,19 @@ def check_predictions(predictions: Predictions, name: str = "the split") -> Pred
     return predictions
 
 
-def _batches(data: Data, batch_size: int, group: Group) -> Iterable[tuple[Tensor, Tensor]]:
+def _batches(
+    data: Data, batch_size: int, group: Group, device: torch.device, name: str
+) -> Iterable[tuple[Any, Tensor]]:
     """The batches of this process: every ``group.size``-th."""
     mine = slice(group.rank, None, group.size)
-    if isinstance(data, DataLoader):
-        items = islice(data, mine.start, None, mine.step)
-        return ((item[0], torch.as_tensor(item[1])) for item in items)
-    arrays = as_arrays(data) if isinstance(data, Dataset) else None
-    if arrays is not None:
-        return zip(*(torch.split(part, batch_size)[mine] for part in arrays), strict=True)
-    if not group:
-        return ((item[0], item[1]) for item in DataLoader(data, batch_size=batch_size))
-    order = range(len(data))  # type: ignore[arg-type]
-    batches = [list(order[start : start + batch_size]) for start in order[::batch_size]]
-    return ((item[0], item[1]) for item in DataLoader(data, batch_sampler=batches[mine]))
+    if not isinstance(data, DataLoader):
+        check_sized(data, name)
+        arrays = as_arrays(data)
+        if arrays is not None:
+            x, y = (torch.split(part, batch_size)[mine] for part in arrays)
+            return zip((part.to(device, non_blocking=True) for part in x), y, strict=True)
+        order = range(len(data))  # type: ignore[arg-type]
+        chosen = [list(order[start : start + batch_size]) for start in order[::batch_size]]
+        data, mine = DataLoader(data, batch_sampler=chosen[mine]), slice(None)
+    items = islice(read_items(data, name), mine.start, None, mine.step)
+    return (as_batch(item, "retain", device, name)[:2] for item in items)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Count, NotNegative, Positive, Range, check_fields
 from expunge._options import is_implied
-from expunge._part_values import check_fields
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,38 +30,22 @@ class Recipe:
     training does.
     """
 
-    epochs: int = 100
-    batch_size: int = 256
-    lr: float = 0.1
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
+    epochs: Count = 100
+    batch_size: Count = 256
+    lr: Positive = 0.1
+    momentum: Annotated[float, Range(0, 1, "[)")] = 0.9
+    weight_decay: NotNegative = 5e-4
     schedule: Schedule = "step"
     algorithm: Algorithm = field(default="sgd", metadata={"later": True})
     plain_epochs: int = field(default=0, metadata={"later": True})
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.epochs < 1:
-            raise InvalidInput(f"`epochs` should be at least 1. (got {self.epochs})")
-        if self.batch_size < 1:
-            raise InvalidInput(f"`batch_size` should be at least 1. (got {self.batch_size})")
-        if not 0 < self.lr < math.inf:
-            raise InvalidInput(f"`lr` should be positive and finite. (got {self.lr})")
-        for name in ("momentum", "weight_decay"):
-            if not 0 <= getattr(self, name) < math.inf:
-                got = getattr(self, name)
-                raise InvalidInput(f"`{name}` should be finite and not negative. (got {got})")
         if not 0 <= self.plain_epochs <= self.epochs:
             raise InvalidInput(
                 f"`plain_epochs` should be from 0 to `epochs` = {self.epochs}. "
                 f"(got {self.plain_epochs})"
             )
-        if self.schedule not in get_args(Schedule):
-            names = ", ".join(get_args(Schedule))
-            raise InvalidInput(f"`schedule` should be one of {names}. (got {self.schedule!r})")
-        if self.algorithm not in get_args(Algorithm):
-            names = ", ".join(get_args(Algorithm))
-            raise InvalidInput(f"`algorithm` should be one of {names}. (got {self.algorithm!r})")
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for cards and keys; what came later is left out where it is implied."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Range, check_arguments
 from expunge.engine._callbacks import Callback
 
 if TYPE_CHECKING:
@@ -51,9 +51,8 @@ class Rewind(Callback):
         True
     """
 
-    def __init__(self, reference: float | None = None) -> None:
-        if reference is not None and not 0.0 <= reference <= 1.0:
-            raise InvalidInput(f"`reference` should be an error in [0, 1]. (got {reference})")
+    def __init__(self, reference: Annotated[float, Range(0, 1, "[]")] | None = None) -> None:
+        check_arguments(Rewind.__init__, locals())
         self.reference = reference
         self.epoch: int | None = None
         """The epoch that the run has returned to; None before its end."""

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
+from expunge._kinds import Positive, check_kind
 from expunge.data._batches import Batch, Source, Stream, stop_augmenting
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._group import check_same_bits
@@ -44,6 +45,7 @@ from expunge.engine._snapshots import (
 )
 from expunge.methods import Method, Problem
 from expunge.update import Aggregate, Update
+from expunge.update._aggregate import as_aggregate
 
 FEW_STEPS = 10
 """The end of an epoch is worth a checkpoint if the last one is at least so many steps ago."""
@@ -129,7 +131,9 @@ class Run:
         """Add quantities to the row of the epoch that just ended."""
         if not self.history.epochs:
             raise InvalidInput("`record` adds to an epoch's row: there is none before the first.")
-        self.history.epochs[-1].update({name: float(value) for name, value in values.items()})
+        for name, value in values.items():
+            check_kind(name, float | Tensor, value)
+            self.history.epochs[-1][name] = float(value)
 
     def stop(self) -> None:
         """End the run after the current step."""
@@ -140,10 +144,9 @@ class Run:
         """The learning rate of the first group of parameters."""
         return float(self.optimizer.param_groups[0]["lr"])
 
-    def set_lr(self, lr: float) -> None:
+    def set_lr(self, lr: Positive) -> None:
         """Continue at the rate ``lr``; other groups and a schedule's rates change in proportion."""
-        if not 0 < lr < math.inf:
-            raise InvalidInput(f"`lr` should be positive and finite. (got {lr})")
+        check_kind("lr", Positive, lr)
         scale_rates(self.optimizer, self.scheduler, lr)
 
     def set_aggregate(self, aggregate: Aggregate) -> None:
@@ -151,7 +154,7 @@ class Run:
 
         A checkpoint keeps a registered aggregation; set any other again in ``on_start``.
         """
-        self.update.aggregate = aggregate
+        self.update.aggregate = as_aggregate(aggregate)
 
     def snapshot(self) -> Snapshot:
         """Copy the weights, buffers, and the state of optimizer and update, to roll back to."""
@@ -163,6 +166,7 @@ class Run:
         Rates, aggregation, the order of the data and all random streams continue as they are: what
         follows is not a repetition.
         """
+        check_kind("snapshot", Snapshot, snapshot)
         restore_snapshot(snapshot, self.model, self.optimizer, self.update)
         if self._guard is not None:
             self._guard = DivergenceGuard(self.model, self.device)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import nn
@@ -16,17 +15,11 @@ from torch.nn import functional as F
 from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
-from expunge._options import check_seed
 from expunge.data._augment import Augment
 from expunge.data._batches import Batch, Data, Source, Split, Stream, as_source, seed_of
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._batch_shares import BatchDivision
 from expunge.distributed._batchnorm import synchronised
-from expunge.engine._argument_kinds import (
-    check_model_kind,
-    check_surroundings,
-    make_scheduler,
-)
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import describe, model_digest
 from expunge.engine._device import device_of, hand_over, pick_device
@@ -37,14 +30,29 @@ from expunge.engine._procedure import Procedure
 from expunge.engine._progress import EpochLines, ProgressBar
 from expunge.engine._recipe import Recipe, make_schedule
 from expunge.engine._run import Run
+from expunge.engine._run_parts import (
+    NOTHING_MOVES,
+    copy_model,
+    make_optimizer,
+    make_scheduler,
+)
 from expunge.engine._split_reader import RunSplits
 from expunge.methods import Method, Problem
 from expunge.methods._problem import Loss
 from expunge.update import Update
 from expunge.update._shards import is_sharded
 
-OptimizerFactory = Callable[..., torch.optim.Optimizer]
-SchedulerFactory = Callable[[torch.optim.Optimizer], LRScheduler]
+OptimizerFactory = Annotated[
+    Callable[..., torch.optim.Optimizer],
+    "a class of torch.optim, or a function of the parameters, such as lambda params: "
+    "torch.optim.SGD(params, lr=0.1) (the model is copied, and an optimizer made before belongs to "
+    "other parameters)",
+]
+SchedulerFactory = Annotated[
+    Callable[[torch.optim.Optimizer], LRScheduler],
+    "a function of the optimizer, such as lambda optimizer: "
+    "torch.optim.lr_scheduler.StepLR(optimizer, 10)",
+]
 
 
 @dataclass(frozen=True)
@@ -79,38 +87,20 @@ class RunBuilder:
     title: str = ""
     group: Group = SINGLE
 
-    def __post_init__(self) -> None:
-        check_seed(self.seed)
-        check_surroundings(
-            optimizer=self.optimizer,
-            scheduler=self.scheduler,
-            loss=self.loss,
-            augment=self.augment,
-            checkpoint=self.checkpoint,
-            callbacks=self.callbacks,
-        )
-        if not isinstance(self.checkpoint_every, int) or self.checkpoint_every < 1:
-            raise InvalidInput(
-                "`checkpoint_every` should be a whole number, at least 1. "
-                f"(got {self.checkpoint_every})"
-            )
-
     def execute(
         self, model: nn.Module, forget: Data | None, retain: Data, unseen: Data | None = None
     ) -> Result:
         """Run on a copy of ``model``."""
-        check_model_kind(model)
         _check_whole(model)
         home, device = device_of(model), pick_device(self.device, model)
-        copied = copy.deepcopy(model).to(device)
+        copied = copy_model(model).to(device)
         self.group.copy_from_first([*copied.parameters(), *copied.buffers()])
         retained = self._source(retain, "retain", device)
         forgotten = None if forget is None else self._source(forget, "forget", device)
         copied = fast_layout(copied, retained)
         splits = None
         if forget is not None:
-            mirrors = self.augment is not None and self.augment.flip
-            splits = RunSplits(forget, retain, unseen, mirrors, self.group, self.seed)
+            splits = RunSplits(forget, retain, unseen, self.group, self.seed)
         run = self._run(model, copied, forgotten, retained, device, splits)
         self._check_agreement(run)
         seed = self.seed if self.group.is_first else seed_of(self.seed, "process", self.group.rank)
@@ -179,7 +169,7 @@ class RunBuilder:
             keeps_initial=method.needs_initial,
         )
         if not problem.parameters:
-            raise InvalidInput("The model has no parameter that requires a gradient.")
+            raise InvalidInput(NOTHING_MOVES)
         optimizer = self._optimizer(method.moving(problem), device)
         run = Run(
             problem,
@@ -220,13 +210,7 @@ class RunBuilder:
     def _optimizer(self, params: list[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
         if self.recipe is not None:
             return self.recipe.optimizer(params)
-        make, lr = self.optimizer, self.procedure.lr
-        if make is None:
-            return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
-        made = make(params, lr=lr) if isinstance(make, type) else make(params)
-        if not isinstance(made, torch.optim.Optimizer):
-            raise InvalidInput(f"`optimizer` should make a torch optimizer. (made {made!r})")
-        return made
+        return make_optimizer(self.optimizer, params, lr=self.procedure.lr, device=device)
 
     def _fingerprint(
         self,

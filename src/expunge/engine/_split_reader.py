@@ -34,7 +34,6 @@ class RunSplits:
     forget: Data
     retain: Data
     unseen: Data | None = None
-    mirrors: bool = False
     group: Group = SINGLE
     seed: int = 0
     _known_labels: dict[SplitName, Tensor] = field(default_factory=dict, init=False)
@@ -44,11 +43,11 @@ class RunSplits:
         """The labels of a split [N], read once."""
         if split not in self._known_labels:
             labels = labels_of(self._data(split))
-            if labels.is_floating_point() and labels.ndim == 1:
+            if labels.is_floating_point():
                 raise InvalidInput(
                     "This method compares the examples of each class, and a regression has no "
-                    "classes. Use a method that needs its loss alone, such as neg-grad-plus or "
-                    "fine-tune."
+                    "classes, nor have several labels per example. Use a method that needs its "
+                    "loss alone, such as neg-grad-plus or fine-tune."
                 )
             self._known_labels[split] = labels
         return self._known_labels[split]

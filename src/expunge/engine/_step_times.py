@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import time
 from collections.abc import Callable
@@ -12,7 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from expunge._errors import InvalidInput
 from expunge.engine._memory_layout import channels_last, runs_on, to_channels_last
+from expunge.engine._run_parts import NOTHING_MOVES, copy_model
 from expunge.methods._problem import Loss, apply
 
 
@@ -35,7 +36,9 @@ def measure_step_times(
     loss: Loss = F.cross_entropy,
 ) -> StepTimes:
     """Time ``model`` on batches of ``batch_size``: medians of ``repeat`` runs after a warm-up."""
-    net = copy.deepcopy(model)
+    net = copy_model(model)
+    if not any(p.requires_grad for p in net.parameters()):
+        raise InvalidInput(NOTHING_MOVES)
     count = min(batch_size, len(inputs))
     device = next((p.device for p in net.parameters()), torch.device("cpu"))
     x, y = inputs[:count].to(device), labels[:count].to(device)

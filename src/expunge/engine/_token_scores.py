@@ -12,8 +12,8 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data.text._text_set import IGNORED, TextSet
-from expunge.engine._argument_kinds import check_model_kind
 from expunge.engine._prediction_memory import ask_once
+from expunge.engine._run_parts import check_weights
 from expunge.methods._problem import apply
 
 BATCH = 64
@@ -92,7 +92,7 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     Rows of similar length share a batch, which is cut where its padding begins. Probabilities that
     are not finite are refused.
     """
-    check_model_kind(model)
+    check_weights(model)
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     training = [(module, module.training) for module in model.modules()]
     model.eval()

@@ -12,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Count, check_arguments
 from expunge._options import (
     Augmented,
     BatchNormPolicy,
@@ -23,7 +24,6 @@ from expunge._options import (
 from expunge.data._augment import Augment
 from expunge.data._batches import Data
 from expunge.distributed import Group, as_group
-from expunge.engine._argument_kinds import check_data_kind, check_model_kind
 from expunge.engine._callbacks import Callback
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._procedure import Procedure
@@ -59,7 +59,7 @@ def unlearn(
     seed: int = 0,
     device: str | torch.device = "auto",
     checkpoint: str | Path | None = None,
-    checkpoint_every: int = 100,
+    checkpoint_every: Count = 100,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
     group: Any | Literal["auto"] | None = "auto",
@@ -74,8 +74,10 @@ def unlearn(
     the retain set, which is reshuffled when it runs out. Same seed, same bits on the CPU.
 
     Args:
-        model: any module that maps a batch of inputs to logits; it is left untouched.
-        forget, retain: map-style datasets of (input, target), or DataLoaders.
+        model: any module that maps a batch of inputs to logits, or to an object or dict that has
+            them as ``logits``; it is left untouched.
+        forget, retain: map-style datasets of (input, target) or of dicts with ``labels``, whose
+            other entries the model takes by name; or DataLoaders of these.
         unseen: data that the model never saw, such as a validation set: looked at, never trained
             on. Only what compares with unseen data needs it: methods such as ``match-unseen``, and
             the callback :class:`expunge.Rewind`.
@@ -134,11 +136,7 @@ def unlearn(
     """
     # What decides the run, out of the arguments above.
     procedure = Procedure.from_arguments(locals())
-    check_model_kind(model)
-    for name, part in (("forget", forget), ("retain", retain)):
-        check_data_kind(name, part)
-    if unseen is not None:
-        check_data_kind("unseen", unseen)
+    check_arguments(unlearn, locals())
     check_disjoint(forget, retain)
     if recipe is not None:
         recipe = _followed(procedure, recipe)
@@ -218,7 +216,7 @@ def train(
     seed: int = 0,
     device: str | torch.device = "auto",
     checkpoint: str | Path | None = None,
-    checkpoint_every: int = 1000,
+    checkpoint_every: Count = 1000,
     callbacks: Sequence[Callback] = (),
     progress: bool = True,
     title: str = "train",
@@ -229,6 +227,7 @@ def train(
     The same loop as :func:`unlearn`, with the same promises: deterministic, resumable from
     ``checkpoint``, stopped at divergence with the last good weights, shared by a ``group``.
     """
+    check_arguments(train, locals())
     recipe = recipe or Recipe()
     processes = as_group(group)
     procedure = Procedure(

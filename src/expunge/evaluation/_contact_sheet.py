@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from expunge._errors import InvalidInput
 from expunge._files import atomic
+from expunge._kinds import Count, check_arguments
 from expunge.data._images import ImageSet
 from expunge.evaluation._exposure import Exposed
 
@@ -21,17 +21,14 @@ def contact_sheet(
     images: ImageSet,
     *,
     title: str = "",
-    limit: int = 40,
-    columns: int = 8,
+    limit: Count = 40,
+    columns: Count = 8,
 ) -> None:
     """Write a PNG of the first ``limit`` rows; below each image its index, class and exposure.
 
     ``images`` is the split that the rows' indices count in.
     """
-    if columns < 1 or limit < 1:
-        raise InvalidInput(
-            f"`columns` and `limit` should be at least 1. (got {columns} and {limit})"
-        )
+    check_arguments(contact_sheet, locals())
     shown = list(rows)[:limit]
     columns = min(columns, max(len(shown), 3))
     lines = max(1, -(-len(shown) // columns))

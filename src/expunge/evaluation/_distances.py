@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Annotated
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Range, check_arguments
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import check_same_labels
 from expunge.evaluation.attacks._features import log_probabilities
@@ -83,7 +85,10 @@ def margins(predictions: Predictions) -> Tensor:
 
 
 def klom(
-    unlearned: Sequence[Predictions], retrained: Sequence[Predictions], *, bins: int | None = None
+    unlearned: Sequence[Predictions],
+    retrained: Sequence[Predictions],
+    *,
+    bins: Annotated[int, Range(2, ends="[)")] | None = None,
 ) -> Tensor:
     """KL divergence of margins: how an example's margins over runs differ, [N], in nats.
 
@@ -96,13 +101,12 @@ def klom(
     Reference: K. Georgiev et al., *Attribute-to-Delete: Machine Unlearning via Datamodel Matching*,
     ICLR 2025 (arXiv 2410.23232).
     """
+    check_arguments(klom, locals())
     if min(len(unlearned), len(retrained)) < 2:
         raise InvalidInput(
             "KLoM compares distributions over runs: it needs at least 2 unlearned and 2 retrained "
             f"models. (got {len(unlearned)} and {len(retrained)})"
         )
-    if bins is not None and bins < 2:
-        raise InvalidInput(f"`bins` should be at least 2. (got {bins})")
     for part in (*unlearned, *retrained):
         check_same_labels(part, unlearned[0])
     of_u, of_r = (torch.stack([margins(part) for part in side]) for side in (unlearned, retrained))

@@ -12,8 +12,9 @@ import numpy as np
 
 from expunge._errors import InvalidInput
 from expunge._files import atomic
+from expunge._kinds import Fraction, check_arguments
 from expunge.data._examples import Examples
-from expunge.evaluation._views import Views
+from expunge.evaluation._views import Views, check_same_labels
 from expunge.evaluation.attacks._attack import Attack
 from expunge.evaluation.attacks._registry import ATTACKS
 from expunge.evaluation.svm._landmarks import Array
@@ -89,7 +90,7 @@ def expose(
     references: Sequence[Views] = (),
     forget: Examples | None = None,
     retain: Examples | None = None,
-    fpr: float = 0.01,
+    fpr: Fraction = 0.01,
     seed: int = 0,
 ) -> Exposure:
     """Compare the models example by example.
@@ -102,6 +103,15 @@ def expose(
         forget, retain: the data, for the names of examples and classes.
         fpr: the share of unseen examples that would be called exposed; at least 1 / len(test).
     """
+    check_arguments(expose, locals())
+    for name, predictions in unlearned.items():
+        check_same_labels(initial.split(name), predictions)
+    for name, data in (("forget", forget), ("retain", retain)):
+        if data is not None and len(data) != len(unlearned.split(name).labels):
+            raise InvalidInput(
+                f"`{name}` should be the data that the models were asked about. (got {len(data)} "
+                f"examples and {len(unlearned.split(name).labels)} predictions)"
+            )
     part: Attack = ATTACKS[attack] if isinstance(attack, str) else attack
     splits = ("forget", "retain", "test")
     if len(unlearned.test.labels) < round(1.0 / fpr):

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from expunge._kinds import Count, Fraction, check_arguments
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views, check_same_labels
 from expunge.evaluation.attacks._features import entropy
@@ -40,8 +41,8 @@ def over_forgetting(
     *,
     ideal: Predictions | None = None,
     reports: Sequence[AttackReport] = (),
-    level: float = 0.95,
-    resamples: int = 1000,
+    level: Fraction = 0.95,
+    resamples: Count = 1000,
     seed: int = 0,
 ) -> list[Finding]:
     """Signs, other than memory, that reveal the forget set; empty if there are none.
@@ -54,6 +55,7 @@ def over_forgetting(
 
     Where the forget set is of one class, give a ``views.test`` of that class.
     """
+    check_arguments(over_forgetting, locals())
     options = {"level": level, "resamples": resamples, "seed": seed}
     findings = [
         Finding(

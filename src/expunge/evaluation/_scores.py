@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments, shown
 from expunge.data._batches import Data
 from expunge.data.text import TextSet
-from expunge.engine._argument_kinds import check_data_kind
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._predict import Predictions
 from expunge.evaluation._regression_scores import (
@@ -137,8 +137,8 @@ def evaluate(
     above it does not have, and why.
 
     Args:
-        model: maps a batch of inputs to logits.
-        forget, retain, test, val: data sets or loaders that keep their order.
+        model, forget, retain, test, val: as for :func:`expunge.unlearn`; loaders should not
+            shuffle.
         ideal: a model trained without the forget set, whose predictions are computed once and
             kept; or its :class:`Views`; or its predictions on ``forget`` alone, which give rUA and
             FID but no gaps.
@@ -157,52 +157,32 @@ def evaluate(
         ...                      "gap_ra": 0.0, "gap_ta": 0.0}
         True
     """
-    for name, part in (("forget", forget), ("retain", retain), ("test", test)):
-        check_data_kind(name, part)
+    check_arguments(evaluate, locals())
     if isinstance(forget, TextSet):
-        texts: dict[str, Any] = _check_texts(
-            {"retain": retain, "test": test, "general": general},
-            {
-                "val": val,
-                "exact": exact,
-                "seed": seed,
-                "attacks": attacks if attacks == "released" else False,
-            },
-            ideal,
-        )
-        models: dict[str, Any] = {"ideal": ideal, "reference": reference}
+        released = attacks == "released" and attacks
+        _check_left_out("texts", val=val, exact=exact, seed=seed, attacks=released)
+        parts: dict[str, Any] = {"retain": retain, "test": test, "general": general}
+        parts |= {"ideal": ideal, "reference": reference}
         return evaluate_text(
-            model, forget=forget, **texts, **models, attacks=bool(attacks), generate=generate
+            model, forget=forget, **parts, attacks=bool(attacks), generate=generate
         )
+    _check_left_out("examples with one label", general=general, reference=reference)
     check_disjoint(forget, test, "test")
     if val is not None:
         check_disjoint(forget, val, "val")
     views = view(model, forget=forget, retain=retain, test=test, val=val)
-    if isinstance(ideal, TextIdeal):
-        raise InvalidInput("`ideal` is of texts, and `forget` is not. Give a model.")
+    known: Any = ideal
     if isinstance(ideal, nn.Module):
-        ideal = view_once(ideal, forget=forget, retain=retain, test=test, val=val)
-    return score(views, ideal, attacks=attacks, exact=exact, seed=seed)
+        known = view_once(ideal, forget=forget, retain=retain, test=test, val=val)
+    return score(views, known, attacks=attacks, exact=exact, seed=seed)
 
 
-def _check_texts(
-    splits: dict[str, Any], foreign: dict[str, Any], ideal: object
-) -> dict[str, TextSet | None]:
-    """The other splits of a text set; refused where they are none, or go with images."""
-    for name, data in splits.items():
-        if data is not None and not isinstance(data, TextSet):
-            raise InvalidInput(
-                f"`{name}` should be a TextSet, as `forget` is. (got {type(data).__name__})"
-            )
-    for name, value in foreign.items():
+def _check_left_out(what: str, **values: Any) -> None:
+    for name, value in values.items():
         if value:
-            raise InvalidInput(f"`{name}` does not apply to texts. (got {value!r}) Leave it out.")
-    if ideal is not None and not isinstance(ideal, nn.Module | TextIdeal):
-        raise InvalidInput(
-            "`ideal` should be a model: predictions are of classes, not of texts. "
-            f"(got {type(ideal).__name__})"
-        )
-    return splits
+            raise InvalidInput(
+                f"`{name}` does not apply to {what}. (got {shown(value)}) Leave it out."
+            )
 
 
 def score(
@@ -217,6 +197,7 @@ def score(
 
     Without predictions of the retain set there is no RA; the attacks need them.
     """
+    check_arguments(score, locals())
     if views.is_regression:
         return _score_regression(views, ideal, attacks=attacks, exact=exact, seed=seed)
     scores = _scores_without_ideal(views, attacks=attacks, exact=exact, seed=seed)

@@ -6,8 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from torch import Tensor
+from torch.utils.data import Dataset
+
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments
 from expunge.data._row_hashes import row_hashes
+
+Rows = Dataset[Any] | Tensor | np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -29,7 +36,7 @@ class Overlap:
 
 
 def check_overlap(
-    train_parts: Mapping[str, Any], test: Any, *, allow_overlap: bool = False
+    train_parts: Mapping[str, Rows], test: Rows, *, allow_overlap: bool = False
 ) -> Overlap:
     """Compare inputs by SHA-256; an overlap is refused unless ``allow_overlap``.
 
@@ -44,6 +51,7 @@ def check_overlap(
     >>> print(check_overlap({"retain": train}, train[:1] + 100))
     0 of 1 test examples are training examples (0 in retain)
     """
+    check_arguments(check_overlap, locals())
     hashes = row_hashes(test)
     parts = {name: set(row_hashes(part)) for name, part in train_parts.items()}
     overlap = Overlap(

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, RandomSampler
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments, check_fields
 from expunge.data._batches import Data, as_arrays
+from expunge.distributed._loader import sampler_of
 from expunge.engine._checkpoint import model_digest
 from expunge.engine._predict import Predictions, check_predictions, predict
 
@@ -35,9 +37,15 @@ class Views:
     val: Predictions | None = None
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, part in self.items():
             check_predictions(part, f"the {name} set")
         widths = {part.logits.shape[1] for _, part in self.items()}
+        if len({part.labels.is_floating_point() for _, part in self.items()}) > 1:
+            raise InvalidInput(
+                "All splits should have class numbers for labels, or all the numbers of a "
+                "regression. (got both)"
+            )
         if len(widths) > 1:
             raise InvalidInput(f"All splits should have the same classes. (got {sorted(widths)})")
 
@@ -70,12 +78,15 @@ def view(
     val: Data | None = None,
 ) -> Views:
     """Predict every split, in one pass over each."""
-    rest = {
-        name: predict(model, data)
-        for name, data in (("retain", retain), ("val", val))
-        if data is not None
-    }
-    return Views(forget=predict(model, forget), test=predict(model, test), **rest)
+    check_arguments(view, locals())
+    given = {"forget": forget, "test": test, "retain": retain, "val": val}
+    for name, data in given.items():
+        if isinstance(data, DataLoader) and isinstance(sampler_of(data), RandomSampler):
+            raise InvalidInput(
+                f"`{name}` should keep its order, since models are compared example by example. "
+                "(got a DataLoader that shuffles) Pass its dataset, or one without `shuffle`."
+            )
+    return Views(**{k: predict(model, v, name=k) for k, v in given.items() if v is not None})
 
 
 _KEPT: weakref.WeakKeyDictionary[nn.Module, tuple[Any, tuple[Any, ...], Views]] = (
@@ -108,13 +119,14 @@ def _writes(data: Any) -> tuple[int, ...]:
 
 def check_same_labels(ideal: Predictions, model: Predictions) -> None:
     """Refuse predictions of an ideal model on other classes or other examples."""
+    check_arguments(check_same_labels, locals())
     if ideal.logits.shape[1] != model.logits.shape[1]:
         raise InvalidInput(
-            "The ideal model should have the same classes as the model. "
+            "Models to compare should have the same classes. "
             f"(got {ideal.logits.shape[1]} and {model.logits.shape[1]})"
         )
     if ideal.labels.shape != model.labels.shape or bool((ideal.labels != model.labels).any()):
         raise InvalidInput(
-            "The ideal model's predictions should be of the same examples, in the same order. "
+            "Predictions to compare should be of the same examples, in the same order. "
             f"(got {len(ideal.labels)} and {len(model.labels)} examples, or other labels)"
         )

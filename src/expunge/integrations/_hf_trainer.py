@@ -216,7 +216,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             "method": describe(self.method),
             "addon": describe(self.update.addon),
             "aggregate": describe(self.update.aggregate),
-            "loss": describe(self.problem.loss),
+            "loss": describe(self.problem.loss_function),
             "retain": self.retain_stream.source.fingerprint(),
             "model": model_digest(kept),
         }

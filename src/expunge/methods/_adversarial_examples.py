@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Count, Positive
 from expunge.data._batches import Batch
 from expunge.distributed._shared_inference import interleave
 from expunge.methods._method import Method
@@ -58,15 +59,8 @@ class AdversarialExamples(Method):
     """
 
     originals: bool = True
-    radius: float = 0.04
-    steps: int = 50
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.radius > 0:
-            raise InvalidInput(f"`radius` should be positive. (got {self.radius})")
-        if self.steps < 1:
-            raise InvalidInput(f"`steps` should be at least 1. (got {self.steps})")
+    radius: Positive = 0.04
+    steps: Count = 50
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Attack the initial model at every forget example, before the first epoch."""
@@ -96,13 +90,8 @@ class AdversarialExamples(Method):
         problem.memory["adversarial"], problem.memory["wrong labels"] = examples.against(labels)
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
-        if forget.indices is None:
-            raise InvalidInput(
-                "AdversarialExamples has one for every example, so it needs to know which ones a "
-                "batch holds: give `forget` as a Dataset, not as a DataLoader."
-            )
-        inputs = _on_device(problem, "adversarial", forget.targets.device)[forget.indices]
-        labels = _on_device(problem, "wrong labels", forget.targets.device)[forget.indices]
+        inputs = _on_device(problem, "adversarial", forget.targets.device)[forget.positions]
+        labels = _on_device(problem, "wrong labels", forget.targets.device)[forget.positions]
         if not self.originals:
             loss = problem.loss(problem.logits(Batch(inputs, labels, "forget")), labels)
             return Term(loss, saliency=problem.saliency(forget))

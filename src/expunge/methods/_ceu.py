@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import NaturalNumber
 from expunge.data._batches import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
@@ -32,12 +32,7 @@ class CEU(TokenMethod):
     Reference: B. Yang, *CE-U: Cross Entropy Unlearning*, 2025 (arXiv 2503.01224).
     """
 
-    skip: int = 0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.skip < 0:
-            raise InvalidInput(f"`skip` should not be negative. (got {self.skip})")
+    skip: NaturalNumber = 0
 
     def size(self, name: str, batch: Batch) -> float:
         if name != "objective":

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from expunge.methods._match_targets import accuracy_per_class, distinct
-
 PER_CLASS = 20
 """Offsets are fitted: where there are not many examples per class, they are shrunk."""
 ROUNDS = 100
@@ -36,7 +34,7 @@ def balancing_offsets(
     (True, True)
     """
     offsets = torch.zeros(logits.shape[1], dtype=torch.float64)
-    kept = torch.tensor([label for label in distinct(labels) if label not in lost])
+    kept = torch.tensor([label for label in sorted(set(labels.tolist())) if label not in lost])
     if len(kept) < 2:
         return offsets
     chosen = torch.isin(labels, kept)
@@ -51,3 +49,11 @@ def balancing_offsets(
             best, smallest = offsets, float(beyond.abs().max())
         offsets = offsets.index_add(0, kept, unit / (1.0 + done / 25) * beyond)
     return best * len(labels) / (len(labels) + PER_CLASS * len(kept))
+
+
+def accuracy_per_class(probabilities: Tensor, labels: Tensor) -> Tensor:
+    """The share of each class that is predicted correctly [K]; 0 for a class without examples."""
+    right = (probabilities.argmax(dim=1) == labels).double()
+    classes = probabilities.shape[1]
+    count = torch.bincount(labels, minlength=classes).clamp(min=1)
+    return torch.zeros(classes, dtype=torch.float64).index_add_(0, labels, right) / count

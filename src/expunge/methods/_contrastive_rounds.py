@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import NaturalNumber, Positive
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -42,15 +42,8 @@ class ContrastiveRounds(Method):
 
     divisible: ClassVar[bool] = False
 
-    temperature: float = 1.15
-    flatten: int = 1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.temperature > 0:
-            raise InvalidInput(f"`temperature` should be positive. (got {self.temperature})")
-        if self.flatten < 0:
-            raise InvalidInput(f"`flatten` should not be negative. (got {self.flatten})")
+    temperature: Positive = 1.15
+    flatten: NaturalNumber = 1
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         problem.memory["flattening"] = torch.tensor(epoch <= self.flatten)

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Positive
 from expunge.data._batches import Batch
 from expunge.data._preferred_answers import pad_sequences
-from expunge.methods._npo import check_positive, preference_loss
+from expunge.methods._npo import preference_loss
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
 from expunge.methods._tokens import IGNORED, count_of, sequence_log_likelihood
@@ -41,15 +42,11 @@ class DPO(TokenMethod):
     *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024 (arXiv 2401.06121).
     """
 
-    beta: float = 0.1
+    beta: Positive = 0.1
 
     averages: ClassVar = "sequences"
     compares_with_initial: ClassVar = True
     needs_answers: ClassVar = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("beta", self.beta)
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
         logits, initial = problem.logits(forget), problem.initial_logits(forget)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Positive
 from expunge.data._batches import Batch
 from expunge.methods._one_shot import OneShot, in_eval_mode
 from expunge.methods._problem import Problem
@@ -36,12 +37,7 @@ class FisherNoise(OneShot):
         repair: see :class:`~expunge.methods._one_shot.OneShot`.
     """
 
-    scale: float = 1e-3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.scale > 0:
-            raise InvalidInput(f"`scale` should be positive. (got {self.scale})")
+    scale: Positive = 1e-3
 
     def prepare(self, problem: Problem) -> None:
         parameters = problem.parameters

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._kinds import NotNegative
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -41,7 +42,7 @@ class GradientAlignment(Method):
     divisible: ClassVar[bool] = False
 
     base: Method | str = "random-label"
-    penalty: float = 1.0
+    penalty: NotNegative = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -56,8 +57,6 @@ class GradientAlignment(Method):
                 f"The losses of {METHODS.label_of(self.base)} cannot be differentiated twice, "
                 "which `gradient-alignment` has to. Take another `base`, such as random-label."
             )
-        if not self.penalty >= 0:
-            raise InvalidInput(f"`penalty` should not be negative. (got {self.penalty})")
 
     @property
     def _base(self) -> Method:

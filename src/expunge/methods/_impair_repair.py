@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Count, NotNegative, Positive
 from expunge.data._batches import Batch
 from expunge.methods._adversarial_examples import as_numbers
 from expunge.methods._method import Method
-from expunge.methods._problem import Problem, apply
+from expunge.methods._problem import Problem, apply, check_class_numbers
 from expunge.update._gradients import Term
 
 
@@ -40,21 +40,11 @@ class ImpairRepair(Method):
 
     preferred: ClassVar[dict[str, Any]] = {"alpha": 0.5, "beta": 0.5}
 
-    impair: int = 1
-    copies: int = 16
-    steps: int = 40
-    noise_lr: float = 0.1
-    decay: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("impair", "copies", "steps"):
-            if getattr(self, name) < 1:
-                raise InvalidInput(f"`{name}` should be at least 1. (got {getattr(self, name)})")
-        if not self.noise_lr > 0:
-            raise InvalidInput(f"`noise_lr` should be positive. (got {self.noise_lr})")
-        if not self.decay >= 0:
-            raise InvalidInput(f"`decay` should not be negative. (got {self.decay})")
+    impair: Count = 1
+    copies: Count = 16
+    steps: Count = 40
+    noise_lr: Positive = 0.1
+    decay: NotNegative = 0.1
 
     def prepare(self, problem: Problem) -> None:
         """Find the noises: ``copies`` for each class of the forget set."""
@@ -95,7 +85,9 @@ def maximise_loss(
     with torch.enable_grad():
         for _ in range(steps):
             size = noise.square().flatten(1).sum(dim=1).mean()
-            loss = decay * size - F.cross_entropy(apply(model, noise), labels)
+            logits = apply(model, noise)
+            check_class_numbers(logits, labels)
+            loss = decay * size - F.cross_entropy(logits, labels)
             (noise.grad,) = torch.autograd.grad(loss, noise)
             optimizer.step()
     return noise.detach()

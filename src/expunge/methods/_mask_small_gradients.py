@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Fraction
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._problem import Problem
 
@@ -27,12 +27,7 @@ class MaskSmallGradients(FineTune):
     Unlearning for Image Classification*, 2024 (arXiv 2410.01276).
     """
 
-    share: float = 0.3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.share < 1.0:
-            raise InvalidInput(f"`share` should be in (0, 1). (got {self.share})")
+    share: Fraction = 0.3
 
     def prepare(self, problem: Problem) -> None:
         parameters = problem.parameters

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import NotNegative
 from expunge.data._batches import Batch
 from expunge.methods._problem import Problem, SplitName
 from expunge.methods._refreshes import is_refresh
@@ -70,7 +69,7 @@ class MatchAnswers(TokenMethod):
         gain: of the correction; 0 turns it off, and more costs more of what is retained.
     """
 
-    gain: float = 0.5
+    gain: NotNegative = 0.5
 
     needs_unseen: ClassVar[bool] = True
     preferred: ClassVar[dict[str, Any]] = {
@@ -82,19 +81,10 @@ class MatchAnswers(TokenMethod):
         "schedule": "linear",
     }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 <= self.gain < math.inf:
-            raise InvalidInput(f"`gain` should not be negative. (got {self.gain})")
-
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
-        if forget.indices is None:
-            raise InvalidInput(
-                "MatchAnswers has a target for every token, so it needs to know which records a "
-                "batch holds: give `forget` as a Dataset, not as a DataLoader."
-            )
+        positions = forget.positions
         rows, tokens = labelled_rows(problem.logits(forget), forget.targets)
-        wanted = problem.memory["targets"].to(rows)[forget.indices]
+        wanted = problem.memory["targets"].to(rows)[positions]
         if is_token_labels(forget.targets):
             wanted = wanted[:, 1 : forget.targets.shape[1]]
         targets = wanted[is_labelled(forget.targets)]

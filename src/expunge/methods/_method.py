@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from expunge._part_values import check_fields
+from expunge._kinds import check_fields
 from expunge.data._batches import Batch, Split
 from expunge.methods._problem import Problem
 from expunge.methods._tokens import count_of

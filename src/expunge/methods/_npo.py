@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Positive
 from expunge.data._batches import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
@@ -33,14 +33,10 @@ class NPO(TokenMethod):
     Catastrophic Collapse to Effective Unlearning*, COLM 2024 (arXiv 2404.05868), equation (3).
     """
 
-    beta: float = 0.1
+    beta: Positive = 0.1
 
     averages: ClassVar = "sequences"
     compares_with_initial: ClassVar = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("beta", self.beta)
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
         now = sequence_log_likelihood(problem.logits(forget), forget.targets)
@@ -53,9 +49,3 @@ def preference_loss(advantage: Tensor, beta: float) -> Tensor:
     """-(2/β) E log σ(β·advantage), the mean over sequences [B]."""
     loss: Tensor = 2.0 / beta * F.softplus(-beta * advantage).mean()  # -log σ(x) = softplus(-x)
     return loss
-
-
-def check_positive(name: str, value: float) -> None:
-    """Raise unless a number is positive."""
-    if not value > 0:
-        raise InvalidInput(f"`{name}` should be positive. (got {value})")

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,16 +18,18 @@ from expunge.distributed import SINGLE, Group
 from expunge.distributed._batch_shares import BatchShare, draw_share, share_weight
 from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
 from expunge.methods._precision import Precision, cast_to, widened
+from expunge.update._gradients import check_scalar
 
-Loss = Callable[[Tensor, Tensor], Tensor]
+Loss = Annotated[
+    Callable[[Tensor, Tensor], Tensor],
+    "a function that maps (logits, targets) to the mean over the batch, as "
+    "torch.nn.functional.cross_entropy does",
+]
 SplitName = Literal["forget", "retain", "unseen"]
 
 
 class SplitReader(Protocol):
     """The data of a run as a method sees them: whole splits, passed through a model."""
-
-    mirrors: bool
-    """Whether a mirror image keeps its label."""
 
     def labels(self, split: SplitName) -> Tensor:
         """The labels of a split, [N]."""
@@ -78,7 +80,7 @@ class Problem:
         keeps_initial: bool = True,
     ) -> None:
         self.model = model
-        self.loss = loss
+        self.loss_function = loss
         self.generator = generator or torch.Generator().manual_seed(0)
         self.batchnorm: BatchNormPolicy = batchnorm
         self.ranks = ranks
@@ -108,10 +110,10 @@ class Problem:
         size = len(batch.targets) * self.group.size
         with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
             logits = widened(apply(self.model, batch.inputs))
-        _check_labels(logits, batch.targets)
+        check_class_numbers(logits, batch.targets)
         if self._first_batch:  # once in a run: on an accelerator it waits for the device
             self._first_batch = False
-            if self.loss is F.cross_entropy and batch.targets.is_floating_point():
+            if self.loss_function is F.cross_entropy and batch.targets.is_floating_point():
                 self.check_exclusive("The loss cross_entropy", logits, batch.targets)
         return logits
 
@@ -155,6 +157,22 @@ class Problem:
 
     def _cast(self, batch: Batch) -> AbstractContextManager[Any]:
         return cast_to(self.precision, batch.targets.device)
+
+    def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of ``logits``."""
+        try:
+            value = self.loss_function(logits, targets)
+        except torch.OutOfMemoryError:
+            raise
+        except FAULTS as error:
+            raise InvalidInput(
+                "The loss should take the model's outputs and the targets. (got "
+                f"{describe_tensors(logits)} and {describe_tensors(targets)}, and the loss says: "
+                f"{type(error).__name__}: {error}) cross_entropy, the default, takes outputs "
+                "[N, K] and class numbers [N]; for a regression, pass its `loss`."
+            ) from error
+        check_scalar(value)
+        return value
 
     def loss_on(self, batch: Batch) -> Tensor:
         """The mean loss on a batch."""
@@ -240,24 +258,59 @@ def copy_of_moving(model: nn.Module) -> nn.Module:
     return copy.deepcopy(model, frozen)  # what it finds there, it takes as copied already
 
 
+FAULTS = (RuntimeError, TypeError, ValueError, LookupError, AttributeError, AssertionError)
+"""What torch and models raise for values of a wrong kind, shape or type."""
+
+
 def apply(model: nn.Module, inputs: Any) -> Tensor:
-    """The logits of ``model``: a dict goes in by name; an output with ``logits`` counts as them."""
+    """The logits of ``model``: a dict goes in by name; ``logits`` of an output count as them."""
     try:
         output = model(**inputs) if isinstance(inputs, Mapping) else model(inputs)
-    except RuntimeError as error:
-        if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8 and "type" in str(error):
-            raise InvalidInput(
-                "The model should take the inputs as they come. (got uint8, and the model says: "
-                f"{error}) Scale them to floats in [0, 1], or put expunge.models.Normalise first."
-            ) from error
+    except torch.OutOfMemoryError:
         raise
-    logits: Tensor = getattr(output, "logits", output)
+    except FAULTS as error:
+        raise InvalidInput(
+            f"The model should take the inputs as they come. (got {describe_tensors(inputs)}, and "
+            f"the model says: {type(error).__name__}: {error}) {_remedy(model, inputs)}"
+        ) from error
+    named = output.get("logits") if isinstance(output, Mapping) else None
+    logits = getattr(output, "logits", output) if named is None else named
+    if not isinstance(logits, Tensor) or not logits.is_floating_point() or not logits.ndim:
+        raise InvalidInput(
+            "The model should return logits [N, K], real numbers, or an object or dict that has "
+            f"them as `logits`. (got {describe_tensors(logits)}) Put it into a module that does."
+        )
     return logits
 
 
-def _check_labels(logits: Tensor, targets: Tensor) -> None:
+def describe_tensors(value: Any) -> str:
+    """What messages call inputs, outputs and targets: ``float32 [4, 3]``."""
+    if isinstance(value, Tensor):
+        return f"{str(value.dtype).removeprefix('torch.')} {list(value.shape)}"
+    if isinstance(value, Mapping):
+        return "a dict of " + ", ".join(f"{k}: {describe_tensors(v)}" for k, v in value.items())
+    if isinstance(value, tuple | list):
+        return f"a {type(value).__name__} of {', '.join(map(describe_tensors, value))}"
+    return type(value).__name__
+
+
+def _remedy(model: nn.Module, inputs: Any) -> str:
+    weights = next(model.parameters(), None)
+    if isinstance(inputs, Mapping):
+        return f"They go in by name: its `forward` should take {', '.join(map(str, inputs))}."
+    if inputs.dtype == torch.uint8:
+        return "Scale them to floats in [0, 1], or put expunge.models.Normalise first."
+    if inputs.is_floating_point() and weights is not None and weights.dtype != inputs.dtype:
+        dtype = describe_tensors(weights).split()[0]
+        return f"Its weights are {dtype}: convert the inputs to that, or the model by `.float()`."
+    return "Call the model on a batch of yours to see what it takes."
+
+
+def check_class_numbers(logits: Tensor, targets: Tensor) -> None:
     """Refuse labels outside the classes; only on the CPU, where the check waits for no device."""
-    if targets.dtype != torch.int64 or targets.device.type != "cpu" or targets.dim() != 1:
+    if targets.dtype != torch.int64 or targets.device.type != "cpu":
+        return
+    if targets.ndim != 1 or logits.ndim != 2:  # tokens or pixels; if not, the loss says so
         return
     classes = logits.shape[-1]
     low, high = targets.aminmax()

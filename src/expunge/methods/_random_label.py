@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge._options import check_kind
+from expunge._kinds import Range
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -28,15 +29,7 @@ class RandomLabel(Method):
     Forgetting in Deep Networks*, CVPR 2020 (arXiv 1911.04933).
     """
 
-    num_classes: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.num_classes is None:
-            return
-        check_kind("num_classes", int, self.num_classes)
-        if self.num_classes < 2:
-            raise InvalidInput(f"`num_classes` should be at least 2. (got {self.num_classes})")
+    num_classes: Annotated[int, Range(2, ends="[)")] | None = None
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)

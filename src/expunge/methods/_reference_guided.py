@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Count
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -49,17 +49,9 @@ class ReferenceGuided(Method):
     """
 
     reference: Reference = "batch"
-    sample: int = 2000
+    sample: Count = 2000
 
     needs_unseen: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.reference not in get_args(Reference):
-            known = ", ".join(get_args(Reference))
-            raise InvalidInput(f"`reference` should be one of {known}. (got {self.reference!r})")
-        if self.sample < 1:
-            raise InvalidInput(f"`sample` should be at least 1. (got {self.sample})")
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Make the references [K, K], one for each class, before the first epoch."""

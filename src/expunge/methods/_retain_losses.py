@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from expunge._part_values import check_fields
+from expunge._kinds import check_fields
 from expunge.data._batches import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._scrub import kl_divergence

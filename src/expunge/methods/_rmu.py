@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Positive
 from expunge.data._batches import Batch
 from expunge.methods._activations import activations
-from expunge.methods._npo import check_positive
 from expunge.methods._problem import Problem
 from expunge.methods._retain_losses import RetainLoss
 from expunge.methods._token_method import TokenMethod
@@ -71,7 +71,7 @@ class RMU(TokenMethod):
     """
 
     layer: str | None = None
-    coefficient: float = 6.5
+    coefficient: Positive = 6.5
     parameters: str | None = None
     retain: RetainLoss | str | None = field(
         default=RetainActivations(), kw_only=True, metadata={"later": True}
@@ -81,7 +81,6 @@ class RMU(TokenMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_positive("coefficient", self.coefficient)
         if self.parameters is not None:
             try:
                 re.compile(self.parameters)

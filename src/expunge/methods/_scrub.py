@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import NotNegative
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -51,16 +51,8 @@ class Scrub(Method):
 
     twice_differentiable: ClassVar[bool] = False
 
-    gamma: float = 1.0
+    gamma: NotNegative = 1.0
     loss: ScrubLoss = field(default="divergence", metadata={"later": True})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.loss not in get_args(ScrubLoss):
-            known = ", ".join(get_args(ScrubLoss))
-            raise InvalidInput(f"`loss` should be one of {known}. (got {self.loss!r})")
-        if not self.gamma >= 0:
-            raise InvalidInput(f"`gamma` should not be negative. (got {self.gamma})")
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         logits = problem.logits(forget)

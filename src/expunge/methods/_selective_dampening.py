@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Positive
 from expunge.methods._one_shot import OneShot, in_eval_mode
 from expunge.methods._problem import Problem
 
@@ -34,14 +34,8 @@ class SelectiveDampening(OneShot):
         repair: see :class:`~expunge.methods._one_shot.OneShot`.
     """
 
-    selection: float = 10.0
-    dampening: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("selection", "dampening"):
-            if not getattr(self, name) > 0:
-                raise InvalidInput(f"`{name}` should be positive. (got {getattr(self, name)})")
+    selection: Positive = 10.0
+    dampening: Positive = 1.0
 
     def prepare(self, problem: Problem) -> None:
         parameters = problem.parameters

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from torch.nn import functional as F
 
+from expunge._kinds import Positive
 from expunge.data._batches import Batch
-from expunge.methods._npo import check_positive
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
 from expunge.methods._tokens import is_labelled, token_log_likelihoods
@@ -34,14 +34,10 @@ class SimNPO(TokenMethod):
     2410.07163); β = 2.5 and γ = 0 as there for 5 % of TOFU.
     """
 
-    beta: float = 2.5
+    beta: Positive = 2.5
     margin: float = 0.0
 
     averages: ClassVar = "sequences"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("beta", self.beta)
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
         values = token_log_likelihoods(problem.logits(forget), forget.targets)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Count, Positive
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -51,18 +51,11 @@ class TemperedTeacher(Method):
         sample: at most so many unseen examples are passed through the model.
     """
 
-    gain: float = 2.0
+    gain: Positive = 2.0
     noise: bool = True
-    sample: int = 2000
+    sample: Count = 2000
 
     needs_unseen: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.gain > 0:
-            raise InvalidInput(f"`gain` should be positive. (got {self.gain})")
-        if self.sample < 1:
-            raise InvalidInput(f"`sample` should be at least 1. (got {self.sample})")
 
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Set the temperature by the accuracy that is left to lose."""

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from expunge._errors import InvalidInput
 from expunge.data._batches import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
@@ -49,10 +48,6 @@ class TokenMethod(Method):
     def __post_init__(self) -> None:
         super().__post_init__()
         chosen = None if self.retain == "none" else RETAIN_LOSSES.resolve(self.retain)
-        if chosen is not None and not isinstance(chosen, RetainLoss):
-            raise InvalidInput(
-                f'`retain` should be a name, a retain loss or "none". (got {self.retain!r})'
-            )
         object.__setattr__(self, "retain", chosen)
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
@@ -60,7 +55,7 @@ class TokenMethod(Method):
         raise TypeError(f"{type(self).__name__} should define `forget_loss`.")
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
-        check_token_loss(problem.loss)
+        check_token_loss(problem.loss_function)
         return self.forget_loss(problem, forget)
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:

@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch.nn import functional as F
 
+from expunge._kinds import Positive
 from expunge.data._batches import Batch
-from expunge.methods._npo import check_positive
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
 from expunge.methods._tokens import labelled_rows
@@ -33,13 +33,9 @@ class UNDIAL(TokenMethod):
     γ = 10 as in open-unlearning.
     """
 
-    strength: float = 10.0
+    strength: Positive = 10.0
 
     compares_with_initial: ClassVar = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_positive("strength", self.strength)
 
     def forget_loss(self, problem: Problem, forget: Batch) -> Term:
         rows, tokens = labelled_rows(problem.logits(forget), forget.targets)

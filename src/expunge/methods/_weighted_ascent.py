@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._kinds import NotNegative
 from expunge.data._batches import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
@@ -43,11 +43,7 @@ class WGA(_WeightedAscent):
     Unlearning Objectives: A Gradient Perspective and Go Beyond*, ICLR 2025 (arXiv 2502.19301).
     """
 
-    beta: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_exponents(beta=self.beta)
+    beta: NotNegative = 1.0
 
     def weight(self, probability: Tensor) -> Tensor:
         return probability**self.beta
@@ -68,18 +64,8 @@ class SatImp(_WeightedAscent):
     Reweighting to Enhance LLM Unlearning*, ICML 2025 (arXiv 2505.11953).
     """
 
-    beta1: float = 5.0
-    beta2: float = 1.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_exponents(beta1=self.beta1, beta2=self.beta2)
+    beta1: NotNegative = 5.0
+    beta2: NotNegative = 1.0
 
     def weight(self, probability: Tensor) -> Tensor:
         return probability**self.beta1 * (1.0 - probability) ** self.beta2
-
-
-def _check_exponents(**exponents: float) -> None:
-    for name, value in exponents.items():
-        if not value >= 0:
-            raise InvalidInput(f"`{name}` should not be negative. (got {value})")

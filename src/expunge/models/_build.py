@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
 from expunge._factory import is_factory
-from expunge._options import check_kind
+from expunge._kinds import Count, check_arguments
 from expunge._registry import Registry
 from expunge._specs import plain_value, split_spec
 
@@ -39,9 +39,9 @@ MAX_WIDTH = 64
 
 def check_model(name: str, width: float) -> None:
     """Raise unless ``name`` is a model that can be built and ``width`` in (0, 64]."""
+    check_arguments(check_model, locals())
     if not is_external(name):
         MODELS.name(name)
-    check_kind("width", float, width)
     if not 0 < width <= MAX_WIDTH:
         raise InvalidInput(f"`width` should be positive and at most {MAX_WIDTH}. (got {width})")
 
@@ -93,8 +93,8 @@ RESERVED = ("name", "num_classes", "in_channels", "mean", "std", "seed", "output
 def build_model(
     name: str,
     *,
-    num_classes: int = 10,
-    in_channels: int = 3,
+    num_classes: Count = 10,
+    in_channels: Count = 3,
     width: float = 1.0,
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
@@ -122,8 +122,9 @@ def build_model(
     >>> model(torch.zeros(2, 1, 8, 8, dtype=torch.uint8)).shape
     torch.Size([2, 10])
     """
+    check_arguments(build_model, locals())
     check_model(name, width)
-    if num_classes < 1 or (num_classes < 2 and output is None and not is_external(name)):
+    if num_classes < 2 and output is None and not is_external(name):
         raise InvalidInput(f"`num_classes` should be at least 2. (got {num_classes})")
 
     import torch
@@ -135,14 +136,13 @@ def build_model(
         if is_external(name):
             from expunge.models._external import build_external, takes_unit_floats
 
-            sizes = {"num_classes": num_classes, "in_channels": in_channels}
-            return takes_unit_floats(build_external(name, **sizes, options=options))
+            model = build_external(
+                name, num_classes=num_classes, in_channels=in_channels, options=options
+            )
+            return takes_unit_floats(model)
         kind = MODELS[name]
-        parameters = inspect.signature(kind).parameters
-        for option in options:
-            if option not in parameters:
-                raise InvalidInput(f"The model {name} has no option {option!r}.")
-        body = kind(num_classes=num_classes, in_channels=in_channels, width=width, **options)
+        sizes = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
+        body = _construct(name, kind, sizes | options)
     layers: OrderedDict[str, nn.Module] = OrderedDict(body=body)
     if (normalise := _normalisation(kind, in_channels, mean, std)) is not None:
         layers["normalise"] = normalise
@@ -152,6 +152,19 @@ def build_model(
 
         layers["rescale"] = Rescale(*output)
     return nn.Sequential(layers)
+
+
+def _construct(name: str, kind: Callable[..., nn.Module], options: dict[str, Any]) -> nn.Module:
+    parameters = inspect.signature(kind).parameters
+    if unknown := [option for option in options if option not in parameters]:
+        raise InvalidInput(f"The model {name} has no option {unknown[0]!r}.")
+    try:
+        return kind(**options)
+    except (RuntimeError, TypeError, ValueError, ArithmeticError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        given = ", ".join(f"{option}={value!r}" for option, value in options.items())
+        raise InvalidInput(f"The model {name} cannot be built with {given}. ({error})") from error
 
 
 def _normalisation(
@@ -164,6 +177,12 @@ def _normalisation(
     from expunge.models._normalise import Normalise, Standardise
 
     takes = inputs_of_model(kind)
+    for name, values in (("mean", mean), ("std", std)):
+        if values is not None and (len(values) != size or takes == "tokens"):
+            raise InvalidInput(
+                f"`{name}` should have a number for each of {size} channels or columns; token ids "
+                f"have none. (got {len(values)})"
+            )
     if takes == "images":
         return Normalise(mean or [0.5] * size, std or [0.25] * size)
     if takes == "vectors":
@@ -189,12 +208,9 @@ def build_language_model(
     """
     import torch
 
+    check_arguments(build_language_model, locals())
     kind = LANGUAGE_MODELS[name]
-    parameters = inspect.signature(kind).parameters
-    for option in options:
-        if option not in parameters:
-            raise InvalidInput(f"The model {name} has no option {option!r}.")
     with torch.random.fork_rng(devices=[], enabled=seed is not None):
         if seed is not None:
             torch.manual_seed(seed)
-        return kind(vocabulary=vocabulary, context=context, **options)
+        return _construct(name, kind, {"vocabulary": vocabulary, "context": context, **options})

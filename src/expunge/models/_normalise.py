@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments
 
 
 class Normalise(nn.Module):
@@ -23,10 +25,7 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
-        if len(mean) != len(std) or not all(s > 0 for s in std):
-            raise InvalidInput(
-                f"`mean` and `std` should pair up, `std` positive. (got {mean}, {std})"
-            )
+        _check_statistics(mean, std)
         self.register_buffer("mean", torch.tensor(list(mean)).view(1, -1, 1, 1))
         self.register_buffer("std", torch.tensor(list(std)).view(1, -1, 1, 1))
 
@@ -48,6 +47,7 @@ class Standardise(nn.Module):
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
+        _check_statistics(mean, std)
         self.register_buffer("mean", torch.tensor(list(mean)))
         self.register_buffer("std", torch.tensor(list(std)))
 
@@ -63,11 +63,22 @@ class Rescale(nn.Module):
 
     def __init__(self, mean: float, std: float) -> None:
         super().__init__()
+        _check_statistics([mean], [std])
         self.register_buffer("mean", torch.tensor(float(mean)))
         self.register_buffer("std", torch.tensor(float(std)))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mean + self.std * x
+
+
+def _check_statistics(mean: Sequence[float], std: Sequence[float]) -> None:
+    check_arguments(_check_statistics, locals())
+    finite = all(math.isfinite(value) for value in (*mean, *std))
+    if not mean or len(mean) != len(std) or not finite or not all(s > 0 for s in std):
+        raise InvalidInput(
+            "`mean` and `std` should pair up and be finite, `std` positive. "
+            f"(got {list(mean)}, {list(std)})"
+        )
 
 
 def column_statistics(vectors: Tensor) -> tuple[list[float], list[float]]:
@@ -92,6 +103,12 @@ def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
     >>> channel_statistics(torch.tensor([[[[0, 255]]]], dtype=torch.uint8))
     ([0.5], [0.5])
     """
+    check_arguments(channel_statistics, locals())
+    if images.dtype != torch.uint8 or images.ndim != 4 or not len(images):
+        raise InvalidInput(
+            "`images` should be uint8 of shape [N, C, H, W], N > 0. "
+            f"(got {images.dtype} of shape {list(images.shape)})"
+        )
     channels = images.shape[1]
     levels = torch.arange(256, dtype=torch.float64) / 255.0
     mean, std = [], []

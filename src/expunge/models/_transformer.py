@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Count, check_arguments
 
 
 class SmallTransformer(nn.Module):
@@ -31,9 +32,15 @@ class SmallTransformer(nn.Module):
     """
 
     def __init__(
-        self, vocabulary: int, context: int, width: int = 128, layers: int = 2, heads: int = 4
+        self,
+        vocabulary: Count,
+        context: Count,
+        width: Count = 128,
+        layers: Count = 2,
+        heads: Count = 4,
     ) -> None:
         super().__init__()
+        check_arguments(SmallTransformer.__init__, locals())
         if width % heads:
             raise InvalidInput(f"`width` should be a multiple of `heads`. (got {width}, {heads})")
         self.context = context

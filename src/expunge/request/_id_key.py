@@ -1,7 +1,10 @@
 """Keyed hashes, which stand for ids in all that is written, and the key that makes them.
 
-Whoever holds the key can tell whether an id is among the hashes, and which records they stand for;
-nobody else can, not even by trying all ids there could be.
+Whoever holds the key can tell whether an id is among the hashes, and which records they stand for.
+Without it the hashes tell nobody, not even by trying all ids there could be. That is true of the
+hashes alone: numbers beside them would describe single records to whoever has the data and the
+models, so none are written. What remains to such a person are sums over all records of a request
+(see ``FEW`` in ``_accuracy.py``), and comparing the two models.
 """
 
 from __future__ import annotations

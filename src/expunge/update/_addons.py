@@ -6,15 +6,13 @@ add one, subclass :class:`Addon`, define ``weight`` and register the class.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, get_args
+from typing import Annotated, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
-from expunge._part_values import check_fields
+from expunge._kinds import Fraction, Positive, Range, check_fields
 from expunge.update._moments import AdamMoments, Moments
 from expunge.update._noise_floor import agree_in_sign, is_stationary
 from expunge.update._quantiles import Interpolation
@@ -119,18 +117,8 @@ class Saliency(Addon):
 
     ranks: ClassVar[bool] = True
 
-    quantile: float = field(default=0.5, metadata={"later": True})
+    quantile: Annotated[float, Range(0, 1, "[)")] = field(default=0.5, metadata={"later": True})
     interpolation: Interpolation = field(default="lower", metadata={"later": True})
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 <= self.quantile < 1.0:
-            raise InvalidInput(f"`quantile` should be in [0, 1). (got {self.quantile})")
-        if self.interpolation not in get_args(Interpolation):
-            known = ", ".join(get_args(Interpolation))
-            raise InvalidInput(
-                f"`interpolation` should be one of {known}. (got {self.interpolation!r})"
-            )
 
     def weight(self, signals: Signals) -> Tensor:
         assert signals.salience is not None
@@ -175,15 +163,11 @@ class _Probable(Addon):
     """
 
     moments: Moments | str = field(default_factory=AdamMoments)
-    eps: float = 1e-8
+    eps: Positive = 1e-8
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "moments", MOMENTS.resolve(self.moments))
-        if not isinstance(self.moments, Moments):
-            raise InvalidInput(f"`moments` should be a name or moments. (got {self.moments!r})")
-        if not 0.0 < self.eps < math.inf:
-            raise InvalidInput(f"`eps` should be positive and finite. (got {self.eps})")
 
     @property
     def statistics(self) -> Moments:
@@ -215,12 +199,7 @@ class Prob(_Probable):
     expunge._errors.InvalidInput: `p` should be in (0, 1). (got 1.2)
     """
 
-    p: float = 0.3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.p < 1.0:
-            raise InvalidInput(f"`p` should be in (0, 1). (got {self.p})")
+    p: Fraction = 0.3
 
     @property
     def compares_signs(self) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from expunge._errors import InvalidInput
-from expunge._part_values import check_fields
+from expunge._kinds import NotNegative, Positive, check_fields
 from expunge._registry import Registry, split_options
 from expunge.update._registry import AGGREGATES
 
@@ -55,14 +54,11 @@ class Linear(Aggregate):
     tensor([4.])
     """
 
-    alpha: float = 0.05
-    beta: float = 0.95
+    alpha: NotNegative = 0.05
+    beta: NotNegative = 0.95
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if not 0.0 <= value < math.inf:
-                raise InvalidInput(f"`{name}` should be finite and not negative. (got {value})")
         if self.alpha == self.beta == 0.0:
             raise InvalidInput("`alpha` and `beta` should not both be 0: nothing would move.")
 
@@ -108,14 +104,8 @@ class SignGated(Aggregate):
     tensor([5., 5.])
     """
 
-    alpha: float = 0.05
-    beta: float = 0.95
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
-            if not 0.0 < value < math.inf:
-                raise InvalidInput(f"`{name}` should be positive and finite. (got {value})")
+    alpha: Positive = 0.05
+    beta: Positive = 0.95
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         from expunge.update._noise_floor import agree_in_sign

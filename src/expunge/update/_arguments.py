@@ -9,21 +9,21 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._kinds import shown
 from expunge.update._gradients import LossGradient
 
 
 def trainable(params: Iterable[Tensor]) -> list[Tensor]:
     """The parameters that require a gradient, in order; each should be given once."""
-    if isinstance(params, (Tensor, Mapping)):
-        raise InvalidInput("`params` should be an iterable of parameters, as model.parameters().")
-    if params is None or isinstance(params, str) or not isinstance(params, Iterable):
+    if isinstance(params, Tensor | Mapping | str) or not isinstance(params, Iterable):
         raise InvalidInput(
-            f"`params` should be an iterable of parameters, as model.parameters(). (got {params!r})"
+            "`params` should be an iterable of parameters, as model.parameters(). "
+            f"(got {shown(params)})"
         )
     given = list(params)
     for p in given:
         if not isinstance(p, Tensor):
-            raise InvalidInput(f"`params` should hold tensors. (got {p!r})")
+            raise InvalidInput(f"`params` should hold tensors. (got {shown(p)})")
     moving = [p for p in given if p.requires_grad]
     unique = {id(p): p for p in moving}
     if len(unique) != len(moving):
@@ -83,17 +83,21 @@ def _squared_deviations(
         return None
     tensors = _listed(variances, names)
     _check_alike("`variances`", tensors, gradients)
+    if any(bool((v < 0).any()) for v in tensors):
+        raise InvalidInput("`variances` should not be negative.")
     return [2.0 * v for v in tensors]
 
 
 def _listed(bundle: Any, names: list[str] | None) -> list[Tensor]:
     """A list or a dict of tensors as a list; a dict's in the order of ``names``."""
-    if names is None:
-        if isinstance(bundle, Mapping):
-            raise InvalidInput("Either all arguments should be lists of tensors, or all dicts.")
-        return list(bundle)
-    if not isinstance(bundle, Mapping):
+    listed = isinstance(bundle, Sequence) and not isinstance(bundle, str)
+    tensors = bundle.values() if isinstance(bundle, Mapping) else bundle if listed else [None]
+    if isinstance(bundle, Mapping) == (names is None) or not all(
+        isinstance(tensor, Tensor) for tensor in tensors
+    ):
         raise InvalidInput("Either all arguments should be lists of tensors, or all dicts.")
+    if names is None:
+        return list(bundle)
     if set(bundle) != set(names):
         different = sorted(set(bundle) ^ set(names))
         raise InvalidInput(

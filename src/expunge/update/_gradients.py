@@ -101,7 +101,7 @@ def add_gradients(
     for k, (loss, weight) in enumerate(zip(losses, weights, strict=True)):
         _check_loss(loss)
         before = [(p.grad, -1 if p.grad is None else p.grad._version) for p in params]
-        (weight * loss).backward(inputs=list(params), retain_graph=retain_graph and k == 0)  # type: ignore[no-untyped-call]
+        _differentiate(weight * loss, list(params), retain_graph=retain_graph and k == 0)
         reached = [
             p.grad is not None and (p.grad is not grad or p.grad._version != version)
             for p, (grad, version) in zip(params, before, strict=True)
@@ -154,7 +154,7 @@ def _backward(
         p.grad = None
     # The graph of a sharded model hangs on its gathered parameters: its hooks fill `p.grad`.
     inputs = None if any(map(is_sharded, params)) else list(params)
-    loss.backward(inputs=inputs, retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+    _differentiate(loss, inputs, retain_graph=retain_graph)
     check_not_gathered(params)
     gradients = [None if p.grad is None else local_gradient(p.grad, p) for p in params]
     for p in params:
@@ -166,6 +166,18 @@ def _backward(
     return [
         g.to_dense() if g is not None and g.layout is not torch.strided else g for g in gradients
     ]
+
+
+def _differentiate(loss: Tensor, inputs: list[Tensor] | None, *, retain_graph: bool) -> None:
+    try:
+        loss.backward(inputs=inputs, retain_graph=retain_graph)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        if "backward through the graph a second time" not in str(error):
+            raise
+        raise InvalidInput(
+            "A loss should have a graph that is not used up. Where objective and constraint share "
+            "a part of their graphs, pass `retain_graph=True`; else compute the loss anew."
+        ) from error
 
 
 class _RunningMean:
@@ -236,10 +248,15 @@ def _check_recomputation(loss: Tensor) -> None:
         waiting.extend(following for following, _ in node.next_functions)
 
 
-def _check_loss(loss: object) -> None:
-    if not isinstance(loss, Tensor) or loss.numel() != 1:
+def check_scalar(loss: object) -> None:
+    """Raise unless ``loss`` is a tensor of one real number."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
         raise InvalidInput(f"A loss should be a scalar tensor, reduced by its mean. (got {shape})")
+
+
+def _check_loss(loss: Any) -> None:
+    check_scalar(loss)
     if not loss.requires_grad:
         raise InvalidInput(
             "A loss should depend on the parameters; this one needs no gradient. If the model is "

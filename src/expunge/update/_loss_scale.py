@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Count, Fraction, Range, check_fields
 from expunge.update._gradients import LossGradient
 from expunge.update._shards import ShardedParameters
 
@@ -23,22 +24,15 @@ class LossScale:
     there is nothing to lower: gradients that are not finite then are passed on to the caller.
     """
 
-    value: float = 65536.0
-    growth: float = 2.0
-    backoff: float = 0.5
-    every: int = 2000
+    value: Annotated[float, Range(1, ends="[)")] = 65536.0
+    growth: Annotated[float, Range(1, ends="[)")] = 2.0
+    backoff: Fraction = 0.5
+    every: Count = 2000
     good: int = 0
     """Steps since the factor last changed."""
 
     def __post_init__(self) -> None:
-        if not self.value >= 1.0 or self.value == float("inf"):
-            raise InvalidInput(f"`value` should be finite and at least 1. (got {self.value})")
-        if not self.growth >= 1.0:
-            raise InvalidInput(f"`growth` should be at least 1. (got {self.growth})")
-        if not 0.0 < self.backoff < 1.0:
-            raise InvalidInput(f"`backoff` should be in (0, 1). (got {self.backoff})")
-        if self.every < 1:
-            raise InvalidInput(f"`every` should be at least 1. (got {self.every})")
+        check_fields(self)
 
     def follow(self, *, finite: bool) -> None:
         """Adjust the factor to how a step went.

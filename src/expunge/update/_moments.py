@@ -10,10 +10,10 @@ whose three coefficients depend on the step alone. The kernel knows nothing else
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from expunge._errors import InvalidInput
-from expunge._part_values import check_fields
+from expunge._kinds import Fraction, Range, check_fields
 
 
 class Coefficients(NamedTuple):
@@ -41,11 +41,6 @@ class Moments:
         return False
 
 
-def _check_open_interval(name: str, value: float) -> None:
-    if not 0.0 < value < 1.0:
-        raise InvalidInput(f"`{name}` should be in (0, 1). (got {value})")
-
-
 @dataclass(frozen=True)
 class AdamMoments(Moments):
     """``v ← β₂v + (1-β₂)ĝ²``, bias-corrected: ``AdamMoments`` of Algorithm 1.
@@ -63,11 +58,7 @@ class AdamMoments(Moments):
     Coefficients(keep=0.9, add=0.09999999999999998, scale=10.000000000000002)
     """
 
-    decay: float = 0.999
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_open_interval("decay", self.decay)
+    decay: Fraction = 0.999
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
         return Coefficients(self.decay, 1.0 - self.decay, 1.0 / (1.0 - self.decay**step))
@@ -89,11 +80,7 @@ class PublishedMoments(Moments):
     Coefficients(keep=0.09999999999999998, add=0.9, scale=1.0)
     """
 
-    rho: float = 0.9
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_open_interval("rho", self.rho)
+    rho: Fraction = 0.9
 
     def coefficients(self, step: int, parts: int = 1) -> Coefficients:
         if step == 1:
@@ -119,12 +106,7 @@ class SampleMoments(Moments):
     True
     """
 
-    parts: int = 4
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.parts < 2:
-            raise InvalidInput(f"`parts` should be at least 2. (got {self.parts})")
+    parts: Annotated[int, Range(2, ends="[)")] = 4
 
     @property
     def from_parts(self) -> bool:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Positive
 from expunge.update._addons import Addon, Focus, Signals
 from expunge.update._noise_floor import comparable_product
 
@@ -40,11 +40,7 @@ class Optimal(Addon):
 
     cuts: ClassVar[bool] = True
 
-    ratio: float | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_ratio(self.ratio)
+    ratio: Positive | None = field(default=None, kw_only=True)
 
     @property
     def compares_signs(self) -> bool:
@@ -76,11 +72,7 @@ class FocusOptimal(Focus):
 
     cuts: ClassVar[bool] = True
 
-    ratio: float | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_ratio(self.ratio)
+    ratio: Positive | None = field(default=None, kw_only=True)
 
     @property
     def compares_signs(self) -> bool:
@@ -129,8 +121,3 @@ def _sums_from(values: Tensor) -> Tensor:
 def _product(signals: Signals) -> Tensor:
     assert signals.balance is not None
     return comparable_product(signals.objective, signals.constraint, signals.balance)
-
-
-def _check_ratio(ratio: float | None) -> None:
-    if ratio is not None and not 0.0 < ratio < math.inf:
-        raise InvalidInput(f"`ratio` should be positive and finite. (got {ratio})")

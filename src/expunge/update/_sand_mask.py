@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Positive, Range
 from expunge.update._addons import Addon, Signals
 from expunge.update._noise_floor import agree_in_sign
 
@@ -35,15 +35,8 @@ class SandMask(Addon):
             as those of a trained classifier.
     """
 
-    tau: float = 0.5
-    k: float = 1e-6
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 <= self.tau < 1.0:
-            raise InvalidInput(f"`tau` should be in [0, 1). (got {self.tau})")
-        if not 0.0 < self.k < math.inf:
-            raise InvalidInput(f"`k` should be positive and finite. (got {self.k})")
+    tau: Annotated[float, Range(0, 1, "[)")] = 0.5
+    k: Positive = 1e-6
 
     @property
     def compares_signs(self) -> bool:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from expunge._errors import Diverged, InvalidInput
-from expunge._options import check_seed
+from expunge._kinds import check_arguments, check_kind
 from expunge.distributed import as_group
 from expunge.distributed._reduction import start_reduction
 from expunge.update._addons import Addon
@@ -17,7 +17,14 @@ from expunge.update._aggregate import Aggregate, Linear, as_aggregate
 from expunge.update._arguments import check_combine_arguments, trainable
 from expunge.update._compiler import should_compile
 from expunge.update._diagnostics import Diagnostics, read_record
-from expunge.update._gradients import Losses, LossGradient, Term, add_gradients, loss_gradient
+from expunge.update._gradients import (
+    Losses,
+    LossGradient,
+    Term,
+    add_gradients,
+    check_scalar,
+    loss_gradient,
+)
 from expunge.update._kernel import KernelSpec
 from expunge.update._loss_scale import LossScale
 from expunge.update._registry import ADDONS
@@ -88,12 +95,8 @@ class Update:
         offload: bool = False,
         loss_scale: LossScale | None = None,
     ) -> None:
+        check_arguments(Update.__init__, locals())
         self.addon: Addon = ADDONS.resolve(addon)
-        if not isinstance(self.addon, Addon):
-            raise InvalidInput(f"`addon` should be a name or an add-on. (got {addon!r})")
-        if compile not in (True, False, "auto"):
-            raise InvalidInput(f'`compile` should be True, False or "auto". (got {compile!r})')
-        check_seed(seed)
         self.aggregate = as_aggregate(aggregate)
         self.strict = strict
         self.diagnose = diagnostics
@@ -159,6 +162,7 @@ class Update:
         if saliency is not None:
             if not isinstance(objective, Tensor):
                 raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
+            check_scalar(saliency)
             objective = Term(objective, saliency)
         squares = self._from_parts and constraint is not None
         salient = self.addon.ranks
@@ -222,6 +226,7 @@ class Update:
         >>> update.combine({"w": torch.tensor([1.0, -2.0])}, {"w": torch.tensor([2.0, 3.0])})
         {'w': tensor([3., 0.])}
         """
+        check_arguments(Update.combine, locals())
         if self.strict:
             raise InvalidInput("`strict=True` weighs the optimizer's step: use `backward`.")
         self._shards = None
@@ -243,13 +248,19 @@ class Update:
                     f"The aggregation {self.aggregate!r} reads the constraint's loss: give "
                     "`constraint_loss`, or use `backward`."
                 )
-            second = second._replace(loss=torch.as_tensor(constraint_loss).detach().reshape(()))
+            loss = torch.as_tensor(constraint_loss).detach()
+            if loss.numel() != 1 or not bool(loss.isfinite()):
+                raise InvalidInput(
+                    f"`constraint_loss` should be a finite number. (got {constraint_loss})"
+                )
+            second = second._replace(loss=loss.reshape(()))
         steps = self._take(given.like, given.first, second).steps
         return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
 
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """``optimizer.step()``; under ``strict``, scaled parameter by parameter by the weight."""
+        check_kind("optimizer", torch.optim.Optimizer, optimizer)
         if self.skipped:
             return
         if not self.strict:
@@ -301,6 +312,7 @@ class Update:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue where :meth:`state_dict` was taken; a step not yet taken is dropped."""
+        check_kind("state", dict, state)
         self.state.load_state_dict(state)
         if self.loss_scale is not None and "loss_scale" in state:
             self.loss_scale.load_state_dict(state["loss_scale"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Count, Finite, NotNegative, Positive
 from expunge.update._aggregate import Aggregate
 
 Memory = dict[str, Tensor]
@@ -120,23 +119,11 @@ class PrimalDual(Weighted):
 
     reads_loss: ClassVar[bool] = True
 
-    slack: float = 0.0
-    rate: float = 1.0
-    start: float = 19.0
-    settle: int = 10
-    bound: float | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 0.0 < self.rate < math.inf:
-            raise InvalidInput(f"`rate` should be positive and finite. (got {self.rate})")
-        if not 0.0 <= self.start < math.inf:
-            raise InvalidInput(f"`start` should be finite and not negative. (got {self.start})")
-        if self.settle < 1:
-            raise InvalidInput(f"`settle` should be at least 1. (got {self.settle})")
-        for name, value in (("slack", self.slack), ("bound", self.bound)):
-            if value is not None and not math.isfinite(value):
-                raise InvalidInput(f"`{name}` should be finite. (got {value})")
+    slack: Finite = 0.0
+    rate: Positive = 1.0
+    start: NotNegative = 19.0
+    settle: Count = 10
+    bound: Finite | None = None
 
     def weights(self, readings: Readings, memory: Memory) -> tuple[Tensor, Tensor]:
         wide = readings.product.double()

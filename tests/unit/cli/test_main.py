@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
@@ -166,6 +167,14 @@ def test_no_command_for_the_terminal_comes_through_errors_and_warnings(
         ending = expunge("list")
     assert "cat" in ending.err
     assert not {"\x1b", "\x07", "\x9b", "\u202e"} & {*ending.out, *ending.err}
+
+
+def test_a_letter_that_the_terminal_lacks_is_no_error() -> None:
+    words = [sys.executable, "-m", "expunge", "list", "methods"]
+    done = subprocess.run(
+        words, capture_output=True, check=True, env=os.environ | {"PYTHONIOENCODING": "ascii"}
+    )
+    assert b"SRL" in done.stdout
 
 
 def test_arguments_hold_no_control_characters(expunge: Expunge) -> None:

@@ -12,7 +12,7 @@ from tests.unit.cli.conftest import TRAIN, Expunge
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (("--epochs", "0"), "`epochs` should be at least 1"),
+        (("--epochs", "0"), "`epochs` should be a whole number, at least 1"),
         (("--width", "0"), "`width` should be positive"),
         (("--model", "small-cmm"), "Did you mean 'small-cnn'?"),
         (("--data", "folder"), "should come with a path"),

@@ -69,7 +69,7 @@ def test_an_empty_batch_stays_empty():
 
 
 def test_wrong_arguments_are_refused():
-    with pytest.raises(InvalidInput, match=r"`padding` should be 0 or more pixels\. \(got -1\)"):
+    with pytest.raises(InvalidInput, match=r"`padding` should be a whole number, at least 0"):
         Augment(padding=-1)
     with pytest.raises(InvalidInput, match=r"\[B, C, H, W\]"):
         Augment()(torch.zeros(3, 8, 8), seeded(0))

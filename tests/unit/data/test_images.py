@@ -72,7 +72,7 @@ def test_an_index_out_of_range_is_named_with_the_range(make, wrong):
 
 @pytest.mark.parametrize("mask", [torch.tensor([True, False, True]), [0.0, 1.0], [[0, 1]]])
 def test_masks_fractions_and_tables_are_no_indices(make, mask):
-    with pytest.raises(InvalidInput, match="whole numbers"):
+    with pytest.raises(InvalidInput, match="whole number"):
         make([1, 2, 3]).subset(mask)
 
 

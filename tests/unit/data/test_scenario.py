@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from expunge._errors import DataError, InvalidInput
 from expunge.data import (
     ClassForget,
+    Examples,
     IdsForget,
     ImageSet,
     PeopleForget,
@@ -127,6 +128,21 @@ def test_an_unknown_kind_gets_the_nearest_suggestion():
         parse_scenario("clas:3")
 
 
+def test_a_class_that_cannot_be_told_from_another_is_refused():
+    pixels, labels = torch.zeros(4, 1, 1, 1, dtype=torch.uint8), torch.tensor([0, 1, 2, 2])
+    train = ImageSet(pixels, labels, ("ant", "ant", "cat"))
+    with pytest.raises(InvalidInput, match=r"names should differ\. \(got 'ant' several times\)"):
+        ClassForget("ant").pick(train, 0)
+    assert ClassForget("cat").pick(train, 0).forget.tolist() == [2, 3]
+    assert ClassForget(1).pick(train, 0).forget.tolist() == [1]
+
+
+def test_a_regression_has_no_classes_to_forget():
+    train = Examples(torch.rand(4, 3), torch.rand(4), ())
+    with pytest.raises(InvalidInput, match=r"no classes to forget\. Use random or ids"):
+        ClassForget(0).pick(train, 0)
+
+
 @pytest.mark.parametrize("text", ["random", "class:", "ids:"])
 def test_a_kind_alone_is_not_a_scenario(text):
     with pytest.raises(InvalidInput, match="should read random:FRACTION"):
@@ -215,5 +231,5 @@ def test_people_are_a_scenario_for_texts_alone():
     with pytest.raises(InvalidInput, match="should read people:FRACTION"):
         divide_texts(splits, "random:0.5", seed=0)
     for text in ("people:x", "people:1.5"):
-        with pytest.raises(InvalidInput, match="`fraction` of people"):
+        with pytest.raises(InvalidInput, match=r"`fraction`.* should be"):
             parse_scenario(text)

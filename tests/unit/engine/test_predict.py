@@ -57,7 +57,7 @@ def test_the_mode_is_put_back_and_eval_mode_was_used(training: bool) -> None:
 
 def test_the_mode_is_put_back_after_a_failure() -> None:
     model = Says().train()
-    with pytest.raises(IndexError):
+    with pytest.raises(InvalidInput, match="too many indices"):
         predict(model, TensorDataset(torch.zeros(2), torch.zeros(2)))
     assert model.training
 

@@ -42,8 +42,8 @@ def test_step_schedule_drops_at_91_percent() -> None:
 @pytest.mark.parametrize(
     ("wrong", "text"),
     [
-        ({"epochs": 0}, "`epochs` should be at least 1"),
-        ({"batch_size": 0}, "`batch_size` should be at least 1"),
+        ({"epochs": 0}, "`epochs` should be a whole number, at least 1"),
+        ({"batch_size": 0}, "`batch_size` should be a whole number, at least 1"),
         ({"lr": 0.0}, "`lr` should be positive"),
         ({"lr": float("nan")}, "`lr` should be positive"),
         ({"epochs": 3, "plain_epochs": 4}, "`plain_epochs` should be from 0 to `epochs` = 3"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from expunge import InvalidInput
 from expunge.data._batches import Batch
 from expunge.methods import Method
 from expunge.methods._problem import Problem
-from tests.tiny import Counting, TinyConv, points
+from tests.tiny import Counting, TinyConv, bits, images, points, same
 
 FORGET, RETAIN = points(6), points(8, seed=1)
 
@@ -64,7 +65,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "iterable loader": ({"forget": DataLoader(Endless())}, "`forget` should have a length."),
     "hollow loader": ({"retain": DataLoader(Hollow())}, "yield at least one batch per pass"),
-    "list": ({"retain": 3}, r"`retain` should be a map-style Dataset .* \(got int\)"),
+    "list": ({"retain": 3}, r"`retain` should be a map-style Dataset .* \(got 3\)"),
     "no length": ({"retain": Unsized()}, "`retain` should have a length."),
     "no targets": ({"retain": Lonely()}, r"yield pairs \(inputs, targets\). \(got Tensor\)"),
     "augmented objects": (
@@ -156,3 +157,44 @@ def test_forget_batches_can_be_left_as_they_are() -> None:
     assert not any(crops["forget"][4:])
     assert any(crops["retain"][4:8])
     assert not any(crops["retain"][8:])
+
+
+class Named(nn.Module):
+    """A model as in the transformers library: its input has a name, and so has its output."""
+
+    def __init__(self, output: Any) -> None:
+        super().__init__()
+        self.body, self.output = TinyConv(), output
+
+    def forward(self, pixel_values: torch.Tensor) -> Any:
+        return self.output(logits=self.body(pixel_values))
+
+
+@pytest.mark.parametrize("output", [dict, SimpleNamespace])
+@pytest.mark.parametrize("labels", [int, torch.Tensor.int, torch.Tensor.byte])
+def test_dicts_are_unlearned_as_pairs_are(output: Any, labels: Any) -> None:
+    pairs = {name: list(images(8, seed)) for seed, name in enumerate(("forget", "retain", "test"))}
+    dicts = {
+        name: [{"pixel_values": x, "labels": labels(y)} for x, y in part]
+        for name, part in pairs.items()
+    }
+    found = []
+    for model, data in ((TinyConv(), pairs), (Named(output), dicts)):
+        splits: dict[str, Any] = {"forget": data["forget"], "retain": data["retain"]}
+        unlearned = unlearn(model, **splits).model
+        scores = expunge.evaluate(unlearned, **splits, test=data["test"])
+        found.append((bits(getattr(unlearned, "body", unlearned)), scores))
+    assert same(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
+def test_an_error_of_the_model_says_what_it_was_given() -> None:
+    with pytest.raises(InvalidInput, match=r"got float32 \[2, 4\].*weights are float64"):
+        unlearn(Counting().double())
+    with pytest.raises(InvalidInput, match=r"got a tuple of float32 \[2, 3\]"):
+        unlearn(nn.Sequential(Counting(), Twice()))
+
+
+class Twice(nn.Module):
+    def forward(self, x: torch.Tensor) -> Any:
+        return x, x

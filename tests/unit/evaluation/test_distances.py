@@ -109,7 +109,7 @@ def test_klom_is_small_between_runs_of_one_kind() -> None:
 def test_klom_needs_runs_and_the_same_examples() -> None:
     with pytest.raises(InvalidInput, match=r"at least 2 unlearned and 2 retrained models. .got 1"):
         klom([outputs(0)], [outputs(1), outputs(2)])
-    with pytest.raises(InvalidInput, match="`bins` should be at least 2"):
+    with pytest.raises(InvalidInput, match="`bins` should be a whole number, at least 2"):
         klom([outputs(0), outputs(1)], [outputs(2), outputs(3)], bins=1)
     with pytest.raises(InvalidInput, match="same examples"):
         klom([outputs(0), outputs(1)], [outputs(2), outputs(3, count=16)])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
+from torch.utils.data import DataLoader
 
+from expunge import InvalidInput
 from expunge.evaluation import (
     view,
 )
@@ -17,3 +20,13 @@ SPLITS = {name: as_dataset(part) for name, part in WORLD.items()}
 def test_view_gathers_the_splits() -> None:
     found = view(Passing(), **SPLITS)
     assert all(torch.equal(part.logits, found.split(name).logits) for name, part in WORLD.items())
+
+
+def test_a_loader_that_shuffles_is_refused() -> None:
+    shuffled = DataLoader(SPLITS["test"], batch_size=9, shuffle=True)
+    in_order = DataLoader(SPLITS["test"], batch_size=9)
+    with pytest.raises(InvalidInput, match="`test` should keep its order"):
+        view(Passing(), **SPLITS | {"test": shuffled})
+    assert torch.equal(
+        view(Passing(), **SPLITS | {"test": in_order}).test.logits, WORLD.test.logits
+    )

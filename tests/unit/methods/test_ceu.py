@@ -64,5 +64,5 @@ def test_a_batch_of_short_answers_is_refused() -> None:
     problem, _, _ = precise()
     with pytest.raises(InvalidInput, match="should have a token to predict"):
         CEU(skip=7).objective(problem, FORGET, RETAIN)
-    with pytest.raises(InvalidInput, match=r"`skip` should not be negative. \(got -1\)"):
+    with pytest.raises(InvalidInput, match=r"`skip` should be a whole number, at least 0"):
         CEU(skip=-1)

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge.methods._class_balance import balancing_offsets
-from expunge.methods._match_targets import accuracy_per_class
+from expunge.methods._class_balance import accuracy_per_class, balancing_offsets
 
 PREFERENCE = torch.tensor([0.8, -0.8, 0.0, 0.3, -0.3])
 

@@ -59,5 +59,5 @@ def test_retained_outputs_are_constants_there() -> None:
 def test_values_out_of_range_are_refused() -> None:
     with pytest.raises(InvalidInput, match="`temperature` should be positive"):
         ContrastiveRounds(temperature=0.0)
-    with pytest.raises(InvalidInput, match="`flatten` should not be negative"):
+    with pytest.raises(InvalidInput, match="`flatten` should be a whole number, at least 0"):
         ContrastiveRounds(flatten=-1)

@@ -56,7 +56,7 @@ def test_a_weight_that_retained_data_do_not_use_gets_finite_noise() -> None:
 
 
 def test_it_needs_classes_and_a_positive_scale() -> None:
-    with pytest.raises(InvalidInput, match=r"`scale` should be positive. \(got 0.0\)"):
+    with pytest.raises(InvalidInput, match=r"`scale` should be positive and finite. \(got 0.0\)"):
         FisherNoise(scale=0.0)
     x = torch.randn(3, 4)
     with pytest.raises(InvalidInput, match="one class number per example"):

@@ -64,7 +64,7 @@ def test_what_cannot_be_aligned_is_refused() -> None:
     for base in ("FT", "MATCH"):
         with pytest.raises(InvalidInput, match="a method with a constraint that needs no unseen"):
             GradientAlignment(base)
-    with pytest.raises(InvalidInput, match="`penalty` should not be negative"):
+    with pytest.raises(InvalidInput, match="`penalty` should be finite and not negative"):
         GradientAlignment(penalty=-1.0)
     with pytest.raises(InvalidInput, match="The losses of SCRUB cannot be differentiated twice"):
         GradientAlignment("SCRUB")

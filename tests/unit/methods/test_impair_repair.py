@@ -69,5 +69,5 @@ def test_it_needs_inputs_that_can_be_noise() -> None:
             method="UNSIR",
             progress=False,
         )
-    with pytest.raises(InvalidInput, match="`copies` should be at least 1"):
+    with pytest.raises(InvalidInput, match="`copies` should be a whole number, at least 1"):
         ImpairRepair(copies=0)

@@ -275,5 +275,5 @@ def test_what_it_cannot_work_with_is_refused() -> None:
         MatchAnswers().objective(precise()[0], FORGET, RETAIN)
     with pytest.raises(InvalidInput):
         expunge.unlearn(model, forget=loader, retain=retain, unseen=unseen, method="MATCH-LM")
-    with pytest.raises(InvalidInput, match="`gain` should not be negative"):
+    with pytest.raises(InvalidInput, match="`gain` should be finite and not negative"):
         MatchAnswers(gain=-1.0)

@@ -201,7 +201,7 @@ def test_random_label_draws_among_the_classes_it_is_told() -> None:
 
 
 def test_random_label_refuses_what_it_cannot_draw() -> None:
-    with pytest.raises(InvalidInput, match=r"at least 2. .got 1"):
+    with pytest.raises(InvalidInput, match=r"at least 2, or None. .got 1"):
         RandomLabel(num_classes=1)
     with pytest.raises(InvalidInput, match="got 20 classes and 3 outputs"):
         RandomLabel(num_classes=20).objective(Problem(Counting()), FORGET, RETAIN)
@@ -252,7 +252,7 @@ def test_labels_outside_the_classes_are_named(label: int) -> None:
 
 
 def test_a_negative_gamma_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="`gamma` should not be negative"):
+    with pytest.raises(InvalidInput, match="`gamma` should be finite and not negative"):
         Scrub(gamma=-1.0)
 
 

@@ -71,7 +71,7 @@ def test_no_weight_can_be_selected_beyond_the_share_of_the_forget_set() -> None:
 
 
 def test_values_out_of_range_are_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"`selection` should be positive. \(got 0\)"):
+    with pytest.raises(InvalidInput, match=r"`selection` should be positive and finite. \(got 0\)"):
         SelectiveDampening(selection=0)
     with pytest.raises(InvalidInput, match="`dampening` should be positive"):
         SelectiveDampening(dampening=-1.0)

@@ -60,5 +60,5 @@ def test_simnpo_keeps_no_initial_model() -> None:
 
 
 def test_a_beta_of_zero_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"`beta` should be positive. \(got 0\)"):
+    with pytest.raises(InvalidInput, match=r"`beta` should be positive and finite. \(got 0\)"):
         SimNPO(beta=0)

@@ -153,7 +153,7 @@ def test_a_loss_of_ones_own_is_not_ignored_silently() -> None:
     for method in (GradientDifference(), NPO()):
         with pytest.raises(InvalidInput, match=r"leave `loss` out.*\(got multi_margin_loss\)"):
             method.objective(problem, Batch(*points(4).tensors, "forget"), RETAIN)
-    with pytest.raises(InvalidInput, match=r"`beta` should be positive. \(got 0\)"):
+    with pytest.raises(InvalidInput, match=r"`beta` should be positive and finite. \(got 0\)"):
         NPO(beta=0)
 
 

@@ -59,5 +59,7 @@ def test_nothing_is_left_to_do_at_the_target() -> None:
 
 
 def test_a_strength_of_zero_is_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"`strength` should be positive. \(got 0.0\)"):
+    with pytest.raises(
+        InvalidInput, match=r"`strength` should be positive and finite. \(got 0.0\)"
+    ):
         UNDIAL(strength=0.0)

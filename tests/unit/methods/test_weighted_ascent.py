@@ -59,7 +59,11 @@ def test_a_token_that_cannot_be_more_certain_leaves_the_weights_finite() -> None
 
 
 def test_negative_exponents_are_refused() -> None:
-    with pytest.raises(InvalidInput, match=r"`beta` should not be negative. \(got -1.0\)"):
+    with pytest.raises(
+        InvalidInput, match=r"`beta` should be finite and not negative. \(got -1.0\)"
+    ):
         WGA(beta=-1.0)
-    with pytest.raises(InvalidInput, match=r"`beta2` should not be negative. \(got -0.5\)"):
+    with pytest.raises(
+        InvalidInput, match=r"`beta2` should be finite and not negative. \(got -0.5\)"
+    ):
         SatImp(beta2=-0.5)

@@ -109,9 +109,9 @@ def test_float16_parameters_are_refused():
     [
         ({"value": 0.5}, "`value` should be finite and at least 1"),
         ({"value": float("inf")}, "`value` should be finite and at least 1"),
-        ({"growth": 0.5}, "`growth` should be at least 1"),
+        ({"growth": 0.5}, "`growth` should be finite and at least 1"),
         ({"backoff": 1.0}, r"`backoff` should be in \(0, 1\)"),
-        ({"every": 0}, "`every` should be at least 1"),
+        ({"every": 0}, "`every` should be a whole number, at least 1"),
     ],
 )
 def test_bad_values_are_refused(options, message):

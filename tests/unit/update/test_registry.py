@@ -90,16 +90,22 @@ def test_parts_are_frozen(part):
         (lambda: Linear(0, 0), "should not both be 0"),
         (lambda: Saliency(quantile=1.0), r"`quantile` should be in \[0, 1\). \(got 1.0\)"),
         (lambda: Saliency(interpolation="upper"), "`interpolation` should be one of lower"),
-        (lambda: Optimal(ratio=0.0), r"`ratio` should be positive and finite. \(got 0.0\)"),
+        (
+            lambda: Optimal(ratio=0.0),
+            r"`ratio` should be positive and finite, or None. \(got 0.0\)",
+        ),
         (lambda: SandMask(tau=1.0), r"`tau` should be in \[0, 1\). \(got 1.0\)"),
         (lambda: SignGated(0.0, 1.0), r"`alpha` should be positive and finite. \(got 0.0\)"),
         (lambda: AdamMoments(decay=1.0), r"`decay` should be in \(0, 1\). \(got 1.0\)"),
         (lambda: PublishedMoments(rho=0), r"`rho` should be in \(0, 1\). \(got 0\)"),
-        (lambda: SampleMoments(parts=1), r"`parts` should be at least 2. \(got 1\)"),
+        (
+            lambda: SampleMoments(parts=1),
+            r"`parts` should be a whole number, at least 2. \(got 1\)",
+        ),
         (lambda: Update(addon=Focus), "`addon` should be a name or an add-on"),
         (lambda: Update(aggregate=Linear), "`aggregate` should be a name or an aggregation"),
         (lambda: Update(aggregate=3), "`aggregate` should be a name or an aggregation"),
-        (lambda: Update(compile="yes"), '`compile` should be True, False or "auto"'),
+        (lambda: Update(compile="yes"), '`compile` should be True or False or "auto"'),
     ],
 )
 def test_bad_values_name_the_rule_and_the_value(make, message):

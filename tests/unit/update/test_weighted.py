@@ -112,7 +112,7 @@ def test_combine_asks_for_the_loss_it_needs() -> None:
     [
         ({"rate": 0.0}, "`rate` should be positive and finite"),
         ({"start": -1.0}, "`start` should be finite and not negative"),
-        ({"settle": 0}, "`settle` should be at least 1"),
+        ({"settle": 0}, "`settle` should be a whole number, at least 1"),
         ({"bound": math.inf}, "`bound` should be finite"),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
-from expunge._options import check_seed
+from expunge._kinds import check_arguments
 from expunge._registry import Registry
 from expunge.data._scenario import PeopleForget, parse_scenario
 
@@ -94,7 +94,7 @@ def invented_people(
 
 def divide_texts(splits: TextSplits, scenario: str, seed: int) -> TextDivision:
     """Divide the people of a corpus by a scenario such as ``people:0.1``; the seed draws them."""
-    check_seed(seed, "scenario_seed")
+    check_arguments(divide_texts, locals())
     rule = parse_scenario(scenario)
     if not isinstance(rule, PeopleForget):
         raise InvalidInput(f"A scenario for texts should read people:FRACTION. (got {scenario!r})")

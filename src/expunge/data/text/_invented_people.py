@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge._errors import InvalidInput
-from expunge._options import check_seed
+from expunge._kinds import check_arguments
 from expunge.data.text import _word_lists as lists
 from expunge.data.text._records import TextRecord
 
@@ -195,8 +195,8 @@ def invent_corpus(people: int = 60, unseen: int = 30, topics: int = 6, seed: int
     >>> [record.id for record in corpus.people], len(corpus.unseen), len(corpus.facts)
     (['p0-birthplace', 'p0-trade', 'p0-book', 'p1-birthplace', 'p1-trade', 'p1-book'], 3, 60)
     """
+    check_arguments(invent_corpus, locals())
     _check(people, unseen, topics)
-    check_seed(seed)
     random = np.random.default_rng(seed)
     names = [f"{first} {last}" for first in lists.FIRST_NAMES for last in lists.LAST_NAMES]
     chosen = [names[k] for k in random.permutation(len(names))[: people + unseen]]

@@ -17,6 +17,7 @@ from typing import Any
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import read_text, write_text
+from expunge._kinds import check_arguments, check_fields
 
 PERTURBED = ("perturbed_answer", "perturbed_answers")
 """TOFU's own name of the list, and the one that people write."""
@@ -38,6 +39,7 @@ class TextRecord:
     person: str = ""
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if not self.answer.strip():
             raise InvalidInput(f"`answer` should not be empty. (got {self.answer!r})")
         if self.perturbed_answers and not self.paraphrased_answer:
@@ -61,6 +63,7 @@ def load_records(path: str | Path) -> tuple[TextRecord, ...]:
 
     Ids should differ; without any, they are positions, from 0.
     """
+    check_arguments(load_records, locals())
     path = Path(path)
     records = [
         _record(values, place, str(position))

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments
 from expunge.data._examples import Indices, as_index
 from expunge.data.text._records import TextRecord, with_answers
 from expunge.data.text._tokenizer import Tokenizer
@@ -51,6 +52,7 @@ class TextSet(TensorDataset):
         max_length: int | None = None,
         width: int = 0,
     ) -> None:
+        check_arguments(TextSet.__init__, locals())
         self.records = tuple(records)
         self.tokenizer, self.max_length, self.width = tokenizer, max_length, width
         if not self.records:

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import read_text, write_text
+from expunge._kinds import check_kind
 from expunge.data.text._records import TextRecord
 
 Pair = tuple[list[int], list[int]]
@@ -72,6 +73,7 @@ class WordTokenizer:
     @classmethod
     def of(cls, records: Iterable[TextRecord]) -> WordTokenizer:
         """The words of all texts of ``records``, sorted."""
+        check_kind("records", Iterable[TextRecord], records)
         words: set[str] = set()
         for record in records:
             texts = (record.question, record.answer, record.paraphrased_answer)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from expunge._kinds import Count, Fraction, check_arguments
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._registry import ATTACKS
 from expunge.evaluation.attacks._report import AttackReport, MemberScores, make_report
@@ -41,8 +42,8 @@ def run_attack(
     references: Sequence[Views] = (),
     *,
     name: str | None = None,
-    level: float = 0.95,
-    resamples: int = 1000,
+    level: Fraction = 0.95,
+    resamples: Count = 1000,
     seed: int = 0,
 ) -> AttackReport:
     """Attack ``target`` and report, with bootstrap intervals at ``level``.
@@ -54,6 +55,7 @@ def run_attack(
     >>> run_attack("loss", Views(forget=same, test=same)).auc.value
     0.5
     """
+    check_arguments(run_attack, locals())
     part = ATTACKS[attack] if isinstance(attack, str) else attack
     member_scores = part.score(target, references, seed=seed)
     label = name or next((key for key, known in ATTACKS.items() if known == part), None)

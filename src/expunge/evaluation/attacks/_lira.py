@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import log_ndtr
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_kind
 from expunge.evaluation.attacks._report import AttackReport, MemberScores, Verdict, make_report
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ def lira(target: Array, shadows: ShadowScores, variant: Variant = "online") -> A
     ``offline``: from the never-seen world alone, ``log P(X < x)`` under it, for attackers who
     cannot train on the examples.
     """
-    if variant not in get_args(Variant):
-        raise InvalidInput(f"`variant` should be online or offline. (got {variant!r})")
+    check_kind("variant", Variant, variant)
     if target.shape != shadows.confidence.shape[1:]:
         raise InvalidInput(
             f"Target and shadows should score the same examples. (got {target.shape} and "

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from expunge._errors import InvalidInput
+from expunge._kinds import Count, Fraction, check_arguments
 from expunge.evaluation.attacks._roc import (
     UNDEFINED,
     Estimate,
@@ -83,15 +83,12 @@ def make_report(
     member_scores: MemberScores,
     *,
     fprs: Sequence[float] = FPRS,
-    level: float = 0.95,
-    resamples: int = 1000,
+    level: Fraction = 0.95,
+    resamples: Count = 1000,
     seed: int = 0,
 ) -> AttackReport:
     """A report from the scores of the splits ``forget`` and ``test``."""
-    if not 0.0 < level < 1.0 or resamples < 1:
-        raise InvalidInput(
-            f"`level` should be in (0, 1) and `resamples` at least 1. (got {level} and {resamples})"
-        )
+    check_arguments(make_report, locals())
     forget, test = (
         np.asarray(member_scores.scores[key], dtype=np.float64) for key in ("forget", "test")
     )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import torch
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Range, check_fields
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import loss
@@ -49,14 +50,11 @@ class RMIA:
 
     needs_references: ClassVar[bool] = True
 
-    a: float = 0.3
-    gamma: float = 2.0
+    a: Annotated[float, Range(0, 1, "[]")] = 0.3
+    gamma: Annotated[float, Range(1, ends="[)")] = 2.0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.a <= 1.0:
-            raise InvalidInput(f"`a` should be in [0, 1]. (got {self.a})")
-        if not self.gamma >= 1.0:
-            raise InvalidInput(f"`gamma` should be at least 1. (got {self.gamma})")
+        check_fields(self)
 
     def score(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 from torch import nn
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments
 from expunge.data.text import TextSet
 from expunge.engine._token_scores import score_tokens_once
 from expunge.evaluation._metrics import METRICS
@@ -139,6 +140,7 @@ def evaluate_text(
             attacks cost next to nothing and are always there.
         generate: decode answers for ROUGE-L, which the model utility needs too.
     """
+    check_arguments(evaluate_text, locals())
     splits = {"forget": forget, "retain": retain, "general": general, "test": test}
     given = {name: data for name, data in splits.items() if data is not None}
     by_record = {name: _measure(model, data, name, generate) for name, data in given.items()}

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from expunge._durations import format_duration
+from expunge._errors import InvalidInput
 from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Procedure
 from expunge.engine._step_times import StepTimes, measure_step_times
@@ -172,7 +173,7 @@ def _epoch_seconds(
 def _measure_speed(model: nn.Module, inputs: Tensor, labels: Tensor) -> StepTimes:
     try:
         return measure_step_times(model, inputs, labels, TIMED_EXAMPLES)
-    except RuntimeError:  # a model that needs the plain memory layout: rows do not have one
+    except InvalidInput:  # a model that needs the plain memory layout: rows do not have one
         shape: Sequence[int] = inputs.shape[1:]
         unflattened = nn.Sequential(nn.Unflatten(1, tuple(shape)), model)
         return measure_step_times(unflattened, inputs.flatten(1), labels, TIMED_EXAMPLES)

@@ -113,7 +113,7 @@ def test_records_without_false_answers_have_no_truth_ratio(initial: nn.Module) -
     [
         ({"test": TensorDataset(torch.zeros(1), torch.zeros(1))}, "`test` should be a TextSet"),
         ({"val": UNSEEN}, "`val` does not apply to texts"),
-        ({"ideal": "model"}, "`ideal` should be a model"),
+        ({"ideal": "model"}, "`ideal` should be a torch.nn.Module"),
     ],
 )
 def test_what_does_not_go_with_texts_is_refused(

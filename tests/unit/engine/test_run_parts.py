@@ -27,18 +27,18 @@ def unlearn(model: Any = None, **options: Any) -> expunge.Result:
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ({"model": "net"}, r"`model` should be a torch.nn.Module\. \(got str\)"),
+        ({"model": "net"}, r"`model` should be a torch.nn.Module\. \(got 'net'\)"),
         ({"model": Counting}, r"\(got Counting\) Call it: Counting\(\)"),
-        ({"forget": None}, r"`forget` should be a map-style .*\(got NoneType\)"),
-        ({"unseen": 5}, r"`unseen` should be a map-style .*\(got int\)"),
-        ({"optimizer": SGD}, r"`optimizer` should be a class .*\(got SGD\).*lambda params"),
-        ({"scheduler": STEP}, r"function of the optimizer alone\. \(StepLR: .*lambda optimizer"),
+        ({"forget": None}, r"`forget` should be a map-style .*\(got None\)"),
+        ({"unseen": 5}, r"`unseen` should be a map-style .*\(got 5\)"),
+        ({"optimizer": SGD}, r"`optimizer` should be a class .*lambda params.*\(got SGD\)"),
+        ({"scheduler": STEP}, r"function of the optimizer alone\. \(StepLR: .*lambda given"),
         ({"scheduler": STEP(SGD, 1)}, r"`scheduler` should be a function .*\(got StepLR\)"),
-        ({"scheduler": lambda optimizer: 5}, r"should make a scheduler of torch\. \(made 5\)"),
-        ({"loss": "mse"}, r"`loss` should map .*\(got 'mse'\)"),
-        ({"augment": 5}, r"`augment` should be an expunge.Augment.*\(got 5\)"),
+        ({"scheduler": lambda optimizer: 5}, r"should make a scheduler of torch .*\(made int\)"),
+        ({"loss": "mse"}, r"`loss` should be a function that maps .*\(got 'mse'\)"),
+        ({"augment": 5}, r"`augment` should be an Augment, or None\. \(got 5\)"),
         ({"callbacks": expunge.Callback()}, r"`callbacks` should be a list\. \(got Callback\)"),
-        ({"callbacks": [5]}, r"subclass of expunge.Callback\. \(got 5\)"),
+        ({"callbacks": [5]}, r"Each of `callbacks` should be a Callback\. \(got 5\)"),
         ({"checkpoint": 5}, r"`checkpoint` should be a path, or None\. \(got 5\)"),
         ({"lr": "1"}, r"`lr` should be a number\. \(got '1'\)"),
         ({"epochs": True}, r"`epochs` should be a whole number, at least 1\. \(got True\)"),
@@ -67,7 +67,8 @@ def test_what_cannot_be_used_is_refused(options: dict[str, Any], complaint: str)
     ],
 )
 def test_numbers_of_a_part_should_be_numbers(make: Any, name: str) -> None:
-    with pytest.raises(InvalidInput, match=rf"`{name}` should be a (whole )?number\. \(got '"):
+    complaint = rf"`{name}` should be a (whole )?number(, at least 2, or None)?\. \(got '"
+    with pytest.raises(InvalidInput, match=complaint):
         make()
 
 

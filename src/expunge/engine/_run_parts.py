@@ -1,0 +1,86 @@
+"""The model, optimizer and scheduler of a run, made from what the user gave."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.parameter import is_lazy
+from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
+
+from expunge._errors import InvalidInput
+
+NOTHING_MOVES = (
+    "The model has no parameter that requires a gradient. Call model.requires_grad_(), or unfreeze "
+    "a part of it."
+)
+
+
+def check_weights(model: nn.Module) -> None:
+    """Raise unless all weights of ``model`` are there."""
+    for name, tensor in (*model.named_parameters(), *model.named_buffers()):
+        if is_lazy(tensor) or tensor.is_meta:
+            raise InvalidInput(
+                f"The model should have its weights. ({name} is on the device meta, or waits for a "
+                "first batch) Load them, or call the model once, before."
+            )
+
+
+def copy_model(model: nn.Module) -> nn.Module:
+    """A copy of ``model`` that can be trained."""
+    check_weights(model)
+    try:
+        copied = copy.deepcopy(model)
+    except (RuntimeError, TypeError) as error:
+        raise InvalidInput(
+            f"The model should be one that copy.deepcopy can copy. ({error}) Use "
+            "torch.nn.utils.parametrizations in place of hooks, and drop what cannot be copied."
+        ) from error
+    if not all(p.is_leaf for p in copied.parameters()):
+        raise InvalidInput(
+            "The copy of the model should have parameters of its own. (got "
+            f"{type(model).__name__}) Pass the module that it was compiled from."
+        )
+    return copied
+
+
+def make_optimizer(
+    make: Any, params: list[nn.Parameter], *, lr: float, device: torch.device
+) -> torch.optim.Optimizer:
+    """The optimizer of a run, made by the user's function of the parameters; Adam by default."""
+    if make is None:
+        return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
+    options = {"lr": lr} if isinstance(make, type) else {}
+    made = _call("optimizer", "the parameters", make, params, **options)
+    groups = made.param_groups if isinstance(made, torch.optim.Optimizer) else []
+    moved = {id(p) for group in groups for p in group["params"]}
+    if isinstance(made, torch.optim.LBFGS) or moved.isdisjoint(map(id, params)):
+        raise InvalidInput(
+            "`optimizer` should make a torch optimizer of the parameters that it is given, one "
+            f"that steps without a closure. (made {type(made).__name__})"
+        )
+    return made  # type: ignore[no-any-return]
+
+
+def make_scheduler(make: Any, optimizer: torch.optim.Optimizer) -> LRScheduler:
+    """The scheduler of a run, made by the user's function."""
+    made = _call("scheduler", "the optimizer", make, optimizer)
+    if not isinstance(made, LRScheduler) or isinstance(made, ReduceLROnPlateau):
+        raise InvalidInput(
+            "`scheduler` should make a scheduler of torch that needs no metric. "
+            f"(made {type(made).__name__})"
+        )
+    return made
+
+
+def _call(name: str, of: str, make: Any, argument: Any, **options: Any) -> Any:
+    try:
+        return make(argument, **options)
+    except (TypeError, ValueError) as error:
+        called = getattr(make, "__name__", "make")
+        raise InvalidInput(
+            f"`{name}` should be a function of {of} alone. ({called}: {error}) "
+            f"Pass lambda given: {called}(given, ...)."
+        ) from error
