@@ -2,37 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import DataError
 from expunge.data import Augment, Examples
 from expunge.engine import Procedure
 from expunge.methods._views import with_mirrors
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.request._examination import examine, with_duplicates
 from expunge.request._head_file import require_all, write_head
 from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
+from expunge.request._job_file import job_values
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of
-from expunge.request._predictions import keep_predictions, predict_once, predict_records
 from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request._work_folder import WorkFolder
 from expunge.request.calibrate._run import CalibrationResult, calibrate
-from expunge.request.evidence._build import RequestInputs, build_evidence, kept_examples
+from expunge.request.evidence._build import RequestInputs, conclude
 from expunge.request.evidence._bundle import BundleContents, write_bundle
-from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import Attempt, ExampleRow, Status, Stop
+from expunge.request.evidence._sections import Status
 from expunge.request.evidence._times_and_cost import Seconds
-from expunge.request.evidence._verdict import AUDIT_PREFIX
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
+from expunge.request.subject._comparable import compares_all_words
 from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
 
@@ -145,8 +144,13 @@ class RequestInProgress:
                 + " ".join(findings.warnings)
                 + " If model and data are right as they are, use --force."
             )
-        to_forget = self._add_duplicates(to_forget, findings, earlier)
-        self.subject = with_comparable_answers(self.subject, to_forget, earlier)
+        asked_for, train = len(to_forget), self.subject.train
+        include = self.job.include_duplicates
+        to_forget = with_duplicates(to_forget, findings, include, earlier, len(train))
+        if added := len(to_forget) - asked_for:
+            self.on_message(f"{added} duplicates of these records are also forgotten.")
+        examination = examine(self.subject, findings, to_forget, earlier)
+        self.subject = examination.subject
         if not compares_all_words(self.subject):
             self.on_message(
                 "Others about the same people are retained, and the unseen records are about "
@@ -155,26 +159,21 @@ class RequestInProgress:
 
         # Unlearn, from a checkpoint if this request was killed before.
         id_key = self._id_key()
-        asked = self.requested.hashed(id_key).digest
-        config = self._config(len(to_forget))
+        hashed = self.requested.hashed(id_key)
+        asked, config = hashed.digest, self._config(len(to_forget))
         run = digest_config(config, asked, self.subject.weights_digest)
         self.work.claim(run, discard=discard)
         weights = self.subject.weights_digest
         attempts = earlier_attempts(self.ledger, asked, weights, run)
         write_attempt(digest_records(asked, weights), run, self.job.seed, "not finished")
-        train = self.subject.train
-        gone = earlier | set(to_forget)
-        retain = train.subset([i for i in range(len(train)) if i not in gone])
-        forget = train.subset(to_forget)
-        before = self._predictions_before(findings, forget, to_forget, gone)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
-            calibrated = self._unlearn(forget, retain)
+            calibrated = self._unlearn(examination.forget, examination.retain)
 
         # Audit on test data, which took no part in any decision so far.
         inputs = RequestInputs(
             self.job,
-            self.subject,
             self.requested,
+            hashed,
             id_key,
             self.ledger,
             config,
@@ -182,26 +181,22 @@ class RequestInProgress:
             attempts,
         )
         with self.stopwatch.time("audit"):
-            calibrated, evidence, attempt, examples = self._audit(
-                inputs, findings, to_forget, calibrated, forget, retain, before
-            )
+            conclusion = conclude(inputs, examination, calibrated)
 
         # Write the bundle; only then is the checkpoint dispensable.
         contents = BundleContents(
-            calibrated.model,
-            attempt,
-            self.job,
-            self.requested,
-            id_key,
+            conclusion.model,
+            conclusion.discarded,
+            inputs,
             tuple(to_forget),
             self.subject.card,
             self.key,
-            examples,
+            conclusion.examples,
         )
         folder = self.job.out / f"{self.number:04d}"
-        evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)
+        evidence = write_bundle(folder, conclusion.evidence, contents, self.stopwatch.seconds)
         self._tidy_up(run, evidence)
-        return Outcome(findings, evidence, folder, calibrated.model, self.stopwatch.seconds())
+        return Outcome(findings, evidence, folder, conclusion.model, self.stopwatch.seconds())
 
     def _preflight(self, earlier: set[int]) -> Preflight:
         return preflight(
@@ -247,51 +242,18 @@ class RequestInProgress:
             )
         return key
 
-    def _predictions_before(
-        self,
-        findings: Preflight,
-        forget: Examples,
-        to_forget: Sequence[int],
-        gone: Collection[int],
-    ) -> SplitPredictions:
-        """What the given model predicts, known from the preflight; the run need not ask again."""
-        model, known = self.subject.model, findings.predictions
-        if not compares_all_words(self.subject):  # the preflight looks at whole answers
-            known = {name: predict_records(model, getattr(self.subject, name)) for name in known}
-        train = known["train"]
-        retained = [i for i in range(len(self.subject.train)) if i not in gone]
-        before = SplitPredictions(
-            forget=train.take(to_forget),
-            val=known["val"],
-            retain=train.take(retained),
-            test=known["test"],
-        )
-        keep_predictions(model, forget, before.forget)
-        keep_predictions(model, self.subject.val, before.val)
-        return before
-
-    def _add_duplicates(
-        self, to_forget: list[int], findings: Preflight, earlier: set[int]
-    ) -> list[int]:
-        """The records to forget, with the duplicates that the job includes."""
-        duplicates = findings.duplicates.to_include(self.job.include_duplicates)
-        if duplicates:
-            self.on_message(f"{len(duplicates)} duplicates of these records are also forgotten.")
-            to_forget = sorted({*to_forget, *(duplicate.index for duplicate in duplicates)})
-        if len(to_forget) + len(earlier) >= len(self.subject.train):
-            raise InvalidInput(
-                "Some records should be left to retain. (with duplicates, all are to be forgotten) "
-                "Leave out --include-duplicates."
-            )
-        return to_forget
-
     def _config(self, forgotten: int) -> dict[str, Any]:
-        return self.job.model_dump(mode="json", exclude={"ids"}) | {
-            "in_memory": self.in_memory,
-            "out": str(self.job.out),
-            "number": self.number,
-            "forgotten": forgotten,
-        }
+        values = {} if self.in_memory else job_values(self.job)
+        return (
+            self.job.model_dump(mode="json", exclude={"ids"})
+            | values
+            | {
+                "in_memory": self.in_memory,
+                "out": str(self.job.out),
+                "number": self.number,
+                "forgotten": forgotten,
+            }
+        )
 
     def _unlearn(self, forget: Examples, retain: Examples) -> CalibrationResult:
         """Unlearn until the records look unseen; resumes from a checkpoint, if there is one."""
@@ -328,64 +290,3 @@ class RequestInProgress:
         if procedure.augmented != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
             return None
         return Augment(padding=min(shape[1:]) // 16, flip=self.subject.flip)
-
-    def _audit(
-        self,
-        inputs: RequestInputs,
-        findings: Preflight,
-        to_forget: Sequence[int],
-        calibrated: CalibrationResult,
-        forget: Examples,
-        retain: Examples,
-        before: SplitPredictions,
-    ) -> tuple[CalibrationResult, Evidence, nn.Module | None, list[ExampleRow]]:
-        """Build the evidence; a run that did not achieve its aim is undone.
-
-        Where that cannot be told, the model is kept: it did the work, and broke nothing. The third
-        result is the model of a run that was undone: to look at, not to use. The last is what is
-        kept of single records.
-        """
-        subject = self.subject
-        after = before
-        if calibrated.stopped.epoch:
-            after = SplitPredictions(
-                forget=predict_once(calibrated.model, forget),
-                val=predict_once(calibrated.model, subject.val),
-                retain=predict_once(calibrated.model, retain),
-                test=predict_once(calibrated.model, subject.test),
-            )
-        evidence = build_evidence(inputs, findings, to_forget, calibrated, before, after)
-        if evidence.unlearned or not calibrated.stopped.epoch:
-            examples = kept_examples(inputs, to_forget, before, after)
-            return calibrated, evidence, None, examples
-        attempt = Attempt(
-            stopped=evidence.stopped,
-            metrics=evidence.metrics,
-            attacks=evidence.attacks,
-            floors=evidence.floors,
-        )
-        # What spoke against the model, and what to try next, is known from the attempt alone.
-        kept = {name: getattr(evidence.verdict, name) for name in ("objections", "next_steps")}
-        undone = _undo(calibrated, subject.model, evidence)
-        unchanged = [row.model_copy(update={"after": row.before}) for row in evidence.attacks]
-        evidence = build_evidence(inputs, findings, to_forget, undone, before, before, unchanged)
-        verdict = evidence.verdict.model_copy(update=kept)
-        update = {"attempt": attempt, "verdict": verdict}
-        examples = kept_examples(inputs, to_forget, before, before)
-        return undone, evidence.model_copy(update=update), calibrated.model, examples
-
-
-def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -> CalibrationResult:
-    """The result with the original ``model``, because the best one was not good enough."""
-    stopped = calibrated.stopped
-    reason = f"{stopped.reason} That is not enough, so the model was left as it was."
-    if stopped.status == "achieved":
-        objections = evidence.verdict.objections
-        reason = (
-            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit, so the model "
-            f"was left as it was. {' '.join(objections)}"
-        )
-        if any(objection.startswith(AUDIT_PREFIX) for objection in objections):
-            reason += " With more validation data, the run could see what the audit saw."
-    stopped = Stop(epoch=0, reason=reason, status="not achieved")
-    return replace(calibrated, model=model, stopped=stopped)

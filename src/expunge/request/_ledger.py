@@ -87,13 +87,21 @@ class LedgerEntry:
 
         They are written as keyed hashes, so that only an unlocked ledger knows them.
         """
+        return self._indices_of("records")
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The training records that were asked for, without duplicates."""
+        return self._indices_of("asked")
+
+    def _indices_of(self, name: str) -> tuple[int, ...]:
         if self.index_of is None:
             raise DataError(
                 f"The records of request {self.number} are written as keyed hashes. Give the key "
                 "that it was made with: --id-key FILE."
             )
         try:
-            return tuple(sorted(self.index_of[record] for record in self._read("records")))
+            return tuple(sorted(self.index_of[record] for record in self._read(name)))
         except (KeyError, TypeError) as error:
             raise DataError(
                 f"{self.folder / RECORDS} names a record that is not in the training data: {error}."

@@ -59,7 +59,7 @@ class CalibrationResult:
     ``model`` is that of the best epoch that broke nothing else; it has the initial weights if no
     epoch was better. ``epochs`` has one row per epoch that was looked at: the run's own values,
     those of the comparison, ``target_low``, ``target_high``, ``lr``, ``alpha``, and as ``action``
-    what it broke. ``warnings`` report divergence.
+    what it broke.
     """
 
     model: nn.Module
@@ -69,7 +69,6 @@ class CalibrationResult:
     target: Target
     before: Comparison
     after: Comparison
-    warnings: tuple[str, ...]
 
 
 def calibrate(
@@ -204,11 +203,11 @@ def calibrate(
             epoch=state.best_epoch,
             reason=_stop_reason(watch),
             status="achieved" if state.best_achieved else "not achieved",
+            warnings=list(warnings),
         ),
         target=target,
         before=before,
         after=after,
-        warnings=warnings,
     )
 
 

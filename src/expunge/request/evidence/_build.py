@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch import nn
 
 from expunge.evaluation import METRICS
-from expunge.request._id_key import IdKey
+from expunge.request._examination import Examination
+from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
@@ -38,6 +40,7 @@ from expunge.request.evidence._next_steps import suggest_next_steps
 from expunge.request.evidence._schema import SCHEMA_VERSION, Evidence
 from expunge.request.evidence._sections import (
     AttackRow,
+    Attempt,
     EarlierAttempt,
     EpochRow,
     ExampleRow,
@@ -49,6 +52,7 @@ from expunge.request.evidence._sections import (
 )
 from expunge.request.evidence._times_and_cost import CostComparison
 from expunge.request.evidence._verdict import (
+    AUDIT_PREFIX,
     GIVEN_WORDS,
     LIMITS,
     SHIFTED,
@@ -76,10 +80,12 @@ class RequestInputs:
     """A request: what was asked of which model, after which others."""
 
     job: Job
-    subject: Subject
     requested: RequestedRecords
+    hashed: HashedRecords
+    """The ids and records that were asked for, as keyed hashes."""
     key: IdKey
     ledger: Ledger
+    """Of the requests before."""
     config: Mapping[str, Any]
     in_memory: bool = False
     attempts: Sequence[EarlierAttempt] = ()
@@ -91,20 +97,85 @@ class RequestInputs:
         return len(self.ledger.entries) + 1
 
 
+@dataclass(frozen=True)
+class Conclusion:
+    """The evidence, the model that is delivered, and what goes with them into the bundle."""
+
+    evidence: Evidence
+    model: nn.Module
+    discarded: nn.Module | None = None
+    """The model of a run that was undone: to look at, not to use."""
+    examples: Sequence[ExampleRow] = ()
+    """The forgotten records one by one, if the job keeps them."""
+
+
+def conclude(
+    inputs: RequestInputs,
+    examination: Examination,
+    calibrated: CalibrationResult,
+    *,
+    advise: bool = True,
+) -> Conclusion:
+    """Build the evidence; a run that did not achieve its aim is undone.
+
+    Where that cannot be told, the model is kept: it did the work, and broke nothing. With
+    ``advise``, the verdict says what to try next.
+    """
+    before = after = examination.before
+    if calibrated.stopped.epoch:
+        after = examination.predict(calibrated.model)
+    evidence = build_evidence(inputs, examination, calibrated, after, advise=advise)
+    if evidence.unlearned or not calibrated.stopped.epoch:
+        examples = kept_examples(inputs, examination, after)
+        return Conclusion(evidence, calibrated.model, None, examples)
+    attempt = Attempt(
+        stopped=evidence.stopped,
+        metrics=evidence.metrics,
+        attacks=evidence.attacks,
+        floors=evidence.floors,
+    )
+    # What spoke against the model, and what to try next, is known from the attempt alone.
+    kept = {name: getattr(evidence.verdict, name) for name in ("objections", "next_steps")}
+    undone = _undo(calibrated, examination.subject.model, evidence)
+    unchanged = [row.model_copy(update={"after": row.before}) for row in evidence.attacks]
+    evidence = build_evidence(inputs, examination, undone, before, unchanged, advise=advise)
+    verdict = evidence.verdict.model_copy(update=kept)
+    evidence = evidence.model_copy(update={"attempt": attempt, "verdict": verdict})
+    examples = kept_examples(inputs, examination, before)
+    return Conclusion(evidence, undone.model, calibrated.model, examples)
+
+
+def _undo(calibrated: CalibrationResult, model: nn.Module, evidence: Evidence) -> CalibrationResult:
+    """The result with the original ``model``, because the best one was not good enough."""
+    stopped = calibrated.stopped
+    reason = f"{stopped.reason} That is not enough, so the model was left as it was."
+    if stopped.status == "achieved":
+        objections = evidence.verdict.objections
+        reason = (
+            f"Epoch {stopped.epoch} satisfied the validation data, but not the audit, so the model "
+            f"was left as it was. {' '.join(objections)}"
+        )
+        if any(objection.startswith(AUDIT_PREFIX) for objection in objections):
+            reason += " With more validation data, the run could see what the audit saw."
+    update = {"epoch": 0, "reason": reason, "status": "not achieved"}
+    return replace(calibrated, model=model, stopped=stopped.model_copy(update=update))
+
+
 def build_evidence(
     inputs: RequestInputs,
-    preflight: Preflight,
-    chosen: Sequence[int],
+    examination: Examination,
     calibration: CalibrationResult,
-    before: SplitPredictions,
     after: SplitPredictions,
     attacks: Sequence[AttackRow] | None = None,
+    *,
+    advise: bool = True,
 ) -> Evidence:
-    """Everything but the times and the hashes of files; ``chosen`` are the forgotten records.
+    """Everything but the times and the hashes of files.
 
     ``attacks`` are those on both models, if they are known.
     """
-    job, subject, stopped = inputs.job, inputs.subject, calibration.stopped
+    job, subject, before = inputs.job, examination.subject, examination.before
+    preflight, chosen, stopped = examination.findings, examination.to_forget, calibration.stopped
 
     # Measure both models, and find what speaks against the new one.
     earlier = audit_earlier_requests(inputs.ledger.entries, calibration.model, subject, chosen, job)
@@ -119,7 +190,7 @@ def build_evidence(
         attacks=attacks,
     )
     # Judge.
-    warnings = list(calibration.warnings)
+    warnings = list(stopped.warnings)
     if stopped.status == "achieved":
         warnings += over_forgetting_warnings(after, job.seed)
     verdict = judge_request(
@@ -135,7 +206,7 @@ def build_evidence(
         seed=job.seed,
         texts=before.forget.of_texts,
     )
-    next_steps = suggest_next_steps(
+    next_steps = advise and suggest_next_steps(
         verdict.status,
         job,
         arrived=stopped.status == "achieved",
@@ -157,12 +228,12 @@ def build_evidence(
     evidence = Evidence(
         schema_version=SCHEMA_VERSION,
         kind="request",
-        verdict=verdict.model_copy(update={"next_steps": next_steps}),
-        request=_summary(inputs, preflight, chosen),
+        verdict=verdict.model_copy(update={"next_steps": next_steps or []}),
+        request=_summary(inputs, examination),
         hashes=Hashes(
             weights_before=subject.weights_digest,
             data=subject.data_digest,
-            ids=inputs.requested.hashed(inputs.key).digest,
+            ids=inputs.hashed.digest,
             config=digest_config(inputs.config),
         ),
         config=dict(inputs.config),
@@ -200,21 +271,18 @@ def _definitions() -> dict[str, int]:
 
 
 def kept_examples(
-    inputs: RequestInputs,
-    chosen: Sequence[int],
-    before: SplitPredictions,
-    after: SplitPredictions,
+    inputs: RequestInputs, examination: Examination, after: SplitPredictions
 ) -> list[ExampleRow]:
     """Every forgotten record with its content, if the job keeps that."""
     if not inputs.job.keep_examples:
         return []
     # The ids that records were asked for by; of copies, their name or index.
     by_index = {i: name for name, indices in inputs.requested.by_id.items() for i in indices}
-    names = inputs.subject.names
-    ids = [by_index.get(i, names[i] if names else str(i)) for i in chosen]
-    images = getattr(inputs.subject.train.subset(list(chosen)), "images", None)
+    names, classes = examination.subject.names, examination.subject.classes
+    ids = [by_index.get(i, names[i] if names else str(i)) for i in examination.to_forget]
+    images = getattr(examination.forget, "images", None)
     hashes = list(map(inputs.key.hash_id, ids))
-    return measure_examples(hashes, inputs.subject.classes, before, after, images)
+    return measure_examples(hashes, classes, examination.before, after, images)
 
 
 def without_records(findings: Mapping[str, Any]) -> PreflightFindings:
@@ -228,17 +296,17 @@ def without_records(findings: Mapping[str, Any]) -> PreflightFindings:
     return PreflightFindings.model_validate({**findings, "duplicates": duplicates})
 
 
-def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> RequestSummary:
-    job, last = inputs.job, inputs.ledger.last
+def _summary(inputs: RequestInputs, examination: Examination) -> RequestSummary:
+    job, last, chosen = inputs.job, inputs.ledger.last, examination.to_forget
     return RequestSummary(
         number=inputs.number,
         ids=len(inputs.requested.ids),
         records=len(chosen),
-        copies=_copies(inputs, preflight, chosen),
-        share=round(len(chosen) / len(inputs.subject.train), 6),
+        copies=_copies(job, examination),
+        share=round(len(chosen) / len(examination.subject.train), 6),
         source="a file" if job.ids else "given in Python",
         when=now(),
-        ledger=_ledger_name(inputs),
+        ledger=_ledger_name(inputs, examination.subject),
         previous=None if last is None else last.head,
         attempt=len(inputs.attempts) + 1,
         skipped=inputs.requested.skipped,
@@ -247,20 +315,19 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
     )
 
 
-def _ledger_name(inputs: RequestInputs) -> LedgerName:
+def _ledger_name(inputs: RequestInputs, subject: Subject) -> LedgerName:
     """The name of the ledger, which its first request makes."""
     if inputs.ledger.entries:
         return inputs.ledger.entries[0].evidence.request.ledger
-    subject = inputs.subject
     return LedgerName(
         id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
     )
 
 
-def _copies(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> ForgottenCopies:
+def _copies(job: Job, examination: Examination) -> ForgottenCopies:
     """The copies that were forgotten with the requested records."""
-    duplicates, forgotten = preflight.duplicates, set(chosen)
-    included = {copy.index for copy in duplicates.to_include(inputs.job.include_duplicates)}
+    duplicates, forgotten = examination.findings.duplicates, set(examination.to_forget)
+    included = {copy.index for copy in duplicates.to_include(job.include_duplicates)}
     exact = {copy.index for copy in duplicates.to_include("exact")} & included & forgotten
     return ForgottenCopies(exact=len(exact), near=len(included & forgotten) - len(exact))
 

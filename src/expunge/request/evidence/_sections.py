@@ -232,6 +232,7 @@ class Stop(Section):
     epoch: int
     reason: str
     status: Status
+    warnings: list[str] = Field(default=[], description="What the run met with.")
 
 
 class AttackResult(Section):

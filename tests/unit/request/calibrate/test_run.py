@@ -252,7 +252,7 @@ def test_records_that_do_not_show_are_unlearned_all_the_same(
         progress=False,
     )
     assert done.stopped.status == "achieved"
-    assert "does not show" in done.warnings[0]
+    assert "does not show" in done.stopped.warnings[0]
     assert not same(bits(done.model), bits(place.ideal))
 
 

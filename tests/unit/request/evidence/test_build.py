@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from expunge.engine import History
+from expunge.request._examination import Examination
 from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._ledger import Ledger
@@ -52,11 +53,13 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Any:
             target=target,
             before=compare(before.forget, before.val, target),
             after=compare(after.forget, after.val, target),
-            warnings=(),
         )
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
-        inputs = RequestInputs(job, subject, requested, KEY, Ledger(tmp_path), {})
-        return build_evidence(inputs, findings, chosen, calibration, before, after)
+        hashed = requested.hashed(KEY)
+        inputs = RequestInputs(job, requested, hashed, KEY, Ledger(tmp_path), {})
+        forget, retain = subject.train.subset(chosen), subject.train.subset([0])
+        examination = Examination(subject, findings, tuple(chosen), forget, retain, before)
+        return build_evidence(inputs, examination, calibration, after)
 
     return judged
 
