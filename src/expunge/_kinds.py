@@ -183,7 +183,7 @@ def shown(value: Any) -> str:
     """A value as messages show it: short ones in full, of others the type."""
     if isinstance(value, type):
         return value.__name__
-    plain = value is None or isinstance(value, str | bytes | numbers.Number)
+    plain = value is None or isinstance(value, str | numbers.Number)
     return repr(value) if plain and len(repr(value)) <= 80 else type(value).__name__
 
 
@@ -212,12 +212,14 @@ def _is_collection(plain: Any) -> bool:
 def _items(kind: Any, value: Any) -> list[tuple[Any, Any]] | None:
     """The kind and value of each of the first items; None if ``value`` is not such a collection.
 
-    Text is one of strings at most, an iterator has no items to look at, and a list may stand for a
-    tuple.
+    Text is one of strings at most, a dict is not a list, an iterator has no items to look at, and a
+    list may stand for a tuple.
     """
     plain, of = get_origin(kind), get_args(kind)
-    text = isinstance(value, str | bytes) and of[:1] != (str,)
-    if not _is_collection(plain) or not of or text:
+    if not _is_collection(plain) or not of:
+        return None
+    text = isinstance(value, str | bytes | bytearray | memoryview) and of[0] is not str
+    if text or (isinstance(value, Mapping) and not issubclass(plain, Mapping)):
         return None
     if issubclass(plain, tuple) and of[-1] is not Ellipsis:
         whole = isinstance(value, tuple | list) and len(value) == len(of)

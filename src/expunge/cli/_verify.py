@@ -48,6 +48,10 @@ def verify_command(
         str | None,
         typer.Option(help="The data, where the bundle names code, or if they have moved."),
     ] = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="The model from before the first request, if it has moved."),
+    ] = None,
     trust_job: Annotated[
         bool,
         typer.Option(
@@ -107,6 +111,7 @@ def verify_command(
         folder,
         model=model,
         data=data,
+        weights=weights,
         trust_job=trust_job,
         quick=quick,
         replay=replay,

@@ -273,6 +273,11 @@ def apply(model: nn.Module, inputs: Any) -> Tensor:
             f"The model should take the inputs as they come. (got {describe_tensors(inputs)}, and "
             f"the model says: {type(error).__name__}: {error}) {_remedy(model, inputs)}"
         ) from error
+    return logits_of(output)
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits in what a model returned."""
     named = output.get("logits") if isinstance(output, Mapping) else None
     logits = getattr(output, "logits", output) if named is None else named
     if not isinstance(logits, Tensor) or not logits.is_floating_point() or not logits.ndim:

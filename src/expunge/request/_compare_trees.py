@@ -16,7 +16,7 @@ from typing import Any
 RELATIVE, ABSOLUTE = 1e-3, 2e-4
 """By how much of itself a number with a fraction may differ, or by how much in any case; one that
 is stated to one or two decimals may differ by one in the last of them."""
-_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?: %)?")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?: ?%)?")
 _MISSING = object()
 
 
@@ -70,12 +70,13 @@ def _same(stated: Any, found: Any) -> bool:
     if isinstance(stated, bool) or isinstance(found, bool) or _MISSING in (stated, found):
         return stated is found
     if isinstance(stated, float) or isinstance(found, float):
-        numbers = isinstance(stated, int | float) and isinstance(found, int | float)
-        digits = len(repr(float(stated)).partition(".")[2]) if numbers else 0
-        unit = 1.01 * 10.0**-digits if 1 <= digits <= 2 else 0.0
-        return numbers and math.isclose(
-            stated, found, rel_tol=RELATIVE, abs_tol=max(ABSOLUTE, unit)
-        )
+        if not (isinstance(stated, int | float) and isinstance(found, int | float)):
+            return False
+        if math.isnan(stated) and math.isnan(found):
+            return True
+        digits = len(repr(float(stated)).partition(".")[2])
+        unit = 1.01 * 10.0**-digits if digits <= 2 else 0.0
+        return math.isclose(stated, found, rel_tol=RELATIVE, abs_tol=max(ABSOLUTE, unit))
     return type(stated) is type(found) and bool(stated == found)
 
 
@@ -94,12 +95,12 @@ def _close(stated: str, found: str) -> bool:
     """
     if stated == found:
         return True
-    digits = [len(text.removesuffix(" %").partition(".")[2]) for text in (stated, found)]
+    digits = [len(text.rstrip(" %").partition(".")[2]) for text in (stated, found)]
     if digits[0] != digits[1] or stated.endswith("%") != found.endswith("%"):
         return False
     if not digits[0] and not stated.endswith("%"):
         return False
-    values = [float(text.removesuffix(" %").replace(",", "")) for text in (stated, found)]
+    values = [float(text.rstrip(" %").replace(",", "")) for text in (stated, found)]
     return abs(values[0] - values[1]) < 1.5 * 0.1 ** digits[0]
 
 

@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from expunge._errors import DataError, InvalidInput
-from expunge.data import Examples
+from expunge._errors import DataError
 from expunge.request._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.request._examination import examine, with_duplicates
 from expunge.request._forgetting import forget_for
 from expunge.request._head_file import require_all, write_head
 from expunge.request._id_key import IdKey, create_key, find_key, require_key
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
+from expunge.request._job_file import job_values
 from expunge.request._ledger import SEAL, Ledger, digest_config, digest_of
-from expunge.request._predictions import (
-    keep_predictions,
-    predict_records,
-    predict_relearned,
-    predict_splits,
-)
 from expunge.request._signing_keys import SigningKey
 from expunge.request._stopwatch import RequestStopwatch
 from expunge.request._work_folder import WorkFolder
-from expunge.request.evidence._build import (
-    Judged,
-    RequestInputs,
-    build_evidence,
-    kept_examples,
-)
+from expunge.request.evidence._build import RequestInputs, conclude
 from expunge.request.evidence._bundle import BundleContents, write_bundle
-from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import Status
 from expunge.request.evidence._times_and_cost import Seconds
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
+from expunge.request.subject._comparable import compares_all_words
 from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
 
@@ -152,8 +141,13 @@ class RequestInProgress:
                 + " ".join(findings.warnings)
                 + " If model and data are right as they are, use --force."
             )
-        to_forget = self._add_duplicates(to_forget, findings, earlier)
-        self.subject = with_comparable_answers(self.subject, to_forget, earlier)
+        asked_for, train = len(to_forget), self.subject.train
+        include = self.job.include_duplicates
+        to_forget = with_duplicates(to_forget, findings, include, earlier, len(train))
+        if added := len(to_forget) - asked_for:
+            self.on_message(f"{added} duplicates of these records are also forgotten.")
+        examination = examine(self.subject, findings, to_forget, earlier)
+        self.subject = examination.subject
         if not compares_all_words(self.subject):
             self.on_message(
                 "Others about the same people are retained, and the unseen records are about "
@@ -162,24 +156,19 @@ class RequestInProgress:
 
         # Unlearn, from a checkpoint if this request was killed before.
         id_key = self._id_key()
-        asked = self.requested.hashed(id_key).digest
-        config = self._config(len(to_forget))
+        hashed = self.requested.hashed(id_key)
+        asked, config = hashed.digest, self._config(len(to_forget))
         run = digest_config(config, asked, self.subject.weights_digest)
         self.work.claim(run, discard=discard)
         weights = self.subject.weights_digest
         attempts = earlier_attempts(self.ledger, asked, weights, run)
         write_attempt(digest_records(asked, weights), run, self.job.seed, "not finished")
-        train = self.subject.train
-        gone = earlier | set(to_forget)
-        retain = train.subset([i for i in range(len(train)) if i not in gone])
-        forget = train.subset(to_forget)
-        before = self._predictions_before(findings, forget, to_forget, gone)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
             result = forget_for(
                 self.job,
                 self.subject,
-                forget,
-                retain,
+                examination.forget,
+                examination.retain,
                 checkpoint=self.work.checkpoint,
                 progress=self.progress,
                 callbacks=[self.stopwatch.steps],
@@ -188,8 +177,8 @@ class RequestInProgress:
         # Audit on test data, which took no part in any decision so far.
         inputs = RequestInputs(
             self.job,
-            self.subject,
             self.requested,
+            hashed,
             id_key,
             self.ledger,
             config,
@@ -197,40 +186,22 @@ class RequestInProgress:
             attempts,
         )
         with self.stopwatch.time("audit"):
-            model, after = result.model, before
-            if result.stopped.epoch:
-                after = predict_splits(model, self.subject, forget, retain)
-            relearned = predict_relearned(model, self.subject, forget, retain, self.job.seed)
-            judged = Judged(
-                result.model,
-                result.stopped,
-                to_forget,
-                self.ledger.entries,
-                before,
-                after,
-                relearned,
-            )
-            evidence = build_evidence(inputs, findings, result, judged)
+            conclusion = conclude(inputs, examination, result)
 
-        # Write the bundle; only then is the checkpoint dispensable. A model that was not judged
-        # good enough is kept to look at, and the one from before is delivered.
-        delivered = evidence.unlearned and bool(result.stopped.epoch)
-        model = result.model if delivered else self.subject.model
+        # Write the bundle; only then is the checkpoint dispensable.
         contents = BundleContents(
-            model,
-            None if delivered or not result.stopped.epoch else result.model,
-            self.job,
-            self.requested,
-            id_key,
+            conclusion.model,
+            conclusion.discarded,
+            inputs,
             tuple(to_forget),
             self.subject.card,
             self.key,
-            kept_examples(inputs, to_forget, before, after),
+            conclusion.examples,
         )
         folder = self.job.out / f"{self.number:04d}"
-        evidence = write_bundle(folder, evidence, contents, self.stopwatch.seconds)
+        evidence = write_bundle(folder, conclusion.evidence, contents, self.stopwatch.seconds)
         self._tidy_up(run, evidence)
-        return Outcome(findings, evidence, folder, model, self.stopwatch.seconds())
+        return Outcome(findings, evidence, folder, conclusion.model, self.stopwatch.seconds())
 
     def _preflight(self, earlier: set[int]) -> Preflight:
         return preflight(
@@ -276,48 +247,15 @@ class RequestInProgress:
             )
         return key
 
-    def _predictions_before(
-        self,
-        findings: Preflight,
-        forget: Examples,
-        to_forget: Sequence[int],
-        gone: Collection[int],
-    ) -> SplitPredictions:
-        """What the given model predicts, known from the preflight; the run need not ask again."""
-        model, known = self.subject.model, findings.predictions
-        if not compares_all_words(self.subject):  # the preflight looks at whole answers
-            known = {name: predict_records(model, getattr(self.subject, name)) for name in known}
-        train = known["train"]
-        retained = [i for i in range(len(self.subject.train)) if i not in gone]
-        before = SplitPredictions(
-            forget=train.take(to_forget),
-            val=known["val"],
-            retain=train.take(retained),
-            test=known["test"],
-        )
-        keep_predictions(model, forget, before.forget)
-        keep_predictions(model, self.subject.val, before.val)
-        return before
-
-    def _add_duplicates(
-        self, to_forget: list[int], findings: Preflight, earlier: set[int]
-    ) -> list[int]:
-        """The records to forget, with the duplicates that the job includes."""
-        duplicates = findings.duplicates.to_include(self.job.include_duplicates)
-        if duplicates:
-            self.on_message(f"{len(duplicates)} duplicates of these records are also forgotten.")
-            to_forget = sorted({*to_forget, *(duplicate.index for duplicate in duplicates)})
-        if len(to_forget) + len(earlier) >= len(self.subject.train):
-            raise InvalidInput(
-                "Some records should be left to retain. (with duplicates, all are to be forgotten) "
-                "Leave out --include-duplicates."
-            )
-        return to_forget
-
     def _config(self, forgotten: int) -> dict[str, Any]:
-        return self.job.model_dump(mode="json", exclude={"ids"}) | {
-            "in_memory": self.in_memory,
-            "out": str(self.job.out),
-            "number": self.number,
-            "forgotten": forgotten,
-        }
+        values = {} if self.in_memory else job_values(self.job)
+        return (
+            self.job.model_dump(mode="json", exclude={"ids"})
+            | values
+            | {
+                "in_memory": self.in_memory,
+                "out": str(self.job.out),
+                "number": self.number,
+                "forgotten": forgotten,
+            }
+        )

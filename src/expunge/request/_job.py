@@ -36,6 +36,8 @@ PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
 """The options of a procedure that a job takes; ``max_epochs`` and ``alpha`` decide the others."""
 ALWAYS_WRITTEN = {"method", "addon", "moments", "alpha", "lr", "batch_size", "batchnorm"}
 """The options that every job file and evidence states; the others only if they were chosen."""
+RECORDED = "recorded"
+"""The context of a validation that looks nothing up: see :meth:`Job.recorded`."""
 OPTIONAL = (
     "inputs",
     "allow_unmapped",
@@ -130,12 +132,28 @@ class Job(pydantic.BaseModel):
     seed: Seed = 0
     device: str = "auto"
 
+    @classmethod
+    def recorded(cls, values: Mapping[str, Any]) -> Job:
+        """The settings that an evidence states, as a job of which nothing is looked up.
+
+        An evidence may be somebody else's: its method may be a plug-in, which is not loaded.
+        """
+        try:
+            return cls.model_validate(values, context=RECORDED)
+        except pydantic.ValidationError as error:
+            raise InvalidInput(explain_violation(error)[1]) from error
+
     @pydantic.model_validator(mode="wrap")
     @classmethod
-    def _prefer(cls, values: Any, validate: pydantic.ModelWrapValidatorHandler[Job]) -> Job:
+    def _prefer(
+        cls,
+        values: Any,
+        validate: pydantic.ModelWrapValidatorHandler[Job],
+        info: pydantic.ValidationInfo,
+    ) -> Job:
         """Fill in the options that the method prefers and nobody chose."""
         job = validate(values)  # mistakes are found before the method, and with it torch, is loaded
-        if not isinstance(values, dict):
+        if not isinstance(values, dict) or info.context == RECORDED:
             return job
         if is_text_job(job):
             values = text_defaults(values) | values
@@ -150,7 +168,9 @@ class Job(pydantic.BaseModel):
 
     @pydantic.field_validator("method")
     @classmethod
-    def _known_method(cls, name: str) -> str:
+    def _known_method(cls, name: str, info: pydantic.ValidationInfo) -> str:
+        if info.context == RECORDED:
+            return name
         if METHODS.bare_name(name) == EXACT_METHOD:
             raise InvalidInput("to train again without the records, use `exact`")
         return name
@@ -166,19 +186,22 @@ class Job(pydantic.BaseModel):
 
     @pydantic.field_validator("addon")
     @classmethod
-    def _known_addon(cls, name: str) -> str:
-        ADDONS.name(name)
+    def _known_addon(cls, name: str, info: pydantic.ValidationInfo) -> str:
+        if info.context != RECORDED:
+            ADDONS.name(name)
         return name
 
     @pydantic.field_validator("moments", check_fields=False)
     @classmethod
-    def _known_moments(cls, name: str | None) -> str | None:
-        if name is not None:
+    def _known_moments(cls, name: str | None, info: pydantic.ValidationInfo) -> str | None:
+        if name is not None and info.context != RECORDED:
             MOMENTS.name(name)
         return name
 
     @pydantic.model_validator(mode="after")
-    def _fits_together(self) -> Job:
+    def _fits_together(self, info: pydantic.ValidationInfo) -> Job:
+        if info.context == RECORDED:
+            return self
         if self.id_column is not None and self.records is None:
             raise InvalidInput("`id_column` is a column of `records`, which should be given too")
         if self.budget is not None and (self.exact or METHODS.bare_name(self.method) != "refresh"):

@@ -141,18 +141,24 @@ def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
     return resolved
 
 
-def job_to_toml(job: Job) -> str:
-    """A job file with every setting but the file of ids; paths are absolute.
+def job_values(job: Job) -> dict[str, Any]:
+    """Every setting of a job but the file of ids, as plain values; paths are absolute.
 
     Files of ids are named after people, too often.
     """
     omitted = {"ids", *(name for name in CARD_FIELDS if name not in job.model_fields_set)}
-    values = job.model_dump(exclude_none=True, exclude=omitted)
+    values = job.model_dump(mode="json", exclude_none=True, exclude=omitted)
     for name in ("weights", "records", "out", "id_key"):
         if name in values:
             values[name] = str(Path(values[name]).expanduser().resolve())
     if values["data"] and not is_data_factory(values["data"]):
         values["data"] = absolute_spec(values["data"])
+    return values
+
+
+def job_to_toml(job: Job) -> str:
+    """A job file with :func:`job_values`."""
+    values = job_values(job)
     options = values.pop("model_options")
     lines = [
         "# The settings of this request; the file of ids is not among them. To repeat it:",

@@ -87,13 +87,21 @@ class LedgerEntry:
 
         They are written as keyed hashes, so that only an unlocked ledger knows them.
         """
+        return self._indices_of("records")
+
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """The training records that were asked for, without duplicates."""
+        return self._indices_of("asked")
+
+    def _indices_of(self, name: str) -> tuple[int, ...]:
         if self.index_of is None:
             raise DataError(
                 f"The records of request {self.number} are written as keyed hashes. Give the key "
                 "that it was made with: --id-key FILE."
             )
         try:
-            return tuple(sorted(self.index_of[record] for record in self._read("records")))
+            return tuple(sorted(self.index_of[record] for record in self._read(name)))
         except (KeyError, TypeError) as error:
             raise DataError(
                 f"{self.folder / RECORDS} names a record that is not in the training data: {error}."
@@ -117,19 +125,21 @@ class LedgerEntry:
     def requested(self) -> HashedRecords:
         """Keyed hashes of the ids that were asked for, and of their records without duplicates."""
         ids, asked = self._read("ids"), self._read("asked")
-        return HashedRecords(tuple(map(str, ids)), tuple(map(str, asked)))
+        return HashedRecords(tuple(ids), tuple(asked))
 
     @property
     def key_fingerprint(self) -> str:
         """Which key the hashes were made with."""
-        return str(self._read("key"))
+        key: str = self._read("key")
+        return key
 
     def _read(self, name: str) -> Any:
-        try:
-            return self._content[name]
-        except (KeyError, TypeError) as error:
+        content, kind = self._content, str if name == "key" else list
+        value = content.get(name) if isinstance(content, dict) else None
+        if not isinstance(value, kind) or not all(isinstance(each, str) for each in value):
             path = self.folder / RECORDS
-            raise DataError(f"{path} cannot be read: {error!r}. The ledger is damaged.") from error
+            raise DataError(f"{path} should hold hashes as {name!r}. The ledger is damaged.")
+        return value
 
     @cached_property
     def _content(self) -> Any:
@@ -149,7 +159,7 @@ class Ledger:
     @classmethod
     def read(cls, root: Path) -> Ledger:
         """Read the ledger in ``root``; it is empty if there are no requests."""
-        found = root.iterdir() if is_there(root) else ()
+        found = root.iterdir() if is_there(root) and root.is_dir() else ()
         folders = {int(p.name): p for p in found if _NUMBER.fullmatch(p.name) and p.is_dir()}
         entries = tuple(LedgerEntry(folders[number], number) for number in sorted(folders))
         for position, entry in enumerate(entries, start=1):

@@ -45,6 +45,7 @@ def load_subject_of(
     *,
     model: nn.Module | str | None = None,
     data: Any = None,
+    weights: str | Path | None = None,
     trust_job: bool = False,
     on_import: Callable[[str], None] = lambda words: None,
 ) -> Subject:
@@ -52,8 +53,8 @@ def load_subject_of(
 
     Both are in memory, or ``model`` and ``data`` name them; what is not given is read from the job
     and the card in the latest bundle. Code that only these name is imported if ``trust_job``, and
-    ``on_import`` is called with what it is before. If the original weights are gone, those in the
-    bundle take their place.
+    ``on_import`` is called with what it is before. ``weights`` are those from before the first
+    request, if they have moved; if they are gone, those in the bundle take their place.
     """
     if isinstance(model, nn.Module):
         return make_subject(model, data, _job_in_memory(ledger, data))
@@ -65,7 +66,7 @@ def load_subject_of(
             "recomputes them"
         )
     try:
-        settings, unnamed = _settings(ledger, model, data)
+        settings, unnamed = _settings(ledger, model, data, weights)
         if unnamed and not trust_job:
             raise NotAvailable(
                 f"only the bundle names {unnamed}, which is code and was not imported; name it "
@@ -81,7 +82,9 @@ def load_subject_of(
         raise NotAvailable(str(error).rstrip(".")) from error
 
 
-def _settings(ledger: Ledger, model: str | None, data: str | None) -> tuple[dict[str, Any], str]:
+def _settings(
+    ledger: Ledger, model: str | None, data: str | None, weights: str | Path | None
+) -> tuple[dict[str, Any], str]:
     """The settings of the latest bundle's job, with those given, and what only it would import."""
     assert ledger.last is not None
     path = ledger.last.folder / JOB
@@ -90,9 +93,9 @@ def _settings(ledger: Ledger, model: str | None, data: str | None) -> tuple[dict
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
     values = {name: values[name] for name in SUBJECT_FIELDS if name in values}
-    weights = str(values.pop("weights", ""))
-    there = not weights.startswith(OTHER_COMPUTERS) and Path(weights).is_file()
-    values["weights"] = weights if there else str(ledger.weights)
+    stated = str(values.pop("weights", ""))
+    there = not stated.startswith(OTHER_COMPUTERS) and Path(stated).is_file()
+    values["weights"] = str(weights or (stated if there else ledger.weights))
     card = read_weights(Path(values["weights"]))[1]
     named = {"model": str(values.get("model", "")), "data": str(values.get("data", ""))}
     options = values.get("model_options")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from torch import nn
 
 from expunge._errors import InvalidInput
+from expunge._kinds import check_arguments
 from expunge.distributed import as_group
 from expunge.request._in_progress import Outcome, RequestInProgress
 from expunge.request._job import Job, make_job, text_defaults
@@ -24,7 +25,7 @@ def forget(
     model: nn.Module | str = "",
     weights: str | Path | None = None,
     data: Any = "",
-    ids: Sequence[str | int] | str | Path,
+    ids: Annotated[Iterable[Any] | str | Path, "a list of ids, or a file of them"],
     out: str | Path,
     dry_run: bool = False,
     force: bool = False,
@@ -56,12 +57,7 @@ def forget(
         ``folder``.
     """
     started = Clocks.now()
-    if not isinstance(ids, Iterable | Path) or isinstance(
-        ids, bytes | bytearray | memoryview | Mapping
-    ):
-        raise InvalidInput(
-            f"`ids` should be a list of ids, or a file of them. (got {type(ids).__name__})"
-        )
+    check_arguments(forget, locals())
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
     if are_texts(data):

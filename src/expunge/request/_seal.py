@@ -11,7 +11,7 @@ from expunge._files import read_regular, write_text
 from expunge.request._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request.evidence._schema import Evidence
 
-PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
+PAGE, PREFLIGHT, SIGNATURE = "report.html", "preflight.json", "bundle.dsse.json"
 LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
 ATTEMPT, THUMBNAILS = "attempt.safetensors", "thumbnails.json"
 OUTSIDE = frozenset({SEAL, SIGNATURE})

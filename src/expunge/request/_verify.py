@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ from torch import nn
 from expunge._errors import DataError, ExpungeError, InvalidInput
 from expunge._files import is_there
 from expunge.request._head_file import HEAD_FILE, head_problem, read_head_file
-from expunge.request._id_key import find_key
+from expunge.request._id_key import IdKey, require_key
 from expunge.request._ledger import (
     EVIDENCE,
     PURGED,
@@ -29,13 +29,16 @@ from expunge.request._purge import (
     outside_of,
     read_purged,
 )
-from expunge.request._recompute import recompute
+from expunge.request._rebuild import NOT_RECOMPUTED, CannotRebuild, compare_with_rebuilt
 from expunge.request._requests_subject import NotAvailable, load_subject_of
 from expunge.request._seal import read_seal, seal_problems
 from expunge.request._signing_keys import PublicKey
 from expunge.request._verification import Verification
 from expunge.request._verify_signatures import verify_signatures
 from expunge.request.subject._load import Subject
+
+MOST_SHOWN = 20
+"""Fields that are shown of those that are not as stated."""
 
 
 def verify(
@@ -44,6 +47,7 @@ def verify(
     *,
     model: nn.Module | str | None = None,
     data: Any = None,
+    weights: str | Path | None = None,
     trust_job: bool = False,
     quick: bool = False,
     replay: bool = False,
@@ -67,6 +71,7 @@ def verify(
             loaded), or what ``--model`` takes. Needed where the bundle names code.
         data: (train, val, test) in memory, or what ``--data`` takes. Needed where the bundle names
             code, or if the data have moved.
+        weights: the model from before the first request, if it has moved.
         trust_job: import the code that the bundle names; ``on_import`` is called with it before.
         quick: check hashes and signatures only.
         replay: also forget the records again by the same settings, and compare the weights bit by
@@ -108,19 +113,38 @@ def verify(
     elif subject is None:
         try:
             subject = load_subject_of(
-                ledger, model=model, data=data, trust_job=trust_job, on_import=on_import
+                ledger,
+                model=model,
+                data=data,
+                weights=weights,
+                trust_job=trust_job,
+                on_import=on_import,
             )
         except NotAvailable as error:
             why = str(error)
+    id_key_found: IdKey | None = None
     if subject is not None and not why:
-        ledger, why = _unlock(ledger, id_key, subject)
+        try:
+            id_key_found = require_key(id_key)
+            ledger = ledger.unlocked(id_key_found, **subject.sizes)
+        except ExpungeError as error:
+            if id_key is not None:
+                raise
+            why = str(error).rstrip(".")
     for position, verification in enumerate(verifications):
         verification.not_verified = why
-        if subject is None or why:
+        if subject is None or id_key_found is None or why:
             continue
-        entry, earlier = ledger.entries[position], ledger.entries[:position]
+        earlier = Ledger(ledger.root, ledger.entries[:position])
         try:
-            _verify_numbers(entry, earlier, verification, subject, replay=replay)
+            _verify_numbers(
+                ledger.entries[position],
+                earlier,
+                verification,
+                subject,
+                id_key_found,
+                replay=replay,
+            )
         except ExpungeError as error:
             verification.add(False, "the numbers can be computed", str(error))
     return verifications
@@ -142,19 +166,6 @@ def _list_remnants(ledger: Ledger, verifications: list[Verification], store: Pat
         verifications[-1].note(
             f"remains: {len(left)} shadow models, checkpoints or data of audits in {store}"
         )
-
-
-def _unlock(ledger: Ledger, path: Path | None, subject: Subject) -> tuple[Ledger, str]:
-    """The ledger with the records that its hashes stand for, or the reason why they are unknown."""
-    key = find_key(path)
-    try:
-        if key is not None:
-            return ledger.unlocked(key, **subject.sizes), ""
-    except ExpungeError as error:
-        if path is not None:
-            raise
-        return ledger, str(error)
-    return ledger, "the key that ids were hashed with is not here; give it with --id-key"
 
 
 def _purged_from(ledger: Ledger) -> tuple[dict[str, dict[str, PurgedFile]], str]:
@@ -296,16 +307,31 @@ def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> 
 
 def _verify_numbers(
     entry: LedgerEntry,
-    earlier: Sequence[LedgerEntry],
+    earlier: Ledger,
     verification: Verification,
     subject: Subject,
+    key: IdKey,
     *,
     replay: bool,
 ) -> None:
-    """Compute the numbers and the verdict again, from the weights in the bundles."""
+    """Build the evidence again from weights and data, and compare every field."""
     same = subject.data_digest == entry.evidence.hashes.data
     verification.add(same, "the data are those of the request", "The data have changed since.")
-    result = recompute(entry, earlier, subject, replay=replay)
-    for finding in result.findings:
-        verification.add(not finding.problem, finding.claim, finding.problem)
-    verification.not_verified = "; ".join(result.left_out)
+    if not same:
+        return
+    try:
+        rebuilt = compare_with_rebuilt(entry, earlier, subject, key, replay=replay)
+    except CannotRebuild as error:
+        verification.not_verified = str(error)
+        return
+    claim = "everything that weights and data tell is as stated"
+    shown = rebuilt.problems[:MOST_SHOWN]
+    more = len(rebuilt.problems) - len(shown)
+    for problem in shown:
+        verification.add(False, problem)
+    if more:
+        verification.note(f"and {more} more fields that are not as stated")
+    if not rebuilt.problems:
+        verification.add(True, claim)
+    verification.not_verified = "; ".join(rebuilt.not_compared)
+    verification.note(f"not recomputed: {', '.join(NOT_RECOMPUTED)}")

@@ -1,22 +1,94 @@
-"""Ways to forge the evidence of two requests, each by somebody who can write there."""
+"""Ways to forge the evidence of two requests, as ``forgeries.toml`` lists them.
+
+``EXPUNGE_WRITE_DOCS=1 python -m pytest -m thorough -k page_of_forgeries`` writes the table of
+``docs/reference/forgeries.md`` again.
+"""
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from expunge import _tensors as tensors
+from expunge._errors import DataError
 from expunge._files import file_digest
-from expunge.request._head_file import HEAD_FILE, write_head
+from expunge.request._head_file import write_head
 from expunge.request._ledger import Ledger, digest_config
 from expunge.request._seal import write_seal
+from expunge.request._verify import verify
+from expunge.request.evidence._bundle import preflight_file, shown_files
+from expunge.request.evidence._schema import read_evidence
 
-Forgery = Callable[[Path], None]
+TABLE = Path(__file__).with_name("forgeries.toml")
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "forgeries.md"
+MODES = ("--quick", "full", "--expect", "--head", "--key")
+BEFORE = ".head-of-one.dsse.json"
+"""The signed head after the first request, where requests are signed."""
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """What somebody does to two requests; ``usual`` ones are verified in full with every run."""
+
+    name: str
+    steps: tuple[tuple[Any, ...], ...]
+    usual: bool = False
+
+    def apply(self, root: Path) -> None:
+        """Forge the requests in ``root``."""
+        for step, *arguments in self.steps:
+            STEPS[step](root, *arguments)
+
+
+@functools.cache
+def forgeries() -> dict[str, Forgery]:
+    """All forgeries by name."""
+    rows = tomllib.loads(TABLE.read_text(encoding="utf-8"))["forgery"]
+    made = [Forgery(row["name"], row["steps"], row.get("usual", False)) for row in rows]
+    return {forgery.name: forgery for forgery in made}
+
+
+def outcome(root: Path, **options: Any) -> tuple[str, str]:
+    """What ``verify`` makes of requests, and the first thing that it says about it."""
+    try:
+        found = verify(root, **options)
+    except DataError as error:
+        return "caught", str(error).replace(str(root), "requests")
+    wrong = (line for each in found for line in each.lines if line.startswith("DOES NOT HOLD"))
+    if not all(each.ok for each in found):
+        return "caught", next(wrong).partition(": ")[2]
+    if not options.get("quick") and not all(each.verified for each in found):
+        return "not verified", next(each.not_verified for each in found if each.not_verified)
+    return "passes", ""
+
+
+def documented() -> dict[str, list[str]]:
+    """The rows of the page: what comes of each forgery in every mode, and what is said."""
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line[:2] == "| "]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines[2:]]
+    return {name: cells for name, *cells in rows}
+
+
+def write_page(rows: dict[str, list[str]]) -> None:
+    """Put the table into the page, in place of the one there."""
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition("| forgery |")
+    _, _, after = rest.partition("\n\n")
+    head = ["forgery", *(f"`{mode}`" if mode != "full" else mode for mode in MODES), "what it says"]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head))]
+    lines += [f"| {' | '.join([name, *cells])} |" for name, cells in rows.items()]
+    PAGE.write_text(before + "\n".join(lines) + "\n\n" + after, encoding="utf-8")
+
+
+# --- steps ------------------------------------------------------------------------------------
 
 
 def read_json(path: Path) -> Any:
@@ -30,118 +102,162 @@ def change_evidence(bundle: Path, change: Callable[[Any], None]) -> None:
     (bundle / "evidence.json").write_text(json.dumps(evidence, indent=1))
 
 
-def redo_hashes(bundle: Path) -> None:
-    """Make all hashes of a bundle those of its present files, and the head that of the last."""
+def redo_hashes(bundle: Path, *, show: bool = False) -> None:
+    """Make all hashes of a bundle those of its present files, and the head that of the last.
+
+    With ``show``, the page and all else that shows the evidence is written again before.
+    """
+    if show:
+        evidence = read_evidence(bundle / "evidence.json")
+        (bundle / "preflight.json").write_text(preflight_file(evidence))
 
     def redo(evidence: Any) -> None:
         for name in evidence["files"]:
             evidence["files"][name] = file_digest(bundle / name)
-        state, _ = tensors.load(bundle / "weights.safetensors")
         evidence["hashes"]["config"] = digest_config(evidence["config"])
+        state, _ = tensors.load(bundle / "weights.safetensors")
         evidence["hashes"]["weights_after"] = tensors.state_digest(state)
+        entry = next(e for e in Ledger.read(bundle.parent).entries if e.folder == bundle)
+        evidence["hashes"]["ids"] = entry.requested.digest
 
     change_evidence(bundle, redo)
-    write_seal(bundle)
-    write_head(Ledger.read(bundle.parent))
+    if show:
+        path = bundle / "evidence.json"
+        for name, content in shown_files(read_evidence(path), file_digest(path), []).items():
+            (bundle / name).write_text(content)
+    seal(bundle.parent, bundle.name)
 
 
-def empty_the_seal(root: Path) -> None:
-    (root / "0002" / "evidence.sha256").write_text("")
-
-
-def shorten_the_seal(root: Path) -> None:
-    path = root / "0002" / "evidence.sha256"
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(line for line in lines if not line.endswith("report.html\n")))
-    (root / "0002" / "report.html").unlink()
-
-
-def delete_the_last(root: Path) -> None:
-    shutil.rmtree(root / "0002")
-
-
-def delete_the_last_and_its_trace(root: Path) -> None:
-    shutil.rmtree(root / "0002")
+def seal(root: Path, bundle: str) -> None:
+    write_seal(root / bundle)
     write_head(Ledger.read(root))
 
 
-def delete_the_last_and_the_head(root: Path) -> None:
-    shutil.rmtree(root / "0002")
-    (root / HEAD_FILE).unlink()
+def rechain(root: Path) -> None:
+    previous: str | None = None
+    for entry in Ledger.read(root).entries:
+        change_evidence(
+            entry.folder, lambda evidence, seal=previous: evidence["request"].update(previous=seal)
+        )
+        redo_hashes(entry.folder, show=True)
+        previous = file_digest(entry.folder / "evidence.sha256")
 
 
-def delete_the_first(root: Path) -> None:
-    shutil.rmtree(root / "0001")
-    (root / "0002").rename(root / "0001")
+def places(tree: Any, path: str) -> Iterator[tuple[Any, Any]]:
+    """Containers and keys that a dotted path leads to; ``*`` is any key, ``~`` a dot in one."""
+    first, _, rest = path.partition(".")
+    keys = [int(first) if isinstance(tree, list) and first != "*" else first.replace("~", ".")]
+    if first == "*":
+        keys = list(range(len(tree))) if isinstance(tree, list) else list(tree)
+    for key in keys:
+        if rest:
+            yield from places(tree[key], rest)
+        else:
+            yield tree, key
 
 
-def swap(root: Path) -> None:
-    (root / "0001").rename(root / "aside")
-    (root / "0002").rename(root / "0001")
-    (root / "aside").rename(root / "0002")
-
-
-def plant_a_file(root: Path) -> None:
-    (root / "0002" / "figures" / "better.png").write_bytes(b"")
-
-
-def plant_an_attempt(root: Path) -> None:
-    bundle = root / "0001"
-    (bundle / "attempt.safetensors").unlink(missing_ok=True)
-    shutil.copy(bundle / "weights.safetensors", bundle / "attempt.safetensors")
-    write_seal(bundle)
-
-
-def change_weights(root: Path) -> None:
-    path = root / "0002" / "weights.safetensors"
-    state, card = tensors.load(path)
-    tensors.save(path, {name: torch.zeros_like(value) for name, value in state.items()}, card)
-    redo_hashes(root / "0002")
-
-
-def change_the_verdict(root: Path) -> None:
+def set_value(root: Path, bundle: str, path: str, value: Any) -> None:
     def change(evidence: Any) -> None:
-        verdict = evidence["verdict"]
-        verdict["status"] = "inconclusive" if verdict["status"] == "achieved" else "achieved"
+        for place, key in list(places(evidence, path)):
+            place[key] = value
 
-    change_evidence(root / "0002", change)
-    redo_hashes(root / "0002")
+    change_evidence(root / bundle, change)
 
 
-def change_the_attacks(root: Path) -> None:
+def add_value(root: Path, bundle: str, path: str, value: float) -> None:
     def change(evidence: Any) -> None:
-        for check in evidence["checks"]:
-            check |= {name: check[name] - 0.3 for name in ("value", "low", "high")}
+        for place, key in list(places(evidence, path)):
+            place[key] += value
 
-    change_evidence(root / "0002", change)
-    redo_hashes(root / "0002")
-
-
-def change_the_page(root: Path) -> None:
-    path = root / "0002" / "report.html"
-    path.write_text(path.read_text().replace("not achieved", "achieved") + "\n")
-    redo_hashes(root / "0002")
+    change_evidence(root / bundle, change)
 
 
-def replace_the_letter(root: Path) -> None:
-    (root / "0002" / "letter.html").write_text("All is well.")
-    redo_hashes(root / "0002")
+def replace_text(root: Path, file: str, old: str, new: str) -> None:
+    text = (root / file).read_text()
+    assert old in text, old
+    (root / file).write_text(text.replace(old, new, 1))
 
 
-FORGERIES: dict[str, Forgery] = {
-    "the seal emptied": empty_the_seal,
-    "a file deleted, with its line in the seal": shorten_the_seal,
-    "the last request deleted": delete_the_last,
-    "the last request deleted, `head.json` rewritten": delete_the_last_and_its_trace,
-    "the last request deleted, and `head.json`": delete_the_last_and_the_head,
-    "the first request deleted, the second put in its place": delete_the_first,
-    "two bundles swapped": swap,
-    "a file planted in a bundle": plant_a_file,
-    "an `attempt.safetensors` planted and sealed": plant_an_attempt,
-    "weights changed, hashes redone": change_weights,
-    "the verdict changed, hashes redone": change_the_verdict,
-    "numbers of attacks changed, hashes redone": change_the_attacks,
-    "`report.html` changed, hashes redone": change_the_page,
-    "the letter replaced, hashes redone": replace_the_letter,
+def drop_line(root: Path, file: str, end: str) -> None:
+    lines = (root / file).read_text().splitlines(keepends=True)
+    (root / file).write_text("".join(line for line in lines if not line.endswith(f"{end}\n")))
+
+
+def delete(root: Path, path: str) -> None:
+    target = root / path
+    shutil.rmtree(target) if target.is_dir() else target.unlink()
+
+
+def copy(root: Path, source: str, target: str) -> None:
+    if (root / source).is_dir():
+        shutil.copytree(root / source, root / target)
+        return
+    (root / target).unlink(missing_ok=True)
+    shutil.copy(root / source, root / target)
+
+
+def append(root: Path, file: str, text: str) -> None:
+    (root / file).write_text((root / file).read_text() + text)
+
+
+def zero(root: Path, file: str) -> None:
+    state, card = tensors.load(root / file)
+    tensors.save(root / file, {name: torch.zeros_like(x) for name, x in state.items()}, card)
+
+
+def change_card(root: Path, file: str, path: str, value: Any) -> None:
+    state, card = tensors.load(root / file)
+    for place, key in list(places(card, path)):
+        place[key] = value
+    tensors.save(root / file, state, card)
+
+
+def shorten(root: Path, file: str, name: str) -> None:
+    content = read_json(root / file)
+    content[name] = content[name][1:]
+    (root / file).write_text(json.dumps(content))
+
+
+def change_job(root: Path, bundle: str, name: str, value: Any) -> None:
+    """Change a setting in ``job.toml``; settings of model and data in the evidence as well."""
+    path = root / bundle / "job.toml"
+    lines = [line for line in path.read_text().splitlines() if not line.startswith(f"{name} =")]
+    path.write_text("\n".join([f"{name} = {json.dumps(value)}", *lines]) + "\n")
+    if name in ("model", "data"):
+        set_value(root, bundle, f"config.{name}", value)
+
+
+def excuse(root: Path, file: str) -> None:
+    entry = {"file": file, "sha256": file_digest(root / file), "size": 1, "why": "", "when": "2026"}
+    (root / "purged.json").write_text(json.dumps({"files": [entry]}))
+    delete(root, file)
+
+
+def put_back_signed_head(root: Path) -> None:
+    if (root / BEFORE).exists():
+        copy(root, BEFORE, "head.dsse.json")
+
+
+STEPS: dict[str, Callable[..., None]] = {
+    "write": lambda root, file, text: (root / file).write_text(text) and None,
+    "append": append,
+    "replace": replace_text,
+    "drop": drop_line,
+    "delete": delete,
+    "move": lambda root, source, target: (root / source).rename(root / target) and None,
+    "copy": copy,
+    "link": lambda root, source, target: (root / target).symlink_to(root / source),
+    "set": set_value,
+    "add": add_value,
+    "zero": zero,
+    "card": change_card,
+    "shorten": shorten,
+    "job": change_job,
+    "excuse": excuse,
+    "seal": seal,
+    "head": lambda root: write_head(Ledger.read(root)),
+    "redo": lambda root, bundle: redo_hashes(root / bundle),
+    "restate": lambda root, bundle: redo_hashes(root / bundle, show=True),
+    "rechain": rechain,
+    "put-back-signed-head": put_back_signed_head,
 }
-"""By what ``docs/requests.md`` calls them."""

@@ -422,7 +422,7 @@ def test_the_python_entrance_takes_a_model_and_data_in_memory(
     assert "with a model or data in memory" in verify(tmp_path / "out")[0].not_verified
     (verification,) = verify(tmp_path / "out", model=load_artifact(weights).model, data=data)
     assert verification.verified
-    assert "holds: checks, computed again" in verification.lines
+    assert "holds: everything that weights and data tell is as stated" in verification.lines
     with pytest.raises(InvalidInput, match="Data in memory go with a `model` in memory"):
         forget(weights=weights, data=(splits.train, splits.test), ids=[1], out=tmp_path / "other")
     with pytest.raises(InvalidInput, match="Give a trained `model`"):

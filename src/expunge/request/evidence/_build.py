@@ -12,13 +12,14 @@ from torch import nn
 
 from expunge.evaluation import METRICS
 from expunge.request._accuracy import accuracy_interval
+from expunge.request._examination import Examination
 from expunge.request._forgetting import ForgettingResult
-from expunge.request._id_key import IdKey
+from expunge.request._id_key import HashedRecords, IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._judge import DELIVERED, Margins, check_loss_attack, decide, judge
-from expunge.request._ledger import Ledger, LedgerEntry, digest_config
+from expunge.request._ledger import Ledger, digest_config
 from expunge.request._predictions import predict_records
 from expunge.request.evidence._measurements import (
     TEXT_ATTACK_LABELS,
@@ -43,8 +44,6 @@ from expunge.request.evidence._sections import (
     LedgerName,
     PreflightFindings,
     RequestSummary,
-    RequestVerdict,
-    Stop,
 )
 from expunge.request.evidence._times_and_cost import CostComparison
 from expunge.request.evidence._verdict import (
@@ -75,10 +74,12 @@ class RequestInputs:
     """A request: what was asked of which model, after which others."""
 
     job: Job
-    subject: Subject
     requested: RequestedRecords
+    hashed: HashedRecords
+    """The ids and records that were asked for, as keyed hashes."""
     key: IdKey
     ledger: Ledger
+    """Of the requests before."""
     config: Mapping[str, Any]
     in_memory: bool = False
     attempts: Sequence[EarlierAttempt] = ()
@@ -91,102 +92,119 @@ class RequestInputs:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """The model that was judged: what it predicts before, after, and after benign steps.
+class Conclusion:
+    """The evidence, the model that is delivered, and what goes with them into the bundle."""
 
-    ``chosen`` are the forgotten records, ``entries`` the requests before.
-    """
-
+    evidence: Evidence
     model: nn.Module
-    stopped: Stop
-    chosen: Sequence[int]
-    entries: Sequence[LedgerEntry]
-    before: SplitPredictions
-    after: SplitPredictions
-    relearned: SplitPredictions | None
+    discarded: nn.Module | None = None
+    """The model of a run that was undone: to look at, not to use."""
+    examples: Sequence[ExampleRow] = ()
+    """The forgotten records one by one, if the job keeps them."""
 
 
-def judged_sections(
-    job: Job, subject: Subject, judged: Judged, attempts: Sequence[EarlierAttempt]
-) -> dict[str, Any]:
-    """Every section of the evidence that follows from weights and data."""
-    before, after, relearned = judged.before, judged.after, judged.relearned
-    texts = before.forget.of_texts
-    margins = margins_of(job, before)
-    checks = judge(before, after, relearned, subject.classes, margins, job.seed)
-    earlier = check_earlier_requests(judged, subject, job.seed)
-    status = decide(checks)
-    if not judged.stopped.epoch or any(row.status == EXPOSED_AGAIN for row in earlier):
-        status = "not achieved"
-    metrics = measure_metrics(before, after, relearned, job.seed)
-    given = check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc)
-    return {
-        "verdict": write_verdict(
-            status,
-            checks,
-            metrics,
-            records=len(judged.chosen),
-            stopped=judged.stopped,
-            given=given,
-            earlier=earlier,
-            attempts=attempts,
-            seed=job.seed,
-            texts=texts,
-        ),
-        "margins": asdict(margins),
-        "checks": checks,
-        "metrics": metrics,
-        "scores": collect_scores(before, after),
-        "classes": measure_classes(subject.classes, after.forget.labels, before.test, after.test),
-        "exposure": count_exposure(before, after),
-        "earlier": earlier,
-        "limits": _limits(subject, texts),
-        **({"texts": True, "definitions": _definitions()} if texts else {}),
-    }
+def conclude(
+    inputs: RequestInputs,
+    examination: Examination,
+    result: ForgettingResult,
+    *,
+    advise: bool = True,
+) -> Conclusion:
+    """Judge the model of a run and build the evidence; what is not good enough is discarded.
+
+    Where the verdict is inconclusive, the model is kept: no check contradicts it. With ``advise``,
+    the verdict says what to try next.
+    """
+    after, moved = examination.before, bool(result.stopped.epoch)
+    if moved:
+        after = examination.predict(result.model)
+    evidence = build_evidence(inputs, examination, result, after, advise=advise)
+    examples = kept_examples(inputs, examination, after)
+    if evidence.unlearned:
+        return Conclusion(evidence, result.model, None, examples)
+    discarded = result.model if moved else None
+    return Conclusion(evidence, examination.subject.model, discarded, examples)
 
 
 def build_evidence(
-    inputs: RequestInputs, preflight: Preflight, result: ForgettingResult, judged: Judged
+    inputs: RequestInputs,
+    examination: Examination,
+    result: ForgettingResult,
+    after: SplitPredictions,
+    *,
+    advise: bool = True,
 ) -> Evidence:
     """Everything but the times and the hashes of files.
 
     All numbers are those of the model that was judged, whether or not it is delivered.
     """
-    job, subject = inputs.job, inputs.subject
-    sections = judged_sections(job, subject, judged, inputs.attempts)
-    verdict: RequestVerdict = sections.pop("verdict")
-    next_steps = suggest_next_steps(
-        verdict.status,
-        job,
-        sections["checks"],
-        earlier=sections["earlier"],
-        cost=preflight.as_dict()["cost"],
-        texts=judged.before.forget.of_texts,
+    job, subject, before = inputs.job, examination.subject, examination.before
+    preflight, chosen, stopped = examination.findings, examination.to_forget, result.stopped
+    texts = before.forget.of_texts
+
+    # Judge.
+    relearned = examination.predict_relearned(result.model, job.seed)
+    margins = margins_of(job, before)
+    checks = judge(before, after, relearned, subject.classes, margins, job.seed)
+    earlier = check_earlier_requests(inputs.ledger, result.model, subject, after, job.seed)
+    status = decide(checks)
+    if not stopped.epoch or any(row.status == EXPOSED_AGAIN for row in earlier):
+        status = "not achieved"
+    metrics = measure_metrics(before, after, relearned, job.seed)
+    verdict = write_verdict(
+        status,
+        checks,
+        metrics,
+        records=len(chosen),
+        stopped=stopped,
+        given=check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc),
+        earlier=earlier,
+        attempts=inputs.attempts,
+        seed=job.seed,
+        texts=texts,
     )
-    return Evidence(
+    next_steps: list[str] = []
+    if advise:
+        cost = preflight.as_dict()["cost"]
+        next_steps = suggest_next_steps(
+            status, job, checks, earlier=earlier, cost=cost, texts=texts
+        )
+
+    # Put it on record.
+    evidence = Evidence(
         schema_version=SCHEMA_VERSION,
         kind="request",
         verdict=verdict.model_copy(update={"next_steps": next_steps}),
-        request=_summary(inputs, preflight, judged.chosen),
+        request=_summary(inputs, examination),
         hashes=Hashes(
             weights_before=subject.weights_digest,
             data=subject.data_digest,
-            ids=inputs.requested.hashed(inputs.key).digest,
+            ids=inputs.hashed.digest,
             config=digest_config(inputs.config),
         ),
         config=dict(inputs.config),
         environment=environment(),
         seeds={"run": job.seed, "data": job.data_seed},
         preflight=without_records(preflight.as_dict()),
+        margins=asdict(margins),
+        checks=checks,
+        metrics=metrics,
         epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
-        stopped=result.stopped,
+        stopped=stopped,
         steps=_step_columns(result.history.steps),
+        scores=collect_scores(before, after),
+        classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
+        exposure=count_exposure(before, after),
         keep_examples=job.keep_examples,
         cost=_cost(preflight, result),
+        earlier=earlier,
         attempts=list(inputs.attempts),
+        limits=_limits(subject, texts),
         commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
-        **sections,
     )
+    if not texts:
+        return evidence
+    return evidence.model_copy(update={"texts": True, "definitions": _definitions()})
 
 
 def margins_of(job: Job, before: SplitPredictions) -> Margins:
@@ -203,13 +221,14 @@ def margins_of(job: Job, before: SplitPredictions) -> Margins:
     return Margins(**(asdict(by_size) | {k: v for k, v in given.items() if v is not None}))
 
 
-def check_earlier_requests(judged: Judged, subject: Subject, seed: int) -> list[EarlierRequest]:
+def check_earlier_requests(
+    ledger: Ledger, model: nn.Module, subject: Subject, after: SplitPredictions, seed: int
+) -> list[EarlierRequest]:
     """The records of earlier requests under the new model: they must stay forgotten."""
     rows = []
-    for entry in judged.entries:
-        records = subject.train.subset(list(entry.indices))
-        predictions = predict_records(judged.model, records)
-        check = check_loss_attack(predictions, judged.after, DELIVERED, seed)
+    for entry in ledger.entries:
+        predictions = predict_records(model, subject.train.subset(list(entry.indices)))
+        check = check_loss_attack(predictions, after, DELIVERED, seed)
         status: EarlierStatus = "was not achieved"
         if entry.unlearned:
             status = "still forgotten" if entry.achieved else "inconclusive"
@@ -245,21 +264,18 @@ def _definitions() -> dict[str, int]:
 
 
 def kept_examples(
-    inputs: RequestInputs,
-    chosen: Sequence[int],
-    before: SplitPredictions,
-    after: SplitPredictions,
+    inputs: RequestInputs, examination: Examination, after: SplitPredictions
 ) -> list[ExampleRow]:
     """Every forgotten record with its content, if the job keeps that."""
     if not inputs.job.keep_examples:
         return []
     # The ids that records were asked for by; of copies, their name or index.
     by_index = {i: name for name, indices in inputs.requested.by_id.items() for i in indices}
-    names = inputs.subject.names
-    ids = [by_index.get(i, names[i] if names else str(i)) for i in chosen]
-    images = getattr(inputs.subject.train.subset(list(chosen)), "images", None)
+    names, classes = examination.subject.names, examination.subject.classes
+    ids = [by_index.get(i, names[i] if names else str(i)) for i in examination.to_forget]
+    images = getattr(examination.forget, "images", None)
     hashes = list(map(inputs.key.hash_id, ids))
-    return measure_examples(hashes, inputs.subject.classes, before, after, images)
+    return measure_examples(hashes, classes, examination.before, after, images)
 
 
 def without_records(findings: Mapping[str, Any]) -> PreflightFindings:
@@ -273,17 +289,17 @@ def without_records(findings: Mapping[str, Any]) -> PreflightFindings:
     return PreflightFindings.model_validate({**findings, "duplicates": duplicates})
 
 
-def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> RequestSummary:
-    job, last = inputs.job, inputs.ledger.last
+def _summary(inputs: RequestInputs, examination: Examination) -> RequestSummary:
+    job, last, chosen = inputs.job, inputs.ledger.last, examination.to_forget
     return RequestSummary(
         number=inputs.number,
         ids=len(inputs.requested.ids),
         records=len(chosen),
-        copies=_copies(inputs, preflight, chosen),
-        share=round(len(chosen) / len(inputs.subject.train), 6),
+        copies=_copies(job, examination),
+        share=round(len(chosen) / len(examination.subject.train), 6),
         source="a file" if job.ids else "given in Python",
         when=now(),
-        ledger=_ledger_name(inputs),
+        ledger=_ledger_name(inputs, examination.subject),
         previous=None if last is None else last.head,
         attempt=len(inputs.attempts) + 1,
         skipped=inputs.requested.skipped,
@@ -292,20 +308,19 @@ def _summary(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int])
     )
 
 
-def _ledger_name(inputs: RequestInputs) -> LedgerName:
+def _ledger_name(inputs: RequestInputs, subject: Subject) -> LedgerName:
     """The name of the ledger, which its first request makes."""
     if inputs.ledger.entries:
         return inputs.ledger.entries[0].evidence.request.ledger
-    subject = inputs.subject
     return LedgerName(
         id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
     )
 
 
-def _copies(inputs: RequestInputs, preflight: Preflight, chosen: Sequence[int]) -> ForgottenCopies:
+def _copies(job: Job, examination: Examination) -> ForgottenCopies:
     """The copies that were forgotten with the requested records."""
-    duplicates, forgotten = preflight.duplicates, set(chosen)
-    included = {copy.index for copy in duplicates.to_include(inputs.job.include_duplicates)}
+    duplicates, forgotten = examination.findings.duplicates, set(examination.to_forget)
+    included = {copy.index for copy in duplicates.to_include(job.include_duplicates)}
     exact = {copy.index for copy in duplicates.to_include("exact")} & included & forgotten
     return ForgottenCopies(exact=len(exact), near=len(included & forgotten) - len(exact))
 

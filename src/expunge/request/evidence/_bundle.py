@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,9 +24,6 @@ from expunge.plotting import (
     new_figure,
     save_figure,
 )
-from expunge.request._id_key import IdKey
-from expunge.request._ids import RequestedRecords
-from expunge.request._job import Job
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request._seal import (
@@ -34,11 +31,13 @@ from expunge.request._seal import (
     LETTERS,
     MODEL_CARD,
     PAGE,
+    PREFLIGHT,
     THUMBNAILS,
     write_seal,
 )
 from expunge.request._signatures import sign_bundle, sign_head, sign_weights
 from expunge.request._signing_keys import SigningKey
+from expunge.request.evidence._build import RequestInputs
 from expunge.request.evidence._model_card import model_card
 from expunge.request.evidence._schema import Evidence
 from expunge.request.evidence._sections import ConfidenceScores, ExampleRow, Interval
@@ -57,9 +56,7 @@ class BundleContents:
 
     model: nn.Module
     attempt: nn.Module | None
-    job: Job
-    requested: RequestedRecords
-    id_key: IdKey
+    inputs: RequestInputs
     chosen: tuple[int, ...]
     card: Card | None
     key: SigningKey | None = None
@@ -107,11 +104,9 @@ def _write_files(
     contents: BundleContents,
     seconds: Callable[[], Seconds] | None,
 ) -> Evidence:
-    from expunge.report import render_letter, render_request
-
     # The models: the second to look at, and both remember what a later request asks to forget.
     state = contents.model.state_dict()
-    tensors.save(folder / WEIGHTS, state, _card(contents, evidence))
+    tensors.save(folder / WEIGHTS, state, card_after(contents.card, evidence))
     if contents.attempt is not None:
         tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {})
     if contents.key is not None:
@@ -122,12 +117,11 @@ def _write_files(
     rows = [row.model_dump(mode="json") for row in contents.examples]
     if evidence.keep_examples:
         write_text(folder / THUMBNAILS, json.dumps(rows), private=True)
-    write_text(folder / RECORDS, json.dumps(_forgotten(contents)), private=True)
+    records = forgotten_records(contents.inputs, contents.chosen)
+    write_text(folder / RECORDS, json.dumps(records), private=True)
     if not evidence.in_memory:
-        write_text(folder / JOB, job_to_toml(contents.job), private=True)
-    values = evidence.as_json()
-    text = json.dumps(values["preflight"], indent=1, allow_nan=False)
-    write_text(folder / "preflight.json", text, private=True)
+        write_text(folder / JOB, job_to_toml(contents.inputs.job), private=True)
+    write_text(folder / PREFLIGHT, preflight_file(evidence), private=True)
     save_figure(accuracy_figure(evidence), folder / "figures" / "accuracy.png", ["png"])
     if evidence.scores is not None:
         figure = scores_figure(evidence.scores, judged_name(evidence))
@@ -145,13 +139,8 @@ def _write_files(
         evidence = _with_seconds(evidence, seconds())
     text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
     write_text(folder / EVIDENCE, text, private=True)
-    write_text(folder / PAGE, render_request(evidence, rows), private=True)
-    fingerprint = digest_of(folder / EVIDENCE)
-    for name in LETTERS:
-        letter = render_letter(evidence, fingerprint, name.rpartition(".")[2])
-        write_text(folder / name, letter, private=True)
-    card = json.dumps(model_card(evidence, fingerprint), indent=1)
-    write_text(folder / MODEL_CARD, card, private=True)
+    for name, content in shown_files(evidence, digest_of(folder / EVIDENCE), rows).items():
+        write_text(folder / name, content, private=True)
 
     # The seal over everything, and the signature over that.
     write_seal(folder)
@@ -165,33 +154,54 @@ def _with_seconds(evidence: Evidence, seconds: Seconds) -> Evidence:
     return evidence.model_copy(update={"seconds": seconds, "cost": cost})
 
 
-def _forgotten(contents: BundleContents) -> dict[str, Any]:
-    """Keyed hashes of the records that are gone, of those asked for, of the ids, and of records
-    of val and test that nothing was compared with.
+def preflight_file(evidence: Evidence) -> str:
+    """The findings of the preflight by themselves, as JSON."""
+    return json.dumps(evidence.as_json()["preflight"], indent=1, allow_nan=False)
+
+
+def shown_files(
+    evidence: Evidence, fingerprint: str, examples: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """What shows the evidence to people and programs, by file: the page, letters, the model card.
+
+    ``fingerprint`` is the hash of ``evidence.json``; the page shows the ``examples`` that are kept.
     """
-    key, requested = contents.id_key, contents.requested.hashed(contents.id_key)
+    from expunge.report import render_letter, render_request
+
     return {
-        "key": key.fingerprint,
-        "records": sorted(map(key.hash_record, contents.chosen)),
-        "asked": list(requested.records),
-        "ids": list(requested.ids),
-        "unseen": sorted(
-            key.hash_record(index, split)
-            for split, indices in contents.requested.unseen.items()
-            for index in indices
-        ),
-        "digest": requested.digest,
+        PAGE: render_request(evidence, examples),
+        **{name: render_letter(evidence, fingerprint, name.rpartition(".")[2]) for name in LETTERS},
+        MODEL_CARD: json.dumps(model_card(evidence, fingerprint), indent=1),
     }
 
 
-def _card(contents: BundleContents, evidence: Evidence) -> dict[str, Any]:
+def forgotten_records(inputs: RequestInputs, chosen: Sequence[int]) -> dict[str, Any]:
+    """Keyed hashes of the records that are gone, of those asked for, of the ids, and of records
+    of val and test that nothing was compared with.
+    """
+    key, hashed = inputs.key, inputs.hashed
+    return {
+        "key": key.fingerprint,
+        "records": sorted(map(key.hash_record, chosen)),
+        "asked": list(hashed.records),
+        "ids": list(hashed.ids),
+        "unseen": sorted(
+            key.hash_record(index, split)
+            for split, indices in inputs.requested.unseen.items()
+            for index in indices
+        ),
+        "digest": hashed.digest,
+    }
+
+
+def card_after(card: Card | None, evidence: Evidence) -> dict[str, Any]:
     """The card of the initial weights, if they had one, so that other commands can read these."""
-    if contents.card is None:
+    if card is None:
         return {}
     if not evidence.unlearned:
-        return contents.card.model_dump(mode="json")
+        return card.model_dump(mode="json")
     changes = {"stage": "unlearned", "scenario": None, "scenario_seed": None, "forgotten": None}
-    return contents.card.model_copy(update=changes).model_dump(mode="json")
+    return card.model_copy(update=changes).model_dump(mode="json")
 
 
 def judged_name(evidence: Evidence) -> str:

@@ -225,7 +225,7 @@ class Stop(Section):
 
     epoch: int
     reason: str
-    warnings: list[str] = []
+    warnings: list[str] = Field(default=[], description="What the run met with.")
 
 
 class SplitScores(Section):

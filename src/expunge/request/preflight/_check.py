@@ -71,11 +71,12 @@ def preflight(
     *,
     earlier: Collection[int] = (),
     progress: Callable[[str], None] = lambda message: None,
+    cost: Cost | None = None,
 ) -> Preflight:
     """Examine model, data and ids; nothing is changed.
 
     ``earlier`` are training records that earlier requests took out of retain. ``progress`` is
-    called with a message before each stage.
+    called with a message before each stage. ``cost`` is measured, unless it is known.
     """
     # One pass over the data gives predictions and features.
     progress("running the model on the data")
@@ -94,9 +95,10 @@ def preflight(
     to_forget = new or list(requested.indices)
     duplicates = find_duplicates(subject, to_forget, vectors, earlier=earlier, seed=job.seed)
 
-    progress("timing training steps")
-    retain = len(subject.train) - len({*to_forget, *earlier})
-    cost = estimate_cost(subject, len(to_forget), retain, job)
+    if cost is None:
+        progress("timing training steps")
+        retain = len(subject.train) - len({*to_forget, *earlier})
+        cost = estimate_cost(subject, len(to_forget), retain, job)
 
     ids = _summarise_ids(subject, requested, to_forget)
     return Preflight(

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from expunge.data import Examples
 from expunge.data.text._text_examples import TextExamples
 from expunge.engine._predict import Predictions, predict
+from expunge.methods._problem import logits_of
 from expunge.request._predictions import predict_once
 
 MAX_WIDTH = 1024
@@ -76,8 +77,8 @@ class _FeatureRecorder:
     def on_layer(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         self._latest = inputs[0]
 
-    def on_model(self, _: nn.Module, __: tuple[Any, ...], logits: Tensor) -> None:
-        latest, self._latest = self._latest, None
+    def on_model(self, _: nn.Module, __: tuple[Any, ...], output: Any) -> None:
+        latest, self._latest, logits = self._latest, None, logits_of(output)
         if latest is None or latest.ndim != 2 or len(latest) != len(logits):
             latest = logits
         self.batches.append(self._project(latest.detach().float().cpu()).clone())

@@ -16,13 +16,16 @@ from torch import Tensor, nn
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._files import check_weights_file
+from expunge._kinds import check_arguments
 from expunge._specs import join_spec
 from expunge.data import Examples, TextSet
 from expunge.engine._artifact import Card, check_named_model, read_weights
 from expunge.engine._device import device_of, pick_device
 from expunge.engine._memory_layout import channels_last, runs_on
 from expunge.engine._model_from_config import build_from_config, check_model_fits, fit_weights
+from expunge.engine._run_parts import copy_model
 from expunge.engine._weights import without_prefix
+from expunge.methods._problem import apply
 from expunge.models import MODELS, build_model
 from expunge.models._build import is_external, read_model_spec
 from expunge.models._external import build_external
@@ -131,13 +134,12 @@ def load_subject(job: Job) -> Subject:
 
 def make_subject(model: nn.Module, data: Any, job: Job) -> Subject:
     """A subject from Python objects: a model, and (train, test) or (train, val, test)."""
-    if not isinstance(model, nn.Module):
-        raise InvalidInput(f"`model` should be a torch.nn.Module. (got {type(model).__name__})")
+    check_arguments(make_subject, locals())
     if are_texts(data):
         from expunge.request.subject._texts import make_text_subject
 
         return make_text_subject(model, data, job)
-    model = copy.deepcopy(model)
+    model = copy_model(model)
     build = functools.partial(copy.deepcopy, copy.deepcopy(model))
     gathered = gather_data(data, job)
     _check_has_classes(gathered.train)
@@ -279,4 +281,4 @@ def _count_outputs(model: nn.Module, data: SubjectData) -> int:
 
 @torch.inference_mode()
 def _run(model: nn.Module, inputs: Tensor) -> Any:
-    return model(inputs.to(device_of(model)))
+    return apply(model, inputs.to(device_of(model)))

@@ -6,14 +6,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from torch import nn
 
 from expunge.engine import History
+from expunge.request._examination import Examination
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._id_key import IdKey
 from expunge.request._ids import RequestedRecords
 from expunge.request._ledger import Ledger
 from expunge.request.evidence import Evidence
-from expunge.request.evidence._build import Judged, RequestInputs, build_evidence
+from expunge.request.evidence._build import RequestInputs, build_evidence
 from expunge.request.evidence._measurements import SplitPredictions
 from expunge.request.evidence._sections import Stop
 from expunge.request.preflight._check import Preflight
@@ -24,6 +26,15 @@ from tests.unit.request.worlds import job_of, subject_of
 
 KEY = IdKey(bytes(32), Path("id.key"))
 Judge = Callable[..., Evidence]
+
+
+class Relearned(Examination):
+    """What the model predicts after benign steps is made up, too."""
+
+    relearned: SplitPredictions
+
+    def predict_relearned(self, model: nn.Module, seed: int) -> SplitPredictions:
+        return self.relearned
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +57,12 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
         stopped = Stop(epoch=5, reason="Trained for 5 epochs.")
         result = ForgettingResult(subject.model, History(), [], stopped)
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
-        inputs = RequestInputs(job_of(tmp_path), subject, requested, KEY, Ledger(tmp_path), {})
-        judged = Judged(subject.model, stopped, chosen, (), before, after, relearned or after)
-        return build_evidence(inputs, findings, result, judged)
+        hashed = requested.hashed(KEY)
+        inputs = RequestInputs(job_of(tmp_path), requested, hashed, KEY, Ledger(tmp_path), {})
+        forget, retain = subject.train.subset(chosen), subject.train.subset([0])
+        examination = Relearned(subject, findings, tuple(chosen), forget, retain, before)
+        object.__setattr__(examination, "relearned", relearned or after)
+        return build_evidence(inputs, examination, result, after)
 
     return judged
 

@@ -1,0 +1,212 @@
+"""Evidence that is built again from weights and data is the one that was written."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from expunge import _tensors as tensors
+from expunge._errors import DataError
+from expunge.request._id_key import require_key
+from expunge.request._ledger import Ledger
+from expunge.request._rebuild import (
+    ELSEWHERE,
+    NOT_RECOMPUTED,
+    CannotRebuild,
+    Rebuilt,
+    compare_with_rebuilt,
+)
+from expunge.request._requests_subject import load_subject_of
+from expunge.request.evidence import Evidence
+from expunge.request.subject._load import Subject
+from tests.unit.request.forgeries import change_evidence
+from tests.unit.request.jobs import (
+    IDS,
+    WATCHED,
+    FinishedRequest,
+    JobMaker,
+    carry_out_quietly,
+)
+
+
+@pytest.fixture
+def folder(finished: FinishedRequest, tmp_path: Path) -> Path:
+    """The folder of a request, to change at will."""
+    return shutil.copytree(finished.folder.parent, tmp_path / "requests")
+
+
+@pytest.fixture(scope="module")
+def subject(finished: FinishedRequest) -> Subject:
+    return load_subject_of(Ledger.read(finished.folder.parent))
+
+
+def again(folder: Path, subject: Subject, number: int = 1, *, replay: bool = False) -> Rebuilt:
+    key = require_key()
+    ledger = Ledger.read(folder).unlocked(key, **subject.sizes)
+    earlier = Ledger(folder, ledger.entries[: number - 1])
+    return compare_with_rebuilt(ledger.entries[number - 1], earlier, subject, key, replay=replay)
+
+
+def test_it_is_the_same_by_the_default_method(finished: FinishedRequest, subject: Subject) -> None:
+    assert again(finished.folder.parent, subject) == Rebuilt()
+
+
+CHANGED: dict[str, Any] = {
+    "verdict.headline": "All is well.",
+    "verdict.shown.0": "All is well.",
+    "request.ids": 3,
+    "request.records": 3,
+    "request.share": 0.001,
+    "hashes.weights_after": "0" * 64,
+    "seeds.run": 1,
+    "preflight.fit.fits": False,
+    "preflight.ids.classes.0.forgotten": 0,
+    "preflight.duplicates.near": 0.5,
+    "preflight.hardness.auc": 0.5,
+    "preflight.warnings": ["None."],
+    "margins.auc": 0.7,
+    "metrics.1.after.value": 12.0,
+    "metrics.0.relearned.low": 1.0,
+    "metrics.1.explain": "Better than before.",
+    "checks.0.result": "outside",
+    "checks.5.value": 0.99,
+    "checks.14.records": 1,
+    "scores.after.val.0": 1000,
+    "classes.2.before": 1.0,
+    "exposure.after.3": 1000,
+    "limits": [],
+    "commands.0": "curl example.org | sh",
+}
+"""One value of each part of the evidence, by its path, and another in its place."""
+
+
+def test_every_change_of_what_weights_and_data_tell_is_named(
+    folder: Path, subject: Subject
+) -> None:
+    def change(evidence: Any) -> None:
+        for path, value in CHANGED.items():
+            *keys, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+            place = evidence
+            for key in keys:
+                place = place[key]
+            assert place[last] != value, path
+            place[last] = value
+
+    change_evidence(folder / "0001", change)
+    named = {problem.partition(" is ")[0] for problem in again(folder, subject).problems}
+    missed = [path for path in CHANGED if not any(name.startswith(path) for name in named)]
+    assert missed == []
+
+
+def test_what_shows_the_evidence_shows_nothing_else(folder: Path, subject: Subject) -> None:
+    names = ("report.html", "letter.md", "letter.html", "model-card.cdx.json", "preflight.json")
+    for name in names:
+        path = folder / "0001" / name
+        path.write_text(path.read_text() + "\n")
+    problems = again(folder, subject).problems
+    assert sorted(problems) == sorted(f"{n} does not show what evidence.json says" for n in names)
+    change_evidence(folder / "0001", lambda e: e["environment"]["versions"].update(expunge="9"))
+    found = again(folder, subject)
+    assert found.problems == []
+    assert len(found.not_compared) == len(names), "another version may show it in another way"
+
+
+def test_the_other_files_of_a_bundle_are_compared_too(folder: Path, subject: Subject) -> None:
+    bundle = folder / "0001"
+    job = bundle / "job.toml"
+    job.write_text(job.read_text().replace("margin_test = 100.0", "margin_test = 1.0"))
+    records = json.loads((bundle / "forgotten.json").read_text())
+    records["records"] = records["records"][1:]
+    (bundle / "forgotten.json").write_text(json.dumps(records))
+    state, card = tensors.load(bundle / "weights.safetensors")
+    card["recipe"]["epochs"] = 1
+    tensors.save(bundle / "weights.safetensors", state, card)
+    problems = again(folder, subject).problems
+    for words in (
+        "job.toml: margin_test is 100.0, not 1.0",
+        "forgotten.json: records.",
+        "the card of weights.safetensors.recipe.epochs is 30, not 1",
+    ):
+        assert any(problem.startswith(words) for problem in problems), words
+
+
+def test_without_the_weights_from_before_nothing_can_be_rebuilt(
+    two_requests: Path, tmp_path: Path, subject: Subject
+) -> None:
+    root = shutil.copytree(two_requests, tmp_path / "requests")
+    assert again(root, subject, 2) == Rebuilt()
+    (root / "0001" / "weights.safetensors").unlink()
+    with pytest.raises(CannotRebuild, match=r"0001/weights\.safetensors is gone"):
+        again(root, subject, 2)
+    change_evidence(root / "0002", lambda e: e["hashes"].update(weights_before="0" * 64))
+    change_evidence(root / "0001", lambda e: e["hashes"].update(weights_before="0" * 64))
+    with pytest.raises(CannotRebuild, match="from before the first request are not here"):
+        again(root, subject, 1)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("config", "margin_auc"), "x"),
+        (("config", "margin_test"), -2.0),
+        (("config", "seed"), -1),
+        (("config", "surprise"), 1),
+        (("preflight", "cost"), {"a": 1}),
+        (("preflight", "ids"), {"twice": "two"}),
+    ],
+)
+def test_settings_that_are_none_are_an_error(
+    folder: Path, subject: Subject, path: tuple[str, str], value: object
+) -> None:
+    change_evidence(folder / "0001", lambda e: e[path[0]].update({path[1]: value}))
+    with pytest.raises(DataError, match=r"damaged|should be a number"):
+        again(folder, subject)
+
+
+def test_what_is_not_recomputed_is_named_once_and_exists() -> None:
+    paths = [*ELSEWHERE, *(path for paths in NOT_RECOMPUTED.values() for path in paths)]
+    assert len(paths) == len(set(paths))
+    for path in paths:
+        kind: Any = Evidence
+        for key in path.split("."):
+            fields = getattr(kind, "model_fields", None)
+            if fields is None:
+                break  # a table of plain values
+            assert key in fields, path
+            kind = fields[key].annotation
+            kind = next((arg for arg in getattr(kind, "__args__", ()) if arg is not None), kind)
+
+
+@pytest.mark.usefixtures("no_figures")
+def test_a_discarded_model_is_judged_again_from_its_weights(
+    make_request: JobMaker, subject: Subject
+) -> None:
+    carry_out_quietly(make_request(margin_test=1e-3))
+    assert Ledger.read(make_request.out).entries[0].evidence.discarded
+    assert again(make_request.out, subject) == Rebuilt()
+    (make_request.out / "0001" / "attempt.safetensors").unlink()
+    with pytest.raises(CannotRebuild, match="attempt"):
+        again(make_request.out, subject)
+
+
+@pytest.mark.usefixtures("no_figures")
+@pytest.mark.parametrize(
+    "settings", [{}, {"exact": True}, WATCHED], ids=["refresh", "exact", "SRL"]
+)
+def test_a_replay_gives_the_same_weights_and_a_planted_record_others(
+    make_request: JobMaker, subject: Subject, settings: dict[str, Any]
+) -> None:
+    carry_out_quietly(make_request(**settings))
+    assert again(make_request.out, subject, replay=True) == Rebuilt()
+    planted = carry_out_quietly(make_request(IDS[1:], **settings, out=make_request.out / "other"))
+    assert planted.folder is not None
+    for name in ("weights.safetensors", "attempt.safetensors"):
+        place = make_request.out / "0001" / name
+        if place.exists() and (planted.folder / name).exists():
+            shutil.copy(planted.folder / name, place)
+    problems = again(make_request.out, subject, replay=True).problems
+    assert any("gives other weights" in problem for problem in problems)
