@@ -14,8 +14,7 @@ from itertools import zip_longest
 from typing import Any
 
 RELATIVE, ABSOLUTE = 1e-3, 2e-4
-"""By how much of itself a number with a fraction may differ, or by how much in any case; one that
-is stated to one or two decimals may differ by one in the last of them."""
+"""By how much of itself a number with a fraction may differ, or by how much in any case."""
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?: ?%)?")
 _MISSING = object()
 
@@ -74,9 +73,7 @@ def _same(stated: Any, found: Any) -> bool:
             return False
         if math.isnan(stated) and math.isnan(found):
             return True
-        digits = len(repr(float(stated)).partition(".")[2])
-        unit = 1.01 * 10.0**-digits if digits <= 2 else 0.0
-        return math.isclose(stated, found, rel_tol=RELATIVE, abs_tol=max(ABSOLUTE, unit))
+        return math.isclose(stated, found, rel_tol=RELATIVE, abs_tol=ABSOLUTE)
     return type(stated) is type(found) and bool(stated == found)
 
 

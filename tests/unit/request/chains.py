@@ -80,6 +80,6 @@ def _evidence(number: int, previous: str | None, digests: dict[str, str]) -> dic
         },
         "config": config,
         "metrics": [METRIC | {"name": name, "target": None} for name in ("ua", "ta")],
-        "stopped": {"epoch": 0, "reason": "", "status": "not achieved"},
+        "stopped": {"epoch": 0, "reason": ""},
         "files": {name: digests[name] for name in ("weights.safetensors", "forgotten.json")},
     }

@@ -12,7 +12,7 @@ from expunge.engine import Recipe
 from expunge.evaluation._model_files import train_initial
 from expunge.request.subject._load import Subject
 from tests.stand_ins import leave_out_figures
-from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
+from tests.unit.request.jobs import IDS, REFRESH, FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.worlds import subject_of
 
 BUNDLE = "expunge.request.evidence._bundle"
@@ -55,7 +55,7 @@ def make_request(weights: Path, tmp_path: Path) -> JobMaker:
 def finished(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRequest:
     """A request by the default method, with all its figures. Read it, but leave it as it is."""
     make_request = JobMaker(weights, tmp_path_factory.mktemp("finished"))
-    job = make_request(IDS)
+    job = make_request(IDS, **REFRESH)
     return FinishedRequest.of(job, carry_out_quietly(job))
 
 

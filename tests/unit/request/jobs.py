@@ -12,7 +12,9 @@ from expunge.request._run import Outcome, carry_out
 from expunge.request.evidence import Evidence
 
 IDS = list(range(0, 60, 2))
-SETTINGS = {
+WATCHED = {"method": "SRL", "lr": 3e-3, "batch_size": 16, "max_epochs": 6}
+"""A method that reads the records, and takes the few epochs that it is given."""
+SETTINGS = WATCHED | {
     # Margins wide enough for thirty records.
     "margin_auc": 0.99,
     "margin_records": 100.0,
@@ -20,8 +22,8 @@ SETTINGS = {
     "margin_of_class": 100.0,
     "device": "cpu",
 }
-WATCHED = {"method": "SRL", "lr": 3e-3, "batch_size": 16, "max_epochs": 6}
-"""A method that reads the records, and takes the few epochs that it is given."""
+REFRESH = {"method": "refresh", "lr": 0.05, "batch_size": 32, "budget": 0.9, "max_epochs": None}
+"""The default method, for long enough to learn ninety digits again."""
 
 
 class JobMaker:

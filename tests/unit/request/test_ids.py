@@ -189,5 +189,5 @@ def test_an_id_is_a_string_or_a_whole_number(tmp_path, bare, entry):
 
 @pytest.mark.parametrize("ids", [b"12", bytearray(b"12"), memoryview(b"12"), {1: "ann"}, 12, None])
 def test_what_is_no_list_of_ids_is_refused(tmp_path, ids):
-    with pytest.raises(InvalidInput, match=rf"a list of ids.*\(got {type(ids).__name__}\)"):
+    with pytest.raises(InvalidInput, match="a list of ids, or a file of them"):
         forget(model=nn.Linear(1, 1), data=(), ids=ids, out=tmp_path)

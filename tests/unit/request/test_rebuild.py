@@ -26,7 +26,7 @@ from expunge.request.subject._load import Subject
 from tests.unit.request.forgeries import change_evidence
 from tests.unit.request.jobs import (
     IDS,
-    WATCHED,
+    REFRESH,
     FinishedRequest,
     JobMaker,
     carry_out_quietly,
@@ -193,10 +193,11 @@ def test_a_discarded_model_is_judged_again_from_its_weights(
         again(make_request.out, subject)
 
 
+EXACT = {"exact": True, "lr": 0.05, "batch_size": 32, "max_epochs": 3}
+
+
 @pytest.mark.usefixtures("no_figures")
-@pytest.mark.parametrize(
-    "settings", [{}, {"exact": True}, WATCHED], ids=["refresh", "exact", "SRL"]
-)
+@pytest.mark.parametrize("settings", [REFRESH, EXACT, {}], ids=["refresh", "exact", "SRL"])
 def test_a_replay_gives_the_same_weights_and_a_planted_record_others(
     make_request: JobMaker, subject: Subject, settings: dict[str, Any]
 ) -> None:

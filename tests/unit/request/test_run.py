@@ -70,7 +70,7 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
     attacks = [row for row in evidence["checks"] if row["name"].startswith("auc_")]
     assert len(attacks) == 2 * 6, "as delivered and after benign steps"
     last = evidence["epochs"][-1]
-    assert last["epoch"] == 6, "a fifth of its recipe"
+    assert last["epoch"] == 27, "nine tenths of its recipe"
     assert 0.0 < last["keep"] < 1.0
     seconds, cost = finished.evidence.seconds, finished.evidence.cost
     assert seconds is not None
