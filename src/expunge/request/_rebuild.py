@@ -166,7 +166,7 @@ def _is_last_digit(difference: Difference) -> bool:
         return False
     if not all(isinstance(value, float) for value in pair):
         return False
-    return abs(pair[0] - pair[1]) <= 1.01 * (0.01 if abs(pair[0]) <= 1.0 else 0.1)
+    return bool(abs(pair[0] - pair[1]) <= 1.01 * (0.01 if abs(pair[0]) <= 1.0 else 0.1))
 
 
 def _recorded_job(entry: LedgerEntry) -> Job:

@@ -25,6 +25,9 @@ SETTINGS = WATCHED | {
 REFRESH = {"method": "refresh", "lr": 0.05, "batch_size": 32, "budget": 0.9, "max_epochs": None}
 """The default method, for long enough to learn ninety digits again."""
 
+RUINOUS = REFRESH | {"budget": 0.1, "margin_test": 10.0}
+"""The same for so short a time that the model is of no use, and is discarded."""
+
 
 class JobMaker:
     """Makes jobs on one net, all with the same folder ``out``."""

@@ -27,6 +27,7 @@ from tests.unit.request.forgeries import change_evidence
 from tests.unit.request.jobs import (
     IDS,
     REFRESH,
+    RUINOUS,
     FinishedRequest,
     JobMaker,
     carry_out_quietly,
@@ -185,7 +186,7 @@ def test_what_is_not_recomputed_is_named_once_and_exists() -> None:
 def test_a_discarded_model_is_judged_again_from_its_weights(
     make_request: JobMaker, subject: Subject
 ) -> None:
-    carry_out_quietly(make_request(margin_test=1e-3))
+    carry_out_quietly(make_request(**RUINOUS))
     assert Ledger.read(make_request.out).entries[0].evidence.discarded
     assert again(make_request.out, subject) == Rebuilt()
     (make_request.out / "0001" / "attempt.safetensors").unlink()

@@ -32,6 +32,7 @@ from expunge.request.evidence import read_evidence
 from tests.unit.dispatch.forks import Fork
 from tests.unit.request.jobs import (
     IDS,
+    RUINOUS,
     WATCHED,
     FinishedRequest,
     JobMaker,
@@ -201,7 +202,7 @@ def test_a_model_that_collapses_ends_with_the_weights_it_had(
 def test_what_came_nearest_is_kept_apart_from_the_weights(
     make_request: JobMaker, weights: Path
 ) -> None:
-    job = make_request(margin_test=1e-3)
+    job = make_request(**RUINOUS)
     first = FinishedRequest.of(job, carry_out_quietly(job))
     assert first.outcome.status == "not achieved"
     assert first.evidence.discarded
@@ -216,7 +217,7 @@ def test_what_came_nearest_is_kept_apart_from_the_weights(
     assert all(torch.equal(before[name], after[name]) for name in before)
     assert not all(torch.equal(before[name], tried[name]) for name in before)
     assert first.evidence.hashes.attempt == weights_digest(first.folder / "attempt.safetensors")
-    again = carry_out_quietly(make_request(margin_test=1e-3))
+    again = carry_out_quietly(make_request(**RUINOUS))
     assert again.evidence is not None
     assert again.evidence.request.records == len(IDS), "not forgotten, so asked for again"
 
