@@ -61,12 +61,12 @@ def finished(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Finishe
 
 @pytest.fixture(scope="package")
 def two_requests(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of two requests in a row, the second achieved. Copy it before you change it."""
+    """The folder of two requests in a row. Copy it before you change it."""
     make_request = JobMaker(weights, tmp_path_factory.mktemp("two"))
     with pytest.MonkeyPatch.context() as patch:
         leave_out_figures(patch, BUNDLE)
         carry_out_quietly(make_request([1, 2, 3], **REFRESH))
-        carry_out_quietly(make_request([7, 8, *range(20, 60)], **REFRESH))
+        carry_out_quietly(make_request([7, 8], **REFRESH))
     return make_request.out
 
 

@@ -233,6 +233,13 @@ def excuse(root: Path, file: str) -> None:
     delete(root, file)
 
 
+def flip_verdict(root: Path, bundle: str) -> None:
+    """Achieved where it was inconclusive, and the other way round."""
+    stated = read_json(root / bundle / "evidence.json")["verdict"]["status"]
+    flipped = "inconclusive" if stated == "achieved" else "achieved"
+    set_value(root, bundle, "verdict.status", flipped)
+
+
 def put_back_signed_head(root: Path) -> None:
     if (root / BEFORE).exists():
         copy(root, BEFORE, "head.dsse.json")
@@ -248,6 +255,7 @@ STEPS: dict[str, Callable[..., None]] = {
     "copy": copy,
     "link": lambda root, source, target: (root / target).symlink_to(root / source),
     "set": set_value,
+    "flip": flip_verdict,
     "add": add_value,
     "zero": zero,
     "card": change_card,
