@@ -65,11 +65,12 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "earlier attempts": ("attempts",),
     "notes about the inputs": ("preflight.notes",),
     "what to try next": ("verdict.next_steps",),
+    "settings of the run (such as the method)": (),
     "figures": (),
 }
 """What of the evidence neither weights nor data tell, by what it is called, and its fields.
 
-The rest of the evidence is computed with these as they are stated, and compared.
+The rest of the evidence is computed with these and all settings as they are stated, and compared.
 """
 ELSEWHERE = ("files", "signed_by", "request.ledger.id")
 """Fields that the seal, the signature and the chain of requests are about."""
