@@ -138,6 +138,13 @@ class Hashes(Section):
     weights_after: str = ""
 
 
+class Environment(Section):
+    """What the request ran on."""
+
+    versions: dict[str, str] = {}
+    hardware: dict[str, Any] = {}
+
+
 class PreflightFindings(Section):
     """What was known before anything was changed; also in ``preflight.json``."""
 
