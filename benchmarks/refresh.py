@@ -17,7 +17,6 @@ import json
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +54,11 @@ def grid(name: str) -> list[Setting]:
     if name == "keep":
         return [{"keep": keep, "epochs": 5, "rate": 1.0} for keep in KEEPS]
     if name == "auto":
-        return [{"keep": None, "epochs": 5, "rate": 1.0}]
+        return [{"keep": None, "epochs": 5, "rate": rate} for rate in (1.0, 2.0)]
     if name == "others":
         return [{"method": method, "epochs": 5, "rate": 1.0} for method in ("FT", "MSG", "CT")]
-    return [json.loads(name)]
+    chosen: list[Setting] = json.loads(name)
+    return chosen
 
 
 KEEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
@@ -69,17 +69,11 @@ def forget(world: World, setting: Setting) -> tuple[nn.Module, float, Row]:
     initial, _ = world.trained("initial")
     to_forget, retain, _ = world.parts
     spec = world.spec
-    recipe = replace(
-        spec.recipe,
-        epochs=setting["epochs"],
-        lr=setting["rate"] * spec.recipe.lr,
-        schedule="one-cycle",
-    )
+    recipe = spec.recipe.shortened(setting["epochs"] / spec.recipe.epochs, setting["rate"])
     options: dict[str, Any] = {}
     method: Any = setting.get("method")
     if method is None:
-        left = {"left": setting["left"]} if "left" in setting else {}
-        method = Refresh(keep=setting["keep"], budget=1.0, **left)
+        method = Refresh(keep=setting["keep"], budget=1.0, rate=1.0)
         options["recipe"] = recipe
     else:  # their epochs are passes over the forget set
         passes = len(retain) / len(to_forget)
@@ -170,8 +164,7 @@ def rows_of(world: World, settings: list[Setting], known: set[str]) -> Iterator[
     """The rows of a world that are not known."""
     _, retraining = world.trained("ideal")
     judge: Judge | None = None
-    roles: list[Setting] = [{"role": role} for role in ("initial", "ideal", "second")]
-    for setting in (*roles, *settings):
+    for setting in settings:
         head = {"kind": world.kind, "seed": world.seed, "setting": setting}
         if json.dumps(head, sort_keys=True) in known:
             continue
@@ -249,6 +242,7 @@ def main() -> None:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--grid", default="auto", help="frontier, keep, auto, others, or JSON")
+    parser.add_argument("--roles", default="initial,ideal,second", help="models to judge as well")
     parser.add_argument("--show", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -256,11 +250,12 @@ def main() -> None:
     if options.data is not None:
         ROWS.parent.mkdir(parents=True, exist_ok=True)
         names = ("kind", "seed", "setting")
+        roles: list[Setting] = [{"role": role} for role in options.roles.split(",")]
         known = {json.dumps({n: row[n] for n in names}, sort_keys=True) for row in rows}
         for kind in options.kinds.split(","):
             for seed in map(int, options.seeds.split(",")):
                 world = World(kind, seed, options.store, options.data)
-                for row in rows_of(world, grid(options.grid), known):
+                for row in rows_of(world, roles + grid(options.grid), known):
                     with ROWS.open("a") as file:
                         file.write(json.dumps(row) + "\n")
                     rows.append(row)

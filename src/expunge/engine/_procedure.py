@@ -162,11 +162,10 @@ class Procedure:
         if weights:
             preferred["aggregate"] = _make_linear("linear", weights)
         procedure = cls(**(preferred | given))
-        share = procedure.method.recipe_share  # type: ignore[union-attr]
-        if recipe is None or share is None:
+        own = None if recipe is None else procedure.method.own_recipe(recipe)  # type: ignore[union-attr]
+        if own is None:
             return procedure
-        short = recipe.shortened(share)
-        trained = {"epochs": short.epochs, "batch_size": short.batch_size, "lr": short.lr}
+        trained = {"epochs": own.epochs, "batch_size": own.batch_size, "lr": own.lr}
         return cls(**(preferred | trained | given))
 
     @classmethod

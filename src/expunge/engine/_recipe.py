@@ -64,18 +64,18 @@ class Recipe:
         """The schedule, to be called once per step."""
         return make_schedule(self.schedule, optimizer, self.epochs * steps_per_epoch)
 
-    def shortened(self, share: float) -> Recipe:
-        """The recipe for ``share`` of its epochs, at least one, with one cycle of the rate.
+    def shortened(self, share: float, rate: float = 1.0) -> Recipe:
+        """The recipe for ``share`` of its epochs, at least one, in one cycle up to ``rate`` × lr.
 
-        >>> Recipe(epochs=50, lr=0.1).shortened(0.2)
-        Recipe(epochs=10, batch_size=256, lr=0.1, momentum=0.9, weight_decay=0.0005, \
+        >>> Recipe(epochs=50, lr=0.1).shortened(0.2, rate=2)
+        Recipe(epochs=10, batch_size=256, lr=0.2, momentum=0.9, weight_decay=0.0005, \
 schedule='one-cycle', algorithm='sgd', plain_epochs=0)
         """
-        if share == 1.0:
-            return self
         epochs = max(round(share * self.epochs), 1)
         plain = min(round(share * self.plain_epochs), epochs)
-        return replace(self, epochs=epochs, plain_epochs=plain, schedule="one-cycle")
+        return replace(
+            self, epochs=epochs, lr=rate * self.lr, plain_epochs=plain, schedule="one-cycle"
+        )
 
 
 def make_schedule(name: str, optimizer: Optimizer, steps: int) -> LRScheduler:

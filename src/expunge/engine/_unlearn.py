@@ -177,19 +177,18 @@ def unlearn(
 
 def _followed(procedure: Procedure, recipe: Recipe) -> Recipe:
     """The recipe of a run that trains the model again: the procedure's part of it."""
-    share = procedure.method.recipe_share  # type: ignore[union-attr]
-    if share is None:
+    own: Recipe | None = procedure.method.own_recipe(recipe)  # type: ignore[union-attr]
+    if own is None:
         raise InvalidInput(
             "`recipe` is for methods that train the model again: refresh and retrain. "
             f"(got {procedure.label})"
         )
-    short = recipe.shortened(share)
     return replace(
-        short,
+        own,
         epochs=procedure.epochs,
         batch_size=procedure.batch_size,
         lr=procedure.lr,
-        plain_epochs=min(short.plain_epochs, procedure.epochs),
+        plain_epochs=min(own.plain_epochs, procedure.epochs),
     )
 
 

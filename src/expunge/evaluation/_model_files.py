@@ -150,7 +150,8 @@ def recipe_of(card: Card) -> Recipe:
 
 def recipe_to_follow(method: Any, card: Card) -> Recipe | None:
     """The recipe of a model, if it is known and the method trains the model again."""
-    return recipe_of(card) if card.recipe and method.recipe_share is not None else None
+    recipe = Recipe(**card.recipe) if card.recipe else None
+    return None if recipe is None or method.own_recipe(recipe) is None else recipe
 
 
 @dataclass(frozen=True)

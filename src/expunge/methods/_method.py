@@ -94,9 +94,11 @@ class Method:
         """Whether there is a constraint."""
         return type(self).constraint is not Method.constraint
 
-    @property
-    def recipe_share(self) -> float | None:
-        """The part of the epochs of the model's recipe to train for; None: it follows no recipe."""
+    def own_recipe(self, recipe: Any) -> Any:
+        """The recipe of a run that trains the model again, made from that of the model.
+
+        None where the method does not train by a recipe.
+        """
         return None
 
     @property

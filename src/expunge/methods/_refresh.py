@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from expunge.methods._problem import Problem, apply
 from expunge.methods._retrain import draw_again
 from expunge.methods._tokens import is_token_labels, labelled_rows
 
-MEASURED = 1000
+MEASURED = 500
 """Retained examples that λ is chosen by."""
 HALVINGS = 5
 """Of the interval that λ is in: the choice is exact to 1/32."""
@@ -59,6 +60,8 @@ class Refresh(FineTune):
         keep: λ in [0, 1]; None chooses it.
         left: see above, in (0, 1).
         budget: the part of the epochs of a ``recipe``, in (0, 1].
+        rate: the peak rate as a multiple of the recipe's. None is 2 for AdamW, where a short
+            training takes larger steps, and 1 for SGD, whose rate is usually as large as can be.
         reference: weights to mix with in place of fresh ones, such as the checkpoint that the model
             was fine-tuned from: a model, its ``state_dict()``, or a safetensors file. Then tensors
             of any number of axes are mixed, and none is scaled. A tensor that the reference does
@@ -79,13 +82,14 @@ class Refresh(FineTune):
     preferred: ClassVar[dict[str, Any]] = {
         "epochs": 5,
         "batch_size": 64,
-        "lr": 2e-3,
+        "lr": 4e-3,
         "schedule": "one-cycle",
     }
 
     keep: float | None = None
     left: float = 0.15
     budget: float = 0.2
+    rate: float | None = None
     reference: Any = None
 
     def __post_init__(self) -> None:
@@ -96,10 +100,12 @@ class Refresh(FineTune):
             raise InvalidInput(f"`left` should be in (0, 1). (got {self.left})")
         if not 0.0 < self.budget <= 1.0:
             raise InvalidInput(f"`budget` should be in (0, 1]. (got {self.budget})")
+        if self.rate is not None and not 0.0 < self.rate < math.inf:
+            raise InvalidInput(f"`rate` should be positive and finite. (got {self.rate})")
 
-    @property
-    def recipe_share(self) -> float | None:
-        return self.budget
+    def own_recipe(self, recipe: Any) -> Any:
+        usual = 2.0 if recipe.algorithm == "adamw" else 1.0
+        return recipe.shortened(self.budget, usual if self.rate is None else self.rate)
 
     @property
     def needs_initial(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
@@ -34,9 +34,8 @@ class Retrain(FineTune):
 
     reset: bool = True
 
-    @property
-    def recipe_share(self) -> float | None:
-        return 1.0
+    def own_recipe(self, recipe: Any) -> Any:
+        return recipe
 
     def prepare(self, problem: Problem) -> None:
         if not self.reset:

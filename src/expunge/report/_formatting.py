@@ -158,9 +158,10 @@ def _list(name: str, values: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _estimate(value: Mapping[str, Any]) -> str:
-    unit = str(value.get("unit", "%" if abs(value.get("value") or 0) > 1 else ""))
-    low, high = value.get("low"), value.get("high")
-    text = number(value.get("value"), unit)
+    middle, low, high = (value.get(name) for name in ("value", "low", "high"))
+    percent = isinstance(middle, int | float) and abs(middle) > 1
+    unit = str(value.get("unit", "%" if percent else ""))
+    text = number(middle, unit)
     return text if low is None else f"{text} ({number(low, unit)} to {number(high, unit)})"
 
 

@@ -17,6 +17,8 @@ import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pydantic
+
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import read_regular
 
@@ -61,6 +63,23 @@ class HashedRecords:
         """The SHA-256 of both, for which no key is needed."""
         content = json.dumps([sorted(self.ids), sorted(self.records)])
         return hashlib.sha256(content.encode()).hexdigest()
+
+
+class ForgottenRecords(pydantic.BaseModel):
+    """The records of a request as keyed hashes: the content of ``forgotten.json``."""
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    key: str
+    """The fingerprint of the key that the hashes were made with."""
+    records: list[str]
+    """Those that are gone, with duplicates of what was asked for."""
+    asked: list[str]
+    ids: list[str]
+    unseen: list[str]
+    """Records of val and test that nothing was compared with, as they are a requester's own."""
+    digest: str
+    """Of ``ids`` and ``asked``."""
 
 
 def default_key_path() -> Path:

@@ -16,10 +16,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import pydantic
+
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest, is_there
 from expunge._strict_json import read_json
-from expunge.request._id_key import HashedRecords, IdKey
+from expunge.request._id_key import ForgottenRecords, HashedRecords, IdKey
 from expunge.request.evidence._schema import Evidence, read_evidence
 from expunge.store._locks import Locked, file_lock
 
@@ -87,22 +89,22 @@ class LedgerEntry:
 
         They are written as keyed hashes, so that only an unlocked ledger knows them.
         """
-        return self._indices_of("records")
+        return self._indices_of(self.records.records)
 
     @property
     def asked(self) -> tuple[int, ...]:
         """The training records that were asked for, without duplicates."""
-        return self._indices_of("asked")
+        return self._indices_of(self.records.asked)
 
-    def _indices_of(self, name: str) -> tuple[int, ...]:
+    def _indices_of(self, records: Sequence[str]) -> tuple[int, ...]:
         if self.index_of is None:
             raise DataError(
                 f"The records of request {self.number} are written as keyed hashes. Give the key "
                 "that it was made with: --id-key FILE."
             )
         try:
-            return tuple(sorted(self.index_of[record] for record in self._read(name)))
-        except (KeyError, TypeError) as error:
+            return tuple(sorted(self.index_of[record] for record in records))
+        except KeyError as error:
             raise DataError(
                 f"{self.folder / RECORDS} names a record that is not in the training data: {error}."
             ) from error
@@ -111,8 +113,8 @@ class LedgerEntry:
     def unseen(self) -> dict[str, tuple[int, ...]]:
         """Records of val and test that nothing was compared with, as they are a requester's own."""
         try:
-            found = [self.unseen_index_of[record] for record in self._read("unseen")]
-        except (KeyError, TypeError) as error:
+            found = [self.unseen_index_of[record] for record in self.records.unseen]
+        except KeyError as error:
             raise DataError(
                 f"{self.folder / RECORDS} names a record that is not in val or test: {error}."
             ) from error
@@ -124,29 +126,22 @@ class LedgerEntry:
     @property
     def requested(self) -> HashedRecords:
         """Keyed hashes of the ids that were asked for, and of their records without duplicates."""
-        ids, asked = self._read("ids"), self._read("asked")
-        return HashedRecords(tuple(ids), tuple(asked))
-
-    @property
-    def key_fingerprint(self) -> str:
-        """Which key the hashes were made with."""
-        key: str = self._read("key")
-        return key
-
-    def _read(self, name: str) -> Any:
-        content, kind = self._content, str if name == "key" else list
-        value = content.get(name) if isinstance(content, dict) else None
-        if not isinstance(value, kind) or not all(isinstance(each, str) for each in value):
-            path = self.folder / RECORDS
-            raise DataError(f"{path} should hold hashes as {name!r}. The ledger is damaged.")
-        return value
+        return HashedRecords(tuple(self.records.ids), tuple(self.records.asked))
 
     @cached_property
-    def _content(self) -> Any:
+    def records(self) -> ForgottenRecords:
+        """The content of ``forgotten.json``."""
+        path = self.folder / RECORDS
         try:
-            return read_json(self.folder / RECORDS)
-        except (DataError, FileNotFoundError) as error:
-            raise DataError(f"{error} The ledger is damaged.") from error
+            return ForgottenRecords.model_validate(read_json(path))
+        except FileNotFoundError as error:
+            raise DataError(f"{path} is missing. The ledger is damaged.") from error
+        except pydantic.ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(map(str, first["loc"])) or "the file"
+            raise DataError(
+                f"{path} cannot be read: {where}: {first['msg']}. The ledger is damaged."
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -182,7 +177,7 @@ class Ledger:
         each is compared. A key that a request was not made with is refused.
         """
         for entry in self.entries:
-            if entry.key_fingerprint != key.fingerprint:
+            if entry.records.key != key.fingerprint:
                 raise InvalidInput(
                     f"Request {entry.number} in {self.root} was made with another id key than "
                     f"{key.path}, so that it cannot be told which records are forgotten. Give the "

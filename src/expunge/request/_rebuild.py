@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pydantic
 from torch import nn
 
 from expunge import __version__
@@ -57,11 +58,12 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "earlier attempts": ("attempts",),
     "notes about the inputs": ("preflight.notes",),
     "what to try next": ("verdict.next_steps",),
+    "settings of the run (such as the method)": (),
     "figures": (),
 }
 """What of the evidence neither weights nor data tell, by what it is called, and its fields.
 
-The rest of the evidence is computed with these as they are stated, and compared.
+The rest of the evidence is computed with these and all settings as they are stated, and compared.
 """
 ELSEWHERE = ("files", "signed_by", "request.ledger.id")
 """Fields that the seal, the signature and the chain of requests are about."""
@@ -149,7 +151,7 @@ def compare_with_rebuilt(
         differences.append(f"{WEIGHTS} is not the model as it was before the request")
     if replay and (problem := _replay_problem(job, examination, result.model)):
         differences.append(problem)
-    return _with_shown_files(entry, Rebuilt(differences))
+    return Rebuilt(differences) if differences else _compare_shown_files(entry)
 
 
 def _is_last_digit(difference: Difference) -> bool:
@@ -198,8 +200,8 @@ def _count(evidence: Evidence, name: str) -> int:
 
 def _stated_cost(evidence: Evidence) -> Cost:
     try:
-        return Cost(**evidence.preflight.cost)
-    except TypeError as error:
+        return pydantic.TypeAdapter(Cost).validate_python(evidence.preflight.cost)
+    except pydantic.ValidationError as error:
         raise DataError(f"preflight.cost is damaged: {error}.") from error
 
 
@@ -248,8 +250,8 @@ def _other_files(
 ) -> list[str]:
     """What is wrong with the files that hold more than the evidence."""
     folder = entry.folder
-    stated, found = read_json(folder / RECORDS), forgotten_records(inputs, to_forget)
-    problems = [f"{RECORDS}: {each}" for each in compare_trees(stated, found)]
+    found = forgotten_records(inputs, to_forget).model_dump()
+    problems = [f"{RECORDS}: {each}" for each in compare_trees(entry.records.model_dump(), found)]
     if is_there(folder / THUMBNAILS):
         rows = _plain([row.model_dump(mode="json") for row in examples])
         found_rows = compare_trees(read_json(folder / THUMBNAILS), rows, ["*.id"])
@@ -274,25 +276,25 @@ def _job_file_problems(path: Path, config: Mapping[str, Any]) -> list[str]:
     return [str(each) for each in compare_trees(stated, found, ["out"])]
 
 
-def _with_shown_files(entry: LedgerEntry, rebuilt: Rebuilt) -> Rebuilt:
-    """The result, and whether the page, the letters and the model card show the stated evidence."""
-    evidence, folder = entry.evidence, entry.folder
+def _compare_shown_files(entry: LedgerEntry) -> Rebuilt:
+    """Whether the page, the letters and the model card show the evidence, which is as it should."""
+    evidence, folder, found = entry.evidence, entry.folder, Rebuilt()
     rows = read_json(folder / THUMBNAILS) if is_there(folder / THUMBNAILS) else []
     shown = shown_files(evidence, entry.digest, rows)
     shown[PREFLIGHT] = preflight_file(evidence)
-    written_by = evidence.environment.get("versions", {}).get("expunge")
+    written_by = evidence.environment.versions.get("expunge")
     for name, content in shown.items():
         path = folder / name
         if not is_there(path) or read_text(path, "UTF-8") == content:
             continue
         if written_by == __version__:
-            rebuilt.problems.append(f"{name} does not show what {EVIDENCE} says")
+            found.problems.append(f"{name} does not show what {EVIDENCE} says")
         else:
-            rebuilt.not_compared.append(
+            found.not_compared.append(
                 f"{name} was written by expunge {written_by}, which shows evidence in another way "
                 f"than {__version__}"
             )
-    return rebuilt
+    return found
 
 
 def _plain(values: Any) -> Any:

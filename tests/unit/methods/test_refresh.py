@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -247,18 +248,26 @@ def test_a_regression_can_be_refreshed() -> None:
 
 
 def test_a_fifth_of_the_recipe_is_followed_and_what_is_given_wins() -> None:
-    recipe = Recipe(epochs=20, batch_size=30, lr=0.05, algorithm="sgd")
-    seen = []
+    recipe = Recipe(epochs=20, batch_size=30, lr=0.05)
+    seen: list[tuple[Any, ...]] = []
 
     class Look(expunge.Callback):
         def on_start(self, run: Any) -> None:
             group = run.optimizer.param_groups[0]
-            seen.append((run.epochs, run.steps_per_epoch, group["initial_lr"], group["momentum"]))
+            kind = type(run.optimizer).__name__
+            seen.append((kind, run.epochs, run.steps_per_epoch, group["initial_lr"]))
 
     free: dict[str, Any] = {"epochs": None, "batch_size": None, "recipe": recipe}
     run(callbacks=[Look()], **free)
     run(callbacks=[Look()], **free | {"epochs": 3, "lr": 0.2})
-    assert seen == [(4, 2, 0.05, 0.9), (3, 2, 0.2, 0.9)]
+    run(callbacks=[Look()], **free | {"recipe": replace(recipe, algorithm="adamw")})
+    run(callbacks=[Look()], **free | {"method": Refresh(rate=3.0)})
+    assert seen == [
+        ("SGD", 4, 2, 0.05),
+        ("SGD", 3, 2, 0.2),
+        ("AdamW", 4, 2, 0.1),
+        ("SGD", 4, 2, pytest.approx(0.15)),
+    ]
 
 
 def test_a_method_that_does_not_train_again_refuses_a_recipe() -> None:
@@ -272,6 +281,7 @@ def test_a_method_that_does_not_train_again_refuses_a_recipe() -> None:
         ({"keep": 1.2}, r"`keep` should be in \[0, 1\], or None. \(got 1.2\)"),
         ({"left": 0.0}, r"`left` should be in \(0, 1\)"),
         ({"budget": 0.0}, r"`budget` should be in \(0, 1\]"),
+        ({"rate": 0.0}, r"`rate` should be positive and finite"),
     ],
 )
 def test_bad_values_are_refused(options: dict[str, float], text: str) -> None:

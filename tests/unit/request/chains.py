@@ -14,7 +14,9 @@ from expunge.request._ledger import Ledger, digest_config
 
 CONSTANT = {
     "weights.safetensors": b"",
-    "forgotten.json": b'{"key": "k", "records": [], "asked": [], "ids": []}',
+    "forgotten.json": json.dumps(
+        {"key": "k", "records": [], "asked": [], "ids": [], "unseen": [], "digest": ""}
+    ).encode(),
     "report.html": b"",
     "letter.html": b"",
     "letter.md": b"",

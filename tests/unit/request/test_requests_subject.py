@@ -18,7 +18,7 @@ from expunge.methods import METHODS
 from expunge.request._ledger import Ledger
 from expunge.request._purge import find_remnants, outside_of
 from expunge.request._verify import verify
-from tests.unit.request.forgeries import redo_hashes
+from tests.unit.request.forgeries import change_job, redo_hashes, set_value
 from tests.unit.request.jobs import JobMaker, carry_out_quietly
 from tests.unit.test_plugins import install
 
@@ -110,6 +110,20 @@ def test_a_hostile_bundle_is_not_verified_and_imports_nothing(
     assert list(new) == []
     assert files_below(here, root, tmp_path) == files
     assert all(each.ok and not each.verified for each in found)
+
+
+def test_the_evidence_is_built_again_without_loading_the_method_that_it_names(
+    two_requests: Path, here: Path, tmp_path: Path
+) -> None:
+    root = shutil.copytree(two_requests, tmp_path / "requests")
+    change_job(root, "0002", "method", "evil-method")
+    set_value(root, "0002", "config.method", "evil-method")
+    redo_hashes(root / "0002", show=True)
+    first, second = verify(root)
+    assert first.verified
+    assert second.verified, "which method was run, neither weights nor data tell"
+    assert any("settings of the run (such as the method)" in line for line in second.lines)
+    assert not (here / "PWNED").exists()
 
 
 def test_what_would_be_imported_is_said_and_trust_is_needed(

@@ -24,6 +24,7 @@ from expunge.plotting import (
     new_figure,
     save_figure,
 )
+from expunge.request._id_key import ForgottenRecords
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.request._seal import (
@@ -118,7 +119,7 @@ def _write_files(
     if evidence.keep_examples:
         write_text(folder / THUMBNAILS, json.dumps(rows), private=True)
     records = forgotten_records(contents.inputs, contents.chosen)
-    write_text(folder / RECORDS, json.dumps(records), private=True)
+    write_text(folder / RECORDS, records.model_dump_json(), private=True)
     if not evidence.in_memory:
         write_text(folder / JOB, job_to_toml(contents.inputs.job), private=True)
     write_text(folder / PREFLIGHT, preflight_file(evidence), private=True)
@@ -175,23 +176,21 @@ def shown_files(
     }
 
 
-def forgotten_records(inputs: RequestInputs, chosen: Sequence[int]) -> dict[str, Any]:
-    """Keyed hashes of the records that are gone, of those asked for, of the ids, and of records
-    of val and test that nothing was compared with.
-    """
+def forgotten_records(inputs: RequestInputs, chosen: Sequence[int]) -> ForgottenRecords:
+    """The records of a request as keyed hashes; the ``chosen`` ones are gone."""
     key, hashed = inputs.key, inputs.hashed
-    return {
-        "key": key.fingerprint,
-        "records": sorted(map(key.hash_record, chosen)),
-        "asked": list(hashed.records),
-        "ids": list(hashed.ids),
-        "unseen": sorted(
+    return ForgottenRecords(
+        key=key.fingerprint,
+        records=sorted(map(key.hash_record, chosen)),
+        asked=list(hashed.records),
+        ids=list(hashed.ids),
+        unseen=sorted(
             key.hash_record(index, split)
             for split, indices in inputs.requested.unseen.items()
             for index in indices
         ),
-        "digest": hashed.digest,
-    }
+        digest=hashed.digest,
+    )
 
 
 def card_after(card: Card | None, evidence: Evidence) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
     """
     request = evidence.request
     serial = uuid.uuid5(uuid.NAMESPACE_URL, f"urn:expunge:evidence:{fingerprint}")
-    version = evidence.environment.get("versions", {}).get("expunge", __version__)
+    version = evidence.environment.versions.get("expunge", __version__)
     return {
         "$schema": f"http://cyclonedx.org/schema/bom-{SPECIFICATION}.schema.json",
         "bomFormat": "CycloneDX",

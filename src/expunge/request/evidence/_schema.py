@@ -23,6 +23,7 @@ from expunge.request.evidence._sections import (
     ConfidenceScores,
     EarlierAttempt,
     EarlierRequest,
+    Environment,
     EpochRow,
     ExposureCounts,
     Hashes,
@@ -48,7 +49,7 @@ class Evidence(Section):
     request: RequestSummary
     hashes: Hashes
     config: dict[str, Any] = Field(description="All settings of the request.")
-    environment: dict[str, Any] = Field(default={}, description="Versions and hardware.")
+    environment: Environment = Environment()
     seeds: dict[str, int] = Field(default={}, description="Seeds of the run and of the data.")
     preflight: PreflightFindings = PreflightFindings()
     margins: dict[str, float] = Field(default={}, description="Declared before anything was done.")

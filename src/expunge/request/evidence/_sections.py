@@ -127,6 +127,13 @@ class Hashes(Section):
     attempt: str = Field(default="", description="The weights of a model that was discarded.")
 
 
+class Environment(Section):
+    """What the request ran on."""
+
+    versions: dict[str, str] = {}
+    hardware: dict[str, Any] = {}
+
+
 class PreflightFindings(Section):
     """What was known before anything was changed; also in ``preflight.json``."""
 
