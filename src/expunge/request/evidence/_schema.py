@@ -53,7 +53,7 @@ class Evidence(Section):
     request: RequestSummary
     hashes: Hashes
     config: dict[str, Any] = Field(description="All settings of the request.")
-    environment: dict[str, Any] = Field(default={}, description="Versions and hardware.")
+    environment: dict[str, dict[str, Any]] = Field(default={}, description="Versions and hardware.")
     seeds: dict[str, int] = Field(default={}, description="Seeds of the run and of the data.")
     preflight: PreflightFindings = PreflightFindings()
     target: TargetInterval | None = None
