@@ -106,7 +106,7 @@ def forget_records(
         forget=forget,
         retain=retain,
         unseen=val if method.reads_forget else None,
-        recipe=recipe if method.recipe_share is not None else None,
+        recipe=None if method.reads_forget else recipe,
         augment=augment,
         seed=seed,
         device=device,
