@@ -79,7 +79,8 @@ bench: venv ## Side-by-side speed ratios; two hours, on an otherwise idle machin
 STORE ?= bench-store
 results: venv ## Resume the benchmarks on CIFAR-10 and write them into results/ and docs/; set DATA to its folder.
 	@test -n "$(DATA)" || { echo "Say where CIFAR-10 is: make results DATA=DIR"; exit 1; }
-	test -d $(STORE) || cp -r results/paper-eighth/store $(STORE)
+	test -d $(STORE) || { mkdir $(STORE) && for archive in results/*/store.tar.xz; do \
+		tar -xJf $$archive -C $(STORE) --strip-components=1; done; }
 	$(BIN)/expunge bench run paper-eighth --data $(DATA) --store $(STORE) --out results/paper-eighth
 	$(BIN)/expunge bench run rivals --data $(DATA) --store $(STORE) --out results/rivals
 	$(BIN)/python docs/_site/reproduction.py
