@@ -135,7 +135,7 @@ def facts(value: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
 def _shape(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        if "value" in value and "low" in value:
+        if "low" in value and _is_estimate(value):
             return {"text": _estimate(value)}
         if value and all(isinstance(v, (int, float)) for v in value.values()):
             return {"pairs": [(str(k), _scalar(name, v)) for k, v in value.items()]}
@@ -159,6 +159,11 @@ def _list(name: str, values: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
     return {"list": [_scalar("", v) for v in shown], "rest": rest}
 
 
+def _is_estimate(value: Mapping[str, Any]) -> bool:
+    numbers = (value.get(name) for name in ("value", "low", "high"))
+    return "value" in value and all(isinstance(each, int | float | None) for each in numbers)
+
+
 def _estimate(value: Mapping[str, Any]) -> str:
     unit = str(value.get("unit", "%" if abs(value.get("value") or 0) > 1 else ""))
     low, high = value.get("low"), value.get("high")
@@ -174,11 +179,9 @@ def _cell(name: str, value: Any) -> str:
 
 def _scalar(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return (
-            _estimate(value)
-            if "value" in value
-            else ", ".join(f"{k} {v}" for k, v in value.items())
-        )
+        if _is_estimate(value):
+            return _estimate(value)
+        return ", ".join(f"{k} {v}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_scalar("", v) for v in value)
     if isinstance(value, float) and name.endswith("seconds"):

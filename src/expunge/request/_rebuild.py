@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pydantic
 from torch import nn
 
 from expunge import __version__
@@ -182,8 +183,8 @@ def _count(evidence: Evidence, name: str) -> int:
 
 def _stated_cost(evidence: Evidence) -> Cost:
     try:
-        return Cost(**evidence.preflight.cost)
-    except TypeError as error:
+        return pydantic.TypeAdapter(Cost).validate_python(asdict(Cost(**evidence.preflight.cost)))
+    except (TypeError, ValueError) as error:
         raise DataError(f"preflight.cost is damaged: {error}.") from error
 
 
