@@ -140,7 +140,7 @@ def summarise(rows: list[dict[str, Any]]) -> dict[str, float]:
     return {
         "requests": len(rows),
         "achieved": sum(row["status"] == "achieved" for row in rows),
-        "cannot be told": sum(row["status"] == "cannot be told" for row in rows),
+        "inconclusive": sum(row["status"] == "inconclusive" for row in rows),
         "false": sum(row["false"] for row in rows),
         "mean |rUA|": float(np.abs(values("rua")).mean()),
         "worst |rUA|": float(np.abs(values("rua")).max()),

@@ -36,6 +36,7 @@ from rich.console import Console
 from rich.table import Table
 
 from expunge._files import write_text
+from expunge.evaluation._benign_steps import after_benign_steps, benign_rate
 from expunge.request._job import make_job
 from expunge.request._run import Outcome, carry_out
 from expunge.request.subject._load import make_subject
@@ -46,7 +47,7 @@ from request_worlds import DIGITS_SETS, IMAGE_SETS, World, digits_world, stored_
 Options = dict[str, Any]
 Row = dict[str, Any]
 LARGE = 100
-"""Requests of so many records or more should be achieved; for fewer it often cannot be told."""
+"""Requests of so many records or more should be achieved; for fewer the verdict is often inconclusive."""
 COLUMNS = ("ua", "rua", "ta_lost", "worst_class", "auc_loss", "auc_entropy", "rmia", "fid", "kl")
 
 
@@ -95,7 +96,7 @@ def carry_out_request(
     """What ``expunge forget`` does, on a model in memory."""
     out = options["out"] / "requests" / label
     settings = {"weights": Path("in memory"), "out": out, "seed": seed}
-    settings |= {"training_epochs": world.recipe.epochs} | options["set"]
+    settings |= {"recipe": world.recipe.as_dict()} | options["set"]
     if world.config["augment"] is not None:
         settings.setdefault("augment", True)
     job = make_job(**settings)
@@ -122,9 +123,15 @@ def judged(options: Options, world: World, scenario: str, outcome: Outcome, cpu:
     gone = set(left_out)
     kept = torch.tensor([i for i in range(len(world.splits.train)) if i not in gone])
     classes = torch.unique(world.splits.train.labels[kept])
-    ideal = Outputs.of(world.ideal(left_out), forget, test)
+    retrained = world.ideal(left_out)
+    ideal = Outputs.of(retrained, forget, test)
     before = Outputs.of(world.initial, forget, test)
     result = judge(before, Outputs.of(outcome.model, forget, test), ideal, classes)
+    retain = world.splits.train.subset(kept.tolist())
+    relearned, ideal_later = (
+        Outputs.of(after_benign_steps(each, retain, lr=benign_rate(each)), forget, test)
+        for each in (outcome.model, retrained)
+    )
     row: Row = {
         "records": len(chosen),
         "status": evidence.status,
@@ -132,7 +139,9 @@ def judged(options: Options, world: World, scenario: str, outcome: Outcome, cpu:
         "epoch": evidence.stopped.epoch,
         "before": judge(before, before, ideal, classes),
         "after": result,
+        "relearned": judge(before, relearned, ideal_later, classes),
         "ideal": judge(before, ideal, ideal, classes),
+        "ideal_relearned": judge(before, ideal_later, ideal_later, classes),
         "false": evidence.status == "achieved"
         and (not result["like_the_ideal"] or result["class_broken"]),
         "seconds": None if evidence.seconds is None else evidence.seconds.model_dump(),
@@ -141,10 +150,13 @@ def judged(options: Options, world: World, scenario: str, outcome: Outcome, cpu:
     if scenario in options["second_ideal"]:
         again = Outputs.of(world.ideal(left_out, again=1), forget, test)
         row["second_ideal"] = judge(before, again, ideal, classes)
-    # An epoch passes every record, and as many retained ones, through a training step: clocked in
-    # the same process, so that the ratio does not depend on what else the machine does.
+    # Steps are clocked in the same process, so that the ratio does not depend on what else the
+    # machine does. An epoch passes all retained records through a training step; of methods that
+    # read the records, every record and as many retained ones.
     assert evidence.seconds is not None
-    passed = 2 * len(chosen) * evidence.epochs[-1].epoch
+    reads = make_job(weights="w", out="o", **options["set"])
+    passed = len(kept) if reads.trains_again else 2 * len(chosen)
+    passed *= evidence.epochs[-1].epoch
     per_example = evidence.seconds.model_dump()["processor"]["steps"] / passed
     row["retraining_cpu"] = per_example * len(kept) * world.recipe.epochs
     row["cost"] = cpu / row["retraining_cpu"]

@@ -50,6 +50,19 @@ def test_forged_evidence_is_verified_or_refused(forgery: Forgery) -> None:
     check_forgery(forgery, numbers=False)
 
 
+@pytest.mark.parametrize(
+    "forgery",
+    [
+        Forgery("evidence.json", 0.4209186792090759, "x"),  # preflight.cost.retraining_seconds
+        Forgery("evidence.json", 0.18688455587371733, [[]]),  # environment.versions
+        Forgery("evidence.json", 0.26147585113080085, "x"),  # preflight.fit
+        Forgery("forgotten.json", 0.3434204296080863, -1),  # asked
+    ],
+)
+def test_forgeries_that_ended_in_tracebacks_are_refused(forgery: Forgery) -> None:
+    check_forgery(forgery)
+
+
 def test_faults_that_were_fixed_always_run() -> None:
     fixed = [case for case in CASES if case.fixed]
     assert set(fixed) < set(sample(CASES))

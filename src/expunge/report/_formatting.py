@@ -133,7 +133,7 @@ def facts(value: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
 def _shape(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        if "value" in value and "low" in value:
+        if "low" in value and _is_estimate(value):
             return {"text": _estimate(value)}
         if value and all(isinstance(v, (int, float)) for v in value.values()):
             return {"pairs": [(str(k), _scalar(name, v)) for k, v in value.items()]}
@@ -157,6 +157,11 @@ def _list(name: str, values: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
     return {"list": [_scalar("", v) for v in shown], "rest": rest}
 
 
+def _is_estimate(value: Mapping[str, Any]) -> bool:
+    numbers = (value.get(name) for name in ("value", "low", "high"))
+    return "value" in value and all(isinstance(each, int | float | None) for each in numbers)
+
+
 def _estimate(value: Mapping[str, Any]) -> str:
     middle, low, high = (value.get(name) for name in ("value", "low", "high"))
     percent = isinstance(middle, int | float) and abs(middle) > 1
@@ -173,11 +178,9 @@ def _cell(name: str, value: Any) -> str:
 
 def _scalar(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
-        return (
-            _estimate(value)
-            if "value" in value
-            else ", ".join(f"{k} {v}" for k, v in value.items())
-        )
+        if _is_estimate(value):
+            return _estimate(value)
+        return ", ".join(f"{k} {v}" for k, v in value.items())
     if isinstance(value, (list, tuple)):
         return ", ".join(_scalar("", v) for v in value)
     if isinstance(value, float) and name.endswith("seconds"):
