@@ -47,7 +47,7 @@ from request_worlds import DIGITS_SETS, IMAGE_SETS, World, digits_world, stored_
 Options = dict[str, Any]
 Row = dict[str, Any]
 LARGE = 100
-"""Requests of so many records or more should be achieved; for fewer the verdict is often inconclusive."""
+"""Requests of so many records or more should be achieved; fewer are often inconclusive."""
 COLUMNS = ("ua", "rua", "ta_lost", "worst_class", "auc_loss", "auc_entropy", "rmia", "fid", "kl")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -200,13 +200,8 @@ def _count(evidence: Evidence, name: str) -> int:
 
 def _stated_cost(evidence: Evidence) -> Cost:
     try:
-<<<<<<< HEAD
         return pydantic.TypeAdapter(Cost).validate_python(evidence.preflight.cost)
     except pydantic.ValidationError as error:
-=======
-        return pydantic.TypeAdapter(Cost).validate_python(asdict(Cost(**evidence.preflight.cost)))
-    except (TypeError, ValueError) as error:
->>>>>>> cli
         raise DataError(f"preflight.cost is damaged: {error}.") from error
 
 
