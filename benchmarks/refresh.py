@@ -5,8 +5,11 @@
 
 Each row is one model that was made to forget the same records, judged by a model retrained without
 them: as delivered, and after 50 steps of Adam on retained data. ``second`` is another retrained
-model: the floor. Rows go to ``results/refresh/rows.jsonl``; what is there is not computed again.
-DATA has the files of CIFAR-10 and SVHN; STORE keeps trained models. Single thread.
+model: the floor. U-LiRA compares with models that never saw the records and went through the same
+procedure (``"from": "ideal"`` and ``"second"`` in the JSON of a setting).
+
+Rows go to ``results/refresh/rows.jsonl``; what is there is not computed again. DATA has the files
+of CIFAR-10 and SVHN; STORE keeps trained models. Single thread.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ KEEPS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7)
 
 def forget(world: World, setting: Setting) -> tuple[nn.Module, float, Row]:
     """The model after a setting, the processor seconds it took, and what was chosen."""
-    initial, _ = world.trained("initial")
+    initial, _ = world.trained(setting.get("from", "initial"))
     to_forget, retain, _ = world.parts
     spec = world.spec
     recipe = spec.recipe.shortened(setting["epochs"] / spec.recipe.epochs, setting["rate"])
@@ -201,11 +204,11 @@ def u_lira(unlearned: Array, retrained: Array) -> float:
 
 
 def add_u_lira(groups: dict[tuple[str, str], list[Row]]) -> None:
-    """Write U-LiRA into the first row of every group of three models or more."""
+    """Write U-LiRA into the first row of settings that clean models went through as well."""
     for (kind, name), own in groups.items():
-        clean = {role: groups.get((kind, role), []) for role in ("ideal", "second")}
+        clean = [groups.get((kind, f"{name} from={role}"), []) for role in ("ideal", "second")]
         given = [row["confidence"] for row in own]
-        known = [row["confidence"] for role, rows in clean.items() for row in rows if role != name]
+        known = [row["confidence"] for rows in clean for row in rows]
         if len(given) > 2 and len(known) > 2:
             own[0]["u_lira"] = u_lira(np.array(given), np.array(known))
 

@@ -56,9 +56,7 @@ DEFAULTS = {
 """The defaults of a request, where they differ from those of ``expunge unlearn``."""
 
 
-@takes_procedure_options(
-    "procedure", optional=True, without=("epochs", "aggregate", "beta"), defaults=DEFAULTS
-)
+@takes_procedure_options("procedure", without=("epochs", "aggregate", "beta"), defaults=DEFAULTS)
 def forget_command(
     *,
     out: Annotated[

@@ -29,16 +29,15 @@ NAMES: dict[str, Registry[Any]] = {
 def takes_procedure_options(
     parameter: str,
     *,
-    optional: bool = False,
     without: Sequence[str] = (),
     defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command one option for each of a procedure, in place of its ``parameter``.
 
-    The command gets them in ``parameter``: a dict of the plain values, by name. ``optional``
-    options default to None, for a command that takes the rest from a file. ``without`` names
-    options that the command does not offer, or declares itself. ``defaults`` are what the help of
-    optional ones says where the command has other defaults.
+    The command gets them in ``parameter``: a dict of the plain values, by name; None is what was
+    not given, for the method or a file to decide. ``without`` names options that the command does
+    not offer, or declares itself. ``defaults`` are what the help says where the command has other
+    defaults.
     """
     offered = [each for each in PLAIN_OPTIONS if each.name not in without]
 
@@ -47,7 +46,7 @@ def takes_procedure_options(
         parameters: list[inspect.Parameter] = []
         for given in inspect.signature(command).parameters.values():
             if given.name == parameter:
-                parameters += [_as_parameter(each, optional, defaults) for each in offered]
+                parameters += [_as_parameter(each, defaults) for each in offered]
             else:
                 parameters.append(
                     given.replace(annotation=hints[given.name], kind=given.KEYWORD_ONLY)
@@ -66,19 +65,18 @@ def takes_procedure_options(
     return decorate
 
 
-def _as_parameter(option: Option, optional: bool, defaults: Mapping[str, str]) -> inspect.Parameter:
-    default = None if optional else option.default
+def _as_parameter(option: Option, defaults: Mapping[str, str]) -> inspect.Parameter:
     text = option.help
-    if optional and option.default is not None and option.type is not bool:
+    if option.default is not None and option.type is not bool:
         text = f"{text.rstrip('.')} (default: {defaults.get(option.name, option.default)})."
     name = f"--{option.name.replace('_', '-')}"
     flags = (name, option.flag) if option.flag else (name,)
-    kind = option.type if default is not None else option.type | None
+    kind = option.type | None
     names = NAMES.get(option.name)
     complete = None if names is None else complete_names(names)
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,
-        default=default,
+        default=None,
         annotation=Annotated[kind, typer.Option(*flags, help=text, autocompletion=complete)],
     )

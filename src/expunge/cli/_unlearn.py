@@ -33,7 +33,11 @@ if TYPE_CHECKING:
     from expunge.evaluation import Scores
 
 
-@takes_procedure_options("procedure")
+PREFERRED = ("aggregate", "epochs", "batch_size", "lr", "batchnorm", "schedule")
+"""Options that methods have preferences for."""
+
+
+@takes_procedure_options("procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method"))
 def unlearn_command(
     initial: Initial,
     forget: Scenario,

@@ -127,6 +127,20 @@ def test_options_reach_the_run(
     )
 
 
+def test_refresh_follows_the_recipe_of_the_model_and_what_is_given_wins(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    recipe = load_artifact(trained).card.recipe
+    for given, lr in (((), recipe["lr"]), (("--lr", "0.01"), 0.01)):
+        out = tmp_path / f"{lr}.safetensors"
+        options = ("--forget", "random:0.2", "--method", "refresh", "--evaluate", "never")
+        ending = expunge("unlearn", trained, *options, *given, "-o", out)
+        assert ending.code == 0, ending.err
+        procedure = rebuild(load_artifact(out).card.procedure)
+        assert (procedure.lr, procedure.batch_size) == (lr, recipe["batch_size"])
+        assert procedure.epochs == max(round(0.2 * recipe["epochs"]), 1)
+
+
 def test_half_precision_in_parts(expunge: Expunge, trained: Path, tmp_path: Path) -> None:
     whole, halved = tmp_path / "whole.safetensors", tmp_path / "halved.safetensors"
     options = ("--precision", "bf16", "--micro-batches", "3")
