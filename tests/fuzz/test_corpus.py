@@ -56,6 +56,7 @@ def test_forged_evidence_is_verified_or_refused(forgery: Forgery) -> None:
         Forgery("evidence.json", 0.4209186792090759, "x"),  # preflight.cost.retraining_seconds
         Forgery("evidence.json", 0.18688455587371733, [[]]),  # environment.versions
         Forgery("evidence.json", 0.26147585113080085, "x"),  # preflight.fit
+        Forgery("evidence.json", 0.15321155255518004, [[]]),  # config.level
         Forgery("forgotten.json", 0.3434204296080863, -1),  # asked
     ],
 )
