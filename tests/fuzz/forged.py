@@ -31,8 +31,8 @@ class Forgery(NamedTuple):
     """One value of ``evidence.json`` or ``forgotten.json`` in another's place."""
 
     file: str
-    where: float
-    """Which value, as a fraction of all there are."""
+    where: float | str
+    """Which value: a fraction of all there are, or the keys that lead to it, with dots."""
     value: Any
 
 
@@ -89,7 +89,11 @@ def _forge(bundle: Path, forgery: Forgery) -> None:
     path = bundle / forgery.file
     content = json.loads(path.read_text())
     places = list(_places(content))
-    container, key = places[int(forgery.where * len(places))]
+    if isinstance(forgery.where, str):
+        *above, key = forgery.where.split(".")
+        container = functools.reduce(lambda tree, name: tree[name], above, content)
+    else:
+        container, key = places[int(forgery.where * len(places))]
     if forgery.value != GONE:
         container[key] = forgery.value
     elif isinstance(container, dict):

@@ -53,10 +53,12 @@ def test_forged_evidence_is_verified_or_refused(forgery: Forgery) -> None:
 @pytest.mark.parametrize(
     "forgery",
     [
-        Forgery("evidence.json", 0.4209186792090759, "x"),  # preflight.cost.retraining_seconds
-        Forgery("evidence.json", 0.18688455587371733, [[]]),  # environment.versions
-        Forgery("evidence.json", 0.26147585113080085, "x"),  # preflight.fit
-        Forgery("forgotten.json", 0.3434204296080863, -1),  # asked
+        Forgery("evidence.json", "preflight.cost.retraining_seconds", "x"),
+        Forgery("evidence.json", "preflight.fit.accuracy.test.value", "x"),
+        Forgery("evidence.json", "environment.versions", [[]]),
+        Forgery("evidence.json", "config.level", [[]]),
+        Forgery("forgotten.json", "asked", -1),
+        Forgery("forgotten.json", "ids", 1e308),
     ],
 )
 def test_forgeries_that_ended_in_tracebacks_are_refused(forgery: Forgery) -> None:

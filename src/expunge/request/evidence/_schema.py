@@ -90,6 +90,13 @@ class Evidence(Section):
         default={}, description="SHA-256 of the other files of the bundle."
     )
 
+    @pydantic.field_validator("config")
+    @classmethod
+    def _states_its_level(cls, config: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(config.get("level", 0.95), float):
+            raise ValueError(f"`level` should be a number. (got {config['level']!r})")
+        return config
+
     @property
     def status(self) -> Status:
         """The verdict in a word or three."""
