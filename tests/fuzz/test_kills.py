@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from tests.fuzz.kills import COMMANDS, points
+from tests.fuzz.counts import KILLS, read_counts
+from tests.fuzz.kills import COMMANDS, How, points
 
 
 @pytest.mark.thorough
@@ -29,6 +31,13 @@ def test_a_command_that_is_interrupted_resumes_to_the_same_bytes(tmp_path: Path)
         assert f"{name}, killed: 2 tried, 2 clean" in found.stdout
         assert f"{name}, disk full: 1 tried, 1 clean" in found.stdout
     assert not list(tmp_path.rglob("expunge")), "the user's cache and id key are left alone"
+
+
+def test_the_security_policy_counts_every_command_and_way_to_interrupt_it() -> None:
+    counts = read_counts(KILLS)
+    kinds = {f"{name}, {how}" for name in COMMANDS for how in get_args(How)}
+    assert kinds <= set(counts), "run `make fuzz`"
+    assert all(row.bad == 0 for row in counts.values())
 
 
 def test_points_are_all_or_spread_from_the_first_to_the_last() -> None:

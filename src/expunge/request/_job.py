@@ -214,10 +214,7 @@ class Job(pydantic.BaseModel):
                 "such as SRL"
             )
         if self.trains_again and "alpha" in self.model_fields_set:
-            raise InvalidInput(
-                "`alpha` weighs the objective of a method that reads the records, such as SRL "
-                f"(got {self.alpha})"
-            )
+            raise InvalidInput("`alpha` goes with a method that reads the records, such as SRL")
         if self.allow_unmapped and self.records is None:
             raise InvalidInput("`allow_unmapped` is about `records`, which should be given too")
         _ = self.procedure  # refuses options that do not go together

@@ -50,6 +50,7 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
             "margin_records",
             "margin_test",
             "margin_of_class",
+            "alpha",
         )
     ]
     job = load_job(write(tmp_path, "\n".join(described[name] for name in free)))
