@@ -129,6 +129,7 @@ def shortened(said: str) -> str:
     """What verify said, without what differs from one computer to another."""
     said = re.sub(r"/[^\s:]*/", "", said)
     said = re.sub(r" is .*, not .*$", "", said) if re.match(r"[\w.: -]+ is ", said) else said
+    said = re.sub(r"^(verdict|checks|metrics|classes)\.[\w.]+$", r"\1", said)
     return said if len(said) <= 90 else f"{said[:90].rpartition(' ')[0]} …"
 
 
