@@ -14,6 +14,5 @@ def test_requests_one_after_another_leave_the_model_as_accurate(tmp_path: Path) 
     accuracies = [row[3] for row in requests]
     assert len(accuracies) == 4
     assert min(accuracies) > retrained[3] - 5
-    drifts = [row[5] for row in requests]
-    assert drifts == sorted(drifts)
+    assert all(row[5] < 10 for row in requests), "most answers stay as they were"
     assert [each.ok for each in verify(tmp_path / "requests", quick=True)] == [True] * 4
