@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError
-from expunge._part_values import rebuild
+from expunge._serialisation import rebuild
 from expunge.bench._stage_functions import METRICS_FILE, WEIGHTS
 from expunge.bench._stages import IDEAL_SEEDS
 from expunge.data import Splits, load, parse_scenario

@@ -74,6 +74,17 @@ class Option:
         if rule := self._broken_rule(value):
             raise InvalidInput(f"`{self.name}` should be {rule}. (got {value!r})")
 
+    def read(self, text: str) -> Any:
+        """The value that was written as ``text``, checked.
+
+        >>> Option("length", int, 256, "Tokens.", at_least=1).read("64")
+        64
+        """
+        is_whole = self.type is int and text.isascii() and text.lstrip("-").isdigit()
+        value: Any = int(text) if is_whole else text
+        self.check(value)
+        return value
+
     def _broken_rule(self, value: Any) -> str:
         if value is None and self.default is None:
             return ""

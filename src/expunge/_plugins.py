@@ -81,7 +81,7 @@ def load_plugin(plugin: Plugin, adopt: Callable[[str, Any], Any] | None) -> Any:
 def report(plugin: Plugin, reason: object) -> None:
     """Warn that a plug-in is left out."""
     warnings.warn(
-        f"The plug-in {plugin} is left out: {reason}. Mend or uninstall it.",
+        f"The plug-in {plugin} is left out: {reason}. Fix or uninstall it.",
         PluginWarning,
         stacklevel=2,
     )

@@ -1,75 +1,69 @@
-"""Names with options in one string: ``csv:people.csv,label=income`` or ``vgg16,width=0.25``."""
+"""The one grammar of names with options: ``scrub(gamma=2)``, or ``vgg16,width=0.25``.
+
+Options follow a name, or a path, in brackets or behind commas. Both mean the same: a shell takes
+commas without quotes, and in lists and tables brackets show what belongs together.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from expunge._errors import InvalidInput
-from expunge._options import Option
 
-_OPTION = re.compile(r",(?=[A-Za-z_]\w*=)")
+_NAME = r"\s*[A-Za-z_]\w*\s*="
+_BRACKETS = re.compile(rf"([^()]+)\(({_NAME}.*)\)")
+_OPTION = re.compile(rf",(?={_NAME})")
 
 
-def split_spec(text: str, known: Collection[str] | None = None) -> tuple[str, dict[str, str]]:
-    """A spec without its options, and the options by name.
+def split_spec(text: str) -> tuple[str, dict[str, str]]:
+    """What stands before the options, and the options as they are written.
 
-    With ``known`` names, a comma before anything else belongs to what it stands in, such as a path.
+    A comma before anything but ``name=`` belongs to what it stands in, such as a path.
 
-    >>> split_spec("csv:a,b.csv,label=income,id=person", {"label", "id"})
+    >>> split_spec("csv:a,b.csv,label=income,id=person")
     ('csv:a,b.csv', {'label': 'income', 'id': 'person'})
-    >>> split_spec("vgg16,width=0.25")
-    ('vgg16', {'width': '0.25'})
+    >>> split_spec("SCRUB(gamma=0.5, loss=released)")
+    ('SCRUB', {'gamma': '0.5', 'loss': 'released'})
     """
-    base, *parts = _OPTION.split(text)
+    bracketed = _BRACKETS.fullmatch(text.strip())
+    base, *pieces = _OPTION.split(",".join(bracketed.groups()) if bracketed else text)
     options: dict[str, str] = {}
-    for part in parts:
-        name, _, value = part.partition("=")
-        if known is not None and name not in known:
-            if options:
-                raise InvalidInput(unknown_option(name, known))
-            base = f"{base},{part}"
-        elif name in options:
+    for piece in pieces:
+        name, _, value = (word.strip() for word in piece.partition("="))
+        if name in options:
             raise InvalidInput(f"The option {name!r} should be given once. (got {text!r})")
-        else:
-            options[name] = value
-    return base, options
+        if not value:
+            raise InvalidInput(f"The option {name!r} should have a value. (got {text!r})")
+        options[name] = value
+    return base.strip() if pieces else text, options
 
 
-def unknown_option(name: str, known: Iterable[str]) -> str:
-    """A message about an option that does not exist, with the nearest one or all of them."""
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names) or 'none'}."
-    return f"Unknown option {name!r}. {hint}"
+def split_part(text: str) -> tuple[str, dict[str, Any]]:
+    """The same with numbers and switches as such.
 
-
-def unknown_options_in(text: str, known: Iterable[str]) -> str:
-    """The same for the first option in ``text``, which was taken for a part of a path; or ""."""
-    parts = _OPTION.split(text)[1:]
-    return unknown_option(parts[0].partition("=")[0], known) if parts else ""
+    >>> split_part("vgg16,width=0.25,bias=false,act=gelu")
+    ('vgg16', {'width': 0.25, 'bias': False, 'act': 'gelu'})
+    """
+    base, options = split_spec(text)
+    return base, {name: plain_value(value) for name, value in options.items()}
 
 
 def join_spec(base: str, options: Mapping[str, Any]) -> str:
-    """The spec that :func:`split_spec` takes apart."""
+    """The spec that :func:`split_spec` takes apart, for a shell."""
     return ",".join([base, *(f"{name}={value}" for name, value in options.items())])
 
 
-def read_option(option: Option, text: str) -> Any:
-    """The value of an option that was written as ``text``, checked against its range.
-
-    >>> read_option(Option("length", int, 256, "Tokens.", at_least=1), "64")
-    64
-    """
-    value: Any = text
-    if not text:
-        raise InvalidInput(f"`{option.name}` should have a value, like {option.name}=NAME.")
-    if option.type is int:
-        value = int(text) if text.isascii() and text.lstrip("-").isdigit() else text
-    option.check(value)
-    return value
+def join_part(base: str, options: Mapping[str, Any]) -> str:
+    """The same in brackets, in the order of the names: equal parts have equal names."""
+    words = {True: "true", False: "false"}
+    pairs = (
+        f"{name}={words[value] if isinstance(value, bool) else value}"
+        for name, value in sorted(options.items())
+    )
+    return f"{base}({','.join(pairs)})" if options else base
 
 
 def plain_value(text: str) -> Any:
@@ -86,3 +80,14 @@ def plain_value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """The nearest of the names that there are, or all of them: the end of a message.
+
+    >>> suggestion("lable", ["id", "label"]), suggestion("zzz", ["id", "label"])
+    ("Did you mean 'label'?", 'Known: id, label.')
+    """
+    names = sorted(known)
+    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+    return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names) or 'none'}."

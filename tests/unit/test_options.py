@@ -77,3 +77,11 @@ def test_a_model_takes_the_options_beside_its_own_fields() -> None:
 def test_a_model_refuses_what_the_options_refuse(wrong: dict[str, Any]) -> None:
     with pytest.raises(pydantic.ValidationError):
         Recipe(dish="soup", **wrong)
+
+
+def test_a_value_is_read_from_text() -> None:
+    assert OPTIONS["minutes"].read("12") == 12
+    assert OPTIONS["heat"].read("high") == "high"
+    for text in ("0", "-3", "many", "1.5"):
+        with pytest.raises(InvalidInput, match="`minutes` should be a whole number, at least 1"):
+            OPTIONS["minutes"].read(text)

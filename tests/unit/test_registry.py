@@ -116,8 +116,9 @@ def test_options_in_brackets_make_a_part() -> None:
     ("text", "words"),
     [
         ("SCRUB(los=released)", "SCRUB has no option 'los'. (it has: gamma, loss)"),
-        ("SCRUB(released)", "Options in brackets should read name(option=value, ...)"),
-        ("SCRUB(gamma=1,gamma=2)", "Options in brackets"),
+        ("SCRUB(released)", "Unknown method 'SCRUB(released)'."),
+        ("SCRUB(gamma=1,gamma=2)", "The option 'gamma' should be given once."),
+        ("scrub,gamma=x", "`gamma` should be a number. (got 'x')"),
         ("SCRUBB(gamma=1)", "Did you mean 'scrub'?"),
         ("none(p=0.3)", "none has no option 'p'. (it has: none)"),
     ],

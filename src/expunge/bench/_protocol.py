@@ -13,7 +13,7 @@ import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
-from expunge._registry import join_options, split_options
+from expunge._specs import join_part, split_part
 from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import Procedure, Recipe
 from expunge.engine._procedure import PLAIN_OPTIONS
@@ -254,9 +254,9 @@ def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
     >>> without_moments("FOCUS(moments=adam)"), without_moments("FOCUS")
     (('focus', ('adam',)), ('focus', ()))
     """
-    name, options = split_options(ADDONS.name(addon))
+    name, options = split_part(ADDONS.name(addon))
     moments = options.pop("moments", None)
-    return name + join_options(options), () if moments is None else (str(moments),)
+    return join_part(name, options), () if moments is None else (str(moments),)
 
 
 def augment_of(block: ProtocolBlock) -> Augment | None:
@@ -285,7 +285,7 @@ def _procedure(
     plain |= {"method": method, "addon": addon, "moments": moments or None}
     plain["aggregate"] = aggregate
     plain["epochs"] = int(variant["epochs"])
-    if "p" not in ADDONS[addon].__dataclass_fields__ or "p" in split_options(addon)[1]:
+    if "p" not in ADDONS[addon].__dataclass_fields__ or "p" in split_part(addon)[1]:
         plain["p"] = None
     # Rate, epochs and batches are the same for all; how a method uses them may be its own.
     decided = {*BUDGET, *unlearning.swept}

@@ -15,7 +15,7 @@ from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
-from expunge._part_values import rebuild
+from expunge._serialisation import rebuild
 from expunge.data import Division, Examples, Splits, divide, load
 from expunge.data._splits import thin_out
 from expunge.engine import Callback, Procedure, Recipe, Result, Run, unlearn

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from expunge._part_values import describe
+from expunge._serialisation import describe
 from expunge.bench._protocol import (
     Configuration,
     Protocol,

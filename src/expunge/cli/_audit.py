@@ -204,7 +204,7 @@ def audit_command(
 
 def _procedure(model: Artifact, *, trust_card: bool) -> Procedure:
     """How the model was unlearned, as its card says; code that the card names needs trust."""
-    from expunge._part_values import code_of_parts, rebuild
+    from expunge._serialisation import code_of_parts, rebuild
 
     if model.card.procedure is None:
         raise InvalidInput(

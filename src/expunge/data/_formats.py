@@ -15,7 +15,7 @@ from expunge._kinds import check_arguments
 from expunge._lazy import deferred
 from expunge._options import Option
 from expunge._registry import Registry
-from expunge._specs import join_spec, read_option, split_spec, unknown_options_in
+from expunge._specs import join_spec, split_spec, suggestion
 
 if TYPE_CHECKING:
     from expunge.data._examples import Examples
@@ -272,8 +272,10 @@ def find_data(spec: str, root: str | Path | None = None) -> DataSource:
         name, inline = _format_of(spec), spec
     kind = _known_format(name)
     named = {option.name: option for option in kind.options}
-    inline, given = split_spec(inline, named)
-    options = {key: read_option(named[key], text) for key, text in given.items()}
+    inline, given = split_spec(inline)
+    if unknown := next((key for key in given if key not in named), None):
+        raise InvalidInput(f"Unknown option {unknown!r}. {suggestion(unknown, named)}")
+    options = {key: named[key].read(text) for key, text in given.items()}
     if inline and root is not None:
         raise InvalidInput(f"The path should be given once. (got {inline} and {root})")
     place = inline or root
@@ -283,10 +285,7 @@ def find_data(spec: str, root: str | Path | None = None) -> DataSource:
         )
     path = Path(place).expanduser() if place else None
     if path is not None and not kind.takes_names and not is_there(path):
-        unknown = unknown_options_in(str(place), named)
-        if unknown and is_there(Path(split_spec(str(place))[0]).expanduser()):
-            raise InvalidInput(unknown)
-        raise DataError(f"There is no file or folder {path}. {unknown or 'Check the path.'}")
+        raise DataError(f"There is no file or folder {path}. Check the path.")
     return DataSource(kind, path, options)
 
 
@@ -329,12 +328,8 @@ def _unknown_format(name: str) -> InvalidInput:
 
 def _format_of(spec: str) -> str:
     """The format of a path by itself, from its ending."""
-    for name in DATASETS:
-        for suffix in DATASETS[name].suffixes:
-            base = spec.lower().partition(f"{suffix},")[0]
-            if spec.lower().endswith(suffix) or len(base) < len(spec):
-                return name
-    return "folder"
+    path = split_spec(spec)[0].lower()
+    return next((name for name in DATASETS if path.endswith(DATASETS[name].suffixes)), "folder")
 
 
 def looks_like_path(spec: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from expunge._errors import InvalidInput
 from expunge._files import TORCH_SUFFIXES, check_weights_out, refuse_existing, write_text
-from expunge._part_values import describe
+from expunge._serialisation import describe
 from expunge._specs import join_spec
 from expunge.data import absolute_spec, divide, load
 from expunge.distributed import SINGLE, Group

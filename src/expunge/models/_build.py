@@ -12,7 +12,7 @@ from expunge._errors import InvalidInput
 from expunge._factory import is_factory
 from expunge._kinds import Count, check_arguments
 from expunge._registry import Registry
-from expunge._specs import plain_value, split_spec
+from expunge._specs import split_part
 
 if TYPE_CHECKING:
     from torch import nn
@@ -79,8 +79,7 @@ def read_model_spec(spec: str) -> tuple[str, dict[str, Any]]:
     >>> read_model_spec("vgg16,width=0.25,dropout=0")
     ('vgg16', {'width': 0.25, 'dropout': 0})
     """
-    name, given = split_spec(spec)
-    options = {key: plain_value(text) for key, text in given.items()}
+    name, options = split_part(spec)
     if wrong := [key for key in options if key in RESERVED]:
         raise InvalidInput(f"`{wrong[0]}` of a model comes from its data. (got {spec!r})")
     return (name if is_external(name) else MODELS.name(name)), options

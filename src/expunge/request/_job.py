@@ -11,7 +11,7 @@ import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._options import Option, takes_options
-from expunge._registry import join_options, split_options
+from expunge._specs import join_part, split_part
 from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
 from expunge.engine._recipe import Recipe
 from expunge.methods import METHODS
@@ -246,9 +246,9 @@ class Job(pydantic.BaseModel):
         plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
         if self.trains_again:
             plain = {k: v for k, v in plain.items() if k in self.model_fields_set}
-            name, options = split_options(EXACT_METHOD if self.exact else self.method)
+            name, options = split_part(EXACT_METHOD if self.exact else self.method)
             options |= {} if self.budget is None else {"budget": self.budget}
-            plain |= {"method": name + join_options(options), "addon": "none"}
+            plain |= {"method": join_part(name, options), "addon": "none"}
         else:
             epochs = self.max_epochs or usual_epochs(self.method)
             plain |= {"epochs": epochs, "beta": 1.0 - self.alpha}
@@ -260,7 +260,7 @@ class Job(pydantic.BaseModel):
     @property
     def trains_again(self) -> bool:
         """Whether the method trains the model on what is retained, and never reads the records."""
-        return self.exact or split_options(self.method)[0].lower() in TRAINING_AGAIN
+        return self.exact or split_part(self.method)[0].lower() in TRAINING_AGAIN
 
 
 TEXT_METHOD = "match-answers"

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from expunge._errors import InvalidInput
 from expunge._kinds import NotNegative, Positive, check_fields
-from expunge._registry import Registry, split_options
+from expunge._registry import Registry
+from expunge._specs import split_part
 from expunge.update._registry import AGGREGATES
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def as_aggregate(part: Aggregate | str | Any) -> Aggregate:
         kind, _, rest = part.partition(":")
         if kind.lower() != "torchjd":
             return _named(part)
-        name, options = split_options(rest)
+        name, options = split_part(rest)
         return TorchJD(_torchjd_table().name(name), tuple(options.items()))
     if callable(part) and not isinstance(part, type):
         return Jacobian(part)

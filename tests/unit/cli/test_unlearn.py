@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from expunge import _tensors as tensors
-from expunge._part_values import rebuild
+from expunge._serialisation import rebuild
 from expunge.engine import Procedure, Run
 from expunge.engine._artifact import load_artifact, load_card_data
 from expunge.evaluation import predict

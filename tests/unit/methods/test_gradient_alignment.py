@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 import expunge
 from expunge import GradientAlignment, InvalidInput, NegGradPlus, Problem
-from expunge._part_values import describe, rebuild
+from expunge._serialisation import describe, rebuild
 from tests.tiny import Counting, points
 from tests.unit.methods.rival_world import batches, problem
 

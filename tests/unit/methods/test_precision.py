@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import expunge
 from expunge._errors import Diverged, InvalidInput
-from expunge._part_values import describe, rebuild
+from expunge._serialisation import describe, rebuild
 from expunge.data._batches import Batch
 from expunge.engine import Procedure
 from expunge.methods import Problem

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from expunge import NPO, Batch, GradientDifference, InvalidInput, Problem, RetainNLL, SimNPO, Term
-from expunge._part_values import describe, rebuild
+from expunge._serialisation import describe, rebuild
 from expunge.methods import METHODS, TokenMethod
 from expunge.methods._tokens import count_of
 from tests.unit.methods.token_worlds import FORGET, RETAIN

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import expunge
 from expunge._errors import InvalidInput
-from expunge._part_values import describe, rebuild
+from expunge._serialisation import describe, rebuild
 from expunge.update import Linear, PrimalDual, Rectified, SignGated, Update
 from tests.tiny import Counting, points
 

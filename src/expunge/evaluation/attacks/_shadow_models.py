@@ -25,7 +25,7 @@ from torch import nn
 from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import InvalidInput
-from expunge._part_values import describe, rebuild
+from expunge._serialisation import describe, rebuild
 from expunge.data import Augment, Examples, ImageSet
 from expunge.engine import Procedure, Recipe, unlearn
 from expunge.engine._artifact import ModelCard
