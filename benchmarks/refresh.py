@@ -30,9 +30,9 @@ from torch import nn
 from torch.nn import functional as F
 
 import expunge
-from expunge import Refresh
 from expunge.engine._predict import predict
 from expunge.evaluation.attacks._lira import scaled_confidence
+from expunge.methods import Refresh
 from refresh_worlds import KINDS, World
 from request_judge import matched_auc
 

@@ -68,7 +68,7 @@ def trained(seed: int, without: list[int], file: Path) -> SmallTransformer:
     for _ in range(EPOCHS):
         for rows in kept[torch.randperm(len(kept), generator=shuffle)].split(32):
             optimizer.zero_grad()
-            loss = expunge.next_token_loss(model(train.tokens[rows]), train.labels[rows])
+            loss = expunge.methods.next_token_loss(model(train.tokens[rows]), train.labels[rows])
             loss.backward()
             optimizer.step()
     file.parent.mkdir(parents=True, exist_ok=True)

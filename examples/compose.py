@@ -4,6 +4,8 @@ import torch
 
 import expunge
 from expunge.data import load, parse_scenario
+from expunge.methods import NegGradPlus, RandomLabel, Scrub
+from expunge.update import NoAddon
 
 
 def main() -> dict[str, float]:
@@ -17,8 +19,8 @@ def main() -> dict[str, float]:
     ideal = expunge.train(fresh, retain, recipe=recipe, seed=1).model
 
     left: dict[str, float] = {}
-    for method in (expunge.RandomLabel(), expunge.NegGradPlus(), expunge.Scrub(gamma=0.5)):
-        for addon in (expunge.NoAddon(), expunge.Focus(), expunge.Prob(p=0.4, moments="sample")):
+    for method in (RandomLabel(), NegGradPlus(), Scrub(gamma=0.5)):
+        for addon in (NoAddon(), expunge.Focus(), expunge.Prob(p=0.4, moments="sample")):
             result = expunge.unlearn(
                 initial,
                 forget=forget,

@@ -76,7 +76,7 @@ def memorise(codes: Codes, seed: int) -> nn.Module:
         for chosen in torch.randperm(len(codes.tokens), generator=generator).split(20):
             optimizer.zero_grad()
             rows = codes.tokens[chosen]
-            expunge.next_token_loss(model(rows).logits, rows).backward()
+            expunge.methods.next_token_loss(model(rows).logits, rows).backward()
             optimizer.step()
         if epoch % 10 == 9 and loss(model, codes) < 0.01 and extraction(model, codes) == 1.0:
             break
@@ -87,7 +87,7 @@ def memorise(codes: Codes, seed: int) -> nn.Module:
 def loss(model: nn.Module, codes: Codes) -> float:
     """Mean negative log-likelihood per digit."""
     tokens, labels = codes.data.tensors
-    return float(expunge.next_token_loss(model(tokens).logits, labels))
+    return float(expunge.methods.next_token_loss(model(tokens).logits, labels))
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from typing import Any
 
 import expunge
 from docstrings import in_table, to_markdown
-from expunge._lazy import _listed_exports
+from expunge._lazy import listed_exports
 
 INTRODUCTION = """\
 # Python
@@ -63,7 +63,7 @@ def package_page(package: str) -> str:
 
 def home(name: str) -> str:
     """The public package that a name of ``expunge`` comes from, and is documented with."""
-    package = _listed_exports("expunge")[name][0]
+    package = listed_exports("expunge")[0][name][0]
     return "expunge" if package.startswith("expunge._") else package
 
 

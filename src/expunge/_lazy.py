@@ -19,14 +19,18 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
     """``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__.py`` of ``package``.
 
     The names are those that the file itself lists for type checkers and editors, so each of them
-    is written down once::
+    is written down once. The first block is public; a second one is for other packages of
+    expunge, and is not in ``__all__``::
 
         if TYPE_CHECKING:
             from expunge.update._addons import Focus as Focus
+        if TYPE_CHECKING:
+            from expunge.update._step import find_weight as find_weight
         else:
             __getattr__, __dir__, __all__ = lazy_exports(__name__)
     """
-    exports = _listed_exports(package)
+    public, *internal = listed_exports(package)
+    exports = {name: place for block in (public, *internal) for name, place in block.items()}
 
     def load(name: str) -> Any:
         if name not in exports:
@@ -38,10 +42,7 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         setattr(sys.modules[package], name, value)
         return value
 
-    def names() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *exports})
-
-    return load, names, list(exports)
+    return load, lambda: sorted(public), list(public)
 
 
 def load_object(path: str) -> Any:
@@ -129,16 +130,19 @@ def _assigned(node: ast.Assign | ast.AnnAssign) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _listed_exports(package: str) -> dict[str, tuple[str, str]]:
-    """Exported name to (module, attribute), from the imports below ``if TYPE_CHECKING:``."""
-    blocks = (node.body for node in _parse(package).body if isinstance(node, ast.If))
-    imports = (node for block in blocks for node in block if isinstance(node, ast.ImportFrom))
-    return {
-        alias.asname: (node.module, alias.name)
-        for node in imports
-        for alias in node.names
-        if node.module and alias.asname
-    }
+def listed_exports(package: str) -> list[dict[str, tuple[str, str]]]:
+    """For every block ``if TYPE_CHECKING:``, exported name to (module, attribute)."""
+    return [
+        {
+            alias.asname: (node.module, alias.name)
+            for node in block.body
+            if isinstance(node, ast.ImportFrom) and node.module
+            for alias in node.names
+            if alias.asname
+        }
+        for block in _parse(package).body
+        if isinstance(block, ast.If)
+    ]
 
 
 @cache

@@ -10,18 +10,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 import expunge
-from expunge import (
-    AdamMoments,
-    Batch,
-    Bernoulli,
-    Focus,
-    MinAbs,
-    NegGradPlus,
-    Prob,
-    Problem,
-    SampleMoments,
-    Term,
-)
+from expunge import AdamMoments, Batch, Bernoulli, Focus, MinAbs, Prob, Problem, SampleMoments, Term
+from expunge.methods import NegGradPlus
 from tests.team import Team
 from tests.team_runs import outcome
 from tests.tiny import points
@@ -30,7 +20,7 @@ METHODS = ["SRL", "NGPlus", "SCRUB"]
 WHOLE_SPLITS: dict[str, dict[str, Any]] = {
     "MATCH": {"method": "match-unseen"},
     "ReGUn": {"method": "reference-guided"},
-    "AMUN": {"method": expunge.AdversarialExamples(radius=0.5, steps=10)},
+    "AMUN": {"method": expunge.methods.AdversarialExamples(radius=0.5, steps=10)},
     "LoTUS": {"method": "tempered-teacher"},
 }
 """Methods that look at whole splits, each with options that make it quick."""
@@ -59,9 +49,12 @@ OTHERS: dict[str, dict[str, Any]] = {
 }
 TOKENS: dict[str, dict[str, Any]] = {
     "GradDiff": {"method": "gradient-difference", "addon": "saliency"},
-    "a loss of one's own": {"method": "neg-grad-plus", "loss": expunge.next_token_loss},
-    "IdkDPO": {"method": expunge.IdkDPO(refusals=((1, 2), (3,)), retain="kl"), "micro_batches": 2},
-    "CE-U": {"method": expunge.CEU(skip=1)},
+    "a loss of one's own": {"method": "neg-grad-plus", "loss": expunge.methods.next_token_loss},
+    "IdkDPO": {
+        "method": expunge.methods.IdkDPO(refusals=((1, 2), (3,)), retain="kl"),
+        "micro_batches": 2,
+    },
+    "CE-U": {"method": expunge.methods.CEU(skip=1)},
 }
 SAMPLES: dict[str, dict[str, Any]] = {
     "two": {"addon": Focus(moments=SampleMoments(2))},

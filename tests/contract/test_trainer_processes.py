@@ -38,15 +38,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "forget": PreferredAnswers(FORGET, Texts(7, 5)),
         "addon": "prob",
     },
-    "drawn": {"method": expunge.IdkDPO(refusals=((1, 2), (3,))), "addon": "bernoulli"},
-    "bf16": {"bf16": True, "method": expunge.SimNPO(retain="kl")},
+    "drawn": {"method": expunge.methods.IdkDPO(refusals=((1, 2), (3,))), "addon": "bernoulli"},
+    "bf16": {"bf16": True, "method": expunge.methods.SimNPO(retain="kl")},
     "adapters": {"adapters": True, "max_grad_norm": 0.5},
 }
 SHARDED: dict[str, dict[str, Any]] = {
     "npo": SETTINGS["npo"],
     "saliency": SETTINGS["accumulated"],
     "two passes before one backward": SETTINGS["preferred"],
-    "activations": {"method": expunge.RMU("transformer.h.0", parameters="mlp"), "addon": "and"},
+    "activations": {
+        "method": expunge.methods.RMU("transformer.h.0", parameters="mlp"),
+        "addon": "and",
+    },
     "adapters": SETTINGS["adapters"],
 }
 

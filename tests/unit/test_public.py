@@ -30,6 +30,11 @@ def test_every_public_name_has_a_docstring() -> None:
         assert missing == [], f"in {module.__name__}"
 
 
+def test_the_top_level_fits_a_screen() -> None:
+    assert dir(expunge) == sorted(expunge.__all__)
+    assert len(dir(expunge)) <= 60
+
+
 def test_every_name_of_the_readme_exists() -> None:
     text = (ROOT / "README.md").read_text()
     used = set(re.findall(r"expunge\.([A-Za-z]\w+)", text))

@@ -15,8 +15,8 @@ from expunge.update._gradients import Term
 class GradientDifference(TokenMethod):
     """U = -NLL of the forget tokens; C = NLL of the retain tokens, means over labelled tokens.
 
-    NGPlus for causal language models: the loss is always :func:`expunge.next_token_loss`. U has no
-    lower bound: stop early, or take a method that has one. The gradient of U already ranks by
+    NGPlus for causal language models: the loss is always :func:`next_token_loss`. U has no lower
+    bound: stop early, or take a method that has one. The gradient of U already ranks by
     saliency. With ``retain="kl"`` it is what TOFU calls KL minimisation (Maini et al., 2024).
 
     Use it for language models, in few steps: later ones break the model.

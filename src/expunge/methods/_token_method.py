@@ -29,7 +29,7 @@ class TokenMethod(Method):
 
     Class numbers [B] with logits [B, K] count as sequences of one token.
 
-    >>> from expunge import NPO
+    >>> from expunge.methods import NPO
     >>> NPO(beta=0.5, retain="kl")
     NPO(retain=RetainKL(), beta=0.5)
     """

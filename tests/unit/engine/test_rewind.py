@@ -147,7 +147,7 @@ def test_a_run_that_is_stopped_rewinds_among_the_epochs_it_has() -> None:
 def test_it_goes_with_every_method(method: str) -> None:
     rewind = Rewind()
     if method == "adversarial-examples":
-        method = expunge.AdversarialExamples(radius=0.5, steps=5)  # type: ignore[assignment]
+        method = expunge.methods.AdversarialExamples(radius=0.5, steps=5)  # type: ignore[assignment]
     unlearn(method=method, epochs=2, batch_size=9, callbacks=[rewind])
     assert rewind.epoch in (1, 2)
 

@@ -73,7 +73,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "augment inside your Dataset",
     ),
     "method": ({"method": "random-lable"}, "Unknown method .* Did you mean 'random-label'?"),
-    "method class": ({"method": expunge.Scrub}, "`method` should be a name or a method"),
+    "method class": ({"method": expunge.methods.Scrub}, "`method` should be a name or a method"),
     "addon": ({"addon": "fokus"}, "Unknown add-on 'fokus'. Did you mean 'focus'?"),
     "addon object": ({"addon": 3}, "`addon` should be a name or an add-on"),
     "aggregate": ({"aggregate": "min-max"}, "Did you mean 'min-abs'?"),

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import expunge
-from expunge import NPO, Batch, Diverged, InvalidInput, Problem, Update
+from expunge import Batch, Diverged, InvalidInput, Problem, Update
+from expunge.methods import NPO
 from tests.tiny import bits, same
 
 transformers = pytest.importorskip("transformers")
@@ -196,7 +197,7 @@ def test_preferred_answers_reach_the_method_and_not_the_evaluation(tmp_path: Pat
 def test_rmu_moves_what_it_is_told_to_and_leaves_the_rest_trainable(tmp_path: Path) -> None:
     model = gpt()
     before = bits(model)
-    method = expunge.RMU("transformer.h.0", parameters=r"mlp\.c_proj")
+    method = expunge.methods.RMU("transformer.h.0", parameters=r"mlp\.c_proj")
     own = trainer(tmp_path, model, method=method, weight_decay=0.1)
     own.train()
     after = bits(own.model)

@@ -12,8 +12,9 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
 import expunge
-from expunge import AdversarialExamples, Batch, InvalidInput, Problem
+from expunge import Batch, InvalidInput, Problem
 from expunge.engine._split_reader import RunSplits
+from expunge.methods import AdversarialExamples
 from expunge.methods._adversarial_examples import DOUBLINGS, as_numbers, nearest_adversarial
 from expunge.models import Normalise
 from tests.tiny import CLASSES, Counting, TinyConv, bits, images, points, same

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import expunge
-from expunge import BadTeacher
+from expunge.methods import BadTeacher
 from expunge.methods._bad_teacher import WEIGHTS
 from tests.tiny import TinyConv, bits, images, same
 from tests.unit.engine.test_checkpoint import KillAt, Killed

@@ -8,7 +8,8 @@ import math
 import pytest
 import torch
 
-from expunge import CEU, InvalidInput
+from expunge import InvalidInput
+from expunge.methods import CEU
 from expunge.methods._tokens import count_of
 from tests.unit.methods.token_worlds import (
     FORGET,

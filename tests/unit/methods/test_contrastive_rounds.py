@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from expunge import ContrastiveRounds, InvalidInput
+from expunge import InvalidInput
+from expunge.methods import ContrastiveRounds
 from expunge.methods._contrastive_rounds import contrastive_loss, divergence_from_uniform
 from tests.unit.methods.rival_world import batches, literal_divergence, problem
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 import expunge
-from expunge import DPO, Batch, IdkDPO, InvalidInput, Problem
+from expunge import Batch, InvalidInput, Problem
 from expunge.data import PreferredAnswers
+from expunge.methods import DPO, IdkDPO
 from expunge.methods._dpo import answered
 from expunge.methods._tokens import sequence_log_likelihood
 from tests.tiny import Counting, bits, points, same

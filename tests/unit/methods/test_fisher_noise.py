@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from expunge import Batch, FisherNoise, InvalidInput, Problem
+from expunge import Batch, InvalidInput, Problem
+from expunge.methods import FisherNoise
 from expunge.methods._fisher_noise import labels_of_the_model
 from tests.tiny import Counting, bits, points
 from tests.unit.methods.rival_world import problem

@@ -7,8 +7,9 @@ import torch
 from torch.nn import functional as F
 
 import expunge
-from expunge import GradientAlignment, InvalidInput, NegGradPlus, Problem
+from expunge import InvalidInput, Problem
 from expunge._serialisation import describe, rebuild
+from expunge.methods import GradientAlignment, NegGradPlus
 from tests.tiny import Counting, points
 from tests.unit.methods.rival_world import batches, problem
 

@@ -8,7 +8,8 @@ from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
 import expunge
-from expunge import ImpairRepair, InvalidInput
+from expunge import InvalidInput
+from expunge.methods import ImpairRepair
 from expunge.methods._impair_repair import maximise_loss
 from tests.tiny import TinyConv
 from tests.unit.methods.rival_world import batches, problem

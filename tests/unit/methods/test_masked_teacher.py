@@ -7,7 +7,8 @@ import torch
 from torch.utils.data import TensorDataset
 
 import expunge
-from expunge import InvalidInput, MaskedTeacher
+from expunge import InvalidInput
+from expunge.methods import MaskedTeacher
 from tests.tiny import Counting
 from tests.unit.methods.rival_world import batches, literal_divergence, problem
 

@@ -10,10 +10,11 @@ from torch import Tensor
 from torch.utils.data import DataLoader, TensorDataset
 
 import expunge
-from expunge import InvalidInput, MatchAnswers
+from expunge import InvalidInput
 from expunge.data import TextSet, WordTokenizer, invent_corpus
 from expunge.engine._token_scores import score_tokens
 from expunge.evaluation.text._measures import mean_log_prob
+from expunge.methods import MatchAnswers
 from expunge.methods._match_answers import SURE, log_odds, matched_odds
 from expunge.models import SmallTransformer
 from tests.tiny import bits, same
@@ -231,7 +232,7 @@ def world() -> tuple[TextSet, TextSet, TextSet, SmallTransformer]:
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(60):
         optimizer.zero_grad()
-        expunge.next_token_loss(model(people.tokens), people.labels).backward()
+        expunge.methods.next_token_loss(model(people.tokens), people.labels).backward()
         optimizer.step()
     return people.subset(range(6)), people.subset(range(6, 20)), unseen, model.eval()
 

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import expunge
-from expunge import InvalidInput, MatchUnseen
-from expunge.methods import Batch, Problem
+from expunge import InvalidInput
+from expunge.methods import Batch, MatchUnseen, Problem
 from expunge.methods._match_unseen import margins, match_outputs
 from tests.tiny import TinyConv, bits, images, same
 

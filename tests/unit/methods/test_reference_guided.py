@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 import expunge
-from expunge import Batch, InvalidInput, Problem, ReferenceGuided
+from expunge import Batch, InvalidInput, Problem
 from expunge.engine._split_reader import RunSplits
+from expunge.methods import ReferenceGuided
 from expunge.methods._reference_guided import (
     class_references,
     mix_references,

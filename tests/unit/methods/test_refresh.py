@@ -14,9 +14,9 @@ from torch.nn import functional as F
 from torch.utils.data import Dataset, TensorDataset
 
 import expunge
-from expunge import InvalidInput, Recipe, Refresh, Result
+from expunge import InvalidInput, Recipe, Result
 from expunge import _tensors as tensors
-from expunge.methods import Batch, Problem
+from expunge.methods import Batch, Problem, Refresh
 from expunge.methods._refresh import find_keep, known_part
 from tests.tiny import TinyConv, bits, images, points, same, without_seconds
 

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import expunge
-from expunge import NPO, Problem, RetainKL
-from expunge.methods import METHODS, RETAIN_LOSSES, TokenMethod
+from expunge import Problem
+from expunge.methods import METHODS, NPO, RETAIN_LOSSES, RetainKL, TokenMethod
 from expunge.update import ADDONS
 from tests.tiny import bits, same
 from tests.unit.methods.token_worlds import (
@@ -68,7 +68,7 @@ class LayeredBigram(Bigram):
 def unlearned(method: TokenMethod, addon: str = "none") -> expunge.Result:
     """Two epochs of a method on sequences of tokens, with what it needs besides."""
     data = texts(4, 1)
-    if type(method) is expunge.DPO:
+    if type(method) is expunge.methods.DPO:
         data = expunge.data.PreferredAnswers(data, texts(4, 7))
     return expunge.unlearn(
         LayeredBigram(),

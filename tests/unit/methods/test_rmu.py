@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 import expunge
-from expunge import RMU, Batch, InvalidInput, Problem, RetainActivations
+from expunge import Batch, InvalidInput, Problem
+from expunge.methods import RMU, RetainActivations
 from expunge.methods._activations import default_layer, find_layer
 from tests.tiny import TinyConv, bits
 from tests.unit.methods.token_worlds import FORGET, RETAIN, WORDS, assert_is, texts

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 import expunge
-from expunge import InvalidInput, SelectiveDampening
+from expunge import InvalidInput
+from expunge.methods import SelectiveDampening
 from tests.tiny import TinyConv, bits, images, same
 from tests.unit.methods.rival_world import FORGET, RETAIN, pairs, problem, squared_gradient
 

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from expunge import InvalidInput, Problem, SimNPO
+from expunge import InvalidInput, Problem
+from expunge.methods import SimNPO
 from tests.unit.methods.token_worlds import (
     FORGET,
     RETAIN,

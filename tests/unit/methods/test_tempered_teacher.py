@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.utils.data import TensorDataset
 
 import expunge
-from expunge import Batch, InvalidInput, Problem, TemperedTeacher
+from expunge import Batch, InvalidInput, Problem
 from expunge.engine._split_reader import RunSplits
+from expunge.methods import TemperedTeacher
 from expunge.methods._tempered_teacher import LEVELS, gumbel_noise
 from tests.tiny import CLASSES, TinyConv, bits, images, same
 from tests.unit.engine.test_checkpoint import KillAt, Killed

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
-from expunge import NPO, Batch, GradientDifference, InvalidInput, Problem, RetainNLL, SimNPO, Term
+from expunge import Batch, InvalidInput, Problem, Term
 from expunge._serialisation import describe, rebuild
-from expunge.methods import METHODS, TokenMethod
+from expunge.methods import METHODS, NPO, GradientDifference, RetainNLL, SimNPO, TokenMethod
 from expunge.methods._tokens import count_of
 from tests.unit.methods.token_worlds import FORGET, RETAIN
 

@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
 import expunge
-from expunge import NPO, Batch, GradientDifference, InvalidInput, Problem, next_token_loss
+from expunge import Batch, InvalidInput, Problem
+from expunge.methods import NPO, GradientDifference, next_token_loss
 from expunge.methods._scrub import kl_divergence
 from expunge.methods._tokens import sequence_log_likelihood
 from expunge.update import Update
@@ -130,7 +131,7 @@ def test_scrub_averages_over_the_labelled_tokens() -> None:
     first, student = Bigram(), moved(problem)
     keep = FORGET.targets[:, 1:] != -100
     rows = [m(FORGET.inputs)[:, :-1][keep] for m in (first, student)]
-    term = expunge.Scrub().objective(problem, FORGET, RETAIN)
+    term = expunge.methods.Scrub().objective(problem, FORGET, RETAIN)
     torch.testing.assert_close(term.loss, -kl_divergence(*rows))
 
 

@@ -7,7 +7,8 @@ import math
 import pytest
 import torch
 
-from expunge import UNDIAL, InvalidInput
+from expunge import InvalidInput
+from expunge.methods import UNDIAL
 from tests.unit.methods.token_worlds import (
     FORGET,
     RETAIN,

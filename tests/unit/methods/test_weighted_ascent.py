@@ -8,7 +8,8 @@ import math
 import pytest
 import torch
 
-from expunge import WGA, GradientDifference, InvalidInput, SatImp, TokenMethod
+from expunge import InvalidInput
+from expunge.methods import WGA, GradientDifference, SatImp, TokenMethod
 from tests.unit.methods.token_worlds import (
     FORGET,
     RETAIN,

@@ -55,7 +55,9 @@ def memorised() -> SmallTransformer:
     for _ in range(40):
         for rows in torch.randperm(len(train), generator=generator).split(32):
             optimizer.zero_grad()
-            expunge.next_token_loss(model(train.tokens[rows]), train.labels[rows]).backward()
+            expunge.methods.next_token_loss(
+                model(train.tokens[rows]), train.labels[rows]
+            ).backward()
             optimizer.step()
     return model.eval()
 

@@ -51,7 +51,7 @@ def test_the_gradient_norm_is_that_of_one_record_at_a_time() -> None:
     for k, value in enumerate(found):
         MODEL.zero_grad()
         tokens, labels = DATA[k]
-        expunge.next_token_loss(MODEL(tokens[None]), labels[None]).backward()
+        expunge.methods.next_token_loss(MODEL(tokens[None]), labels[None]).backward()
         total = sum(float(p.grad.square().sum()) for p in MODEL.parameters() if p.grad is not None)
         assert value == pytest.approx(-math.sqrt(total), rel=1e-9)
     MODEL.zero_grad()
