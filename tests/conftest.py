@@ -30,6 +30,7 @@ os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
 
 TOGETHER = (
     ("tests/unit/request/",),  # a trained net, and requests made of it
+    ("tests/unit/ledger/",),  # the same
     (  # two processes of a group
         "tests/contract/test_process",
         "tests/contract/test_trainer_processes.py",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from expunge.ledger._ledger import Ledger
 from expunge.request import verify
-from expunge.request._ledger import Ledger
 from tests.fuzz.counts import Counts
 from tests.fuzz.killed_commands import make_forget
 from tests.fuzz.kills import REFUSED, in_child

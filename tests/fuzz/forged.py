@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 
 from expunge._errors import ExpungeError
 from expunge._files import file_digest
+from expunge.evidence import read_evidence
+from expunge.ledger._ledger import Ledger
+from expunge.ledger._ledger_head import write_ledger_head
+from expunge.ledger._purge import find_remnants, outside_of
+from expunge.ledger._seal import write_seal
 from expunge.report import render_letter, render_request
-from expunge.request import forget, verify
-from expunge.request._head_file import write_head
-from expunge.request._ledger import Ledger
-from expunge.request._purge import find_remnants, outside_of
-from expunge.request._seal import write_seal
-from expunge.request.evidence import _bundle, read_evidence
+from expunge.request import _bundle, forget, verify
 from tests.unit.request.worlds import fitted, floats
 
 GONE = "gone"
@@ -72,7 +72,7 @@ def check_forgery(forgery: Forgery, *, numbers: bool = True) -> None:
     with tempfile.TemporaryDirectory() as folder:
         root = shutil.copytree(original, Path(folder) / "requests")
         _forge(root / "0001", forgery)
-        write_head(Ledger.read(root))
+        write_ledger_head(Ledger.read(root))
         subject = {"model": model, "data": data} if numbers else {}
         try:
             verify(root, **subject)

@@ -24,8 +24,7 @@ from expunge.dispatch._local import InlineEngine
 from expunge.engine import Procedure
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation._model_files import unlearn_artifact
-from expunge.request import forget
-from expunge.request.evidence import _bundle
+from expunge.request import _bundle, forget
 from expunge.store import Store
 from tests.fuzz.world import World
 from tests.unit.bench.tiny_protocol import timeless as timeless_records

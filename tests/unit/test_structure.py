@@ -32,8 +32,11 @@ def top(module: str) -> str:
     return module.split(".")[1] if "." in module else "expunge"
 
 
-def imports(tree: ast.AST) -> Iterator[str]:
-    """Everything of this package that a module imports, in functions too, for types alone not."""
+def imports(tree: ast.AST, *, registered: bool = True) -> Iterator[str]:
+    """Everything of this package that a module imports, in functions too, for types alone not.
+
+    With ``registered``, also what it names to be imported on first use.
+    """
     if isinstance(tree, ast.If) and "TYPE_CHECKING" in ast.dump(tree.test):
         return
     if isinstance(tree, ast.Import):
@@ -41,10 +44,10 @@ def imports(tree: ast.AST) -> Iterator[str]:
     elif isinstance(tree, ast.ImportFrom):
         assert not tree.level, "imports should be absolute"
         yield from (f"{tree.module}.{alias.name}" for alias in tree.names)
-    elif isinstance(tree, ast.Constant) and isinstance(tree.value, str):  # imported on first use
+    elif registered and isinstance(tree, ast.Constant) and isinstance(tree.value, str):
         yield from (name.replace(":", ".") for name in re.findall(LAZY_IMPORT, tree.value))
     for child in ast.iter_child_nodes(tree):
-        yield from imports(child)
+        yield from imports(child, registered=registered)
 
 
 def test_imports_point_one_way() -> None:
@@ -61,6 +64,34 @@ def test_imports_point_one_way() -> None:
         if top(name) not in order[order.index(top(module)) :]
     ]
     assert wrong == []
+
+
+def node(name: str) -> str:
+    """What a folder inside a package is taken as in one piece; other modules are their own."""
+    while name not in MODULES:
+        name = name.rpartition(".")[0]
+    folder = name if MODULES[name].stem == "__init__" else name.rpartition(".")[0]
+    return folder if folder.count(".") > 1 else name
+
+
+def test_folders_inside_a_package_are_in_no_circle_of_imports() -> None:
+    needed: dict[str, set[str]] = {node(module): set() for module in MODULES}
+    for module, path in MODULES.items():
+        names = imports(ast.parse(path.read_text()), registered=False)
+        found = {node(name) for name in names if name.split(".")[0] == "expunge"}
+        needed[node(module)] |= found - {node(module)}
+
+    def reached(start: str) -> set[str]:
+        known: set[str] = set()
+        waiting = [start]
+        while waiting:
+            new = needed[waiting.pop()] - known
+            known |= new
+            waiting += new
+        return known
+
+    folders = [name for name in needed if name.count(".") > 1 and MODULES[name].stem == "__init__"]
+    assert [folder for folder in folders if folder in reached(folder)] == []
 
 
 def test_modules_are_private_and_packages_export() -> None:

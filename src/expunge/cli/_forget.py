@@ -23,10 +23,10 @@ from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._procedure_options import takes_procedure_options
 
 if TYPE_CHECKING:
+    from expunge.evidence import Evidence, Interval
+    from expunge.evidence._sections import Status
+    from expunge.ledger._signing_keys import SigningKey
     from expunge.request import Outcome
-    from expunge.request._signing_keys import SigningKey
-    from expunge.request.evidence import Evidence, Interval
-    from expunge.request.evidence._sections import Status
 
 EXIT_CODES: dict[Status, ExitCode] = {
     "achieved": ExitCode.DONE,
@@ -271,7 +271,7 @@ def forget_command(
 
 def load_key(path: Path) -> SigningKey:
     """Read the key before anything is done; asks for its password where there is a terminal."""
-    from expunge.request._signing_keys import PASSWORD_VARIABLE, SigningKey, is_encrypted
+    from expunge.ledger._signing_keys import PASSWORD_VARIABLE, SigningKey, is_encrypted
 
     password = os.environ.get(PASSWORD_VARIABLE)
     if password is None and sys.stdin.isatty() and is_encrypted(path):

@@ -16,9 +16,9 @@ from expunge.cli._forget import COLOURS, show_interval
 from expunge.cli._output import AsJson, Output, Quiet, show_error
 
 if TYPE_CHECKING:
+    from expunge.evidence._sections import Status
+    from expunge.ledger._verify_ledger import Verification
     from expunge.request import Ledger
-    from expunge.request._verification import Verification
-    from expunge.request.evidence._sections import Status
 
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
 """Of what begins so; the rest could not be checked, or says nothing."""
@@ -98,7 +98,7 @@ def verify_command(
 
     Example:  expunge verify requests
     """
-    from expunge.request._ledger import Ledger
+    from expunge.ledger._ledger import Ledger
 
     latest = Ledger.read_existing(folder).head
     expected = dict(_split_expected(text) for text in expect or ())
@@ -188,7 +188,7 @@ def _result(verification: Verification) -> str:
 
 
 def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) -> None:
-    from expunge.request._id_key import require_key
+    from expunge.ledger._id_key import require_key
 
     key = require_key(id_key)
     found = ledger.find(entry, key)
@@ -243,7 +243,7 @@ def ledger_command(
 
     Example:  expunge ledger requests --find anna
     """
-    from expunge.request._ledger import Ledger
+    from expunge.ledger._ledger import Ledger
 
     ledger = Ledger.read_existing(folder)
     output = Output(as_json=as_json, quiet=quiet, width=110)
@@ -281,7 +281,7 @@ def ledger_command(
 
 
 def _problems(ledger: Ledger) -> list[str]:
-    from expunge.request._head_file import head_problem
+    from expunge.ledger._ledger_head import head_problem
 
     found = [head_problem(ledger), *(problem for _, problem in ledger.broken_seals())]
     return [problem for problem in found if problem]

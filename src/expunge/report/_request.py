@@ -12,9 +12,9 @@ from expunge.report._formatting import facts, number, share
 from expunge.report._page import render
 
 if TYPE_CHECKING:
-    from expunge.request.evidence._schema import Evidence
-    from expunge.request.evidence._sections import Check, Interval, MetricRow
-    from expunge.request.evidence._times_and_cost import CostComparison
+    from expunge.evidence._schema import Evidence
+    from expunge.evidence._sections import Check, Interval, MetricRow
+    from expunge.evidence._times_and_cost import CostComparison
 
 SECTIONS = (
     ("verdict", "Verdict"),

@@ -31,10 +31,10 @@ from expunge.evaluation._benign_steps import (
 )
 from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._scores import accuracy
+from expunge.evidence._sections import Stop
 from expunge.methods import Method
 from expunge.request._job import Job
 from expunge.request._predictions import predict_once
-from expunge.request.evidence._sections import Stop
 from expunge.request.subject._load import Subject
 
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 320, 800, 8

@@ -95,7 +95,7 @@ class Job(pydantic.BaseModel):
         margin_records: points of accuracy between the records and unseen data of their classes.
         margin_test, margin_of_class: points of test accuracy that may be lost, in all and in one
             class. Margins that are not given follow from the number of examples, see
-            :class:`expunge.request._judge.Margins`.
+            :class:`expunge.request.verdict._checks.Margins`.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())

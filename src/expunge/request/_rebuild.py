@@ -18,26 +18,26 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there, read_text
 from expunge._strict_json import read_json
 from expunge.engine import History
-from expunge.request._compare_trees import Difference, compare_trees
-from expunge.request._examination import Examination, examine, with_duplicates
-from expunge.request._forgetting import ForgettingResult, forget_for
-from expunge.request._id_key import IdKey
-from expunge.request._ids import RequestedRecords
-from expunge.request._job import Job
-from expunge.request._job_file import CARD_FIELDS, JOB
-from expunge.request._ledger import EVIDENCE, RECORDS, WEIGHTS, Ledger, LedgerEntry
-from expunge.request._seal import ATTEMPT, PREFLIGHT, THUMBNAILS
-from expunge.request.evidence._build import RequestInputs, conclude
-from expunge.request.evidence._bundle import (
+from expunge.evidence._schema import Evidence
+from expunge.ledger._id_key import IdKey
+from expunge.ledger._ledger import EVIDENCE, RECORDS, WEIGHTS, Ledger, LedgerEntry
+from expunge.ledger._seal import ATTEMPT, PREFLIGHT, THUMBNAILS
+from expunge.request._bundle import (
     card_after,
     forgotten_records,
     preflight_file,
     shown_files,
 )
-from expunge.request.evidence._schema import Evidence
+from expunge.request._compare_trees import Difference, compare_trees
+from expunge.request._forgetting import ForgettingResult, forget_for
+from expunge.request._ids import RequestedRecords
+from expunge.request._job import Job
+from expunge.request._job_file import CARD_FIELDS, JOB
 from expunge.request.preflight._check import preflight
 from expunge.request.preflight._cost import Cost
 from expunge.request.subject._load import Subject
+from expunge.request.verdict._build import RequestInputs, conclude
+from expunge.request.verdict._examination import Examination, examine, with_duplicates
 
 NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "times and costs": ("request.when", "seconds", "cost", "preflight.cost"),

@@ -11,10 +11,10 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.distributed import as_group
-from expunge.request._in_progress import Outcome, RequestInProgress
+from expunge.ledger._ledger import exclusive_access
+from expunge.ledger._signing_keys import SigningKey
 from expunge.request._job import Job, make_job, text_defaults
-from expunge.request._ledger import exclusive_access
-from expunge.request._signing_keys import SigningKey
+from expunge.request._runner import Outcome, RequestRunner
 from expunge.request._stopwatch import Clocks, RequestStopwatch
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject, are_texts, make_subject
@@ -120,5 +120,5 @@ def carry_out(
             f"start it without torchrun. (got {group.size} processes)"
         )
     with exclusive_access(job.out):
-        request = RequestInProgress(job, subject, ids, on_message, progress, stopwatch, key)
+        request = RequestRunner(job, subject, ids, on_message, progress, stopwatch, key)
         return request.run(on_preflight, dry_run=dry_run, force=force, discard=discard)

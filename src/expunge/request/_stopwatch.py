@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from expunge.engine import Callback, Run
-from expunge.request.evidence._times_and_cost import Seconds, StageSeconds
+from expunge.evidence._times_and_cost import Seconds, StageSeconds
 
 
 class Clocks(NamedTuple):

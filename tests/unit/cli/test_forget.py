@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from expunge.evidence._sections import Status
 from expunge.request._job_file import load_job
-from expunge.request.evidence._sections import Status
 from tests.stand_ins import leave_out_figures
 from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
@@ -29,7 +29,7 @@ def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files without content stand in for figures."""
-    leave_out_figures(monkeypatch, "expunge.request.evidence._bundle")
+    leave_out_figures(monkeypatch, "expunge.request._bundle")
 
 
 def ids_file(folder: Path, *ids: int) -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from expunge.request.evidence._schema import Evidence
-from expunge.request.evidence._sections import (
+from expunge.evidence._schema import Evidence
+from expunge.evidence._sections import (
     ClassRow,
     ConfidenceScores,
     EarlierAttempt,
@@ -23,7 +23,7 @@ from expunge.request.evidence._sections import (
     Status,
     Stop,
 )
-from expunge.request.evidence._times_and_cost import CostComparison, Seconds, StageSeconds
+from expunge.evidence._times_and_cost import CostComparison, Seconds, StageSeconds
 from tests.unit.report import fake_rows as rows
 
 HOSTILE = (

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from expunge.request.evidence._measurements import png_data_uri
-from expunge.request.evidence._sections import (
+from expunge.evidence._sections import (
     Check,
     CheckResult,
     EpochRow,
@@ -21,6 +20,7 @@ from expunge.request.evidence._sections import (
     SplitScores,
     Status,
 )
+from expunge.request.verdict._measurements import png_data_uri
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 

@@ -8,9 +8,9 @@ from typing import Any, get_args
 
 import pytest
 
+from expunge.evidence import Evidence
+from expunge.evidence._sections import Status
 from expunge.report import render_letter
-from expunge.request.evidence import Evidence
-from expunge.request.evidence._sections import Status
 from tests.unit.report import fake
 
 FINGERPRINT = "5ea1" * 16

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from expunge.evidence import Evidence
 from expunge.report import _page, render_request, write_page
 from expunge.report._page import embed
-from expunge.request.evidence import Evidence
 from tests.unit.report import fake
 from tests.unit.report.html import Reader, embedded
 

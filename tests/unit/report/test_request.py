@@ -11,8 +11,8 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from expunge.evidence._sections import EpochRow, Status
 from expunge.report import render_request, write_page
-from expunge.request.evidence._sections import EpochRow, Status
 from tests.unit.report import fake
 from tests.unit.report import fake_rows as rows
 from tests.unit.report.browser import PATIENCE, Browser

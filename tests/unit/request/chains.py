@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-from expunge.request._head_file import write_head
-from expunge.request._id_key import HashedRecords
-from expunge.request._ledger import Ledger, digest_config
+from expunge.ledger._id_key import HashedRecords
+from expunge.ledger._ledger import Ledger, digest_config
+from expunge.ledger._ledger_head import write_ledger_head
 
 CONSTANT = {
     "weights.safetensors": b"",
@@ -46,7 +46,7 @@ def make_chain(root: Path, count: int) -> Ledger:
         (bundle / "evidence.sha256").write_text(seal)
         previous = hashlib.sha256(seal.encode()).hexdigest()
     ledger = Ledger.read(root)
-    write_head(ledger)
+    write_ledger_head(ledger)
     return ledger
 
 

@@ -15,7 +15,7 @@ from tests.stand_ins import leave_out_figures
 from tests.unit.request.jobs import IDS, REFRESH, FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.worlds import subject_of
 
-BUNDLE = "expunge.request.evidence._bundle"
+BUNDLE = "expunge.request._bundle"
 """Where the figures of a request are saved."""
 
 

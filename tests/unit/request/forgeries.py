@@ -20,12 +20,12 @@ import torch
 from expunge import _tensors as tensors
 from expunge._errors import DataError
 from expunge._files import file_digest
-from expunge.request._head_file import write_head
-from expunge.request._ledger import Ledger, digest_config
-from expunge.request._seal import write_seal
+from expunge.evidence._schema import read_evidence
+from expunge.ledger._ledger import Ledger, digest_config
+from expunge.ledger._ledger_head import write_ledger_head
+from expunge.ledger._seal import write_seal
+from expunge.request._bundle import preflight_file, shown_files
 from expunge.request._verify import verify
-from expunge.request.evidence._bundle import preflight_file, shown_files
-from expunge.request.evidence._schema import read_evidence
 
 TABLE = Path(__file__).with_name("forgeries.toml")
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "forgeries.md"
@@ -130,7 +130,7 @@ def redo_hashes(bundle: Path, *, show: bool = False) -> None:
 
 def seal(root: Path, bundle: str) -> None:
     write_seal(root / bundle)
-    write_head(Ledger.read(root))
+    write_ledger_head(Ledger.read(root))
 
 
 def rechain(root: Path) -> None:
@@ -263,7 +263,7 @@ STEPS: dict[str, Callable[..., None]] = {
     "job": change_job,
     "excuse": excuse,
     "seal": seal,
-    "head": lambda root: write_head(Ledger.read(root)),
+    "head": lambda root: write_ledger_head(Ledger.read(root)),
     "redo": lambda root, bundle: redo_hashes(root / bundle),
     "restate": lambda root, bundle: redo_hashes(root / bundle, show=True),
     "rechain": rechain,

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from expunge.evidence import Evidence
 from expunge.request._job import Job, make_job
 from expunge.request._run import Outcome, carry_out
-from expunge.request.evidence import Evidence
 
 IDS = list(range(0, 60, 2))
 WATCHED = {"method": "SRL", "lr": 3e-3, "batch_size": 16, "max_epochs": 6}

@@ -7,7 +7,7 @@ from torch import nn
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data import Examples
-from expunge.request._id_key import IdKey
+from expunge.ledger._id_key import IdKey
 from expunge.request._ids import resolve_ids
 from expunge.request._run import forget
 from tests.unit.request.worlds import job_of

@@ -11,8 +11,9 @@ import pytest
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError
-from expunge.request._id_key import require_key
-from expunge.request._ledger import Ledger
+from expunge.evidence import Evidence
+from expunge.ledger._id_key import require_key
+from expunge.ledger._ledger import Ledger
 from expunge.request._rebuild import (
     ELSEWHERE,
     NOT_RECOMPUTED,
@@ -21,7 +22,6 @@ from expunge.request._rebuild import (
     compare_with_rebuilt,
 )
 from expunge.request._requests_subject import load_subject_of
-from expunge.request.evidence import Evidence
 from expunge.request.subject._load import Subject
 from tests.unit.request.forgeries import change_evidence
 from tests.unit.request.jobs import (

@@ -14,9 +14,9 @@ from expunge import _tensors as tensors
 from expunge._plugins import installed_plugins
 from expunge.cli._main import build_app
 from expunge.data import DATASETS
+from expunge.ledger._ledger import Ledger
+from expunge.ledger._purge import find_remnants, outside_of
 from expunge.methods import METHODS
-from expunge.request._ledger import Ledger
-from expunge.request._purge import find_remnants, outside_of
 from expunge.request._verify import verify
 from tests.unit.request.forgeries import change_job, redo_hashes, set_value
 from tests.unit.request.jobs import JobMaker, carry_out_quietly

@@ -20,15 +20,15 @@ from expunge.distributed import Group
 from expunge.engine._artifact import load_artifact
 from expunge.engine._checkpoint import model_digest
 from expunge.evaluation import Predictions, predict
-from expunge.request import _in_progress as in_progress
+from expunge.evidence import read_evidence
+from expunge.ledger._id_key import require_key
+from expunge.ledger._ledger import Ledger, weights_digest
 from expunge.request import _run as run
-from expunge.request._id_key import require_key
+from expunge.request import _runner as runner
 from expunge.request._job import Job
 from expunge.request._job_file import load_job
-from expunge.request._ledger import Ledger, weights_digest
 from expunge.request._run import forget
 from expunge.request._verify import verify
-from expunge.request.evidence import read_evidence
 from tests.unit.dispatch.forks import Fork
 from tests.unit.request.jobs import (
     IDS,
@@ -140,7 +140,7 @@ def test_a_refused_request_leaves_no_folder(
     def refused(*_: Any, **__: Any) -> None:
         raise InvalidInput("This method cannot be used here.")
 
-    monkeypatch.setattr(in_progress, "forget_for", refused)
+    monkeypatch.setattr(runner, "forget_for", refused)
     with pytest.raises(InvalidInput, match="cannot be used here"):
         carry_out_quietly(make_request())
     assert not make_request.out.exists()
@@ -374,7 +374,7 @@ def test_a_full_disk_loses_nothing(make_request: JobMaker, monkeypatch: pytest.M
 
     for name, fault in (("sync", full), ("write_seal", refused)):
         with monkeypatch.context() as patch:
-            patch.setattr(f"expunge.request.evidence._bundle.{name}", fault)
+            patch.setattr(f"expunge.request._bundle.{name}", fault)
             with pytest.raises(StorageError, match=r"No space left.*the same command resumes it"):
                 carry_out_quietly(job)
         assert [p.name for p in job.out.glob(".*.new")] == []
@@ -391,7 +391,7 @@ def test_an_unfinished_request_is_in_the_way_of_another(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(in_progress, "forget_for", dies)
+        patch.setattr(runner, "forget_for", dies)
         with pytest.raises(KeyboardInterrupt):
             carry_out_quietly(make_request())
     other = make_request([1, 3, 5], max_epochs=1)

@@ -8,8 +8,8 @@ from typing import cast
 import pytest
 
 from expunge.engine import Run
+from expunge.evidence._times_and_cost import CostComparison
 from expunge.request._stopwatch import Clocks, RequestStopwatch
-from expunge.request.evidence._times_and_cost import CostComparison
 
 
 @pytest.fixture

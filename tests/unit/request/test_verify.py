@@ -13,7 +13,7 @@ import pytest
 
 from expunge import _files
 from expunge._errors import DataError, InvalidInput
-from expunge.request._ledger import Ledger
+from expunge.ledger._ledger import Ledger
 from expunge.request._requests_subject import load_subject_of
 from expunge.request._verify import verify
 from expunge.request.subject._load import Subject

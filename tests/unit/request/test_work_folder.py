@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from expunge._errors import DataError, InvalidInput
-from expunge.request import _in_progress as in_progress
+from expunge.request import _runner as runner
 from expunge.request._work_folder import WorkFolder
 from tests.unit.request.jobs import FinishedRequest, JobMaker, carry_out_quietly
 
@@ -46,7 +46,7 @@ def test_a_command_killed_after_its_bundle_was_there_has_nothing_left_to_do(
 
     first = make_request([1, 2, 3], max_epochs=1)
     with monkeypatch.context() as patch:
-        patch.setattr(in_progress, "write_head", dies)
+        patch.setattr(runner, "write_ledger_head", dies)
         with pytest.raises(KeyboardInterrupt):
             carry_out_quietly(first)
     bundle = first.out / "0001"
@@ -64,7 +64,7 @@ def test_a_command_killed_after_its_bundle_was_there_has_nothing_left_to_do(
     assert sorted(path.name for path in first.out.iterdir()) == ["0001", "head.json"]
 
     # Another one is not held up by what was left.
-    monkeypatch.setattr(in_progress, "write_head", dies)
+    monkeypatch.setattr(runner, "write_ledger_head", dies)
     second = make_request([7, 8], max_epochs=1)
     with pytest.raises(KeyboardInterrupt):
         carry_out_quietly(second)

@@ -13,7 +13,6 @@ from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.data.text import TextSet
 from expunge.engine._token_scores import score_tokens_once
-from expunge.evaluation._metrics import METRICS
 from expunge.evaluation.text._generation import continuations, rouge_l
 from expunge.evaluation.text._measures import (
     Array,
@@ -34,7 +33,9 @@ from expunge.evaluation.text._membership import (
     min_k,
     privacy_leakage,
 )
+from expunge.evaluation.text._text_metrics import text_metrics
 
+METRICS = dict(text_metrics())
 UTILITY = ("probability", "rouge_l", "truth_ratio")
 """What the model utility is a mean of, on every split that counts."""
 

@@ -14,8 +14,8 @@ from expunge.engine import Recipe
 from expunge.engine._artifact import load_artifact, save_artifact
 from expunge.evaluation import predict
 from expunge.evaluation._model_files import train_initial
+from expunge.ledger._ledger import weights_digest
 from expunge.models import build_model
-from expunge.request._ledger import weights_digest
 from expunge.request.subject._load import load_subject, make_subject
 from tests.unit.request.worlds import Net, Viewing, bytes_of, fitted, floats, images, job_of
 

@@ -1,0 +1,174 @@
+"""The evidence of a deletion request: the typed, versioned content of ``evidence.json``.
+
+``evidence.schema.json`` beside this file is its JSON Schema;
+``python -m expunge.evidence._schema`` writes it again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import pydantic
+from pydantic import Field
+from pydantic.json_schema import GenerateJsonSchema
+
+from expunge._errors import DataError
+from expunge._strict_json import read_json
+from expunge.evidence._sections import (
+    Check,
+    ClassRow,
+    ConfidenceScores,
+    EarlierAttempt,
+    EarlierRequest,
+    Environment,
+    EpochRow,
+    ExposureCounts,
+    Hashes,
+    MetricRow,
+    PreflightFindings,
+    RequestSummary,
+    RequestVerdict,
+    Section,
+    Status,
+    Stop,
+)
+from expunge.evidence._times_and_cost import CostComparison, Seconds
+
+SCHEMA_VERSION: Final = 4
+
+
+class Evidence(Section):
+    """Everything that a deletion request shows: the content of ``evidence.json``."""
+
+    schema_version: Literal[4]
+    kind: Literal["request"]
+    verdict: RequestVerdict
+    request: RequestSummary
+    hashes: Hashes
+    config: dict[str, Any] = Field(description="All settings of the request.")
+    environment: Environment = Environment()
+    seeds: dict[str, int] = Field(default={}, description="Seeds of the run and of the data.")
+    preflight: PreflightFindings = PreflightFindings()
+    margins: dict[str, float] = Field(default={}, description="Declared before anything was done.")
+    checks: list[Check] = Field(default=[], description="What the verdict rests on.")
+    metrics: list[MetricRow] = Field(default=[], description="Headline accuracies.")
+    epochs: list[EpochRow] = Field(default=[], description="One row per epoch.")
+    stopped: Stop
+    steps: dict[str, list[float | None]] = Field(
+        default={}, description="Step diagnostics, by column."
+    )
+    scores: ConfidenceScores | None = None
+    classes: list[ClassRow] = Field(default=[], description="One row per class.")
+    exposure: ExposureCounts | None = None
+    keep_examples: bool = Field(
+        default=False,
+        description="Whether the page and a file show single forgotten records, with images.",
+    )
+    cost: CostComparison | None = None
+    earlier: list[EarlierRequest] = Field(default=[], description="One row per earlier request.")
+    limits: list[str] = Field(default=[], description="What the evidence cannot show.")
+    commands: list[str] = Field(default=[], description="What repeats and what checks the request.")
+    attempts: list[EarlierAttempt] = Field(
+        default=[], description="Earlier attempts to forget the same ids, as far as known."
+    )
+    seconds: Seconds | None = None
+    texts: bool = Field(
+        default=False,
+        description="Whether the model is a language model: accuracies are then the shares of "
+        "answer tokens predicted, classes are strata of length and rarity.",
+    )
+    definitions: dict[str, int] = Field(
+        default={}, description="Versions of the definitions of what is measured of texts."
+    )
+    signed_by: str | None = Field(
+        default=None, description="SHA-256 of the public key that the bundle is signed with."
+    )
+    files: dict[str, str] = Field(
+        default={}, description="SHA-256 of the other files of the bundle."
+    )
+
+    @pydantic.field_validator("config")
+    @classmethod
+    def _states_its_level(cls, config: dict[str, Any]) -> dict[str, Any]:
+        if not isinstance(config.get("level", 0.95), float):
+            raise ValueError(f"`level` should be a number. (got {config['level']!r})")
+        return config
+
+    @property
+    def status(self) -> Status:
+        """The verdict in a word or three."""
+        return self.verdict.status
+
+    @property
+    def achieved(self) -> bool:
+        """Whether the records were shown to be forgotten."""
+        return self.status == "achieved"
+
+    @property
+    def unlearned(self) -> bool:
+        """Whether the bundle holds the unlearned model, not the one as it was."""
+        return self.status != "not achieved"
+
+    @property
+    def discarded(self) -> bool:
+        """Whether the model that was judged is not the one in the bundle."""
+        return not self.unlearned and bool(self.stopped.epoch)
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether model and data were given from Python, so that no job file can name them."""
+        return bool(self.config.get("in_memory"))
+
+    def metric(self, name: str) -> MetricRow:
+        """The metric of that name."""
+        for metric in self.metrics:
+            if metric.name == name:
+                return metric
+        raise DataError(f"The evidence of request {self.request.number} has no metric {name!r}.")
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values as they are written: without what was never set."""
+        return self.model_dump(mode="json", exclude_unset=True)
+
+
+def read_evidence(path: Path) -> Evidence:
+    """Read an ``evidence.json``, without a key that is unknown or there twice."""
+    try:
+        return Evidence.model_validate(read_json(path))
+    except FileNotFoundError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+    except pydantic.ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        if where == "schema_version":
+            raise DataError(
+                f"{path} was written by another version of expunge. (its `schema_version` should "
+                f"be {SCHEMA_VERSION})"
+            ) from error
+        raise DataError(
+            f"{path} is not the evidence of a request: {where}: {first['msg']}."
+        ) from error
+
+
+def json_schema() -> str:
+    """The JSON Schema of ``evidence.json``, the content of ``evidence.schema.json``."""
+    schema = Evidence.model_json_schema(schema_generator=_SchemaGenerator)
+    schema = {"$schema": GenerateJsonSchema.schema_dialect} | schema
+    return json.dumps(schema, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+class _SchemaGenerator(GenerateJsonSchema):
+    """Null for undefined defaults, and no titles that only repeat the name of a field."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        return False
+
+    def encode_default(self, dft: Any) -> Any:
+        return super().encode_default(None if dft is math.nan else dft)
+
+
+if __name__ == "__main__":
+    Path(__file__).with_name("evidence.schema.json").write_text(json_schema(), encoding="utf-8")

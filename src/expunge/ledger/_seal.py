@@ -1,0 +1,69 @@
+"""The seal of a bundle: the hash of each of its files, and which files it has to have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from expunge._errors import DataError
+from expunge._files import read_regular, write_text
+from expunge.evidence._schema import Evidence
+from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
+
+PAGE, PREFLIGHT, SIGNATURE = "report.html", "preflight.json", "bundle.dsse.json"
+LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
+ATTEMPT, THUMBNAILS = "attempt.safetensors", "thumbnails.json"
+OUTSIDE = frozenset({SEAL, SIGNATURE})
+"""Files that the seal cannot list: itself, and the signature over it."""
+FROM_EVIDENCE = frozenset({EVIDENCE, PAGE, *LETTERS, MODEL_CARD})
+"""Files that are written after the evidence, so that it cannot list them."""
+REQUIRED = FROM_EVIDENCE | {WEIGHTS, RECORDS}
+_LINE = re.compile(r"([0-9a-f]{64})  ([^/\\\s][^\\]*)")
+
+
+def write_seal(folder: Path) -> None:
+    """Write the hashes of all files in ``folder`` to its seal."""
+    names = sorted(files_in(folder) - OUTSIDE)
+    write_text(folder / SEAL, "".join(f"{digest_of(folder / name)}  {name}\n" for name in names))
+
+
+def read_seal(folder: Path) -> dict[str, str]:
+    """The hash of each file that the seal lists."""
+    path = folder / SEAL
+    try:
+        lines = read_regular(path).decode().splitlines()
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read: {error}.") from error
+    sealed: dict[str, str] = {}
+    for number, line in enumerate(lines, start=1):
+        match = _LINE.fullmatch(line)
+        if match is None or ".." in Path(match[2]).parts or match[2] in sealed:
+            raise DataError(f"{path} is damaged: line {number} is no hash and name of a file.")
+        sealed[match[2]] = match[1]
+    return sealed
+
+
+def files_in(folder: Path) -> set[str]:
+    """The names of all files in ``folder``; whatever is neither file nor folder counts as one."""
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return {path.relative_to(folder).as_posix() for path in paths}
+
+
+def seal_problems(folder: Path, evidence: Evidence, sealed: Mapping[str, str]) -> list[str]:
+    """What is wrong with the list of files, in sentences: gaps, contradictions, strangers."""
+    problems = [
+        f"{SEAL} does not list {name}, which this bundle has to have."
+        for name in sorted((REQUIRED | evidence.files.keys()) - sealed.keys())
+    ]
+    problems += [
+        f"{SEAL} and {EVIDENCE} give different hashes of {name}."
+        for name in sorted(sealed.keys() & evidence.files.keys())
+        if sealed[name] != evidence.files[name]
+    ]
+    listed = evidence.files.keys() | (sealed.keys() & FROM_EVIDENCE)
+    strangers = (files_in(folder) | sealed.keys()) - OUTSIDE - listed
+    return problems + [
+        f"{name} is not part of the bundle: {EVIDENCE} does not list it."
+        for name in sorted(strangers)
+    ]

@@ -1,0 +1,261 @@
+"""A deletion request while it is carried out: from ids to an unlearned model and its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from expunge._errors import DataError
+from expunge.evidence._schema import Evidence
+from expunge.evidence._sections import Status
+from expunge.evidence._times_and_cost import Seconds
+from expunge.ledger._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.ledger._id_key import IdKey, create_key, find_key, require_key
+from expunge.ledger._ledger import SEAL, Ledger, digest_config, digest_of
+from expunge.ledger._ledger_head import require_all, write_ledger_head
+from expunge.ledger._signing_keys import SigningKey
+from expunge.request._bundle import BundleContents, write_bundle
+from expunge.request._forgetting import forget_for
+from expunge.request._ids import resolve_ids
+from expunge.request._job import Job
+from expunge.request._job_file import job_values
+from expunge.request._stopwatch import RequestStopwatch
+from expunge.request._work_folder import WorkFolder
+from expunge.request.preflight._check import Preflight, preflight
+from expunge.request.subject._comparable import compares_all_words
+from expunge.request.subject._inputs import IN_WORDS
+from expunge.request.subject._load import Subject, load_subject
+from expunge.request.verdict._build import RequestInputs, conclude
+from expunge.request.verdict._examination import examine, with_duplicates
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a request ended. Without ``evidence`` it stopped after the preflight."""
+
+    preflight: Preflight | None
+    """None if the bundle was there already, and only its command had been killed."""
+    evidence: Evidence | None = None
+    folder: Path | None = None
+    model: nn.Module | None = None
+    seconds: Seconds | None = None
+    """As in the evidence, and with the time that writing the evidence and its page took."""
+
+    @property
+    def achieved(self) -> bool:
+        """Whether the records were shown to be forgotten."""
+        return self.status == "achieved"
+
+    @property
+    def head(self) -> str:
+        """The hash of the bundle's seal, to be noted elsewhere; empty after the preflight."""
+        return "" if self.folder is None else digest_of(self.folder / SEAL)
+
+    @property
+    def status(self) -> Status | None:
+        """The verdict: achieved, not achieved or inconclusive; None after the preflight."""
+        return None if self.evidence is None else self.evidence.status
+
+
+class RequestRunner:
+    """One request while it is carried out; ``requested`` are the records that the ids stand for."""
+
+    def __init__(
+        self,
+        job: Job,
+        subject: Subject | None,
+        ids: Sequence[str | int] | None,
+        on_message: Callable[[str], None],
+        progress: bool,
+        stopwatch: RequestStopwatch,
+        key: SigningKey | None,
+    ) -> None:
+        find_key(job.id_key)  # refused now, if it cannot be read, and not after the preflight
+        self.job, self.on_message, self.progress = job, on_message, progress
+        self.in_memory, self.key = subject is not None, key
+        self.ledger = Ledger.read(job.out)
+        require_all(self.ledger)
+        subject = subject or load_subject(job)
+        if job.inputs is None and subject.inputs and self.ledger.last is not None:
+            form = self.ledger.last.evidence.config.get("inputs")
+            if form in IN_WORDS:  # as in the request before
+                self.job = job.model_copy(update={"inputs": form})
+                subject = subject.with_inputs(form)
+        self.subject = self.ledger.latest_state_of(subject)
+        if self.ledger.entries:
+            id_key = require_key(job.id_key)
+            self.ledger = self.ledger.unlocked(id_key, **self.subject.sizes)
+        self.requested = resolve_ids(job, self.subject, ids)
+        if self.ledger.last is not None:
+            self.requested = self.requested.without_unseen(self.ledger.last.unseen)
+        self.subject = self.subject.without_unseen(self.requested.unseen)
+        self.stopwatch = stopwatch
+        stopwatch.loaded()
+        self.work = WorkFolder(job.out)
+
+    @property
+    def number(self) -> int:
+        return len(self.ledger.entries) + 1
+
+    def run(
+        self,
+        on_preflight: Callable[[Preflight], None],
+        *,
+        dry_run: bool,
+        force: bool,
+        discard: bool,
+    ) -> Outcome:
+        # Killed when the bundle was there already: nothing is left to do but to tidy up.
+        if not dry_run and (finished := self._finish_killed()) is not None:
+            return finished
+
+        # Leave out what earlier requests have forgotten.
+        to_forget, earlier = self.ledger.still_to_forget(self.requested.indices)
+        if already_forgotten := len(self.requested.indices) - len(to_forget):
+            self.on_message(
+                f"{already_forgotten} of the records were forgotten before, and are left out here."
+            )
+
+        # Preflight: the last moment to stop without a trace.
+        with self.stopwatch.time("preflight"):
+            findings = self._preflight(earlier)
+            correction = findings.fit.correction
+            if correction is not None and self.subject.inputs and self.job.inputs is None:
+                form, why = correction
+                note = f"{why} So it gets the images {IN_WORDS[form]} (--inputs {form})."
+                self.on_message(note)
+                self.subject = self.subject.with_inputs(form, note)
+                findings = self._preflight(earlier)
+        if self.subject.inputs:
+            self.job = self.job.model_copy(update={"inputs": self.subject.inputs})
+        on_preflight(findings)
+        if dry_run:
+            return Outcome(findings)
+        if not findings.fits and not force:
+            raise DataError(
+                "The model does not seem to fit the data: "
+                + " ".join(findings.warnings)
+                + " If model and data are right as they are, use --force."
+            )
+        asked_for, train = len(to_forget), self.subject.train
+        include = self.job.include_duplicates
+        to_forget = with_duplicates(to_forget, findings, include, earlier, len(train))
+        if added := len(to_forget) - asked_for:
+            self.on_message(f"{added} duplicates of these records are also forgotten.")
+        examination = examine(self.subject, findings, to_forget, earlier)
+        self.subject = examination.subject
+        if not compares_all_words(self.subject):
+            self.on_message(
+                "Others about the same people are retained, and the unseen records are about "
+                "strangers: answers are compared without the words of their questions."
+            )
+
+        # Unlearn, from a checkpoint if this request was killed before.
+        id_key = self._id_key()
+        hashed = self.requested.hashed(id_key)
+        asked, config = hashed.digest, self._config(len(to_forget))
+        run = digest_config(config, asked, self.subject.weights_digest)
+        self.work.claim(run, discard=discard)
+        weights = self.subject.weights_digest
+        attempts = earlier_attempts(self.ledger, asked, weights, run)
+        write_attempt(digest_records(asked, weights), run, self.job.seed, "not finished")
+        with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
+            result = forget_for(
+                self.job,
+                self.subject,
+                examination.forget,
+                examination.retain,
+                checkpoint=self.work.checkpoint,
+                progress=self.progress,
+                callbacks=[self.stopwatch.steps],
+            )
+
+        # Audit on test data, which took no part in any decision so far.
+        inputs = RequestInputs(
+            self.job,
+            self.requested,
+            hashed,
+            id_key,
+            self.ledger,
+            config,
+            self.in_memory,
+            attempts,
+        )
+        with self.stopwatch.time("audit"):
+            conclusion = conclude(inputs, examination, result)
+
+        # Write the bundle; only then is the checkpoint dispensable.
+        contents = BundleContents(
+            conclusion.model,
+            conclusion.discarded,
+            inputs,
+            tuple(to_forget),
+            self.subject.card,
+            self.key,
+            conclusion.examples,
+        )
+        folder = self.job.out / f"{self.number:04d}"
+        evidence = write_bundle(folder, conclusion.evidence, contents, self.stopwatch.seconds)
+        self._tidy_up(run, evidence)
+        return Outcome(findings, evidence, folder, conclusion.model, self.stopwatch.seconds())
+
+    def _preflight(self, earlier: set[int]) -> Preflight:
+        return preflight(
+            self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
+        )
+
+    def _tidy_up(self, run: str, evidence: Evidence) -> None:
+        """What comes after the bundle: note the head and the attempt, remove the checkpoint."""
+        write_ledger_head(Ledger.read(self.job.out))
+        records = digest_records(evidence.hashes.ids, evidence.hashes.weights_before)
+        write_attempt(records, run, evidence.seeds.get("run", 0), evidence.status)
+        self.work.remove()
+
+    def _finish_killed(self) -> Outcome | None:
+        """Tidy up after a request that was killed when its bundle was there already.
+
+        Returns its outcome if this is the same request; another one is carried out now.
+        """
+        last = self.ledger.last
+        if last is None or self.work.request is None:
+            return None
+        evidence = last.evidence
+        hashes, config = evidence.hashes, evidence.config
+        run = digest_config(config, hashes.ids, hashes.weights_before)
+        if self.work.request != run:
+            return None
+        self._tidy_up(run, evidence)
+        same = self._config(config.get("forgotten", 0)) | {"number": last.number}
+        asked = self.requested.hashed(require_key(self.job.id_key)).digest
+        if digest_config(same, asked) != digest_config(config, hashes.ids):
+            return None
+        self.on_message(f"Request {last.number} was complete when its command was killed.")
+        return Outcome(None, evidence, last.folder, self.subject.model, evidence.seconds)
+
+    def _id_key(self) -> IdKey:
+        """The key that ids are hashed with; made now, if this is its first use."""
+        key = find_key(self.job.id_key)
+        if key is None:
+            key = create_key(self.job.id_key)
+            self.on_message(
+                f"Wrote the id key {key.path}. Ids are written as hashes made with it: keep it, "
+                "apart from the evidence. Later requests and looking somebody up need it."
+            )
+        return key
+
+    def _config(self, forgotten: int) -> dict[str, Any]:
+        values = {} if self.in_memory else job_values(self.job)
+        return (
+            self.job.model_dump(mode="json", exclude={"ids"})
+            | values
+            | {
+                "in_memory": self.in_memory,
+                "out": str(self.job.out),
+                "number": self.number,
+                "forgotten": forgotten,
+            }
+        )

@@ -1,0 +1,349 @@
+"""Build the evidence of a request from the results of its stages."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from torch import nn
+
+from expunge.evaluation import METRICS
+from expunge.evidence._schema import SCHEMA_VERSION, Evidence
+from expunge.evidence._sections import (
+    EarlierAttempt,
+    EarlierRequest,
+    EarlierStatus,
+    Environment,
+    EpochRow,
+    ExampleRow,
+    ForgottenCopies,
+    Hashes,
+    Interval,
+    LedgerName,
+    PreflightFindings,
+    RequestSummary,
+)
+from expunge.evidence._times_and_cost import CostComparison
+from expunge.ledger._id_key import HashedRecords, IdKey
+from expunge.ledger._ledger import Ledger, digest_config
+from expunge.request._accuracy import accuracy_interval
+from expunge.request._forgetting import ForgettingResult
+from expunge.request._ids import RequestedRecords
+from expunge.request._job import Job
+from expunge.request._job_file import repeat_commands
+from expunge.request._predictions import predict_records
+from expunge.request.preflight._check import Preflight
+from expunge.request.subject._comparable import compares_all_words
+from expunge.request.subject._load import Subject
+from expunge.request.verdict._checks import DELIVERED, Margins, check_loss_attack, decide, judge
+from expunge.request.verdict._examination import Examination
+from expunge.request.verdict._measurements import (
+    TEXT_ATTACK_LABELS,
+    SplitPredictions,
+    collect_scores,
+    count_exposure,
+    measure_classes,
+    measure_examples,
+    measure_metrics,
+)
+from expunge.request.verdict._next_steps import suggest_next_steps
+from expunge.request.verdict._sentences import (
+    EXPOSED_AGAIN,
+    GIVEN_WORDS,
+    LIMITS,
+    TEXT_LIMITS,
+    write_verdict,
+)
+from expunge.store._environment import environment, now
+
+STEP_COLUMNS = (
+    "epoch",
+    "feasible",
+    "cosine",
+    "agreement",
+    "moved",
+    "objective_alignment",
+    "constraint_alignment",
+)
+
+
+@dataclass(frozen=True)
+class RequestInputs:
+    """A request: what was asked of which model, after which others."""
+
+    job: Job
+    requested: RequestedRecords
+    hashed: HashedRecords
+    """The ids and records that were asked for, as keyed hashes."""
+    key: IdKey
+    ledger: Ledger
+    """Of the requests before."""
+    config: Mapping[str, Any]
+    in_memory: bool = False
+    attempts: Sequence[EarlierAttempt] = ()
+    """Earlier attempts to forget the same ids from the same model."""
+
+    @property
+    def number(self) -> int:
+        """Its position in the ledger, from 1."""
+        return len(self.ledger.entries) + 1
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """The evidence, the model that is delivered, and what goes with them into the bundle."""
+
+    evidence: Evidence
+    model: nn.Module
+    discarded: nn.Module | None = None
+    """The model of a run that was undone: to look at, not to use."""
+    examples: Sequence[ExampleRow] = ()
+    """The forgotten records one by one, if the job keeps them."""
+
+
+def conclude(
+    inputs: RequestInputs,
+    examination: Examination,
+    result: ForgettingResult,
+    *,
+    advise: bool = True,
+) -> Conclusion:
+    """Judge the model of a run and build the evidence; what is not good enough is discarded.
+
+    Where the verdict is inconclusive, the model is kept: no check contradicts it. With ``advise``,
+    the verdict says what to try next.
+    """
+    after, moved = examination.before, bool(result.stopped.epoch)
+    if moved:
+        after = examination.predict(result.model)
+    evidence = build_evidence(inputs, examination, result, after, advise=advise)
+    examples = kept_examples(inputs, examination, after)
+    if evidence.unlearned:
+        return Conclusion(evidence, result.model, None, examples)
+    discarded = result.model if moved else None
+    return Conclusion(evidence, examination.subject.model, discarded, examples)
+
+
+def build_evidence(
+    inputs: RequestInputs,
+    examination: Examination,
+    result: ForgettingResult,
+    after: SplitPredictions,
+    *,
+    advise: bool = True,
+) -> Evidence:
+    """Everything but the times and the hashes of files.
+
+    All numbers are those of the model that was judged, whether or not it is delivered.
+    """
+    job, subject, before = inputs.job, examination.subject, examination.before
+    preflight, chosen, stopped = examination.findings, examination.to_forget, result.stopped
+    texts = before.forget.of_texts
+
+    # Judge.
+    relearned = examination.predict_relearned(result.model, job.seed)
+    margins = margins_of(job, before)
+    checks = judge(before, after, relearned, subject.classes, margins, job.seed)
+    earlier = check_earlier_requests(inputs.ledger, result.model, subject, after, job.seed)
+    status = decide(checks)
+    if not stopped.epoch or any(row.status == EXPOSED_AGAIN for row in earlier):
+        status = "not achieved"
+    metrics = measure_metrics(before, after, relearned, job.seed)
+    verdict = write_verdict(
+        status,
+        checks,
+        metrics,
+        records=len(chosen),
+        stopped=stopped,
+        given=check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc),
+        earlier=earlier,
+        attempts=inputs.attempts,
+        seed=job.seed,
+        texts=texts,
+    )
+    next_steps: list[str] = []
+    if advise:
+        cost = preflight.as_dict()["cost"]
+        next_steps = suggest_next_steps(
+            status, job, checks, earlier=earlier, cost=cost, texts=texts
+        )
+
+    # Put it on record.
+    evidence = Evidence(
+        schema_version=SCHEMA_VERSION,
+        kind="request",
+        verdict=verdict.model_copy(update={"next_steps": next_steps}),
+        request=_summary(inputs, examination),
+        hashes=Hashes(
+            weights_before=subject.weights_digest,
+            data=subject.data_digest,
+            ids=inputs.hashed.digest,
+            config=digest_config(inputs.config),
+        ),
+        config=dict(inputs.config),
+        environment=Environment.model_validate(environment()),
+        seeds={"run": job.seed, "data": job.data_seed},
+        preflight=without_records(preflight.as_dict()),
+        margins=asdict(margins),
+        checks=checks,
+        metrics=metrics,
+        epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
+        stopped=stopped,
+        steps=_step_columns(result.history.steps),
+        scores=collect_scores(before, after),
+        classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
+        exposure=count_exposure(before, after),
+        keep_examples=job.keep_examples,
+        cost=_cost(preflight, result),
+        earlier=earlier,
+        attempts=list(inputs.attempts),
+        limits=_limits(subject, texts),
+        commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
+    )
+    if not texts:
+        return evidence
+    return evidence.model_copy(update={"texts": True, "definitions": _definitions()})
+
+
+def margins_of(job: Job, before: SplitPredictions) -> Margins:
+    """The margins of a job; those that it does not give follow from the sizes of the data."""
+    counts = before.test.labels.bincount()
+    by_size = Margins.by_size(
+        records=len(before.forget.labels),
+        unseen=len(before.matched(job.seed)[1].labels),
+        test=len(before.test.labels),
+        class_sizes=[int(count) for count in counts if count],
+        accuracy=float(before.val.right.mean()),
+    )
+    given = {name: getattr(job, f"margin_{name}") for name in asdict(by_size)}
+    return Margins(**(asdict(by_size) | {k: v for k, v in given.items() if v is not None}))
+
+
+def check_earlier_requests(
+    ledger: Ledger, model: nn.Module, subject: Subject, after: SplitPredictions, seed: int
+) -> list[EarlierRequest]:
+    """The records of earlier requests under the new model: they must stay forgotten."""
+    rows = []
+    for entry in ledger.entries:
+        predictions = predict_records(model, subject.train.subset(list(entry.indices)))
+        check = check_loss_attack(predictions, after, DELIVERED, seed)
+        status: EarlierStatus = "was not achieved"
+        if entry.unlearned:
+            status = "still forgotten" if entry.achieved else "inconclusive"
+            if check is not None and check.result == "outside" and check.value > 0.5:
+                status = EXPOSED_AGAIN
+        rows.append(
+            EarlierRequest(
+                number=entry.number,
+                records=len(entry.indices),
+                ua=Interval.of(accuracy_interval(predictions)),
+                check=check,
+                status=status,
+            )
+        )
+    return rows
+
+
+def _known(row: Mapping[str, Any]) -> dict[str, Any]:
+    """What the evidence keeps of an epoch, in three digits: means over the records say no more."""
+    kept = {name: value for name, value in row.items() if name in EpochRow.model_fields}
+    return {k: significant(v, 3) if isinstance(v, float) else v for k, v in kept.items()}
+
+
+def significant(value: float, digits: int = 6) -> float | None:
+    """So many significant digits; None for NaN and infinity, which JSON does not have."""
+    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+
+
+def _definitions() -> dict[str, int]:
+    """The versions of the definitions of what is measured of texts."""
+    names = ("exact_memorisation", "probability", *(f"auc_{name}" for name in TEXT_ATTACK_LABELS))
+    return {name: METRICS[name].version for name in names}
+
+
+def kept_examples(
+    inputs: RequestInputs, examination: Examination, after: SplitPredictions
+) -> list[ExampleRow]:
+    """Every forgotten record with its content, if the job keeps that."""
+    if not inputs.job.keep_examples:
+        return []
+    # The ids that records were asked for by; of copies, their name or index.
+    by_index = {i: name for name, indices in inputs.requested.by_id.items() for i in indices}
+    names, classes = examination.subject.names, examination.subject.classes
+    ids = [by_index.get(i, names[i] if names else str(i)) for i in examination.to_forget]
+    images = getattr(examination.forget, "images", None)
+    hashes = list(map(inputs.key.hash_id, ids))
+    return measure_examples(hashes, classes, examination.before, after, images)
+
+
+def without_records(findings: Mapping[str, Any]) -> PreflightFindings:
+    """The findings of the preflight without what describes single records.
+
+    Whoever has the data finds the two that are as similar as stated.
+    """
+    duplicates = dict(findings["duplicates"])
+    duplicates["exact"] = len(duplicates["exact"])
+    duplicates["near"] = duplicates.pop("near_count")
+    return PreflightFindings.model_validate({**findings, "duplicates": duplicates})
+
+
+def _summary(inputs: RequestInputs, examination: Examination) -> RequestSummary:
+    job, last, chosen = inputs.job, inputs.ledger.last, examination.to_forget
+    return RequestSummary(
+        number=inputs.number,
+        ids=len(inputs.requested.ids),
+        records=len(chosen),
+        copies=_copies(job, examination),
+        share=round(len(chosen) / len(examination.subject.train), 6),
+        source="a file" if job.ids else "given in Python",
+        when=now(),
+        ledger=_ledger_name(inputs, examination.subject),
+        previous=None if last is None else last.head,
+        attempt=len(inputs.attempts) + 1,
+        skipped=inputs.requested.skipped,
+        unmapped=inputs.requested.unmapped,
+        unseen=sum(map(len, inputs.requested.unseen.values())),
+    )
+
+
+def _ledger_name(inputs: RequestInputs, subject: Subject) -> LedgerName:
+    """The name of the ledger, which its first request makes."""
+    if inputs.ledger.entries:
+        return inputs.ledger.entries[0].evidence.request.ledger
+    return LedgerName(
+        id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
+    )
+
+
+def _copies(job: Job, examination: Examination) -> ForgottenCopies:
+    """The copies that were forgotten with the requested records."""
+    duplicates, forgotten = examination.findings.duplicates, set(examination.to_forget)
+    included = {copy.index for copy in duplicates.to_include(job.include_duplicates)}
+    exact = {copy.index for copy in duplicates.to_include("exact")} & included & forgotten
+    return ForgottenCopies(exact=len(exact), near=len(included & forgotten) - len(exact))
+
+
+def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
+    present = [name for name in STEP_COLUMNS if steps and name in steps[0]]
+    return {name: [significant(row[name]) for row in steps] for name in present}
+
+
+def _limits(subject: Subject, of_texts: bool) -> list[str]:
+    limits = list(TEXT_LIMITS if of_texts else LIMITS)
+    return limits if compares_all_words(subject) else [*limits, GIVEN_WORDS]
+
+
+def _cost(preflight: Preflight, result: ForgettingResult) -> CostComparison:
+    """What retraining would cost; what the request itself took is not known yet."""
+    cost = preflight.as_dict()["cost"]
+    return CostComparison(
+        unlearning_seconds=round(result.history.seconds, 2),
+        retraining_seconds=cost["retraining_seconds"],
+        retraining_processor_seconds=cost["retraining_processor_seconds"],
+        retraining_epochs=cost["retraining_epochs"],
+        ratio=None,
+        note=str(cost["note"]),
+    )

@@ -1,0 +1,327 @@
+"""Judge a model by bounds: how far attacks and losses may be, against margins declared beforehand.
+
+Every quantity has a one-sided 95 % bound on either side. A check is *inside* if the bounds lie
+within its margin, *outside* if one lies beyond it, and *open* otherwise. A request is achieved if
+all of its checks are inside, as delivered and after benign steps; it is not achieved if one is
+outside; else it is inconclusive. All bounds have to lie inside, so none is corrected for their
+number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+
+from expunge.evaluation import Estimate, MemberScores, Predictions, make_report, run_attack
+from expunge.evaluation.svm._landmarks import Array
+from expunge.evaluation.text._text_predictions import TextPredictions
+from expunge.evidence._sections import Check, CheckResult, Moment, Status
+from expunge.request._accuracy import decimals_of
+from expunge.request.verdict._measurements import (
+    ATTACK_LABELS,
+    POPULATION_ATTACKS,
+    TEXT_ATTACK_LABELS,
+    SplitPredictions,
+)
+
+LEVEL = 0.95
+"""Of every one-sided bound."""
+Z = float(ndtri(LEVEL))
+DELIVERED: Moment = "as delivered"
+RELEARNED: Moment = "after benign steps"
+MOST_RIGHT = 0.95
+"""The largest accuracy that a margin counts on: one that is always right has no spread."""
+DISCORDANT = 0.1
+"""Share of test examples that two trained models judge differently: fixes margins beforehand."""
+
+
+@dataclass(frozen=True)
+class Margins:
+    """How far a model may be from one that never saw the records.
+
+    ``auc`` is the largest AUC of an attack (1 - ``auc`` the smallest), ``records`` the points of
+    accuracy between the records and unseen data of their classes, ``test`` and ``of_class`` the
+    points of test accuracy that may be lost, over all classes and in one.
+
+    The defaults are 0.55, 3, 2 and 5, or more where there are few examples: the smallest margins
+    within which a model that never saw the records lies in 95 of 100 requests of that size, but at
+    most 0.6, 20, 5 and 20. Sizes alone decide, so that margins are known before anything is done.
+    """
+
+    auc: float
+    records: float
+    test: float
+    of_class: float
+
+    @staticmethod
+    def by_size(
+        records: int, unseen: int, test: int, class_sizes: Sequence[int], accuracy: float = 0.5
+    ) -> Margins:
+        """The defaults for a number of ``records``, of ``unseen`` examples of the same classes, and
+        of ``test`` examples in all and per class; ``accuracy`` is that of the given model on val.
+
+        >>> Margins.by_size(10_000, 10_000, 10_000, [1000] * 10)
+        Margins(auc=0.55, records=3.0, test=2.0, of_class=5.0)
+        >>> Margins.by_size(100, 1000, 1000, [100] * 10)
+        Margins(auc=0.6, records=17.3, test=3.3, of_class=13.4)
+        """
+        pairs = 1.0 / max(records, 1) + 1.0 / max(unseen, 1)
+        smallest, classes = max(min(class_sizes, default=1), 1), max(len(class_sizes), 1)
+        every_class = Z + float(ndtri(1.0 - (1.0 - LEVEL) / classes))
+        expected = min(max(accuracy, 1.0 - MOST_RIGHT), MOST_RIGHT)
+        of_accuracy = math.sqrt(expected * (1.0 - expected) * pairs)
+        of_losses = [math.sqrt(DISCORDANT / max(size, 1)) for size in (test, smallest)]
+        return Margins(
+            auc=_between(0.55, 0.5 + 2.0 * Z * math.sqrt(pairs / 12.0), 0.6, 2),
+            records=_between(3.0, 200.0 * Z * of_accuracy, 20.0, 1),
+            test=_between(2.0, 200.0 * Z * of_losses[0], 5.0, 1),
+            of_class=_between(5.0, 100.0 * every_class * of_losses[1], 20.0, 1),
+        )
+
+
+def _between(least: float, value: float, most: float, digits: int) -> float:
+    """``value`` rounded up, and kept between two limits."""
+    rounded = math.ceil(round(value * 10**digits, 6)) / 10**digits
+    return float(min(max(least, rounded), most))
+
+
+def judge(
+    before: SplitPredictions,
+    after: SplitPredictions,
+    relearned: SplitPredictions | None,
+    classes: Sequence[str],
+    margins: Margins,
+    seed: int,
+) -> list[Check]:
+    """Every check of the model ``after``; ``relearned`` is the same model after benign steps."""
+    checks = check_records(after, margins, DELIVERED, seed)
+    if relearned is not None:
+        checks += check_records(relearned, margins, RELEARNED, seed)
+    return checks + check_losses(before, after, classes, margins, expected_losses(before))
+
+
+def decide(checks: Sequence[Check]) -> Status:
+    """The verdict that the checks add up to."""
+    results = {check.result for check in checks}
+    if "outside" in results:
+        return "not achieved"
+    return "achieved" if checks and results == {"inside"} else "inconclusive"
+
+
+def check_records(
+    predictions: SplitPredictions, margins: Margins, moment: Moment, seed: int
+) -> list[Check]:
+    """How well attacks tell the records from test data of their classes, and accuracy on both."""
+    if not predictions.has_test_of_classes:
+        return []
+    forget, unseen = predictions.matched(seed)
+    checks = [
+        _check(
+            f"auc_{name}",
+            label,
+            moment,
+            "0 to 1",
+            estimate,
+            (1.0 - margins.auc, margins.auc),
+            len(forget.labels),
+        )
+        for name, label, estimate in _attacks(predictions, seed)
+    ]
+    difference = _accuracy_difference(forget, unseen)
+    limits = (-margins.records, margins.records)
+    label = "accuracy on the records minus that on unseen data"
+    checks.append(
+        _check("accuracy", label, moment, "points", difference, limits, len(forget.labels))
+    )
+    return checks
+
+
+def check_loss_attack(
+    records: Predictions,
+    model: SplitPredictions,
+    moment: Moment,
+    seed: int,
+    margin: float | None = None,
+) -> Check | None:
+    """The loss attack on other records of a model; None if test has none of their classes.
+
+    The ``margin`` is that of their number by default.
+    """
+    other = replace(model, forget=records)
+    if not other.has_test_of_classes:
+        return None
+    forget, unseen = other.matched(seed)
+    losses = [
+        -torch.nn.functional.cross_entropy(part.logits.double(), part.labels, reduction="none")
+        for part in (forget, unseen)
+    ]
+    scores = MemberScores({"forget": losses[0].numpy(), "test": losses[1].numpy()})
+    report = make_report("loss", scores, level=2.0 * LEVEL - 1.0, seed=seed)
+    margin = margin or Margins.by_size(len(losses[0]), len(losses[1]), 1, [1]).auc
+    limits = (1.0 - margin, margin)
+    label = ATTACK_LABELS["loss"]
+    return _check("auc_loss", label, moment, "0 to 1", report.auc, limits, len(losses[0]))
+
+
+def check_losses(
+    before: SplitPredictions,
+    after: SplitPredictions,
+    classes: Sequence[str],
+    margins: Margins,
+    expected: Array,
+) -> list[Check]:
+    """What was lost on test data, over all classes and in each.
+
+    ``expected`` is what a model trained without the records may lose in each class for having less
+    data, in points; NaN for classes of which nothing is retained, which do not count.
+    """
+    old, new = before.test, after.test
+    counted = [c for c in torch.unique(old.labels).tolist() if not math.isnan(expected[c])]
+    everything = torch.isin(old.labels, torch.tensor(counted, dtype=old.labels.dtype))
+    members = [("", everything, margins.test)]
+    members += [(classes[c], old.labels == c, margins.of_class) for c in counted]
+    checks = []
+    for name, chosen, margin in members:
+        lost = 100.0 * (old.right[chosen] - new.right[chosen]).numpy()
+        allowed = margin + float(expected[old.labels[chosen].numpy()].mean())
+        checks.append(
+            _check(
+                f"lost_{name}" if name else "lost",
+                f"test accuracy lost in {name}" if name else "test accuracy lost",
+                DELIVERED,
+                "points",
+                _mean(lost),
+                (-math.inf, allowed),
+                len(lost),
+            )
+        )
+    return checks
+
+
+def expected_losses(before: SplitPredictions) -> Array:
+    """What a model trained without the records may lose in each class, in points.
+
+    The error e on val may grow as far as e/r, r the part of the class that is retained: the rate of
+    learners that fit their data exactly. NaN where nothing is retained.
+    """
+    size = before.val.logits.shape[1]
+    forgotten, retained = (
+        np.bincount(part.labels.numpy(), minlength=size).astype(np.float64)
+        for part in (before.forget, before.retain)
+    )
+    wrong = 1.0 - before.val.right.numpy()
+    labels = before.val.labels.numpy()
+    counts = np.bincount(labels, minlength=size)
+    # Two pseudo-examples of the whole val set, so that a class of few borrows from the others.
+    errors = (np.bincount(labels, wrong, minlength=size) + 2.0 * wrong.mean()) / (counts + 2.0)
+    left = retained / np.maximum(retained + forgotten, 1.0)
+    grown = np.minimum(errors / np.maximum(left, 1e-9), 1.0)
+    result: Array = np.where(retained > 0, 100.0 * (grown - errors), np.nan)
+    return np.where(forgotten > 0, result, np.where(retained > 0, 0.0, np.nan))
+
+
+def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, Estimate]]:
+    """Every attack by name, with the AUC and its bounds."""
+    level = 2.0 * LEVEL - 1.0  # two one-sided bounds
+    if isinstance(predictions.forget, TextPredictions):
+        forget, unseen = predictions.matched(seed)
+        assert isinstance(forget, TextPredictions)
+        assert isinstance(unseen, TextPredictions)
+        found = []
+        for name, label in TEXT_ATTACK_LABELS.items():
+            scores = MemberScores({"forget": forget.scores[name], "test": unseen.scores[name]})
+            found.append((name, label, make_report(name, scores, level=level, seed=seed).auc))
+        return found
+    views = predictions.views(seed)
+    return [
+        (
+            name.removeprefix("svc-").replace("-", "_"),
+            ATTACK_LABELS[name.removeprefix("svc-")],
+            run_attack(name, views, level=level, seed=seed).auc,
+        )
+        for name in POPULATION_ATTACKS
+    ]
+
+
+def _accuracy_difference(forget: Predictions, unseen: Predictions) -> tuple[float, float, float]:
+    """Accuracy on the records minus that on unseen data, with its bounds, in points.
+
+    Agresti and Caffo's interval: two pseudo-examples on either side, one right and one wrong.
+    """
+    rates, spread = [], 0.0
+    for part in (forget, unseen):
+        right = part.right.numpy()
+        size = len(right) + 2
+        rate = (right.sum() + 1.0) / size
+        variance = rate * (1.0 - rate) if not part.of_texts else right.var() + 1.0 / size
+        spread += variance / size
+        rates.append(rate)
+    value = 100.0 * float(forget.right.mean() - unseen.right.mean())
+    centre, reach = 100.0 * (rates[0] - rates[1]), 100.0 * Z * math.sqrt(spread)
+    return value, min(value, centre - reach), max(value, centre + reach)
+
+
+def _mean(losses: Array) -> tuple[float, float, float]:
+    """A mean loss per example, in points, with its bounds; one example lost is always possible."""
+    size = len(losses)
+    value = float(losses.mean())
+    # One example lost and one gained are added, so that no difference at all is not certainty.
+    spread = math.sqrt((float((losses**2).sum()) + 2.0 * 100.0**2) / (size + 2) - value**2)
+    reach = Z * spread / math.sqrt(size + 2)
+    return value, value - reach, value + reach
+
+
+def _check(
+    name: str,
+    label: str,
+    moment: Moment,
+    unit: str,
+    estimate: tuple[float, float, float],
+    margin: tuple[float, float],
+    records: int,
+) -> Check:
+    # Outwards, so that rounding never helps; few digits, so that they describe no single record.
+    digits = decimals_of(records) if unit == "0 to 1" else 1
+    value, low, high = round(estimate[0], digits), *_outwards(estimate[1:], digits)
+    result: CheckResult
+    if low > margin[1] or high < margin[0]:
+        result = "outside"
+    elif low >= margin[0] and high <= margin[1]:
+        result = "inside"
+    else:
+        result = "open"
+    return Check(
+        name=name,
+        label=label,
+        moment=moment,
+        unit=unit,
+        value=value,
+        low=low,
+        high=high,
+        margin=round(margin[1], 2),
+        records=records,
+        result=result,
+        needed=_needed((value, low, high), margin, records) if result == "open" else None,
+    )
+
+
+def _outwards(bounds: Sequence[float], digits: int) -> tuple[float, float]:
+    scale = 10.0**digits
+    low, high = (round(bound * scale, 6) for bound in bounds)
+    return math.floor(low) / scale, math.ceil(high) / scale
+
+
+def _needed(
+    estimate: tuple[float, float, float], margin: tuple[float, float], records: int
+) -> int | None:
+    """How many records would decide, if the value stayed what it is; None if none would."""
+    value, low, high = estimate
+    room, reach = margin[1] - value, high - value
+    if value - margin[0] < room:
+        room, reach = value - margin[0], value - low
+    return math.ceil(records * (reach / room) ** 2) if room > 0 else None

@@ -1,0 +1,189 @@
+"""The verdict of a request in sentences: what its checks add up to, and what they do not show."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from expunge.evidence._sections import (
+    Check,
+    EarlierAttempt,
+    EarlierRequest,
+    EarlierStatus,
+    MetricRow,
+    RequestVerdict,
+    Status,
+    Stop,
+)
+
+EXPOSED_AGAIN: EarlierStatus = "exposed again"
+LIMITS = (
+    "Nothing here proves that no trace is left: approximate unlearning is judged by what can be "
+    "measured.",
+    "The bounds hold for the attacks that were tried, over the forget set as a whole; an attacker "
+    "with models trained for the purpose (U-LiRA, see `expunge audit`) may find single records "
+    "that these attacks do not.",
+    "No model was retrained to compare with, and two retrained models differ, too.",
+    "Test data alone judge the model; they took no part in any decision of the run.",
+    "Copies of the records elsewhere (backups, other models, logs) are not touched.",
+)
+GIVEN_WORDS = (
+    "Other records about the same people are retained, and the unseen records are about strangers, "
+    "whom a model repeats less well. So answers were compared without the words of their "
+    "questions."
+)
+TEXT_LIMITS = (
+    LIMITS[0],
+    "Whether the records come back when training continues was not measured.",
+    "Records count as independent of each other, which those about one person are not quite.",
+    "The records were asked for in their own words. What the model says to other questions about "
+    "the same facts, or in another language, was not measured.",
+    "Of the membership attacks, those that need gradients or a reference model were not run; an "
+    "attacker with models trained for the purpose may find single records.",
+    LIMITS[-1],
+)
+
+
+def write_verdict(
+    status: Status,
+    checks: Sequence[Check],
+    metrics: Sequence[MetricRow],
+    *,
+    records: int,
+    stopped: Stop,
+    given: Check | None = None,
+    earlier: Sequence[EarlierRequest] = (),
+    attempts: Sequence[EarlierAttempt] = (),
+    seed: int = 0,
+    texts: bool = False,
+) -> RequestVerdict:
+    """Status, headline, reasons, and what was and was not shown.
+
+    ``given`` is the loss attack on the model before the request.
+    """
+    reasons = [stopped.reason]
+    reasons += [_sentence(check) for check in checks if check.result == "outside"]
+    if status == "inconclusive":
+        reasons += [_sentence(check) for check in _widest_open(checks)]
+        if not any(check.is_attack for check in checks):
+            reasons.append("Test has no example of the forgotten classes to compare with.")
+    if status == "achieved" and given is not None and given.result == "inside":
+        reasons.append(
+            "The loss attack hardly told the records from unseen ones before the request either: "
+            f"AUC {given.value:.2f} [{given.low:.2f}, {given.high:.2f}]. How much was forgotten "
+            "does not show there."
+        )
+    reasons += [_exposed_again(request) for request in earlier if request.status == EXPOSED_AGAIN]
+    if attempts:
+        reasons.append(_attempts(attempts, seed))
+    return RequestVerdict(
+        status=status,
+        headline=_headline(status, checks, metrics, records),
+        reasons=[*reasons, *stopped.warnings],
+        shown=_shown(checks, metrics),
+        not_shown=list(TEXT_LIMITS if texts else LIMITS),
+    )
+
+
+def largest_auc(checks: Sequence[Check]) -> float | None:
+    """The share of pairs that no attack is right on more often, by its bound; None without any."""
+    return max((c.right_at_most for c in checks if c.is_attack), default=None)
+
+
+def _headline(
+    status: Status, checks: Sequence[Check], metrics: Sequence[MetricRow], records: int
+) -> str:
+    counted = "The record" if records == 1 else f"The {records:,} records"
+    was = "was" if records == 1 else "were"
+    ta = next(metric for metric in metrics if metric.name == "ta")
+    lost = ta.before.value - ta.after.value
+    change = f"{lost:.1f} points lower" if lost > 0.05 else "no lower than before"
+    bound = largest_auc(checks)
+    states = "" if bound is None else _pairs(bound)
+    if status == "achieved":
+        return f"{counted} {was} forgotten: {states}; test accuracy is {change}."
+    if status == "inconclusive":
+        found = f" So far, {states}." if states else ""
+        return (
+            f"{counted} {was} unlearned, test accuracy is {change}, and no check failed; but there "
+            f"are too few examples to tell whether all bounds lie within the margins.{found}"
+        )
+    return (
+        f"{counted} {was} not forgotten within the margins; the bundle holds the model as it was "
+        "before the request."
+    )
+
+
+def _pairs(bound: float) -> str:
+    """What an AUC means."""
+    return (
+        f"no attack tried tells a forgotten record from an unseen one in more than "
+        f"{100 * bound:.0f} % of pairs (50 % is chance), as delivered and after further training"
+    )
+
+
+def _widest_open(checks: Sequence[Check]) -> list[Check]:
+    """Of the open checks of a kind, at either moment, the one that needs most to be decided."""
+    widest: dict[tuple[str, str], Check] = {}
+    for check in (check for check in checks if check.result == "open"):
+        kind = check.name.partition("_")[0], check.moment
+        other = widest.setdefault(kind, check)
+        if (check.needed or math.inf) > (other.needed or math.inf):
+            widest[kind] = check
+    return list(widest.values())
+
+
+def _sentence(check: Check) -> str:
+    """One check in a sentence: the value, its bounds, the margin, and what would decide."""
+    digits = 2 if check.is_attack else 1
+    value, low, high, margin = (
+        f"{number:.{digits}f}" for number in (check.value, check.low, check.high, check.margin)
+    )
+    kind = "AUC of the attack that " if check.is_attack else ""
+    unit = "" if check.is_attack else f" {check.unit}"
+    text = (
+        f"{kind[:1].upper() or check.label[:1].upper()}"
+        f"{kind[1:] + check.label if kind else check.label[1:]}, {check.moment}: {value}{unit} "
+        f"[{low}, {high}], margin {margin}"
+    )
+    words = {"outside": "outside", "inside": "inside", "open": "open"}[check.result]
+    if check.result == "open" and check.needed is not None:
+        words += f": {check.needed:,} records would decide"
+    return f"{text} ({words})."
+
+
+def _exposed_again(request: EarlierRequest) -> str:
+    area = "" if request.check is None else f", AUC of the loss attack {request.check.value:.2f}"
+    return (
+        f"The records of request {request.number} stand out again: accuracy on them is "
+        f"{request.ua.value:.1f} %{area}."
+    )
+
+
+def _attempts(attempts: Sequence[EarlierAttempt], seed: int) -> str:
+    earlier = "; ".join(
+        f"{attempt.status} (seed {attempt.seed}, {attempt.when[:10]}, "
+        + (f"request {attempt.request})" if attempt.request else "in another folder)")
+        for attempt in attempts
+    )
+    return (
+        f"This is attempt {len(attempts) + 1} (seed {seed}) to forget these records from this "
+        f"model. Before: {earlier}. A result that took several attempts is weaker evidence."
+    )
+
+
+def _shown(checks: Sequence[Check], metrics: Sequence[MetricRow]) -> list[str]:
+    ua, ta = (next(m for m in metrics if m.name == name) for name in ("ua", "ta"))
+    shown = [
+        f"Accuracy on the records went from {ua.before.value:.1f} % to {ua.after.value:.1f} %"
+        + ("" if ua.target is None else f"; on unseen data alike it is {ua.target.value:.1f} %")
+        + ("" if ua.relearned is None else f"; after benign steps {ua.relearned.value:.1f} %")
+        + ".",
+        f"Test accuracy went from {ta.before.value:.1f} % to {ta.after.value:.1f} % "
+        f"[{ta.after.low:.1f}, {ta.after.high:.1f}].",
+    ]
+    if (bound := largest_auc(checks)) is not None:
+        shown.append(f"With 95 % confidence, {_pairs(bound)}.")
+    results = [check.result for check in checks]
+    counts = ", ".join(f"{results.count(r)} {r}" for r in dict.fromkeys(results))
+    return [*shown, f"Of {len(checks)} checks: {counts}."]

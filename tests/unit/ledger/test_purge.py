@@ -1,0 +1,161 @@
+"""What still remembers forgotten records is found, removed, and known to have been there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from expunge import _tensors as tensors
+from expunge._errors import DataError
+from expunge.dispatch._execute import Context
+from expunge.evaluation._exposure import Exposed, Exposure
+from expunge.ledger._ledger import PURGED, Ledger, digest_of
+from expunge.ledger._purge import find_remnants, outside_of, purge, read_purged
+from expunge.request._verify import verify
+from expunge.store import Stage, Store
+
+
+@pytest.fixture
+def folder(two_requests: Path, tmp_path: Path) -> Path:
+    """The folder of two requests, to change at will."""
+    return shutil.copytree(two_requests, tmp_path / "requests")
+
+
+def paths(folder: Path, store: Path | None = None) -> set[str]:
+    return {
+        remnant.path.relative_to(folder).as_posix()
+        for remnant in find_remnants(Ledger.read(folder), store)
+    }
+
+
+def test_old_weights_attempts_and_checkpoints_are_removed_and_their_hashes_kept(
+    folder: Path,
+) -> None:
+    (folder / ".work").mkdir()
+    (folder / ".work" / "run.checkpoint").write_text("weights")
+    (folder / ".0003.new").mkdir()
+    (folder / ".0003.new" / "evidence.json").write_text("{}")
+    attempts = {path.relative_to(folder).as_posix() for path in folder.rglob("attempt.*")}
+    expected = {"0001/weights.safetensors", ".work", ".0003.new", *attempts}
+    assert paths(folder) == expected
+    before = digest_of(folder / "0001" / "weights.safetensors")
+    found = {line for checked in verify(folder, quick=True) for line in checked.lines}
+    remains = "remains: 0001/weights.safetensors, weights from before a later request"
+    assert remains in found
+
+    removed = purge(Ledger.read(folder), find_remnants(Ledger.read(folder)))
+    assert read_purged(folder) == removed
+    assert {"0001/weights.safetensors": before}.items() <= {
+        each.file: each.sha256 for each in removed
+    }.items()
+    assert (folder / PURGED).stat().st_mode & 0o777 == 0o600
+    assert find_remnants(Ledger.read(folder)) == []
+    assert sorted(path.name for path in folder.iterdir()) == ["0001", "0002", "head.json", PURGED]
+    assert (folder / "0002" / "weights.safetensors").is_file()
+
+    verifications = verify(folder, quick=True)
+    assert all(verification.ok for verification in verifications)
+    lines = {line for checked in verifications for line in checked.lines}
+    assert any(line.startswith("purged: weights.safetensors, on ") for line in lines)
+    assert remains not in lines
+    assert any("the weights from before the first request" in line for line in lines)
+    assert purge(Ledger.read(folder), []) == []
+    assert read_purged(folder) == removed, "a second purge forgets nothing of the first"
+
+
+def test_what_is_missing_without_having_been_purged_is_noticed(folder: Path) -> None:
+    purge(Ledger.read(folder), find_remnants(Ledger.read(folder)))
+    content = json.loads((folder / PURGED).read_text())
+    weights = next(e for e in content["files"] if e["file"] == "0001/weights.safetensors")
+
+    def problems() -> list[str]:
+        return [problem for checked in verify(folder, quick=True) for problem in checked.problems]
+
+    # Neither a hash that differs, nor a file that is never purged, is excused.
+    (folder / PURGED).write_text(json.dumps({"files": [weights | {"sha256": "0" * 64}]}))
+    assert "weights.safetensors is missing." in problems()
+    for name in ("0001/preflight.json", "0002/weights.safetensors"):
+        forged = weights | {"file": name, "sha256": digest_of(folder / name)}
+        (folder / name).unlink()
+        (folder / PURGED).write_text(json.dumps({"files": [weights, forged]}))
+        assert f"{Path(name).name} is missing." in problems()
+    (folder / PURGED).write_text("{")
+    with pytest.raises(DataError, match="is not valid JSON"):
+        read_purged(folder)
+    assert any("purged.json" in problem for problem in problems())
+
+
+def test_shadow_models_that_saw_the_records_leave_the_store(folder: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    stages = [
+        Stage("shadow-train", {"index": k}, run="tests.unit.request.test_purge:nothing")
+        for k in range(2)
+    ]
+    for stage, names in zip(stages, [("weights", "scores"), ("weights",)], strict=True):
+        work = store.work(stage)
+        for name in names:
+            tensors.save(work / f"{name}.safetensors", {}, {})
+        store.commit(stage.task, {})
+    (store.root / ".data").mkdir()
+    (store.root / ".data" / "old.safetensors").write_text("images")
+    remnants = find_remnants(Ledger.read(folder), store.root)
+    removed = {Path(each.file).name for each in purge(Ledger.read(folder), remnants, store.root)}
+    assert {"scores.safetensors", "old.safetensors"} <= removed
+    assert [store.has(stage) for stage in stages] == [False, True]
+    assert list((store.root / ".data").iterdir()) == []
+
+
+def test_kept_examples_are_purged_with_the_page_that_shows_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "0001/report.html" not in paths(folder)
+    ledger = Ledger.read(folder)
+    evidence = ledger.entries[0].evidence.model_copy(update={"keep_examples": True})
+    (folder / "0001" / "evidence.json").write_text(json.dumps(evidence.as_json()))
+    (folder / "0001" / "thumbnails.json").write_text("[]")
+    assert {"0001/report.html", "0001/thumbnails.json"} <= paths(folder)
+
+
+def test_reports_of_audits_lose_what_they_show_of_forgotten_examples(
+    folder: Path, tmp_path: Path
+) -> None:
+    audit = tmp_path / "audit"
+    audit.mkdir()
+    with pytest.raises(DataError, match="There is no report of an audit"):
+        find_remnants(Ledger.read(folder), audits=[audit])
+    (audit / "report.json").write_text("{}")
+    row = Exposed("forget", 7, "anna.png", "3", 1.0, 1.0, 0.0, 0.1)
+    exposure = Exposure((row,), (), 0.01, (1, 1))
+    exposure.write_csv(audit / "exposure.csv", keep_examples=False)
+    before = set(find_remnants(Ledger.read(folder)))
+    assert set(find_remnants(Ledger.read(folder), audits=[audit])) == before, (
+        "nobody is named there"
+    )
+    exposure.write_csv(audit / "exposure.csv")
+    (audit / "exposed-forget.png").write_bytes(b"")
+    found = set(find_remnants(Ledger.read(folder), audits=[audit])) - before
+    assert {remnant.path.name for remnant in found} == {"exposure.csv", "exposed-forget.png"}
+    purge(Ledger.read(folder), sorted(found, key=str))
+    assert [path.name for path in audit.iterdir()] == ["report.json"]
+
+
+def test_what_audits_left_in_their_store_is_counted_by_verify(folder: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (store / ".data").mkdir(parents=True)
+    (store / ".data" / "old.safetensors").write_text("images")
+    assert not any("of audits" in line for line in verify(folder, quick=True)[-1].lines)
+    lines = verify(folder, store=store, quick=True)[-1].lines
+    assert f"remains: 1 shadow models, checkpoints or data of audits in {store}" in lines
+
+
+def test_the_latest_weights_stay_and_it_is_said_if_they_remember(folder: Path) -> None:
+    ledger = Ledger.read(folder)
+    words = " ".join(outside_of(ledger))
+    assert ("the last request was not achieved" in words) == (not ledger.entries[-1].unlearned)
+
+
+def nothing(context: Context) -> None:
+    """A stage that is never run."""

@@ -1,0 +1,111 @@
+"""The verdict in sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from expunge.evidence._sections import (
+    EarlierAttempt,
+    EarlierRequest,
+    Interval,
+    MetricRow,
+    RequestVerdict,
+    Status,
+    Stop,
+)
+from expunge.request.verdict._sentences import LIMITS, TEXT_LIMITS, largest_auc, write_verdict
+from tests.unit.request.verdict.checks import make_check
+
+STOPPED = Stop(epoch=5, reason="Trained for 5 epochs on retained data.")
+
+
+def interval(value: float) -> Interval:
+    return Interval(value=value, low=value - 2.0, high=value + 2.0)
+
+
+def metric(name: str, before: float, after: float, **more: Any) -> MetricRow:
+    values = {"label": name, "unit": "%", "direction": "higher", "target": None} | more
+    return MetricRow(name=name, before=interval(before), after=interval(after), **values)
+
+
+METRICS = [
+    metric("ua", 99.0, 71.0, relearned=interval(72.0), target=interval(70.5)),
+    metric("ta", 71.4, 70.2),
+]
+
+
+def verdict(status: Status, *checks: Any, **changes: Any) -> RequestVerdict:
+    values: dict[str, Any] = {"records": 500, "stopped": STOPPED} | changes
+    return write_verdict(status, checks or [make_check()], METRICS, **values)
+
+
+def test_the_headline_of_an_achievement_states_the_bound() -> None:
+    found = verdict("achieved", make_check(high=0.53), make_check("auc_entropy", low=0.46))
+    assert "in more than 54 % of pairs" in found.headline, "below one half tells them apart as well"
+    assert "test accuracy is 1.2 points lower" in found.headline
+
+
+def test_the_bound_is_that_of_the_attack_that_reaches_farthest() -> None:
+    assert largest_auc([make_check(high=0.53), make_check(low=0.44, high=0.5)]) == 0.56
+    assert largest_auc([make_check("lost")]) is None
+
+
+def test_what_lies_outside_is_a_reason() -> None:
+    outside = make_check("lost", "outside", value=9.0, low=6.1, high=11.9)
+    found = verdict("not achieved", make_check(), outside)
+    assert "not forgotten within the margins" in found.headline
+    assert (
+        "Test accuracy lost, as delivered: 9.0 points [6.1, 11.9], margin 2.0 (outside)."
+        in found.reasons
+    )
+
+
+def test_of_open_checks_of_a_kind_the_widest_is_a_reason() -> None:
+    checks = [make_check(result="open", needed=n, label=f"attack {n}") for n in (700, 900, 800)]
+    found = verdict("inconclusive", *checks)
+    told = [reason for reason in found.reasons if "would decide" in reason]
+    assert len(told) == 1
+    assert "attack 900, as delivered: 0.51 [0.48, 0.54]" in told[0]
+    assert "900 records would decide" in told[0]
+
+
+def test_classes_without_unseen_data_are_named() -> None:
+    found = verdict("inconclusive", make_check("lost"))
+    assert "Test has no example of the forgotten classes to compare with." in found.reasons
+
+
+def test_what_comes_back_after_benign_steps_is_shown() -> None:
+    shown = verdict("achieved").shown[0]
+    assert "from 99.0 % to 71.0 %; on unseen data alike it is 70.5 %" in shown
+    assert "after benign steps 72.0 %" in shown
+
+
+def test_earlier_records_that_stand_out_again_are_a_reason() -> None:
+    exposed = EarlierRequest(
+        number=1,
+        records=9,
+        ua=interval(97.0),
+        check=make_check(value=0.8),
+        status="exposed again",
+    )
+    reasons = verdict("not achieved", earlier=[exposed]).reasons
+    assert any("request 1 stand out again" in reason and "0.80" in reason for reason in reasons)
+
+
+def test_attempts_are_counted() -> None:
+    attempt = EarlierAttempt(when="2026-01-02T03:04:05Z", seed=3, status="inconclusive", request=4)
+    reasons = verdict("achieved", attempts=[attempt], seed=7).reasons
+    assert any("attempt 2 (seed 7)" in r and "inconclusive (seed 3" in r for r in reasons)
+
+
+@pytest.mark.parametrize("texts", [False, True])
+def test_what_is_not_shown_is_said(texts: bool) -> None:
+    assert verdict("achieved", texts=texts).not_shown == list(TEXT_LIMITS if texts else LIMITS)
+
+
+def test_an_achievement_over_a_model_that_hardly_knew_the_records_says_so() -> None:
+    inside, outside = make_check(value=0.52), make_check(result="outside", value=0.7)
+    assert any("before the request either" in r for r in verdict("achieved", given=inside).reasons)
+    assert not any("either" in reason for reason in verdict("achieved", given=outside).reasons)
