@@ -1,8 +1,9 @@
-"""Judge an unlearned model by one that was retrained, which the request never saw."""
+"""Judge models by ones that were retrained without the records, and shadow attacks on them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,15 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.data import TensorDataset
 
-from expunge.data import ImageSet
-from expunge.evaluation import Predictions, predict
-from expunge.evaluation._scores import accuracy
+from expunge.engine._predict import Predictions, predict
+from expunge.evaluation.attacks._lira import scaled_confidence
 
-SIGMAS = 3.0
-"""Farther from the ideal than so many standard errors is not "like a model that never saw it"."""
-CLASS_POINTS = 3.0
-"""A class that lost more than this beyond the ideal, and beyond chance, is broken."""
+Array = np.ndarray[Any, Any]
+Row = dict[str, Any]
+ATTACKS = ("loss", "entropy")
+MARGINS = {"auc_loss": 0.05, "auc_entropy": 0.05, "test": 2.0, "class": 5.0}
+"""How far from the retrained model a model that forgot may be: those of requests of any size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,127 +31,150 @@ class Outputs:
     test: Predictions
 
     @staticmethod
-    def of(model: nn.Module, forget: ImageSet, test: ImageSet) -> Outputs:
+    def of(model: nn.Module, forget: TensorDataset, test: TensorDataset) -> Outputs:
         """One pass over both."""
         return Outputs(predict(model, forget), predict(model, test))
 
+    @property
+    def confidence(self) -> list[float]:
+        """The scaled confidence in the label of every forgotten record, for U-LiRA."""
+        found = scaled_confidence(self.forget.logits, self.forget.labels)
+        return [round(float(value), 2) for value in found]
 
-def judge(before: Outputs, after: Outputs, ideal: Outputs, kept_classes: Tensor) -> dict[str, Any]:
-    """How far ``after`` is from ``ideal``, and what it lost against ``before``.
 
-    ``ta`` and classes are those of which something is retained. ``auc_*`` and ``rmia`` are
-    class-matched: forgotten records against test records of their class.
+def compare(given: Outputs, ideal: Outputs, kept: Tensor) -> Row:
+    """A model beside a retrained one. In points, but for AUC and KL.
+
+    ``*_diff`` are differences to the retrained model, and ``*_error`` their standard errors, paired
+    over the same examples. ``kept`` are the classes of which something is retained: test accuracy
+    and classes are theirs. Attacks are class-matched: forgotten records against test records of
+    their class.
     """
-    ua, ideal_ua = accuracy(after.forget), accuracy(ideal.forget)
-    test = {name: _of(o.test, kept_classes) for name, o in _named(before, after, ideal)}
-    classes = worst_class(test["before"], test["after"], test["ideal"], kept_classes)
-    share = ideal_ua / 100.0
-    error = 100.0 * math.sqrt(
-        max(share * (1 - share), 0.25 / len(after.forget.labels)) / len(after.forget.labels)
-    )
-    lost_ta = accuracy(test["before"]) - accuracy(test["after"])
-    after_f, ideal_f = _log_softmax(after.forget), _log_softmax(ideal.forget)
-    scores = {name: _scores(o.forget) for name, o in (("after", after), ("ideal", ideal))}
-    unseen = {name: _scores(o.test) for name, o in (("after", after), ("ideal", ideal))}
-    labels = after.forget.labels, after.test.labels
+    own, others = (_of(each.test, kept) for each in (given, ideal))
+    row: Row = {"ua": _accuracy(given.forget), "ta": _accuracy(own)}
+    row["ua_diff"], row["ua_error"] = _paired(given.forget, ideal.forget)
+    row["ta_diff"], row["ta_error"] = _paired(own, others)
+    for name in ATTACKS:
+        first, second = (Placements.of(each, name) for each in (given, ideal))
+        row[f"auc_{name}"] = first.auc
+        row[f"auc_{name}_diff"], row[f"auc_{name}_error"] = first.minus(second)
+    of_class = [
+        _paired(own, others, own.labels == c) for c in kept if bool((own.labels == c).any())
+    ]
+    row["class_diff"], row["class_error"] = ([round(x, 2) for x in c] for c in zip(*of_class))  # noqa: B905
+    logs = [F.log_softmax(each.forget.logits.double(), dim=1) for each in (given, ideal)]
+    row["kl"] = float(F.kl_div(*logs, log_target=True, reduction="batchmean"))
+    return {name: round(v, 4) if isinstance(v, float) else v for name, v in row.items()}
+
+
+def beyond_margins(row: Row) -> list[str]:
+    """What is farther from the retrained model than :data:`MARGINS`, and not by chance.
+
+    The paired 95 % interval of the difference has no 0 in it. Attacks count either way, accuracy on
+    test data and in classes if it is lower. Accuracy on the records does not count: a model that is
+    better than the retrained one is better on them as well.
+    """
+    differences = [(f"auc_{a}", abs(row[f"auc_{a}_diff"]), row[f"auc_{a}_error"]) for a in ATTACKS]
+    differences.append(("test", -row["ta_diff"], row["ta_error"]))
+    classes = zip(row["class_diff"], row["class_error"], strict=True)
+    differences += [("class", -difference, error) for difference, error in classes]
+    found = {n for n, value, error in differences if value > max(MARGINS[n], 1.96 * error)}
+    return sorted(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Placements:
+    """For every record, the share of test records of its class with a lower score; and conversely.
+
+    Their means are the AUC, their spread gives the error of a difference (DeLong et al., 1988).
+    """
+
+    of_records: Array
+    of_test: Array
+    test_labels: Array
+    shares: dict[int, float]
+    """Of every forgotten class that test has, its share of the forgotten records."""
+
+    @staticmethod
+    def of(outputs: Outputs, attack: str) -> Placements:
+        """Of minus the loss, or minus the entropy: higher for members."""
+        members, others = (_score(p, attack) for p in (outputs.forget, outputs.test))
+        labels, other_labels = outputs.forget.labels.numpy(), outputs.test.labels.numpy()
+        of_records, of_test = np.full(len(members), np.nan), np.full(len(others), np.nan)
+        shares: dict[int, float] = {}
+        for label in np.unique(labels):
+            here, there = labels == label, other_labels == label
+            if there.any():
+                pairs = members[here][:, None], others[there][None]
+                higher = (pairs[0] > pairs[1]) + 0.5 * (pairs[0] == pairs[1])
+                of_records[here], of_test[there] = higher.mean(axis=1), higher.mean(axis=0)
+                shares[int(label)] = float(here.mean())
+        return Placements(of_records, of_test, other_labels, shares)
+
+    @property
+    def auc(self) -> float:
+        """P(a record scores higher than a test record of its class), by the records' class mix."""
+        return float(np.nanmean(self.of_records))
+
+    def minus(self, other: Placements) -> tuple[float, float]:
+        """The difference of two AUCs on the same examples, and its standard error."""
+        records = self.of_records - other.of_records
+        variance = np.nanvar(records, ddof=1) / len(records)
+        for label, share in self.shares.items():
+            test = (self.of_test - other.of_test)[self.test_labels == label]
+            variance += share**2 * test.var(ddof=1) / len(test)
+        return float(np.nanmean(records)), math.sqrt(variance)
+
+
+def u_lira(members: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> Row:
+    """U-LiRA on confidences [models, records], every model judged by the others.
+
+    ``members`` are of models that were made to forget the records, ``others`` of models that never
+    saw them and went through the same. One Gaussian per record and world, with a variance that all
+    records share. Returns the AUC, and the true positives at 1 % false positives in percent.
+    """
+    worlds = np.array(members), np.array(others)
+    scores: tuple[list[Array], list[Array]] = ([], [])
+    for own, models in enumerate(worlds):
+        for target in range(len(models)):
+            groups = [np.delete(w, target, axis=0) if k == own else w for k, w in enumerate(worlds)]
+            likelihoods = []
+            for group in groups:
+                mean, count = group.mean(axis=0), len(group)
+                spread = np.square(group - mean).sum() / (mean.size * (count - 1))
+                spread *= 1 + 1 / count  # the mean is an estimate, too
+                likelihoods.append(-np.square(models[target] - mean) / spread - np.log(spread))
+            scores[own].append(likelihoods[0] - likelihoods[1])
+    found, false = (np.sort(np.concatenate(each)) for each in scores)
+    below = np.searchsorted(false, found) + np.searchsorted(false, found, side="right")
+    threshold = np.quantile(false, 0.99)
     return {
-        "ua": ua,
-        "rua": ua - ideal_ua,
-        "rua_error": error,
-        "ta": accuracy(test["after"]),
-        "ta_lost": lost_ta,
-        **classes,
-        "auc_loss": matched_auc(scores["after"]["loss"], unseen["after"]["loss"], *labels),
-        "auc_entropy": matched_auc(scores["after"]["entropy"], unseen["after"]["entropy"], *labels),
-        "rmia": matched_auc(
-            scores["after"]["loss"] - scores["ideal"]["loss"],
-            unseen["after"]["loss"] - unseen["ideal"]["loss"],
-            *labels,
-        ),
-        "fid": 100.0 * float((after.forget.classes == ideal.forget.classes).double().mean()),
-        "kl": float(F.kl_div(after_f, ideal_f, log_target=True, reduction="batchmean")),
-        "like_the_ideal": abs(ua - ideal_ua) <= SIGMAS * math.sqrt(2.0) * error,
+        "u_lira": float(below.mean() / (2 * len(false))),
+        "u_lira_tpr": 100 * float((found > threshold).mean()),
     }
 
 
-def worst_class(
-    before: Predictions, after: Predictions, ideal: Predictions, classes: Tensor
-) -> dict[str, Any]:
-    """The class that lost most test accuracy beyond what the ideal lost, and whether that is real.
-
-    Broken: more than :data:`CLASS_POINTS`, and more than :data:`SIGMAS` standard errors of the
-    paired difference between the two models.
-    """
-    worst, broken = -math.inf, False
-    for label in classes.tolist():
-        here = before.labels == label
-        if not bool(here.any()):
-            continue
-        right = {
-            name: (o.classes == label)[here].double()
-            for name, o in (("before", before), ("after", after), ("ideal", ideal))
-        }
-        lost = float((right["before"] - right["after"]).mean())
-        lost_by_ideal = max(float((right["before"] - right["ideal"]).mean()), 0.0)
-        error = float((right["ideal"] - right["after"]).std()) / math.sqrt(int(here.sum()))
-        beyond = lost - lost_by_ideal
-        worst = max(worst, 100.0 * beyond)
-        broken |= 100.0 * beyond > CLASS_POINTS and beyond > SIGMAS * error
-    return {"worst_class": worst, "class_broken": broken}
-
-
-def matched_auc(members: Tensor, others: Tensor, labels: Tensor, other_labels: Tensor) -> float:
-    """P(member > other) + ½ P(equal) within classes, weighted by the members' class mix."""
-    from scipy.stats import mannwhitneyu
-
-    total, weight = 0.0, 0
-    for label in torch.unique(labels).tolist():
-        first, second = members[labels == label], others[other_labels == label]
-        if len(second):
-            statistic = mannwhitneyu(first.numpy(), second.numpy()).statistic
-            total += float(statistic) / len(second)
-            weight += len(first)
-    return total / weight if weight else float("nan")
-
-
-def _scores(predictions: Predictions) -> dict[str, Tensor]:
-    """Scores that are higher for members: minus the loss, minus the entropy."""
-    log_p = _log_softmax(predictions)
-    own = log_p.gather(1, predictions.labels[:, None])[:, 0]
-    return {"loss": own, "entropy": (log_p.exp() * log_p).sum(dim=1)}
-
-
-def _log_softmax(predictions: Predictions) -> Tensor:
-    return F.log_softmax(predictions.logits.double(), dim=1)
+def _score(predictions: Predictions, attack: str) -> Array:
+    log_p = F.log_softmax(predictions.logits.double(), dim=1)
+    if attack == "loss":
+        return log_p.gather(1, predictions.labels[:, None])[:, 0].numpy()
+    return (log_p.exp() * log_p).sum(dim=1).numpy()
 
 
 def _of(predictions: Predictions, classes: Tensor) -> Predictions:
     return predictions.take(torch.isin(predictions.labels, classes).nonzero()[:, 0])
 
 
-def _named(*outputs: Outputs) -> list[tuple[str, Outputs]]:
-    return list(zip(("before", "after", "ideal"), outputs, strict=True))
+def _accuracy(predictions: Predictions) -> float:
+    return 100 * float(predictions.right.double().mean())
 
 
-def summarise(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Means and worst values over requests."""
-
-    def values(name: str) -> np.ndarray[Any, Any]:
-        return np.array([row["after"][name] for row in rows], dtype=float)
-
-    return {
-        "requests": len(rows),
-        "achieved": sum(row["status"] == "achieved" for row in rows),
-        "inconclusive": sum(row["status"] == "inconclusive" for row in rows),
-        "false": sum(row["false"] for row in rows),
-        "mean |rUA|": float(np.abs(values("rua")).mean()),
-        "worst |rUA|": float(np.abs(values("rua")).max()),
-        "mean TA lost": float(values("ta_lost").mean()),
-        "worst TA lost": float(values("ta_lost").max()),
-        "worst class": float(values("worst_class").max()),
-        "mean |AUC loss - 0.5|": float(np.abs(values("auc_loss") - 0.5).mean()),
-        "mean |AUC entropy - 0.5|": float(np.abs(values("auc_entropy") - 0.5).mean()),
-        "mean RMIA": float(values("rmia").mean()),
-        "mean cost": float(np.mean([row["cost"] for row in rows])),
-        "worst cost": float(np.max([row["cost"] for row in rows])),
-    }
+def _paired(
+    given: Predictions, ideal: Predictions, chosen: Tensor | None = None
+) -> tuple[float, float]:
+    """The difference of two accuracies on the same examples, and its standard error."""
+    difference = 100 * (given.right.double() - ideal.right.double())
+    difference = difference if chosen is None else difference[chosen]
+    size = len(difference)
+    spread = float(difference.square().mean() - difference.mean().square())
+    return float(difference.mean()), math.sqrt(max(spread, 0.0) / max(size, 1))

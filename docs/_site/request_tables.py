@@ -1,0 +1,314 @@
+"""Write what the rows in ``results/requests/`` say into the documents.
+
+    python docs/_site/request_tables.py
+
+The rows are those of ``benchmarks/requests.py``. Regions between ``<!-- begin: NAME -->`` and
+``<!-- end: NAME -->`` are replaced; a test fails while a page is not up to date.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import statistics
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from expunge._files import write_text
+from reproduction import REGION, ROOT, _interval, _table
+
+sys.path.append(str(ROOT / "benchmarks"))
+from request_judge import u_lira
+
+PAGES = (ROOT / "docs" / "requests.md", ROOT / "README.md")
+RESULTS = ROOT / "results" / "requests"
+Row = dict[str, Any]
+KIND = "vgg"
+"""The model that all methods are compared on."""
+IN_README = ("initial", "SRL-FOCUS", "MATCH", "FT-recipe", "refresh", "retrained")
+WORLDS = {
+    "vgg": "VGG16 x 1/8, CIFAR-10",
+    "resnet": "ResNet18 x 1/8, CIFAR-10",
+    "cnn": "CNN, SVHN",
+    "mlp": "MLP, synthetic table",
+    "rows": "MLP, digits as a table",
+    "digits": "CNN, digits",
+    "text": "transformer, texts",
+}
+SETS = {
+    "random": "{:.0%} at random",
+    "class": "class",
+    "records": "{} of a class",
+    "person": "a person of {}",
+    "sequence": "{} requests of 1 % in a row",
+}
+LARGE = 100
+"""Requests of so many records or more should be achieved; fewer are often inconclusive."""
+NAMES = {"initial": "before", "retrained": "floor: another retrained model"}
+
+
+class Methods:
+    """The rows of a kind of model by method; ``clean`` are of models that never saw the records."""
+
+    def __init__(self, rows: Iterable[Row], kind: str = KIND) -> None:
+        self.rows: dict[str, list[Row]] = defaultdict(list)
+        self.clean: dict[str, list[Row]] = defaultdict(list)
+        for row in sorted(rows, key=lambda row: row["seed"]):
+            if row["kind"] == kind:
+                (self.rows if row["start"] == "initial" else self.clean)[row["name"]].append(row)
+
+    def seeds(self, name: str) -> int:
+        """For how many models there is a row."""
+        return len(self._counted(name))
+
+    def values(self, name: str, moment: str, metric: str) -> list[float]:
+        """A metric of every model; of two retrained models, once per pair."""
+        return [row[moment][metric] for row in self._counted(name)]
+
+    def costs(self, name: str) -> list[float]:
+        """Processor time over that of retraining."""
+        return [row["cost"] for row in self._counted(name)]
+
+    def worst_class(self, name: str, moment: str) -> float:
+        """By how much a class is lower than retrained, at most, in the mean over models."""
+        classes = zip(*self.values(name, moment, "class_diff"), strict=True)  # type: ignore[arg-type]
+        return -min(statistics.mean(each) for each in classes)
+
+    def attack(self, name: str, moment: str) -> Row | None:
+        """U-LiRA, where there are three models of either kind."""
+        members = [row[moment]["confidence"] for row in self.rows[name]]
+        others = [row[moment]["confidence"] for row in self.clean[name] or self.rows["retrained"]]
+        if name == "retrained":
+            members, others = members[::2], members[1::2]
+        return u_lira(members, others) if min(len(members), len(others)) > 2 else None
+
+    def _counted(self, name: str) -> list[Row]:
+        return [row for row in self.rows[name] if name != "retrained" or row["seed"] % 2 == 0]
+
+
+def methods_table(methods: Methods, moment: str) -> str:
+    """Every method, as delivered or after benign steps, beside retrained models."""
+    rows = []
+    for name in _ordered(methods):
+        attack = methods.attack(name, moment)
+        auc = methods.values(name, moment, "auc_loss")
+        cells = [
+            NAMES.get(name, name),
+            f"{statistics.mean(methods.values(name, moment, 'ua')):.1f}",
+            _interval(methods.values(name, moment, "ua_diff")),
+            _interval(methods.values(name, moment, "ta_diff")),
+            f"{statistics.mean(auc):.3f}",
+            _interval(methods.values(name, moment, "auc_loss_diff"), 3),
+            "" if attack is None else f"{attack['u_lira']:.3f}, {attack['u_lira_tpr']:.1f} %",
+            f"{statistics.mean(methods.values(name, moment, 'kl')):.2f}",
+            f"{methods.worst_class(name, moment):.1f}",
+        ]
+        if moment == "delivered":
+            cells.append("" if name == "initial" else f"{statistics.mean(methods.costs(name)):.2f}")
+        rows.append([*cells, str(methods.seeds(name))])
+    heads = ["", "UA", "rUA [95 %]", "TA minus retrained [95 %]", "AUC of the loss attack"]
+    heads += ["minus retrained [95 %]", "U-LiRA: AUC, TPR at 1 % FPR", "KL", "worst class"]
+    heads += ["cost", "n"] if moment == "delivered" else ["n"]
+    return _table(heads, rows)
+
+
+def short_table(methods: Methods) -> str:
+    """A few methods, for the README."""
+    rows = []
+    for name in IN_README:
+        if methods.seeds(name):
+            cells = [NAMES.get(name, name)]
+            for moment in ("delivered", "relearned"):
+                cells.append(_interval(methods.values(name, moment, "ua_diff")))
+                cells.append(_interval(methods.values(name, moment, "auc_loss_diff"), 3))
+            cells.append(_interval(methods.values(name, "delivered", "ta_diff")))
+            cost = statistics.mean(methods.costs(name))
+            rows.append([*cells, "" if name == "initial" else f"{cost:.2f}"])
+    heads = ["", "rUA", "AUC", "rUA after 50 benign steps", "AUC after them", "TA", "cost"]
+    return _table(heads, rows)
+
+
+def requests_table(rows: Sequence[Row]) -> str:
+    """A line per model and forget set: means over seeds."""
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["kind"], row["name"], row["set"]].append(row)
+    lines = []
+    for (kind, name, chosen), own in sorted(groups.items(), key=_request_order):
+        lines.append(
+            [
+                f"{WORLDS[kind]}, {name}: {set_in_words(chosen)}",
+                f"{own[0]['records']:,}",
+                verdicts(own),
+                f"{100 * max(row['bound'] for row in own):.0f} %",
+                ", ".join(
+                    _mean(own, m, "ua_diff", 1) for m in ("before", "delivered", "relearned")
+                ),
+                ", ".join(_mean(own, m, "auc_loss_diff", 3) for m in ("delivered", "relearned")),
+                _mean(own, "delivered", "ta_diff", 1),
+                ", ".join(
+                    sorted({b for row in own for each in row["beyond"].values() for b in each})
+                ),
+                f"{statistics.mean(row['cost'] for row in own):.2f}",
+                str(len(own)),
+            ]
+        )
+    heads = ["request", "records", "verdicts", "bound of attacks", "rUA: before, after, later"]
+    heads += ["AUC minus retrained: after, later", "TA minus retrained", "beyond the margins"]
+    return _table([*heads, "cost", "n"], lines)
+
+
+def split_table(rows: Sequence[Row]) -> str:
+    """Where the processor time of requests by default settings went, over that of retraining."""
+    stages = ("preflight", "method", "steps", "checks", "audit", "page", "total")
+    lines = []
+    for kind in WORLDS:
+        own = [row for row in rows if row["kind"] == kind and row["name"] == "refresh"]
+        if own:
+            shares = [
+                statistics.mean(row["seconds"][s] / row["retraining_seconds"] for row in own)
+                for s in stages
+            ]
+            seconds = statistics.mean(row["retraining_seconds"] for row in own)
+            lines.append([WORLDS[kind], f"{seconds:.0f}", *(f"{100 * s:.1f} %" for s in shares)])
+    return _table(["", "retraining, s", *stages], lines)
+
+
+def goals_table(methods: Methods, rows: Sequence[Row]) -> str:
+    """What was aimed at, and what was reached."""
+    default = [row for row in rows if row["name"] == "refresh"]
+    large = [row for row in default if row["records"] >= LARGE]
+    achieved = [row for row in large if row["status"] == "achieved"]
+    true = [row for row in achieved if not row["false"]]
+    all_achieved = [row for row in default if row["status"] == "achieved"]
+    lines = [
+        [
+            f"requests of {LARGE} records or more achieved, and truly",
+            "at least 95 %",
+            f"{len(true)} of {len(large)}",
+        ],
+        ['false "achieved"', "0 of 60", f"{sum(r['false'] for r in rows)} of {len(all_achieved)}"],
+    ]
+    if methods.seeds("refresh") and methods.seeds("retrained"):
+        lines += _goals_of_refresh(methods)
+    if large:
+        costs = [row["cost"] for row in large if row["kind"] == KIND]
+        if costs:
+            share = f"{100 * statistics.mean(costs):.0f} % ({KIND})"
+            lines.append(["processor time of a request / retraining", "at most 22 %", share])
+    return _table(["", "aim", "reached"], lines)
+
+
+def _goals_of_refresh(methods: Methods) -> list[list[str]]:
+    def size(name: str, moment: str) -> float:
+        return statistics.mean(abs(v) for v in methods.values(name, moment, "ua_diff"))
+
+    def mean(moment: str, metric: str) -> float:
+        return statistics.mean(methods.values("refresh", moment, metric))
+
+    lines = []
+    for moment, words, aim in (
+        ("delivered", "mean \\|rUA\\| minus that of two retrained models", "at most 0.5"),
+        ("relearned", "the same after 50 benign steps", "at most 1"),
+    ):
+        beyond = size("refresh", moment) - size("retrained", moment)
+        lines.append([words, aim, f"{beyond:+.1f}"])
+    attacks = [methods.attack(name, "delivered") for name in ("refresh", "retrained")]
+    if all(attacks):
+        ours, floor = (each["u_lira_tpr"] for each in attacks)  # type: ignore[index]
+        lines.append(
+            [
+                "U-LiRA, TPR at 1 % FPR minus that of two retrained groups",
+                "at most 1 point",
+                f"{ours - floor:+.1f} points",
+            ]
+        )
+    worst = min(methods.values("refresh", "delivered", "ta_diff"))
+    ta = f"{mean('delivered', 'ta_diff'):+.1f} mean, {worst:+.1f} worst"
+    low, floor_low = (methods.worst_class(name, "delivered") for name in ("refresh", "retrained"))
+    return [
+        *lines,
+        [
+            "AUC after 50 benign steps minus the retrained model's",
+            "at most .01",
+            f"{mean('relearned', 'auc_loss_diff'):+.3f}",
+        ],
+        ["TA minus the retrained model's", "at least -0.3 mean, -1.0 worst", ta],
+        [
+            "worst class below the retrained model's",
+            "at most 3 beyond its noise",
+            f"{low:.1f}, two retrained models {floor_low:.1f}",
+        ],
+    ]
+
+
+def set_in_words(chosen: str) -> str:
+    """``random:0.1`` as a reader would say it."""
+    name, *sizes = chosen.split(":")
+    if name == "class":
+        return f"{float(sizes[1]):.0%} of a class" if len(sizes) > 1 else "a class"
+    return SETS[name].format(float(sizes[0]) if name == "random" else sizes[0])
+
+
+def verdicts(rows: Iterable[Row]) -> str:
+    """How often each verdict was given, and how many were false."""
+    counts = Counter(row["status"] for row in rows)
+    words = [f"{count} {status}" for status, count in counts.most_common()]
+    false = sum(row["false"] for row in rows)
+    return ", ".join([*words, f"**{false} false**"] if false else words)
+
+
+def _request_order(item: tuple[tuple[str, str, str], list[Row]]) -> tuple[Any, ...]:
+    kind, name, chosen = item[0]
+    return list(WORLDS).index(kind), name != "refresh", -item[1][0]["records"], chosen
+
+
+def _ordered(methods: Methods) -> list[str]:
+    """Before, then by what is left after benign steps, then the floor."""
+    names = [name for name in methods.rows if name not in NAMES and methods.seeds(name)]
+
+    def left(name: str) -> float:
+        return abs(statistics.mean(methods.values(name, "relearned", "auc_loss_diff")))
+
+    ends = [name for name in NAMES if methods.seeds(name)]
+    return [*ends[:1], *sorted(names, key=left, reverse=True), *ends[1:]]
+
+
+def _mean(rows: Sequence[Row], moment: str, metric: str, digits: int) -> str:
+    return f"{statistics.mean(row[moment][metric] for row in rows):+.{digits}f}"
+
+
+def read_rows(name: str) -> list[Row]:
+    """The rows of ``methods`` or of ``requests``."""
+    lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def filled(text: str) -> str:
+    """A page with the content of its regions made from the rows."""
+    methods, requests = Methods(read_rows("methods")), read_rows("requests")
+    makers: dict[str, Callable[[], str]] = {
+        "delivered": lambda: methods_table(methods, "delivered"),
+        "relearned": lambda: methods_table(methods, "relearned"),
+        "short": lambda: short_table(methods),
+        "requests": lambda: requests_table(requests),
+        "split": lambda: split_table(requests),
+        "goals": lambda: goals_table(methods, requests),
+    }
+
+    def fill(match: re.Match[str]) -> str:
+        return f"{match[1]}{makers[match[2]]()}\n{match[3]}"
+
+    return REGION.sub(fill, text)
+
+
+def main() -> None:
+    """Update the pages."""
+    for page in PAGES:
+        write_text(page, filled(page.read_text(encoding="utf-8")))
+
+
+if __name__ == "__main__":
+    main()
