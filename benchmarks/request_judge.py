@@ -137,7 +137,7 @@ def u_lira(members: Sequence[Sequence[float]], others: Sequence[Sequence[float]]
     scores: tuple[list[Array], list[Array]] = ([], [])
     for own, models in enumerate(worlds):
         for target in range(len(models)):
-            groups = [np.delete(w, target, axis=0) if k == own else w for k, w in enumerate(worlds)]
+            groups = [np.delete(w, target % len(w), axis=0) for w in worlds]  # as many of either
             likelihoods = []
             for group in groups:
                 mean, count = group.mean(axis=0), len(group)

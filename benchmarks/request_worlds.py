@@ -174,7 +174,7 @@ def perceptron(columns: int, classes: int) -> nn.Module:
     return nn.Sequential(*layers, nn.Linear(128, classes))
 
 
-SGD = Recipe(epochs=25, batch_size=64, lr=0.1, schedule="one-cycle")
+SGD = Recipe(epochs=25, batch_size=64, lr=0.05, schedule="one-cycle")
 ADAMW = Recipe(
     epochs=25, batch_size=64, lr=2e-3, weight_decay=0.01, schedule="one-cycle", algorithm="adamw"
 )

@@ -1,16 +1,12 @@
-"""Draw the figure at the top of the README from the rows of ``benchmarks/refresh.py``.
+"""Draw the figure at the top of the README from the rows of ``benchmarks/requests.py``.
 
     python docs/_site/readme_figure.py
 
 VGG16 of an eighth of its width on 5,000 images of CIFAR-10, 500 of them to be forgotten: before,
-after ``refresh`` with its own choice of λ, and retrained, each as it is and after benign steps.
+after methods, and retrained, each as it is and after benign steps.
 """
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 
@@ -18,37 +14,24 @@ mpl.use("agg")
 
 from matplotlib import pyplot as plt
 
-ROOT = Path(__file__).resolve().parents[2]
-ROWS = ROOT / "results" / "refresh" / "rows.jsonl"
+from request_tables import ROOT, Methods, read_rows
+
 FIGURE = ROOT / "docs" / "images" / "forget.png"
 KIND = "vgg"
-NAMES = {"initial": "before", "refresh": "after refresh", "ideal": "retrained"}
-PANELS = (("ua", "right on the forgotten records, %"), ("auc", "AUC of the loss attack"))
+NAMES = {"initial": "before", "MATCH": "MATCH", "refresh": "refresh", "retrained": "retrained"}
+PANELS = (("ua", "right on the forgotten records, %"), ("auc_loss", "AUC of the loss attack"))
 AS_IS, LATER = "#1b6ca8", "#d95f02"
-
-
-def read_rows() -> dict[str, list[dict[str, Any]]]:
-    """The rows of each model, by what the figure calls it."""
-    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in NAMES}
-    for line in ROWS.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        setting = row["setting"]
-        name = setting.get("role", "refresh")
-        chosen = setting == {"keep": None, "epochs": 5, "rate": 1.0}
-        if row["kind"] == KIND and name in rows and (name != "refresh" or chosen):
-            rows[name].append(row)
-    return rows
 
 
 def draw() -> None:
     """Write the figure: a dot per seed, a bar for their mean."""
-    rows = read_rows()
+    rows = Methods(read_rows("methods"), KIND).rows
     figure, axes = plt.subplots(1, 2, figsize=(9.0, 3.4), constrained_layout=True)
     for ax, (metric, label) in zip(axes, PANELS, strict=True):
         for place, name in enumerate(NAMES):
-            moments = ((metric, -0.16, AS_IS), (f"after_{metric}", 0.16, LATER))
-            for key, shift, colour in moments:
-                values = [row[key] for row in rows[name]]
+            moments = (("delivered", -0.16, AS_IS), ("relearned", 0.16, LATER))
+            for moment, shift, colour in moments:
+                values = [row[moment][metric] for row in rows[name]]
                 ax.plot([place + shift] * len(values), values, "o", color=colour, alpha=0.5, ms=4)
                 mean = sum(values) / len(values)
                 ax.plot([place + shift - 0.12, place + shift + 0.12], [mean, mean], color=colour)
@@ -64,7 +47,7 @@ def draw() -> None:
     handles = [plt.Line2D([], [], color=c, marker="o") for c in (AS_IS, LATER)]
     labels = ["as delivered", "after 50 benign steps"]
     axes[0].legend(handles, labels, frameon=False, fontsize=9)
-    seeds = min(len(each) for each in rows.values())
+    seeds = min(len(rows[name]) for name in NAMES)
     figure.suptitle(
         f"500 of 5,000 CIFAR-10 images forgotten, VGG16 of width 1/8, {seeds} seeds", fontsize=10
     )

@@ -22,11 +22,13 @@ from reproduction import REGION, ROOT, _interval, _table
 sys.path.append(str(ROOT / "benchmarks"))
 from request_judge import u_lira
 
-PAGES = (ROOT / "docs" / "requests.md", ROOT / "README.md")
+sys.path.pop()  # a benchmark there has the name of a library
+
+PAGES = tuple(ROOT / name for name in ("docs/choosing.md", "docs/requests.md", "README.md"))
 RESULTS = ROOT / "results" / "requests"
 Row = dict[str, Any]
-KIND = "vgg"
-"""The model that all methods are compared on."""
+MIN_SEEDS = 3
+"""Models that a method is shown for in the README."""
 IN_README = ("initial", "SRL-FOCUS", "MATCH", "FT-recipe", "refresh", "retrained")
 WORLDS = {
     "vgg": "VGG16 x 1/8, CIFAR-10",
@@ -52,7 +54,8 @@ NAMES = {"initial": "before", "retrained": "floor: another retrained model"}
 class Methods:
     """The rows of a kind of model by method; ``clean`` are of models that never saw the records."""
 
-    def __init__(self, rows: Iterable[Row], kind: str = KIND) -> None:
+    def __init__(self, rows: Iterable[Row], kind: str) -> None:
+        self.kind = kind
         self.rows: dict[str, list[Row]] = defaultdict(list)
         self.clean: dict[str, list[Row]] = defaultdict(list)
         for row in sorted(rows, key=lambda row: row["seed"]):
@@ -86,6 +89,11 @@ class Methods:
 
     def _counted(self, name: str) -> list[Row]:
         return [row for row in self.rows[name] if name != "retrained" or row["seed"] % 2 == 0]
+
+
+def methods_tables(every: Iterable[Methods], moment: str) -> str:
+    """A table per kind of model, with its name above."""
+    return "\n\n".join(f"{WORLDS[m.kind]}:\n\n{methods_table(m, moment)}" for m in every)
 
 
 def methods_table(methods: Methods, moment: str) -> str:
@@ -194,9 +202,9 @@ def goals_table(methods: Methods, rows: Sequence[Row]) -> str:
     if methods.seeds("refresh") and methods.seeds("retrained"):
         lines += _goals_of_refresh(methods)
     if large:
-        costs = [row["cost"] for row in large if row["kind"] == KIND]
+        costs = [row["cost"] for row in large if row["kind"] == methods.kind]
         if costs:
-            share = f"{100 * statistics.mean(costs):.0f} % ({KIND})"
+            share = f"{100 * statistics.mean(costs):.0f} % ({WORLDS[methods.kind]})"
             lines.append(["processor time of a request / retraining", "at most 22 %", share])
     return _table(["", "aim", "reached"], lines)
 
@@ -210,7 +218,7 @@ def _goals_of_refresh(methods: Methods) -> list[list[str]]:
 
     lines = []
     for moment, words, aim in (
-        ("delivered", "mean \\|rUA\\| minus that of two retrained models", "at most 0.5"),
+        ("delivered", "mean |rUA| minus that of two retrained models", "at most 0.5"),
         ("relearned", "the same after 50 benign steps", "at most 1"),
     ):
         beyond = size("refresh", moment) - size("retrained", moment)
@@ -288,14 +296,16 @@ def read_rows(name: str) -> list[Row]:
 
 def filled(text: str) -> str:
     """A page with the content of its regions made from the rows."""
-    methods, requests = Methods(read_rows("methods")), read_rows("requests")
+    rows, requests = read_rows("methods"), read_rows("requests")
+    every = [Methods(rows, kind) for kind in WORLDS if any(row["kind"] == kind for row in rows)]
+    main = next(m for m in every if m.seeds("refresh") >= MIN_SEEDS)
     makers: dict[str, Callable[[], str]] = {
-        "delivered": lambda: methods_table(methods, "delivered"),
-        "relearned": lambda: methods_table(methods, "relearned"),
-        "short": lambda: short_table(methods),
+        "delivered": lambda: methods_tables(every, "delivered"),
+        "relearned": lambda: methods_tables(every, "relearned"),
+        "short": lambda: f"{WORLDS[main.kind]}:\n\n{short_table(main)}",
         "requests": lambda: requests_table(requests),
         "split": lambda: split_table(requests),
-        "goals": lambda: goals_table(methods, requests),
+        "goals": lambda: goals_table(main, requests),
     }
 
     def fill(match: re.Match[str]) -> str:

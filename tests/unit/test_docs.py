@@ -17,6 +17,7 @@ import execute
 import expunge
 import pages
 import reproduction
+import request_tables
 from expunge._plugins import GROUPS
 from expunge.bench._records import load_records
 from expunge.cli._list import KINDS, describe_part
@@ -167,6 +168,14 @@ def test_the_page_of_results_says_what_the_records_say() -> None:
     """If not: ``python docs/_site/reproduction.py``."""
     text = reproduction.PAGE.read_text()
     assert text == reproduction.filled(text, load_records(reproduction.RECORDS))
+
+
+@pytest.mark.parametrize("page", request_tables.PAGES, ids=lambda page: page.name)
+def test_tables_of_requests_say_what_the_rows_say(page: Path) -> None:
+    """If not: ``python docs/_site/request_tables.py``."""
+    text = page.read_text()
+    assert request_tables.REGION.search(text)
+    assert text == request_tables.filled(text)
 
 
 def test_intervals_that_are_quoted_are_in_the_tables() -> None:
