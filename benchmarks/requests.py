@@ -1,5 +1,6 @@
 """Unlearning judged by retrained models: methods side by side, and whole deletion requests.
 
+    python benchmarks/requests.py all DATA --store STORE
     python benchmarks/requests.py methods DATA --store STORE [--kinds vgg] [--seeds 0,1,2,3,4,5,6,7]
     python benchmarks/requests.py requests DATA --store STORE [--kinds vgg,cnn] [--sets random:0.1]
 
@@ -66,6 +67,15 @@ SETTINGS: dict[str, Setting] = ROLES | {
     "refresh": {"method": "refresh"},
 }
 """Methods by name. ``budget`` trains as ``refresh`` does: by that share of the recipe's epochs."""
+PLAN: list[tuple[str, dict[str, Any]]] = [
+    ("methods", {}),
+    ("requests", {"kinds": list(KINDS), "seeds": ["0", "1", "2"]}),
+    (
+        "requests",
+        {"kinds": ["vgg", "rows"], "seeds": ["0", "1"], "sets": [FORGOTTEN], "exact": True},
+    ),
+]
+"""What ``all`` fills, with the options that are not the defaults."""
 
 
 def forget(world: World, model: nn.Module, setting: Setting) -> tuple[nn.Module, float, Row]:
@@ -238,26 +248,12 @@ def code_version() -> str:
     return told.stdout.strip() or folder.name
 
 
-def main() -> None:
+def fill(what: str, options: argparse.Namespace) -> None:
     """Compute the rows that are missing."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("methods", "requests"))
-    parser.add_argument("data")
-    parser.add_argument("--store", type=Path, required=True)
-    parser.add_argument("--kinds", type=_names, default=["vgg"], help=", ".join(KINDS))
-    parser.add_argument("--seeds", type=_names, default=[str(seed) for seed in range(8)])
-    parser.add_argument("--names", type=_names, help="of methods")
-    parser.add_argument("--settings", default="{}", help="more methods: JSON, settings by name")
-    parser.add_argument("--sets", type=_names, help="of requests")
-    parser.add_argument("--exact", action="store_true")
-    parser.add_argument("--again", type=_names, default=[], help="names to compute again")
-    options = parser.parse_args()
-    torch.set_num_threads(1)
-    path = RESULTS / f"{options.what}.jsonl"
+    path = RESULTS / f"{what}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    options.store.mkdir(parents=True, exist_ok=True)
-    code, make = code_version(), {"methods": method_rows, "requests": request_rows}[options.what]
+    code, make = code_version(), {"methods": method_rows, "requests": request_rows}[what]
     for seed in map(int, options.seeds):
         for kind in options.kinds:
             for head, compute in make(World(kind, seed, options.store, options.data), options):
@@ -270,6 +266,26 @@ def main() -> None:
                 rows.append(head | {"code": code} | compute())
                 path.write_text("".join(json.dumps(row) + "\n" for row in rows))
                 print(time.strftime("%H:%M:%S"), json.dumps(_brief(rows[-1])), flush=True)
+
+
+def main() -> None:
+    """Fill the rows that the options name."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("what", choices=("methods", "requests", "all"))
+    parser.add_argument("data")
+    parser.add_argument("--store", type=Path, required=True)
+    parser.add_argument("--kinds", type=_names, default=["vgg"], help=", ".join(KINDS))
+    parser.add_argument("--seeds", type=_names, default=[str(seed) for seed in range(8)])
+    parser.add_argument("--names", type=_names, help="of methods")
+    parser.add_argument("--settings", default="{}", help="more methods: JSON, settings by name")
+    parser.add_argument("--sets", type=_names, help="of requests")
+    parser.add_argument("--exact", action="store_true")
+    parser.add_argument("--again", type=_names, default=[], help="names to compute again")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    options.store.mkdir(parents=True, exist_ok=True)
+    for what, changes in PLAN if options.what == "all" else [(options.what, {})]:
+        fill(what, argparse.Namespace(**(vars(options) | changes)))
 
 
 def _names(text: str) -> list[str]:
