@@ -33,6 +33,7 @@ import torch
 from torch import nn
 
 import expunge
+from expunge._files import write_text
 from expunge.evaluation._benign_steps import after_benign_steps, benign_rate
 from expunge.methods import METHODS
 from expunge.request._job import make_job
@@ -264,7 +265,7 @@ def fill(what: str, options: argparse.Namespace) -> None:
                     continue
                 rows = [row for row in rows if row not in stale]
                 rows.append(head | {"code": code} | compute())
-                path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+                write_text(path, "".join(json.dumps(row) + "\n" for row in rows))
                 print(time.strftime("%H:%M:%S"), json.dumps(_brief(rows[-1])), flush=True)
 
 
