@@ -61,7 +61,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     (a fraction), ``cosine`` and ``moved`` are logged beside it, as means since the last log.
 
     Under ``torchrun`` or ``accelerate launch`` the processes share every batch, and take the steps
-    of one process with as large a batch: see ``docs/language-models.md``.
+    of one process with as large a batch: see ``docs/how-to/several-processes.md``.
 
     Args:
         model: as for ``Trainer``: the model to unlearn, which is changed in place; with adapters of

@@ -63,7 +63,7 @@ class MatchAnswers(TokenMethod):
     Use it for deletion requests to language models, where forgotten records should be answered as
     those of strangers are; it is what `expunge forget` does by default.
 
-    Reference: none; it is this package's own, described in docs/language-models.md.
+    Reference: none; it is this package's own, described in docs/explanation/language-models.md.
 
     Args:
         gain: of the correction; 0 turns it off, and more costs more of what is retained.
