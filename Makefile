@@ -30,7 +30,7 @@ $(READY_TEST): $(READY_DEMO)
 	$(PIP) -e '.[$(EXTRAS)]'
 	@touch $@
 
-demo: $(READY_DEMO) ## Unlearn digits in some twenty ways; prints a table, writes demo/.
+demo: $(READY_DEMO) ## A deletion request and the paper's table, on digits, in a minute; writes demo/.
 	$(BIN)/expunge demo --out demo --force
 
 test: lint types unit ## Lint, format check, types, doctests and tests.

@@ -1,26 +1,43 @@
-"""``expunge demo``: the built-in protocol of that name, in a minute."""
+"""``expunge demo``: a deletion request, and the paper's add-ons on methods, in a minute."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 
-from expunge._files import refuse_existing
+from expunge._files import refuse_existing, write_text
 from expunge.cli._bench_options import stage_progress
 from expunge.cli._output import NARROW, AsJson, Output, Quiet
 
-BLOCK = "digits"
+if TYPE_CHECKING:
+    from expunge.bench.tables._summary import Summary
+    from expunge.evaluation import Scores
+    from expunge.request.evidence import Evidence
+
+BLOCK = "digits-early"
 """The block of the protocol that the demo runs; the others are for ``expunge bench run demo``."""
+TRAINED, VALIDATED, FORGOTTEN = 1200, 150, 200
+"""How many digits the request's model is trained on, how many are for val, how many have to go."""
+NOISE = 80
+"""Deviation of the noise on their pixels, of 255: it leaves the model something to memorise."""
+RECIPE = {"epochs": 25, "batch_size": 32, "lr": 0.05, "schedule": "one-cycle"}
+LINES = {
+    "ua": "right on the forgotten records, %",
+    "ta": "right on test data, %",
+    "loss_auc": "AUC of the loss attack (0.5: chance)",
+}
 
 
 def demo_command(
     out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the table, the figures and the store.")
+        Path, typer.Option("--out", "-o", help="Folder for everything that the demo writes.")
     ] = Path("demo"),
-    seeds: Annotated[int, typer.Option(min=1, help="How often to repeat everything.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, help="How often to repeat the comparison.")] = 3,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Worker processes (default: one per core).")
     ] = None,
@@ -30,22 +47,143 @@ def demo_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """See in a minute what unlearning does: methods and add-ons on handwritten digits.
+    """See in a minute what unlearning does, on handwritten digits.
 
-    Trains small models on 120 images, forgets half of them in some twenty ways, and compares each
-    with the model retrained without them. Writes a table (Markdown, LaTeX, CSV), two figures and
-    the records.
+    First a deletion request: a model that knows 1,200 noisy digits by heart forgets 200 of them,
+    and is compared with a model retrained without them. Then three methods, alone and with add-ons
+    of the paper, forget half of 120 digits. Writes the bundle of the request, a table (Markdown,
+    LaTeX, CSV), two figures and the results.
 
-    It is the block "digits" of the protocol demo; "expunge bench run demo" runs all of it. Finished
-    models and runs are kept in OUT/store: if the demo is interrupted, the same command resumes it,
-    and a second one only prints the table. Remove OUT to compute everything again.
+    The comparison is the block "digits-early" of the protocol demo; "expunge bench run demo" runs
+    all of it. What is finished is kept in OUT: if the demo is interrupted, the same command resumes
+    it, and a second one only prints. Remove OUT to compute everything again.
 
     Example:  expunge demo --seeds 5 --out demo5
     """
-    kept = out / "store"
-    if not kept.is_dir():
+    if not (out / "store").is_dir():
         refuse_existing(out / "table.md", force=force)
+    start = time.perf_counter()
+    output = Output(as_json=as_json, quiet=quiet, width=NARROW)
+    found = {"request": show_request(out, output)}
+    found |= {"table": show_comparison(out, seeds, workers, output)}
+    output.data(found)
+    output.show(f"{time.perf_counter() - start:.0f} s in all.")
 
+
+def show_request(out: Path, output: Output) -> dict[str, Any]:
+    """Forget some of the digits that a model knows, and compare it with a retrained one."""
+    import torch
+
+    from expunge.data import divide
+    from expunge.engine import Recipe
+    from expunge.engine._artifact import load_artifact, load_card_data
+    from expunge.evaluation import evaluate
+    from expunge.evaluation._model_files import retrain_ideal, train_initial
+
+    torch.set_num_threads(1)  # images of 8 x 8 pixels give a second thread nothing to do
+
+    # The model in production, and the list of what has to go.
+    weights, ids, retrained = (
+        out / name for name in ("model.safetensors", "request.txt", "retrained.safetensors")
+    )
+    if not weights.is_file():
+        output.message(f"Training a model on {TRAINED:,} noisy digits ...")
+        write_noisy_digits(out / "digits.npz")
+        write_text(ids, "".join(f"{index}\n" for index in range(FORGOTTEN)))
+        train_initial(
+            f"npz:{out / 'digits.npz'}", weights, width=0.5, recipe=Recipe(**RECIPE), progress=False
+        )
+    initial = load_artifact(weights)
+
+    # The request, and what it is compared with here: a model that never saw the records.
+    output.message(f"Forgetting {FORGOTTEN} of them ...")
+    evidence, after = _forget(weights, ids, out)
+    scenario = f"ids:{ids}"
+    if not retrained.is_file():
+        output.message("Retraining without them, to compare ...")
+        retrain_ideal(initial, scenario, retrained, progress=False)
+    division = divide(load_card_data(initial.card), scenario, 0)
+    splits = {
+        "forget": division.forget,
+        "retain": division.retain,
+        "test": division.splits.test,
+    }
+    models = {"before": initial.model, "after": after, "retrained": load_artifact(retrained).model}
+    scores = {name: evaluate(model, **splits, benign_steps=50) for name, model in models.items()}
+
+    columns = _columns(scores)
+    output.show(f"\n[bold]A deletion request[/]: {FORGOTTEN} of {TRAINED:,} noisy digits")
+    output.show(_request_table(columns), highlight=True)
+    output.show(f"[bold]{evidence.status.upper()}[/] {evidence.verdict.headline}", highlight=True)
+    folder = out / "requests" / "0001"
+    output.show(f"The page: {folder}/report.html. To check it: expunge verify {out}/requests\n")
+    return {
+        "status": evidence.status,
+        "headline": evidence.verdict.headline,
+        "scores": columns,
+        "folder": str(folder),
+    }
+
+
+def write_noisy_digits(path: Path) -> None:
+    """Write the digits of scikit-learn with noise, in a fixed order, as ``npz``."""
+    import numpy as np
+    from sklearn.datasets import load_digits
+
+    digits, draw = load_digits(), np.random.default_rng(0)
+    order = draw.permutation(len(digits.target))
+    noisy = digits.images * 16 + draw.normal(0, NOISE, digits.images.shape)
+    x, y = noisy.clip(0, 255).astype(np.uint8)[order], digits.target[order]
+    held = TRAINED + VALIDATED
+    parts = {"train": slice(TRAINED), "val": slice(TRAINED, held), "test": slice(held, None)}
+    arrays = {f"{name}_{split}": array[part] for split, part in parts.items()
+              for name, array in (("x", x), ("y", y))}  # fmt: skip
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(path, **arrays)
+
+
+def _forget(weights: Path, ids: Path, out: Path) -> tuple[Evidence, Any]:
+    """The evidence of the request, carried out if it is not there yet, and its model."""
+    from safetensors.torch import load_file
+
+    from expunge.engine._artifact import load_artifact
+    from expunge.request import forget
+    from expunge.request.evidence import read_evidence
+
+    folder = out / "requests" / "0001"
+    if not folder.is_dir():
+        key = out / "id.key"
+        forget(weights=weights, ids=ids, out=out / "requests", id_key=key, progress=False)
+    model = load_artifact(weights).model
+    model.load_state_dict(load_file(folder / "weights.safetensors"))
+    return read_evidence(folder / "evidence.json"), model
+
+
+def _columns(scores: Mapping[str, Scores]) -> dict[str, dict[str, float | None]]:
+    """The scores by moment: before, after, after benign steps, retrained."""
+    columns: dict[str, dict[str, float | None]] = {}
+    for name, score in scores.items():
+        columns[name] = {line: getattr(score, line) for line in LINES}
+        if name == "after":
+            later = (score.relearned_ua, score.relearned_ta, score.relearned_auc)
+            columns["after benign steps"] = dict(zip(LINES, later, strict=True))
+    return columns
+
+
+def _request_table(columns: Mapping[str, Mapping[str, float | None]]) -> Table:
+    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
+    table.add_column("the model is")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    for line, label in LINES.items():
+        digits = 3 if line == "loss_auc" else 1
+        values = [column[line] for column in columns.values()]
+        table.add_row(label, *("" if v is None else f"{v:.{digits}f}" for v in values))
+    return table
+
+
+def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) -> Any:
+    """Run the block of the protocol and print its table."""
     from expunge.bench._protocol_file import load_protocol
     from expunge.bench._publish import write_overview
     from expunge.bench._records import collect
@@ -57,20 +195,28 @@ def demo_command(
     from expunge.store import Store
 
     protocol = load_protocol("demo").only((BLOCK,)).with_seeds(seeds)
-    start = time.perf_counter()
-    planned, store = plan(protocol, StageOptions(device="cpu")), Store(kept)
-    output = Output(as_json=as_json, quiet=quiet, width=NARROW)
+    planned, store = plan(protocol, StageOptions(device="cpu")), Store(out / "store")
     with stage_progress("demo", len(stages_of(planned)), output.messages) as report:
         run_planned(planned, store, workers=workers, report=report).check()
     records = collect(planned, store)
-    written = write_overview(records, out)
+    write_overview(records, out)
     (summary,) = overview(records)
-    output.data(lambda: table_data(summary))
     output.show(summary.terminal(), highlight=True)
     output.show("  * best of its group", style="dim")
     for name in summary.metrics:
         metric = METRICS[name]
         output.show(f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}")
-    files = f"Wrote {len(written.paths)} files to" if written.paths else "Nothing new for"
-    output.show(f"\n{files} {out}/; begin with table.md.")
-    output.show(f"{time.perf_counter() - start:.0f} s in all.")
+    output.show(f"\n[bold]{what_focus_did(summary)}[/]", highlight=True)
+    output.show(f"Tables and figures: {out}/; begin with table.md.")
+    return table_data(summary)
+
+
+def what_focus_did(summary: Summary) -> str:
+    """One sentence: rUA of each method alone and with FOCUS."""
+    remaining = {row.label: row.mean("rua") for row in summary.rows}
+    changes = [
+        f"{label} from {rua:+.1f} to {remaining[f'{label}-FOCUS']:+.1f}"
+        for label, rua in remaining.items()
+        if f"{label}-FOCUS" in remaining
+    ]
+    return f"What FOCUS did to rUA, which is 0 for a retrained model: {', '.join(changes)}."

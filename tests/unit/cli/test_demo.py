@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from expunge.bench import _protocol_file
 from expunge.bench._protocol import Protocol
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._records import Record, load_records
-from expunge.cli import main
+from expunge.cli import _demo, main
 from tests.stand_ins import compute_in_this_process
 from tests.unit.cli.conftest import Expunge
 
@@ -23,7 +25,7 @@ ARMS = ("FT", "GA", "SRL", "SRL-AND", "SRL-FOCUS")
 def tiny_demo(name: str) -> Protocol:
     """The demo with fewer arms, on fewer images, for fewer epochs."""
     protocol = load_protocol(name)
-    (block,) = protocol.only(("digits",)).block
+    (block,) = protocol.only((_demo.BLOCK,)).block
     training = block.training.model_copy(update={"epochs": 2})
     unlearning = block.unlearning.model_copy(update={"epochs": 2})
     smaller = {
@@ -36,8 +38,8 @@ def tiny_demo(name: str) -> Protocol:
         "training": training,
         "unlearning": unlearning,
     }
-    blocks = (block.model_copy(update=smaller), *protocol.block[1:])
-    return protocol.model_copy(update={"block": blocks, "evaluate_at": (1, 2)})
+    smaller_block = block.model_copy(update=smaller)
+    return protocol.model_copy(update={"block": (smaller_block,), "evaluate_at": (1, 2)})
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,9 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         compute_in_this_process(patch)
         patch.setattr(_protocol_file, "load_protocol", tiny_demo)
+        patch.setattr(_demo, "TRAINED", 300)
+        patch.setattr(_demo, "FORGOTTEN", 60)
+        patch.setattr(_demo, "RECIPE", _demo.RECIPE | {"epochs": 10})
         patch.setattr(sys, "argv", ["expunge", "demo", "-o", str(folder), "--seeds", "2"])
         with pytest.raises(SystemExit) as ending:
             main()
@@ -65,10 +70,30 @@ def test_every_arm_and_reference_is_there_for_every_seed(records: list[Record]) 
 
 
 def test_the_arms_are_those_of_the_paper() -> None:
-    names = [arm.label for arm in load_protocol("demo").only(("digits",)).configurations]
-    assert names[:2] == ["FT", "GA"]
-    assert {"SRL", "SRL-SalUn", "SRL-AND", "SRL-PROB", "SRL-BER", "SRL-FOCUS"} <= set(names)
+    names = [arm.label for arm in load_protocol("demo").only((_demo.BLOCK,)).configurations]
+    assert {"SRL", "SRL-SalUn", "SRL-PROB", "SRL-FOCUS"} <= set(names)
     assert {"NGPlus", "NGPlus-FOCUS", "SCRUB", "SCRUB-FOCUS"} <= set(names)
+
+
+def test_the_request_is_shown_beside_a_retrained_model(
+    out: Path, expunge: Expunge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_protocol_file, "load_protocol", tiny_demo)
+    found = json.loads(expunge("demo", "-o", out, "--seeds", "2", "--json").out)
+    scores = found["request"]["scores"]
+    assert list(scores) == ["before", "after", "after benign steps", "retrained"]
+    assert scores["before"]["ua"] > scores["retrained"]["ua"]
+    assert scores["before"]["loss_auc"] > scores["retrained"]["loss_auc"]
+    assert found["request"]["status"] in ("achieved", "not achieved", "inconclusive")
+    assert (Path(found["request"]["folder"]) / "report.html").is_file()
+
+
+def test_what_focus_did_is_one_sentence(
+    out: Path, expunge: Expunge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_protocol_file, "load_protocol", tiny_demo)
+    printed = " ".join(expunge("demo", "-o", out, "--seeds", "2").out.split())
+    assert re.search(r"What FOCUS did to rUA.*: SRL from [-+]\S+ to [-+]\d+\.\d\.", printed)
 
 
 def test_curves_start_at_the_initial_model(records: list[Record]) -> None:
