@@ -24,7 +24,9 @@ from request_judge import u_lira
 
 sys.path.pop()  # a benchmark there has the name of a library
 
-PAGES = tuple(ROOT / name for name in ("docs/choosing.md", "docs/explanation/requests.md", "README.md"))
+PAGES = tuple(
+    ROOT / name for name in ("docs/choosing.md", "docs/explanation/requests.md", "README.md")
+)
 RESULTS = ROOT / "results" / "requests"
 Row = dict[str, Any]
 MIN_SEEDS = 3

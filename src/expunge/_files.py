@@ -169,7 +169,7 @@ def file_digest(path: str | Path) -> str:
 
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:
-    """Raise if ``path`` exists and may not be overwritten: what is no regular file never may."""
+    """Raise if ``path`` exists and may not be overwritten: only regular files may, by ``force``."""
     path = Path(path)
     _check_replaceable(path)
     if path.exists() and not force:

@@ -35,7 +35,7 @@ def evaluate_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Score a model on what it was to forget, on what it was to keep, and on unseen data.
+    """Score a model on data that it should have forgotten, on retained data, and on unseen data.
 
     A regression is scored by its errors; the metrics that need classes are listed with the reason
     why it does not have them.

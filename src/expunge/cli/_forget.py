@@ -182,7 +182,7 @@ def forget_command(
     ] = False,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Carry on although the model does not seem to fit the data."),
+        typer.Option("--force", help="Continue even if the model does not seem to fit the data."),
     ] = False,
     discard: Annotated[
         bool,

@@ -127,7 +127,7 @@ def show_scores(output: Output, columns: dict[str, Scores]) -> None:
 
 
 def scores_data(columns: dict[str, Scores]) -> dict[str, Any]:
-    """The same for programs."""
+    """The same as JSON."""
     data: dict[str, Any] = {name: score.as_dict() for name, score in columns.items()}
     left_out = next((score.left_out for score in columns.values()), {})
     return data | ({"left_out": dict(left_out)} if left_out else {})

@@ -48,7 +48,7 @@ def predict_once(model: nn.Module, data: Data) -> Predictions:
 
 
 def keep_predictions(model: nn.Module, data: Data, predictions: Predictions) -> None:
-    """Let :func:`predict_once` return these ``predictions``, which were made otherwise."""
+    """Let :func:`predict_once` return these ``predictions``, which were computed elsewhere."""
     keep_answer(model, data, predict, predictions)
 
 

@@ -22,7 +22,7 @@ from expunge.methods._problem import SplitName
 from expunge.methods._tokens import is_token_labels
 
 WHOLE = 3
-"""A sample is cut out of a whole split if that is at most so many times as large.
+"""A sample is cut out of a whole split if the split is at most this many times as large.
 
 Never out of retain, which nobody else passes through the model during a run."""
 

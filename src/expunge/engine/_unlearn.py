@@ -149,7 +149,7 @@ def unlearn(
 
     if procedure.micro_batches > 1 and not procedure.method.divisible:  # type: ignore[union-attr]
         raise InvalidInput(
-            f"The losses of {procedure.label} are of a batch as a whole: `micro_batches` should be "
+            f"{procedure.label} computes its losses over whole batches: `micro_batches` should be "
             f"1. (got {procedure.micro_batches}) Take smaller batches instead."
         )
 

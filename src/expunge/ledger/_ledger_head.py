@@ -51,7 +51,7 @@ def head_problem(ledger: Ledger) -> str:
     if head is None:
         return ""
     if not 1 <= head.requests <= here:
-        return f"{HEAD_FILE} knows of {head.requests} requests, {here} are here."
+        return f"{HEAD_FILE} lists {head.requests} requests, {here} are here."
     if ledger.entries[head.requests - 1].head != head.seal:
         return f"{SEAL} of request {head.requests} is not the one that {HEAD_FILE} knows."
     return ""
@@ -62,7 +62,7 @@ def require_all(ledger: Ledger) -> None:
     head, here = read_ledger_head(ledger.root), len(ledger.entries)
     if head is not None and head.requests > here:
         raise DataError(
-            f"Requests are gone from {ledger.root}: {HEAD_FILE} knows of {head.requests}, {here} "
+            f"Requests are missing from {ledger.root}: {HEAD_FILE} lists {head.requests}, {here} "
             f"are here. Put their folders back. If they were removed on purpose, remove {HEAD_FILE}"
             " as well, and ask for their records again: the weights before them know these."
         )

@@ -39,7 +39,7 @@ def read_seal(folder: Path) -> dict[str, str]:
     for number, line in enumerate(lines, start=1):
         match = _LINE.fullmatch(line)
         if match is None or ".." in Path(match[2]).parts or match[2] in sealed:
-            raise DataError(f"{path} is damaged: line {number} is no hash and name of a file.")
+            raise DataError(f"{path} is damaged: line {number} is not a hash and a file name.")
         sealed[match[2]] = match[1]
     return sealed
 

@@ -101,7 +101,7 @@ def head_problem(ledger: Ledger, key: PublicKey) -> str:
         return f"{HEAD} is no signed head: {error!r}."
     if not 1 <= number <= here:
         return (
-            f"{HEAD} knows of {number} requests, {here} are here. The others were removed, or a "
+            f"{HEAD} lists {number} requests, {here} are here. The others were removed, or a "
             "command was killed before it finished: repeat it then."
         )
     if name != ledger.entries[0].evidence.request.ledger.model_dump():

@@ -211,7 +211,7 @@ class Problem:
     ) -> tuple[Tensor, Tensor]:
         """Logits [N, K] and labels [N] of a split in eval mode, on the CPU.
 
-        ``sample`` takes at most so many examples, always the same ones, of the classes to forget.
+        ``sample`` takes at most this many examples, always the same ones, of the classes to forget.
         ``initial`` asks the model as it was given; ``change`` is applied to the inputs.
         """
         model = self.initial if initial else self.model

@@ -45,7 +45,7 @@ class ReferenceGuided(Method):
 
     Args:
         reference: ``batch`` or ``class``.
-        sample: at most so many unseen examples are passed through the model.
+        sample: at most this many unseen examples are passed through the model.
     """
 
     reference: Reference = "batch"

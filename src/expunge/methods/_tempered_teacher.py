@@ -48,7 +48,7 @@ class TemperedTeacher(Method):
     Args:
         gain: α of the paper; the released scripts have 2, and 8 for ResNet18 on CIFAR-10.
         noise: whether there is Gumbel noise; without, s is a plain softmax and h the argmax.
-        sample: at most so many unseen examples are passed through the model.
+        sample: at most this many unseen examples are passed through the model.
     """
 
     gain: Positive = 2.0

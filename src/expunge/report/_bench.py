@@ -239,6 +239,6 @@ def _summary(runs: Sequence[Record], claims: Sequence[Mapping[str, Any]]) -> lis
         },
     ]
     if counted:
-        note = f"of {len(counted)} comparisons: true, not therefore good"
+        note = f"of {len(counted)} comparisons: the statement is true; the result need not be good"
         tiles.append({"label": "Claims held", "text": str(held), "note": note})
     return tiles

@@ -144,7 +144,7 @@ def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
 def job_values(job: Job) -> dict[str, Any]:
     """Every setting of a job but the file of ids, as plain values; paths are absolute.
 
-    Files of ids are named after people, too often.
+    Files of ids are often named after people.
     """
     omitted = {"ids", *(name for name in CARD_FIELDS if name not in job.model_fields_set)}
     values = job.model_dump(mode="json", exclude_none=True, exclude=omitted)

@@ -45,7 +45,7 @@ def forget(
         ids: indices or names of training records, or a file of them.
         out: the folder of this model's requests.
         dry_run: stop after the preflight; change nothing.
-        force: carry on although the model does not seem to fit the data.
+        force: continue even if the model does not seem to fit the data.
         discard: drop what another, unfinished request left behind in ``out``.
         progress: show a progress bar.
         sign: a PEM file of the private key that signs the bundle; needs ``expunge[sign]``.

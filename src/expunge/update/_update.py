@@ -371,7 +371,7 @@ class Update:
         self.state.step += 1
 
     def _plain_weights(self, params: Sequence[Tensor]) -> tuple[float, float] | None:
-        """α and β, where the step is the gradient of α·U + β·C and nobody looks at the two apart.
+        """α and β, if the step is the gradient of α·U + β·C and nothing needs the two separately.
 
         Not beside half precision, where weights go to a gradient that was widened before, nor
         beside hooks, which see the gradients of the losses themselves.
