@@ -17,7 +17,7 @@ from expunge.cli._output import NARROW, AsJson, Output, Quiet
 if TYPE_CHECKING:
     from expunge.bench.tables._summary import Summary
     from expunge.evaluation import Scores
-    from expunge.request.evidence import Evidence
+    from expunge.evidence import Evidence
 
 BLOCK = "digits-early"
 """The block of the protocol that the demo runs; the others are for ``expunge bench run demo``."""
@@ -25,7 +25,7 @@ TRAINED, VALIDATED, FORGOTTEN = 1200, 150, 200
 """How many digits the request's model is trained on, how many are for val, how many have to go."""
 NOISE = 80
 """Deviation of the noise on their pixels, of 255: it leaves the model something to memorise."""
-RECIPE = {"epochs": 25, "batch_size": 32, "lr": 0.05, "schedule": "one-cycle"}
+EPOCHS = 25
 LINES = {
     "ua": "right on the forgotten records, %",
     "ta": "right on test data, %",
@@ -90,8 +90,9 @@ def show_request(out: Path, output: Output) -> dict[str, Any]:
         output.message(f"Training a model on {TRAINED:,} noisy digits ...")
         write_noisy_digits(out / "digits.npz")
         write_text(ids, "".join(f"{index}\n" for index in range(FORGOTTEN)))
+        recipe = Recipe(epochs=EPOCHS, batch_size=32, lr=0.05, schedule="one-cycle")
         train_initial(
-            f"npz:{out / 'digits.npz'}", weights, width=0.5, recipe=Recipe(**RECIPE), progress=False
+            f"npz:{out / 'digits.npz'}", weights, width=0.5, recipe=recipe, progress=False
         )
     initial = load_artifact(weights)
 
@@ -103,13 +104,12 @@ def show_request(out: Path, output: Output) -> dict[str, Any]:
         output.message("Retraining without them, to compare ...")
         retrain_ideal(initial, scenario, retrained, progress=False)
     division = divide(load_card_data(initial.card), scenario, 0)
-    splits = {
-        "forget": division.forget,
-        "retain": division.retain,
-        "test": division.splits.test,
-    }
+    forget, retain, test = division.forget, division.retain, division.splits.test
     models = {"before": initial.model, "after": after, "retrained": load_artifact(retrained).model}
-    scores = {name: evaluate(model, **splits, benign_steps=50) for name, model in models.items()}
+    scores = {
+        name: evaluate(model, forget=forget, retain=retain, test=test, benign_steps=50)
+        for name, model in models.items()
+    }
 
     columns = _columns(scores)
     output.show(f"\n[bold]A deletion request[/]: {FORGOTTEN} of {TRAINED:,} noisy digits")
@@ -147,8 +147,8 @@ def _forget(weights: Path, ids: Path, out: Path) -> tuple[Evidence, Any]:
     from safetensors.torch import load_file
 
     from expunge.engine._artifact import load_artifact
+    from expunge.evidence import read_evidence
     from expunge.request import forget
-    from expunge.request.evidence import read_evidence
 
     folder = out / "requests" / "0001"
     if not folder.is_dir():

@@ -51,7 +51,7 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
         patch.setattr(_protocol_file, "load_protocol", tiny_demo)
         patch.setattr(_demo, "TRAINED", 300)
         patch.setattr(_demo, "FORGOTTEN", 60)
-        patch.setattr(_demo, "RECIPE", _demo.RECIPE | {"epochs": 10})
+        patch.setattr(_demo, "EPOCHS", 10)
         patch.setattr(sys, "argv", ["expunge", "demo", "-o", str(folder), "--seeds", "2"])
         with pytest.raises(SystemExit) as ending:
             main()
