@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from expunge import _tensors as tensors
@@ -26,8 +27,10 @@ from expunge.methods._tokens import is_token_labels, labelled_rows
 
 MEASURED = 500
 """Retained examples that λ is chosen by."""
-HALVINGS = 5
-"""Of the interval that λ is in: the choice is exact to 1/32."""
+HALVINGS = 4
+"""Of the interval that λ is in: the choice is exact to 1/16."""
+RIDGE = 0.1
+"""The penalty of the probe, per feature."""
 
 
 @dataclass(frozen=True)
@@ -41,14 +44,21 @@ class Refresh(FineTune):
     ``recipe``; an epoch is one pass over the retain set. The forget set is never read, so the cost
     does not depend on it.
 
-    λ is one number for all tensors. By default it is the largest one that leaves at most the part
-    ``left`` of what the model knew: with s(λ) the accuracy on :data:`MEASURED` retained examples
-    right after mixing, averaged over classes (the squared correlation for a regression),
+    λ falls with depth, because later layers hold more of what is particular to single records and
+    are learnt again faster: with t in [0, 1] the place of a tensor in the order of the model's
+    parameters,
 
-        (s(λ) - s(0)) / (s(1) - s(0)) ≤ left.
+        λ(t) = keep^(1/2 + t).
 
-    Forward passes are enough to find it: seven of them, by halving the interval. A smaller λ
-    forgets more, and leaves more to learn again.
+    By default ``keep`` is the largest number that leaves at most the part ``left`` of what the
+    features of the model knew. With p(keep) the accuracy of a ridge regression, fitted to one half
+    of :data:`MEASURED` retained examples and tested on the other, from the features right after
+    mixing (what the last layer with weights is given) to their classes,
+
+        (p(keep) - p(0)) / (p(1) - p(0)) ≤ left.
+
+    For a regression, p is the squared correlation. Forward passes are enough to find it: six of
+    them, by halving the interval. A smaller ``keep`` forgets more, and leaves more to learn again.
 
     Use it for deletion requests to classifiers and regressors, whatever and however much there is
     to forget: what it removes does not return when training continues.
@@ -57,7 +67,7 @@ class Refresh(FineTune):
     Training*, NeurIPS 2020 (arXiv 1910.08475) shrink and perturb weights to generalise better.
 
     Args:
-        keep: λ in [0, 1]; None chooses it.
+        keep: see above, in [0, 1]; None chooses it.
         left: see above, in (0, 1).
         budget: the part of the epochs of a ``recipe``, in (0, 1].
         rate: the peak rate as a multiple of the recipe's. None is 2 for AdamW, where a short
@@ -87,7 +97,7 @@ class Refresh(FineTune):
     }
 
     keep: float | None = None
-    left: float = 0.15
+    left: float = 0.3
     budget: float = 0.2
     rate: float | None = None
     reference: Any = None
@@ -113,27 +123,39 @@ class Refresh(FineTune):
 
     @torch.no_grad()
     def prepare(self, problem: Problem) -> None:
-        """Mix the weights, with the λ that is given or found."""
+        """Mix the weights, with the ``keep`` that is given or found."""
         trained = {name: p.detach().clone() for name, p in _moving(problem)}
         others = mixing_partners(problem, trained, _state_of(self.reference))
+        shares = dict(zip(others, depths(len(others)), strict=True))
         batches = _first_examples(problem.retained(), MEASURED, problem.group.size)
+        with features_of(problem.model) as features:
 
-        def mix(keep: float) -> float:
-            for name, p in _moving(problem):
-                if name in others:
-                    p.copy_(torch.lerp(others[name], trained[name], keep))
-            return _score(problem, batches)
+            def mix(keep: float) -> float:
+                for name, p in _moving(problem):
+                    if name in others:
+                        share = keep ** (0.5 + shares[name])
+                        p.copy_(torch.lerp(others[name], trained[name], share))
+                return _score(problem, batches, features)
 
-        keep = find_keep(mix, self.left) if self.keep is None else self.keep
-        mix(keep)
+            keep = find_keep(mix, self.left) if self.keep is None else self.keep
+            mix(keep)
         problem.memory["keep"] = torch.tensor(keep, dtype=torch.float64)
 
     def recorded(self, problem: Problem) -> dict[str, float]:
         return {"keep": float(problem.memory["keep"])}
 
 
+def depths(count: int) -> list[float]:
+    """The places of ``count`` tensors in [0, 1], evenly spaced.
+
+    >>> depths(1), depths(3)
+    ([0.5], [0.0, 0.5, 1.0])
+    """
+    return [i / (count - 1) for i in range(count)] if count > 1 else [0.5] * count
+
+
 def find_keep(score: Callable[[float], float], left: float) -> float:
-    """The largest λ that leaves at most ``left`` of the score, from λ = 0 to λ = 1, by halving.
+    """The largest number in [0, 1] that leaves at most ``left`` of the score, by halving.
 
     A score that does not grow from 0 to 1 belongs to a model that knows nothing to keep.
 
@@ -208,12 +230,69 @@ def _first_examples(batches: Iterator[Batch], count: int, processes: int) -> lis
     return list(takewhile(is_wanted, batches))
 
 
-def _score(problem: Problem, batches: Sequence[Batch]) -> float:
-    """How much the model knows of the batches, which its BatchNorm statistics become those of."""
+def _score(problem: Problem, batches: Sequence[Batch], features: list[Tensor]) -> float:
+    """What the features of the batches tell of their targets; BatchNorm's statistics become theirs.
+
+    ``features`` is what :func:`features_of` fills.
+    """
+    known = []
     with estimating_statistics(problem.model):
-        outputs = [widened(apply(problem.model, batch.inputs)) for batch in batches]
-    known = known_part(torch.cat(outputs), torch.cat([batch.targets for batch in batches]))
-    return float(problem.group.average([known])[0])
+        for batch in batches:
+            features.clear()
+            outputs = apply(problem.model, batch.inputs)
+            known.append(widened(features[-1] if features else outputs))
+    if is_token_labels(batches[0].targets):
+        rows = [labelled_rows(k, b.targets) for k, b in zip(known, batches, strict=True)]
+        given, targets = (torch.cat(part) for part in zip(*rows, strict=True))
+    else:
+        given = torch.cat([each.flatten(1) for each in known])
+        targets = torch.cat([batch.targets for batch in batches])
+    return float(problem.group.average([probe(given[:MEASURED], targets[:MEASURED])])[0])
+
+
+@contextmanager
+def features_of(model: nn.Module) -> Iterator[list[Tensor]]:
+    """A list that every layer with weights appends its input to, so that the last one's is last."""
+    features: list[Tensor] = []
+
+    def remember(module: nn.Module, arguments: tuple[Any, ...]) -> None:
+        if arguments and isinstance(arguments[0], Tensor) and arguments[0].is_floating_point():
+            features[:] = [arguments[0]]
+
+    layers = [m for m in model.modules() if any(p.ndim >= 2 for p in m.parameters(recurse=False))]
+    handles = [layer.register_forward_pre_hook(remember) for layer in layers]
+    try:
+        yield features
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def probe(features: Tensor, targets: Tensor) -> Tensor:
+    """How well a ridge regression from ``features`` [n, d] tells ``targets`` [n], on unseen rows.
+
+    It is fitted to every second row and tested on the others, both ways. Accuracy averaged over
+    classes; of targets that are not classes, the squared correlation.
+
+    >>> probe(torch.tensor([0.0, 0.0, 1.0, 1.0])[:, None], torch.tensor([3, 3, 7, 7]))
+    tensor(1., dtype=torch.float64)
+    """
+    if targets.is_floating_point():
+        wanted = targets.reshape(len(targets), -1)[:, :1].double()
+    else:
+        classes, targets = torch.unique(targets, return_inverse=True)
+        wanted = F.one_hot(targets, len(classes)).double()
+    rows = features.double()
+    rows = (rows - rows.mean(dim=0)) / rows.std(dim=0, correction=0).clamp(min=1e-12)
+    told = torch.empty_like(wanted)
+    halves = slice(0, None, 2), slice(1, None, 2)
+    for fitted, tested in (halves, halves[::-1]):
+        mean = wanted[fitted].mean(dim=0)
+        kernel = rows[fitted] @ rows[fitted].T
+        kernel.diagonal().add_(RIDGE * rows.shape[1])
+        weights = torch.linalg.solve(kernel, wanted[fitted] - mean)
+        told[tested] = rows[tested] @ (rows[fitted].T @ weights) + mean
+    return known_part(told, wanted[:, 0] if targets.is_floating_point() else targets)
 
 
 def known_part(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -227,8 +306,6 @@ def known_part(outputs: Tensor, targets: Tensor) -> Tensor:
     if targets.is_floating_point():
         pair = torch.stack((outputs.reshape(-1), targets.reshape(-1))).double()
         return torch.nan_to_num(torch.corrcoef(pair)[0, 1].square())
-    if is_token_labels(targets):
-        outputs, targets = labelled_rows(outputs, targets)
     right = (outputs.argmax(dim=1) == targets).double()
     classes, place = torch.unique(targets, return_inverse=True)
     counts = torch.bincount(place, minlength=len(classes))

@@ -17,10 +17,11 @@ import expunge
 from expunge import InvalidInput, Recipe, Result
 from expunge import _tensors as tensors
 from expunge.methods import Batch, Problem, Refresh
-from expunge.methods._refresh import find_keep, known_part
+from expunge.methods._refresh import features_of, find_keep, known_part, probe
 from tests.tiny import TinyConv, bits, images, points, same, without_seconds
 
-KERNELS = ("conv1.weight", "conv2.weight", "head.weight")
+KERNELS = {"conv1.weight": 0.0, "conv2.weight": 0.5, "head.weight": 1.0}
+"""What is mixed, and how deep it is."""
 
 
 def problem(model: nn.Module, data: TensorDataset | None = None, **options: Any) -> Problem:
@@ -61,7 +62,8 @@ def test_weights_are_mixed_with_those_of_a_fresh_model_of_the_same_norm() -> Non
     for name, value in model.state_dict().items():
         if name in KERNELS:
             scale = before[name].square().sum().sqrt() / drawn[name].square().sum().sqrt()
-            expected = keep * before[name] + (1 - keep) * scale * drawn[name]
+            share = keep ** (0.5 + KERNELS[name])
+            expected = share * before[name] + (1 - share) * scale * drawn[name]
             assert torch.allclose(value, expected, atol=1e-6), name
         elif "running" not in name and "num_batches" not in name:
             assert torch.equal(value, before[name]), name
@@ -134,8 +136,10 @@ def test_a_reference_takes_the_place_of_fresh_weights_and_is_not_scaled(
         tensors.save(tmp_path / "base.safetensors", reference.state_dict(), {})
         given = str(tmp_path / "base.safetensors")
     Refresh(keep=0.25, reference=given).prepare(problem(model))
-    for name, p in model.named_parameters():
-        expected = 0.25 * before[name] + 0.75 * reference.state_dict()[name]
+    count = len(list(model.parameters()))
+    for index, (name, p) in enumerate(model.named_parameters()):
+        share = 0.25 ** (0.5 + index / (count - 1))
+        expected = share * before[name] + (1 - share) * reference.state_dict()[name]
         assert torch.allclose(p, expected, atol=1e-6), name
 
 
@@ -238,6 +242,44 @@ def test_what_is_known_is_accuracy_over_classes_or_correlation(
     outputs: Tensor, targets: Tensor, known: float
 ) -> None:
     assert float(known_part(outputs, targets)) == pytest.approx(known)
+
+
+def test_features_are_what_the_last_layer_with_weights_is_given() -> None:
+    model = trained().eval()
+    x = images(60).tensors[0]
+    with features_of(model) as features, torch.no_grad():
+        outputs = model(x)
+    (given,) = features
+    assert torch.allclose(F.linear(given, model.head.weight, model.head.bias), outputs)
+    assert not any(module._forward_pre_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_the_probe_is_a_ridge_regression_tested_on_the_other_half(kind: str) -> None:
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randn(40, 5, generator=generator, dtype=torch.float64)
+    noise = torch.randn(40, generator=generator, dtype=torch.float64)
+    score = x[:, 0] - x[:, 1] + noise
+    targets = (score > 0).long() + 1 if kind == "classes" else score
+
+    # The slow way: normal equations with an intercept that is the mean.
+    rows = (x - x.mean(dim=0)) / x.std(dim=0, correction=0)
+    told = torch.zeros(40, 2, dtype=torch.float64)
+    wanted = torch.stack((targets == 1, targets == 2), 1).double() if kind == "classes" else score
+    wanted = wanted.reshape(40, -1)
+    for first in (0, 1):
+        own, other = rows[first::2], rows[1 - first :: 2]
+        mean = wanted[first::2].mean(dim=0)
+        matrix = own.T @ own + 0.1 * 5 * torch.eye(5, dtype=torch.float64)
+        weights = torch.linalg.inv(matrix) @ own.T @ (wanted[first::2] - mean)
+        told[1 - first :: 2, : wanted.shape[1]] = other @ weights + mean
+    if kind == "classes":
+        right = told.argmax(dim=1) + 1 == targets
+        expected = sum(float(right[targets == c].double().mean()) for c in (1, 2)) / 2
+    else:
+        expected = float(torch.corrcoef(torch.stack((told[:, 0], score)))[0, 1] ** 2)
+    assert float(probe(x, targets)) == pytest.approx(expected)
+    assert 0.2 < expected < 0.95
 
 
 def test_a_regression_can_be_refreshed() -> None:
