@@ -208,3 +208,16 @@ def test_7_focus_halves_the_step_as_the_variances_grow(seed, n, aggregate):
     torch.testing.assert_close(
         descend(focus, g_u, g_c, 1e30), 0.5 * descend(Update("none", aggregate), g_u, g_c)
     )
+
+
+@quick
+@given(seed=seeds, alpha=st.floats(0.01, 0.99), variance=st.floats(0.01, 100.0))
+def test_a_step_of_focus_has_the_objectives_sign_at_the_constraints_size(seed, alpha, variance):
+    """f·(αg_U + βg_C) = ½[αg_U + βg_C + β·e_U|e_C·g_C| + α·e_C|e_U·g_U|], e = erf(g/√(2v))."""
+    g_u, g_c = normal(seed, 50), normal(seed + 1, 50)
+    beta = 1.0 - alpha
+    e_u, e_c = (torch.erf(g / math.sqrt(2.0 * (variance + 1e-8))) for g in (g_u, g_c))
+    plain = alpha * g_u + beta * g_c
+    hidden = beta * e_u * (e_c * g_c).abs() + alpha * e_c * (e_u * g_u).abs()
+    step = -descend(Update("focus", aggregate=Linear(alpha, beta)), g_u, g_c, variance)
+    assert torch.allclose(step, (plain + hidden) / 2, atol=1e-7)
