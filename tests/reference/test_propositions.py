@@ -219,5 +219,7 @@ def test_a_step_of_focus_has_the_objectives_sign_at_the_constraints_size(seed, a
     e_u, e_c = (torch.erf(g / math.sqrt(2.0 * (variance + 1e-8))) for g in (g_u, g_c))
     plain = alpha * g_u + beta * g_c
     hidden = beta * e_u * (e_c * g_c).abs() + alpha * e_c * (e_u * g_u).abs()
-    step = -descend(Update("focus", aggregate=Linear(alpha, beta)), g_u, g_c, variance)
+    step = -descend(
+        Update(Focus(moments=SampleMoments()), aggregate=Linear(alpha, beta)), g_u, g_c, variance
+    )
     assert torch.allclose(step, (plain + hidden) / 2, atol=1e-7)
