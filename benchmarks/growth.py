@@ -104,7 +104,7 @@ def epochs(size: int, count: int) -> dict[str, list[float]]:
                 addon=addon,
                 epochs=1,
                 batch_size=64,
-                progress=False,
+                execution=expunge.Execution(progress=False),
             )
             return float(result.history.epochs[0]["seconds"])
 

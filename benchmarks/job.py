@@ -253,8 +253,9 @@ def main() -> None:
         epochs=options.epochs,
         lr=LR,
         augment=Augment(),
-        callbacks=[Turns(published, ideal, given, watches[0])],
-        progress=False,
+        execution=expunge.Execution(
+            callbacks=[Turns(published, ideal, given, watches[0])], progress=False
+        ),
     )
     print(f"\n{'':10}{'published':>11}{'ours':>10}{'ratio':>8}")
     for phase in ("data", "steps", "passes", "attacks"):

@@ -297,9 +297,7 @@ class World:
                 self.retained(left_out),
                 recipe=spec.recipe,
                 augment=spec.augment,
-                seed=seed,
-                device="cpu",
-                progress=False,
+                execution=expunge.Execution(seed=seed, device="cpu", progress=False),
             )
             seconds = result.history.epochs[-1]["processor_seconds"]
             tensors.save(path, result.model.state_dict(), {"seconds": seconds})

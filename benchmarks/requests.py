@@ -86,12 +86,17 @@ def forget(world: World, model: nn.Module, setting: Setting) -> tuple[nn.Module,
     options = {"addon": "none", "augment": world.spec.augment, **setting}
     if "budget" in options:  # an epoch of these methods is a pass over the forget set
         recipe = world.spec.recipe.shortened(options.pop("budget"))
-        options |= {"optimizer": recipe.optimizer, "lr": recipe.lr, "schedule": "one-cycle"}
-        options |= {"epochs": round(len(retain) / len(to_forget) * recipe.epochs)}
-        options |= {"batch_size": recipe.batch_size}
+        options["optimizer"] = recipe.optimizer
+        options["method"] = expunge.Procedure.preferred(
+            method=setting["method"],
+            epochs=round(len(retain) / len(to_forget) * recipe.epochs),
+            batch_size=recipe.batch_size,
+            lr=recipe.lr,
+            schedule="one-cycle",
+        )
     method = METHODS[setting["method"].partition("(")[0]]
     if not method.reads_forget:
-        options["recipe"] = world.spec.recipe
+        options["optimizer"] = world.spec.recipe
     if method.needs_unseen:
         options["unseen"] = world.data.val
     started = time.process_time()
@@ -99,9 +104,7 @@ def forget(world: World, model: nn.Module, setting: Setting) -> tuple[nn.Module,
         model,
         forget=to_forget,
         retain=retain,
-        seed=world.seed,
-        device="cpu",
-        progress=False,
+        execution=expunge.Execution(seed=world.seed, device="cpu", progress=False),
         **options,
     )
     seconds = time.process_time() - started

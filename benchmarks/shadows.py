@@ -24,7 +24,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from expunge.data import ImageSet, load
-from expunge.engine import Recipe, train
+from expunge.engine import Execution, Recipe, train
 from expunge.evaluation import predict
 from expunge.evaluation.attacks._lira import ShadowScores, lira, scaled_confidence
 from expunge.evaluation.attacks._shadow_models import draw_members, join
@@ -41,7 +41,8 @@ RECIPES = {
 def confidences(data: ImageSet, candidates: ImageSet, recipe: Recipe, seed: int) -> np.ndarray:
     """Train one model; its confidence in each candidate."""
     model = build_model("small-cnn", width=0.25, in_channels=1, seed=seed)
-    trained = train(model, data, recipe=recipe, seed=seed, progress=False).model
+    execution = Execution(seed=seed, progress=False)
+    trained = train(model, data, recipe=recipe, execution=execution).model
     return scaled_confidence(*predict(trained, candidates))
 
 

@@ -16,7 +16,7 @@ def main() -> dict[str, float]:
     recipe = expunge.Recipe(epochs=30, batch_size=32, lr=0.05, schedule="one-cycle")
     fresh = expunge.build_model("small-cnn", in_channels=1, width=0.5, seed=0)
     initial = expunge.train(fresh, digits.train, recipe=recipe).model
-    ideal = expunge.train(fresh, retain, recipe=recipe, seed=1).model
+    ideal = expunge.train(fresh, retain, recipe=recipe, execution=expunge.Execution(seed=1)).model
 
     left: dict[str, float] = {}
     for method in (RandomLabel(), NegGradPlus(), Scrub(gamma=0.5)):
@@ -27,7 +27,7 @@ def main() -> dict[str, float]:
                 retain=retain,
                 method=method,
                 addon=addon,
-                aggregate=expunge.Linear(alpha=0.1, beta=0.9),
+                aggregate=expunge.WeightedSum(alpha=0.1, beta=0.9),
                 optimizer=torch.optim.AdamW,
                 lr=1e-3,
                 batch_size=16,

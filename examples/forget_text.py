@@ -128,9 +128,7 @@ def unlearned(
         retain=DataLoader(retain.data, batch_size=24, shuffle=True),
         lr=3e-4,
         epochs=40,
-        seed=seed,
-        callbacks=[Forgotten(forget)],
-        progress=False,
+        execution=expunge.Execution(seed=seed, callbacks=[Forgotten(forget)], progress=False),
         **parts,
     )
     return [*row(result.model, forget, retain), len(result.history.epochs)]
@@ -145,7 +143,7 @@ def one_seed(seed: int, people: int, alphas: Sequence[float]) -> dict[str, list[
     rows["retrained without"] = [*row(memorise(retain, seed), forget, retain), 0]
     for alpha, method, addon in itertools.product(alphas, ("GradDiff", "NPO"), ("none", "FOCUS")):
         name = f"α={alpha} {method}" + ("" if addon == "none" else f"-{addon}")
-        weights = expunge.Linear(alpha, 1 - alpha)
+        weights = expunge.WeightedSum(alpha, 1 - alpha)
         parts = {"method": method, "addon": addon, "aggregate": weights}
         rows[name] = unlearned(initial, forget, retain, seed, **parts)
     return rows

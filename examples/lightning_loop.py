@@ -36,7 +36,7 @@ class Unlearning(lightning.LightningModule):
         super().__init__()
         self.automatic_optimization = False
         self.net = net
-        self.update = expunge.Update(addon, expunge.Linear(0.05, 0.95))
+        self.update = expunge.Update(addon, expunge.WeightedSum(0.05, 0.95))
 
     def training_step(self, batch: dict[str, Any], index: int) -> None:
         optimizer = self.optimizers()

@@ -28,7 +28,7 @@ def run(addon: str) -> tuple[float, float]:
         optimizer.step()
 
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    update = expunge.Update(addon=addon, aggregate=expunge.Linear(0.05, 0.95))
+    update = expunge.Update(addon=addon, aggregate=expunge.WeightedSum(0.05, 0.95))
     feasible = 0
     for _ in range(100):
         update.backward(

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 PRELOADED = [
     "tests.team_runs",
-    "expunge.engine._run_builder",
+    "expunge.engine._run",
     "expunge.methods._scrub",
     "torch._dynamo",
 ]

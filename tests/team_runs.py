@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import expunge
+from tests import tiny
 from tests.tiny import CLASSES, TinyConv, images, points, without_seconds
 from tests.unit.methods.token_worlds import Bigram, texts
 
@@ -50,11 +51,11 @@ def unlearn(kind: str, group: Any, **options: Any) -> expunge.Result:
         "lr": 1e-2,
         # Adam divides by √v: where a gradient is 0 up to rounding, rounding decides its step.
         "optimizer": torch.optim.SGD,
-        "aggregate": expunge.Linear(0.5, 0.5),
+        "aggregate": expunge.WeightedSum(0.5, 0.5),
         "progress": False,
         "group": group,
     }
-    return expunge.unlearn(model(), **chosen | options)
+    return tiny.unlearn(model(), **chosen | options)
 
 
 def outcome(kind: str, group: Any, options: dict[str, Any]) -> dict[str, Any]:

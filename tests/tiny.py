@@ -83,3 +83,28 @@ def without_seconds(history: expunge.History) -> dict[str, Any]:
         ]
         for kind, rows in history.as_dict().items()
     }
+
+
+def unlearn(model: nn.Module, **options: Any) -> expunge.Result:
+    """:func:`expunge.unlearn` with the options of procedure and execution side by side."""
+    given, execution = _executed(options)
+    recipe = given.get("optimizer")
+    rare = {"batchnorm", "schedule", "augment_splits", "retain_order", "strict"} & set(given)
+    if rare:
+        names = set(expunge.Procedure.__dataclass_fields__) & set(given)
+        chosen = {name: given.pop(name) for name in names if given[name] is not None}
+        known = recipe if isinstance(recipe, expunge.Recipe) else None
+        given["method"] = expunge.Procedure.preferred(known, **chosen)
+    return expunge.unlearn(model, execution=execution, **given)
+
+
+def train(model: nn.Module, data: Any, **options: Any) -> expunge.Result:
+    """:func:`expunge.train` with the options of its execution beside the others."""
+    given, execution = _executed(options)
+    return expunge.train(model, data, execution=execution, **given)
+
+
+def _executed(options: dict[str, Any]) -> tuple[dict[str, Any], expunge.Execution]:
+    names = set(expunge.Execution.__dataclass_fields__) & set(options)
+    given = {name: value for name, value in options.items() if name not in names}
+    return given, expunge.Execution(**{name: options[name] for name in names})

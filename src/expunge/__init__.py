@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from expunge.data import ImageSet as ImageSet
     from expunge.data import TextSet as TextSet
     from expunge.engine import Callback as Callback
+    from expunge.engine import Execution as Execution
     from expunge.engine import History as History
+    from expunge.engine import Procedure as Procedure
     from expunge.engine import Recipe as Recipe
     from expunge.engine import Result as Result
     from expunge.engine import Rewind as Rewind
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
     from expunge.update import And as And
     from expunge.update import Bernoulli as Bernoulli
     from expunge.update import Focus as Focus
-    from expunge.update import Linear as Linear
     from expunge.update import MinAbs as MinAbs
     from expunge.update import Moments as Moments
     from expunge.update import Prob as Prob
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from expunge.update import Signals as Signals
     from expunge.update import Term as Term
     from expunge.update import Update as Update
+    from expunge.update import WeightedSum as WeightedSum
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)
 

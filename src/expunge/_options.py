@@ -27,12 +27,12 @@ Precision = Literal["fp32", "bf16", "fp16"]
 """``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
 Schedule = Literal["constant", "linear", "one-cycle"]
 """``linear``: the rate falls to 0 over the run. ``one-cycle``: it rises first, for 30 % of it."""
-Augmented = Literal["both", "retain", "none"]
+AugmentSplits = Literal["both", "retain", "none"]
 """Which batches an augmentation changes: those of forget and retain, or of retain alone."""
-BatchOrder = Literal["continued", "released"]
+RetainOrder = Literal["continued", "released"]
 """``released``: what the paper's released code does. Retain data are shuffled anew at every epoch,
 instead of going on where they were, and the augmentation of images ends with the first epoch."""
-MomentDtype = Literal["fp32", "bf16"]
+MomentType = Literal["fp32", "bf16"]
 """What moments are kept in; what is computed with them is in float32 at least."""
 
 
@@ -47,6 +47,7 @@ class Option:
         at_least, above, below: the range of a number.
         flag: a short spelling on the command line, such as ``-m``.
         example: a value to show where there is no default.
+        stored: another name that a protocol may have it under.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Option:
     below: float | None = None
     flag: str = ""
     example: Any = None
+    stored: str = ""
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -106,15 +108,21 @@ class Option:
 
 
 def option(
-    kind: Any, help: str, *, later: bool = False, resumable: bool = False, **rest: Any
+    kind: Any,
+    help: str,
+    *,
+    later: bool = False,
+    resumable: bool = False,
+    stored: str = "",
+    **rest: Any,
 ) -> dict[str, Any]:
     """The metadata that declare a dataclass field as an option: see :class:`Option` for ``rest``.
 
     ``later``: the option is newer than files and keys that were written without it, so it is left
     out of them where it has its default. ``resumable``: a checkpoint may be continued with another
-    value.
+    value. ``stored``: the name that stored keys and protocols know it by, if that is another.
     """
-    spec = {"type": kind, "help": help, **rest}
+    spec = {"type": kind, "help": help, "stored": stored, **rest}
     return {"option": spec, "later": later, "resumable": resumable}
 
 
@@ -125,6 +133,11 @@ def options_of(kind: Any) -> tuple[Option, ...]:
         for item in dataclasses.fields(kind)
         if "option" in item.metadata
     )
+
+
+def stored_as(field: dataclasses.Field[Any]) -> str:
+    """The name of a field in files and keys."""
+    return field.metadata.get("option", {}).get("stored") or field.name
 
 
 def is_implied(field: dataclasses.Field[Any], value: Any) -> bool:
@@ -177,4 +190,8 @@ def _annotation(option: Option) -> Any:
         if option.type is float:
             rules["allow_inf_nan"] = False
         kind = Annotated[option.type, pydantic.Field(strict=True, **rules)]
-    return kind if option.default is not None else kind | None
+    kind = kind if option.default is not None else kind | None
+    if option.stored:
+        names = pydantic.AliasChoices(option.name, option.stored)
+        kind = Annotated[kind, pydantic.Field(validation_alias=names)]
+    return kind

@@ -7,7 +7,10 @@ import importlib
 from typing import Any
 
 from expunge._errors import InvalidInput
-from expunge._options import is_implied
+from expunge._options import is_implied, stored_as
+
+STORED_NAMES = {"expunge.update.aggregate:Linear": "expunge.update.aggregate:WeightedSum"}
+"""Parts that files and keys know by another name than the code: a key must never change."""
 
 
 def describe(part: Any) -> Any:
@@ -24,8 +27,8 @@ def describe(part: Any) -> Any:
     if dataclasses.is_dataclass(part) and not isinstance(part, type):
         kind = type(part)
         values = {f: getattr(part, f.name) for f in dataclasses.fields(part)}
-        fields = {f.name: describe(v) for f, v in values.items() if not is_implied(f, v)}
-        return {"part": f"{_persisted(kind.__module__)}:{kind.__qualname__}", "fields": fields}
+        fields = {stored_as(f): describe(v) for f, v in values.items() if not is_implied(f, v)}
+        return {"part": _stored_name(kind), "fields": fields}
     if isinstance(part, (list, tuple)):
         return [describe(item) for item in part]
     raise InvalidInput(
@@ -34,16 +37,12 @@ def describe(part: Any) -> Any:
     )
 
 
-def _persisted(module: str) -> str:
-    """The module as files and keys name it: private modules without their underscore."""
-    return module.replace("._", ".") if module.startswith("expunge.") else module
-
-
-def _import_persisted(module: str) -> Any:
-    if module.startswith("expunge."):
-        package, _, leaf = module.rpartition(".")
-        module = f"{package}._{leaf}"
-    return importlib.import_module(module)
+def _stored_name(kind: type) -> str:
+    """A class as files and keys name it: private modules without their underscore."""
+    module = kind.__module__
+    name = module.replace("._", ".") if module.startswith("expunge.") else module
+    name = f"{name}:{kind.__qualname__}"
+    return next((stored for stored, now in STORED_NAMES.items() if now == name), name)
 
 
 def code_of_parts(description: Any) -> list[str]:
@@ -67,11 +66,17 @@ def rebuild(description: Any) -> Any:
         return [rebuild(item) for item in description]
     if not isinstance(description, dict):
         return description
-    module, _, name = description["part"].partition(":")
-    kind: Any = _import_persisted(module)
+    stored: str = description["part"]
+    module, _, name = STORED_NAMES.get(stored, stored).partition(":")
+    if module.startswith("expunge."):
+        package, _, leaf = module.rpartition(".")
+        module = f"{package}._{leaf}"
+    kind: Any = importlib.import_module(module)
     for word in name.split("."):
         kind = getattr(kind, word)
     is_part = isinstance(kind, type) and dataclasses.is_dataclass(kind)
-    if not is_part or _persisted(kind.__module__) != module:
-        raise InvalidInput(f"{description['part']} is not a part.")
-    return kind(**{key: rebuild(value) for key, value in description["fields"].items()})
+    if not is_part or _stored_name(kind) != stored:
+        raise InvalidInput(f"{stored} is not a part.")
+    names = {stored_as(f): f.name for f in dataclasses.fields(kind)}
+    fields = description["fields"].items()
+    return kind(**{names.get(key, key): rebuild(value) for key, value in fields})

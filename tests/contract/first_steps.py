@@ -126,7 +126,7 @@ def gradients(
     model, kind = WORLDS[world][0]().train(), METHODS.resolve(QUICK.get(method, method))
     problem = OrderedProblem(
         model,
-        ranks=True,
+        needs_saliency=True,
         pairs=lambda: iter([(forget, retain)]),
         retained=lambda: iter([retain]),
         splits=splits,

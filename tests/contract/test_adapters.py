@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 import expunge
 from expunge import Problem
 from expunge.data import pad_sequences
+from tests import tiny
 from tests.tiny import bits, same
 
 transformers = pytest.importorskip("transformers")
@@ -65,7 +66,7 @@ def test_unlearn_moves_adapters_alone(method: str) -> None:
         name: DataLoader(data, batch_size=4, collate_fn=pad_sequences)
         for name, data in (("forget", FORGET), ("retain", RETAIN))
     }
-    result = expunge.unlearn(model, method=method, **loaders, epochs=2, lr=1e-2, progress=False)
+    result = tiny.unlearn(model, method=method, **loaders, epochs=2, lr=1e-2, progress=False)
     names = moved(before, result.model)
     assert names
     assert all("lora" in name for name in names)

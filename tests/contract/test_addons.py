@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch._dynamo.utils import counters
 
-from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Linear, Update
+from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Update, WeightedSum
 from expunge.update import _compiler as compiler
 from expunge.update._block_loop import SMALL
 from expunge.update._compiler import ROW
@@ -30,7 +30,7 @@ STEPS = 3
 
 def make(name: str, moments: str, **changes):
     kind = ADDONS[name]
-    if kind.cuts:
+    if kind.has_threshold:
         changes["ratio"] = 0.05 / 0.95  # whatever is aggregated
     return kind(moments=moments, **changes) if name in NOISY else kind(**changes)
 
@@ -109,7 +109,7 @@ def test_permuting_parameters_permutes_the_step(name, moments, aggregate):
 @EVERY_ADDON
 @EVERY_AGGREGATE
 def test_cutting_parameters_elsewhere_changes_nothing(name, moments, aggregate):
-    if ADDONS[name].ranks or ADDONS[name].cuts:
+    if ADDONS[name].needs_saliency or ADDONS[name].has_threshold:
         steps = problem(3, (40, 5))  # their thresholds are of a tensor: only reshape
         cut = mapped(steps, lambda t: t.view(5, 2, 20))
         whole = [[t.view(40, 5) for t in s] for s in run(make(name, moments), aggregate, cut)]
@@ -244,7 +244,7 @@ def test_compiled_strict_steps_are_blocked_ones():
     for compile in (False, True):
         p = torch.nn.Parameter(torch.linspace(-1, 1, SMALL + 9))
         optimizer = torch.optim.Adam([p], lr=0.1)
-        update = Update(Focus(), Linear(), strict=True, compile=compile)
+        update = Update(Focus(), WeightedSum(), strict=True, compile=compile)
         for k in range(2):
             update.backward((p * (k + 1)).sin().sum(), p.cos().sum(), [p])
             update.step(optimizer)
@@ -256,7 +256,7 @@ def test_compiled_strict_steps_are_blocked_ones():
 def test_diagnostics_change_no_bit_of_a_step(name, moments):
     steps = problem(3, (SMALL + 5,), (7, 3))
     with_them, without = (
-        run(make(name, moments), Linear(), steps, diagnostics=diagnostics, compile=False)
+        run(make(name, moments), WeightedSum(), steps, diagnostics=diagnostics, compile=False)
         for diagnostics in (True, False)
     )
     for first, second in zip(with_them, without, strict=True):
@@ -274,7 +274,7 @@ def test_the_diagnostics_of_a_plain_sum_are_those_of_its_definition(dtype):
     [[g_u, g_c, *_], *_] = problem(4, (SMALL + 5,), (7, 3))
     g_u, g_c = ([g.to(dtype) for g in side] for side in (g_u, g_c))
     g_u[1][0, 0] = 0.0
-    update = Update("none", Linear(0.3, 0.7), compile=False)
+    update = Update("none", WeightedSum(0.3, 0.7), compile=False)
     update.combine(g_u, g_c)
     u, c = joined(g_u).double(), joined(g_c).double()
     step = 0.3 * u + 0.7 * c

@@ -13,6 +13,7 @@ import expunge
 from expunge._plugins import installed_plugins
 from expunge.methods import METHODS, Batch, Method, Problem, _adversarial_examples
 from expunge.update import ADDONS, AGGREGATES, MOMENTS, SampleMoments
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
 
 FORGET, RETAIN, UNSEEN = images(8, seed=1), images(12, seed=2), images(10, seed=3)
@@ -46,7 +47,7 @@ def assert_unlearns(method: str, addon: expunge.Addon, aggregate: str) -> None:
     """One epoch ends with other, finite weights, and leaves the model that was given alone."""
     model = TinyConv().train()
     before = bits(model)
-    result = expunge.unlearn(
+    result = tiny.unlearn(
         model,
         forget=FORGET,
         retain=RETAIN,

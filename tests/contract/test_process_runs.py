@@ -18,6 +18,7 @@ from expunge.distributed import as_group
 from expunge.distributed._shared_inference import shared_inference
 from expunge.engine import Run
 from expunge.evaluation import predict
+from tests import tiny
 from tests.team import Team
 from tests.team_runs import Plain, outcome, unlearn
 from tests.tiny import TinyConv, images, points
@@ -36,7 +37,7 @@ def resumed(folder: str) -> bool:
     def go(**more: Any) -> dict[str, Any]:
         chosen = options | make | more
         model = TinyConv(dropout=0.5)
-        result = expunge.unlearn(model, **chosen, epochs=2, batch_size=8, lr=1e-2, progress=False)
+        result = tiny.unlearn(model, **chosen, epochs=2, batch_size=8, lr=1e-2, progress=False)
         return {k: v.numpy() for k, v in result.model.state_dict().items()}
 
     whole = go()
@@ -51,7 +52,7 @@ def test_a_killed_run_resumes_to_the_same_bits(pair: Team, tmp_path: Path) -> No
     assert pair(resumed, str(tmp_path)) == [True, True]
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
     with pytest.raises(InvalidInput, match=r"another run \(it differs in .*processes"):
-        expunge.unlearn(
+        tiny.unlearn(
             TinyConv(dropout=0.5),
             forget=images(21, seed=1),
             retain=images(40, seed=2),
@@ -92,7 +93,8 @@ def various() -> dict[str, Any]:
 
     torch.manual_seed(rank)  # weights of its own in each process: the first one's count
     model = nn.Linear(4, 3)
-    result = expunge.unlearn(model, forget=points(8, seed=1), retain=points(9, seed=2), epochs=1)
+    data = {"forget": points(8, seed=1), "retain": points(9, seed=2)}
+    result = tiny.unlearn(model, **data, epochs=1, lr=1e-2)
     results["sent"] = result.model.weight.tolist()
 
     alone = unlearn("plain", None, epochs=1)  # one process may work for itself

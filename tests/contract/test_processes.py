@@ -132,7 +132,7 @@ def test_variances_of_micro_batches_combine_over_processes(pair: Team, name: str
 
 @pytest.mark.parametrize("name", TOKENS)
 def test_token_losses_count_by_tokens_or_by_sequences(pair: Team, name: str) -> None:
-    assert_alike(pair, "tokens", {"aggregate": expunge.Linear(0.5, 0.5)} | TOKENS[name])
+    assert_alike(pair, "tokens", {"aggregate": expunge.WeightedSum(0.5, 0.5)} | TOKENS[name])
 
 
 def test_a_mean_over_something_else_than_examples(pair: Team) -> None:

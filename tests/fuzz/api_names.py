@@ -22,6 +22,7 @@ from torch.utils.data import ConcatDataset, DataLoader, IterableDataset, Subset,
 import expunge
 from expunge import audit, data, evaluation, methods, models, update
 from expunge._errors import ExpungeError, InvalidInput
+from tests import tiny
 from tests.tiny import TinyConv, points
 
 ENDS = {"forget": (0, 8), "retain": (8, 20), "test": (20, 24), "val": (24, 28)}
@@ -127,7 +128,7 @@ def unlearn(model: Any = None, **options: Any) -> Any:
     splits, rest = _divided(options)
     chosen = {"forget": splits["forget"], "retain": splits["retain"], "epochs": 1, "batch_size": 4}
     chosen |= {"progress": False, "device": "cpu", **rest}
-    return expunge.unlearn(Net() if model is None else model, **chosen)
+    return tiny.unlearn(Net() if model is None else model, **chosen)
 
 
 def train(model: Any = None, **options: Any) -> Any:
@@ -135,7 +136,7 @@ def train(model: Any = None, **options: Any) -> Any:
     splits, rest = _divided(options)
     recipe = expunge.Recipe(epochs=1, batch_size=4)
     chosen = {"recipe": recipe, "progress": False, "device": "cpu", **rest}
-    return expunge.train(Net() if model is None else model, splits["retain"], **chosen)
+    return tiny.train(Net() if model is None else model, splits["retain"], **chosen)
 
 
 def evaluate(model: Any = None, **options: Any) -> Any:

@@ -13,11 +13,11 @@ from expunge.update import (
     Bernoulli,
     Focus,
     FocusOptimal,
-    Linear,
     MinAbs,
     Prob,
     Saliency,
     Update,
+    WeightedSum,
 )
 from expunge.update._block_loop import SMALL
 from expunge.update._compiler import ROW
@@ -30,7 +30,7 @@ from tests.reference.algorithm import (
 )
 
 STEPS = 3
-AGGREGATES = {"linear": Linear(), "min-abs": MinAbs()}
+AGGREGATES = {"linear": WeightedSum(), "min-abs": MinAbs()}
 SHAPES = [(7,), (), (0,), (3, 0), (33, 65), (1,), (4, 3, 5, 5)]
 LARGE = [(17, 1000), (), (5,), (40, ROW), (3, 111)]
 
@@ -215,13 +215,13 @@ def test_steps_are_right_at_extreme_ratios(name, moments):
 def test_sample_moments_bear_gradients_whose_squares_overflow():
     g = [torch.tensor([1e30, -1e30, 1e-38])]
     ones = [torch.ones(3)]
-    update = Update(Focus(moments="sample"), Linear(1, 1), diagnostics=False)
+    update = Update(Focus(moments="sample"), WeightedSum(1, 1), diagnostics=False)
     [step] = update.combine(g, g, variances=(ones, ones))
     torch.testing.assert_close(step, torch.tensor([2e30, -2e30, 1e-38]))
 
 
 def test_zero_gradients_have_an_agreement_of_exactly_one_half():
-    update = Update("focus", Linear(1.0, 1.0))
+    update = Update("focus", WeightedSum(1.0, 1.0))
     zero, some = [torch.zeros(5)], [torch.arange(5.0)]
     assert update.combine(zero, some)[0].tolist() == [0.0, 0.5, 1.0, 1.5, 2.0]
     assert update.diagnostics.agreement == 0.5
@@ -271,7 +271,7 @@ def test_rival_masks_are_their_definitions(name, kind, make):
 def test_saliency_ranks_by_any_quantile(quantile, interpolation):
     [(g_u, g_c), *_] = problem(ordinary, SHAPES)
     saliency = Saliency(quantile=quantile, interpolation=interpolation)
-    steps = Update(saliency, Linear(0.0, 1.0)).combine(g_u, g_c)
+    steps = Update(saliency, WeightedSum(0.0, 1.0)).combine(g_u, g_c)
     for step, u, c in zip(steps, g_u, g_c, strict=True):
         mask = mask_saliency(numbers(u), largest(g_u), quantile, interpolation)
         assert torch.equal(step, torch.tensor(mask).reshape(u.shape) * c)
@@ -279,11 +279,11 @@ def test_saliency_ranks_by_any_quantile(quantile, interpolation):
 
 def test_an_optimal_step_is_feasible_and_keeps_as_much_as_it_can():
     [(g_u, g_c), *_] = conflicting(ordinary, [(400,)])
-    update = Update("optimal", Linear(0.05, 0.95))
+    update = Update("optimal", WeightedSum(0.05, 0.95))
     [step] = update.combine(g_u, g_c)
     assert update.diagnostics.feasible
     assert 0 < update.diagnostics.moved < 1
-    plain = Update("none", Linear(0.05, 0.95))
+    plain = Update("none", WeightedSum(0.05, 0.95))
     plain.combine(g_u, g_c)
     assert not plain.diagnostics.feasible
     # With one more of what was dropped, it would not be.
@@ -312,7 +312,7 @@ def test_among_gradients_of_comparable_size_the_mask_is_exactly_the_papers(name,
     scale = max(scale, 1e-5) if dtype is not torch.float64 else scale
     g_u, g_c = ([g.to(dtype) for g in comparable(seed)] for seed in (0, 1))
     g_u = [g * scale for g in g_u]
-    update = Update(addon, Linear(0.0, 1.0))
+    update = Update(addon, WeightedSum(0.0, 1.0))
     for step, u, c in zip(update.combine(g_u, g_c), g_u, g_c, strict=True):
         want = torch.tensor(mask_and(numbers(u), numbers(c))).to(dtype)
         assert torch.equal(step, want * c)

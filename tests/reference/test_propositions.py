@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from expunge.update import And, Focus, Linear, MinAbs, NoAddon, Prob, SampleMoments, Update
+from expunge.update import And, Focus, MinAbs, NoAddon, Prob, SampleMoments, Update, WeightedSum
 
 seeds = st.integers(0, 2**31 - 1)
 aggregates = st.one_of(
-    st.just(MinAbs()), st.builds(Linear, st.floats(0.01, 10.0), st.floats(0.01, 10.0))
+    st.just(MinAbs()), st.builds(WeightedSum, st.floats(0.01, 10.0), st.floats(0.01, 10.0))
 )
 addons = st.sampled_from([NoAddon(), And(), Prob(p=0.3), Prob(p=0.7), Focus()])
 quick = settings(max_examples=30, deadline=None)
@@ -161,7 +161,7 @@ def test_6_focus_is_feasible_in_expectation(seed, alpha, beta, noise):
     n, draws = 20, 4000
     seen_u = normal(seed, n).abs() * normal(seed + 1, draws, n)
     seen_c = normal(seed + 2, n).abs() * normal(seed + 3, draws, n)
-    update = Update(Focus(SampleMoments()), Linear(alpha, beta))
+    update = Update(Focus(SampleMoments()), WeightedSum(alpha, beta))
     delta = descend(update, seen_u, seen_c, noise**2)
     for k, seen in enumerate((seen_u, seen_c)):
         mean, error = alignment(delta, seen - noise * normal(seed + 4 + k, draws, n))
@@ -177,7 +177,7 @@ def test_6_does_not_extend_to_fixed_gradients_and_a_small_alpha():
     g_u = torch.tensor([10.0] + 10 * [-1.0], dtype=torch.float64)
     g_c = torch.full_like(g_u, 0.1)
     noisy_u, noisy_c = g_u + normal(0, 50_000, 11), g_c + normal(1, 50_000, 11)
-    update = Update(Focus(SampleMoments()), Linear(0.01, 1.0))
+    update = Update(Focus(SampleMoments()), WeightedSum(0.01, 1.0))
     mean, error = alignment(descend(update, noisy_u, noisy_c, 1.0), g_c)
     assert float(g_u @ g_c) == pytest.approx(0)
     assert mean > 5 * error

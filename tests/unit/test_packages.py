@@ -124,7 +124,7 @@ USER = """
 import expunge
 
 result: expunge.Result = expunge.unlearn
-step = expunge.Update(addon="focus", aggregate=expunge.Linear(alpha="much"))
+step = expunge.Update(addon="focus", aggregate=expunge.WeightedSum(alpha="much"))
 reveal_type(expunge.Focus().eps)
 """
 
@@ -137,7 +137,7 @@ def test_a_users_type_checker_sees_the_types(python: Path, tmp_path: Path) -> No
     words = [python, "-m", "mypy", "--strict", "user.py"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=3000)
     assert "Incompatible types in assignment" in done.stdout
-    assert 'Argument "alpha" to "Linear" has incompatible type "str"' in done.stdout
+    assert 'Argument "alpha" to "WeightedSum" has incompatible type "str"' in done.stdout
     assert 'Revealed type is "builtins.float"' in done.stdout.replace('"float"', '"builtins.float"')
     assert "import-untyped" not in done.stdout
 

@@ -27,7 +27,7 @@ def test_the_method_moves_the_model(addon: str, aggregate: str) -> None:
         aggregate=aggregate,
         epochs=1,
         batch_size=8,
-        progress=False,
+        execution=expunge.Execution(progress=False),
     )
     pairs = zip(model.parameters(), result.model.parameters(), strict=True)
     assert any(not torch.equal(before, after) for before, after in pairs)

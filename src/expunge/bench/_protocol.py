@@ -18,7 +18,7 @@ from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import Procedure, Recipe
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
-from expunge.update import ADDONS, MOMENTS, Linear
+from expunge.update import ADDONS, MOMENTS, WeightedSum
 from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate
 
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
@@ -289,7 +289,7 @@ def _procedure(
         plain["p"] = None
     # Rate, epochs and batches are the same for all; how a method uses them may be its own.
     decided = {*BUDGET, *unlearning.swept}
-    if not isinstance(as_aggregate(aggregate), Linear):
+    if not isinstance(as_aggregate(aggregate), WeightedSum):
         plain["alpha"] = plain["beta"] = None
         decided |= {"alpha", "beta"}
     elif plain["beta"] is None:

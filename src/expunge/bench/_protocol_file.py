@@ -19,7 +19,7 @@ from expunge.bench.protocols import read_protocol
 from expunge.data import CORPORA, DATASETS, PeopleForget, parse_scenario
 from expunge.methods import METHODS
 from expunge.models import LANGUAGE_MODELS, MODELS
-from expunge.update import ADDONS, MOMENTS, Linear
+from expunge.update import ADDONS, MOMENTS, WeightedSum
 from expunge.update._aggregate import as_aggregate
 
 EVERY_BLOCK = "every_block"
@@ -188,7 +188,7 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
     methods = registered("methods", METHODS, block.methods)
     addons = registered("addons", ADDONS, block.addons)
     registered("moments", MOMENTS, block.moments)
-    needing = [addon for addon in addons if not ADDONS[addon].ranks and addon != "none"]
+    needing = [addon for addon in addons if not ADDONS[addon].needs_saliency and addon != "none"]
     for method in methods:
         if not METHODS.resolve(method).constrained and needing:
             raise InvalidInput(
@@ -221,7 +221,7 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
             as_aggregate(name)
         except InvalidInput as error:
             raise InvalidInput(f"{line('aggregates')}: {error}") from error
-    if not isinstance(aggregate, Linear) and block.unlearning.alpha != Unlearning().alpha:
+    if not isinstance(aggregate, WeightedSum) and block.unlearning.alpha != Unlearning().alpha:
         raise InvalidInput(f"{line('unlearning')}: `alpha` applies to the aggregation linear.")
 
 

@@ -17,7 +17,7 @@ from expunge.bench._text_stage_functions import DEFINITIONS
 from expunge.data import CORPORA
 from expunge.methods import METHODS
 from expunge.store import Entry, Store
-from expunge.update import ADDONS, Linear
+from expunge.update import ADDONS, WeightedSum
 
 FORMAT = 1
 SETTINGS = (
@@ -226,8 +226,8 @@ def _settings(run: PlannedRun) -> dict[str, Any]:
         "addon": configuration.addon,
         "moments": configuration.moments,
         "aggregate": configuration.aggregate,
-        "alpha": aggregate.alpha if isinstance(aggregate, Linear) else None,
-        "beta": aggregate.beta if isinstance(aggregate, Linear) else None,
+        "alpha": aggregate.alpha if isinstance(aggregate, WeightedSum) else None,
+        "beta": aggregate.beta if isinstance(aggregate, WeightedSum) else None,
         "lr": procedure.lr,
         "batch_size": procedure.batch_size,
         "budget": procedure.epochs,

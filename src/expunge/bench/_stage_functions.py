@@ -18,7 +18,7 @@ from expunge._files import write_text
 from expunge._serialisation import rebuild
 from expunge.data import Division, Examples, Splits, divide, load
 from expunge.data._splits import thin_out
-from expunge.engine import Callback, Procedure, Recipe, Result, Run, unlearn
+from expunge.engine import Callback, Execution, Procedure, Recipe, Result, Run, unlearn
 from expunge.engine._model_from_config import (
     restore_from_config,
     sizes_for,
@@ -29,8 +29,9 @@ from expunge.engine._progress import StepReporter
 from expunge.evaluation import Predictions, Views, predict
 from expunge.evaluation._benign_steps import after_benign_steps
 from expunge.evaluation._scorer import EpochScores, Scorer
+from expunge.models._modes import kept_modes
 from expunge.store import Entry
-from expunge.update._agreement import accord
+from expunge.update._agreement import signed_agreement
 from expunge.update._gradients import loss_gradient
 
 WEIGHTS, METRICS_FILE, STEPS, HISTOGRAMS = (
@@ -118,22 +119,13 @@ def run_arm(
 
     # Unlearn; a run that diverges keeps what it has.
     callbacks = [
-        StepReporter(context.progress),
         *watchers,
         *([_WeightsKeeper(folder, epochs)] if keep == "all" else []),
     ]
     diverged = ""
     try:
-        result = unlearn(
-            model,
-            seed=int(config["seed"]),
-            device=context.options.get("device", "auto"),
-            checkpoint=folder / ".checkpoint",
-            callbacks=callbacks,
-            progress=False,
-            **arguments,
-            **procedure.arguments(),
-        )
+        execution = execution_of(context, *callbacks)
+        result = unlearn(model, method=procedure, execution=execution, **arguments)
     except Diverged as error:
         if error.result is None:
             raise
@@ -162,13 +154,20 @@ def _train(context: dispatch.Context, splits: Splits, data: Examples) -> None:
         data,
         recipe=Recipe(**config["recipe"]),
         augment=rebuild(config["augment"]),
-        seed=int(config["seed"]),
-        device=context.options.get("device", "auto"),
-        checkpoint=context.folder / ".checkpoint",
-        callbacks=[StepReporter(context.progress)],
-        progress=False,
+        execution=execution_of(context),
     )
     write_trained(context, result, splits.train.fingerprint())
+
+
+def execution_of(context: dispatch.Context, *callbacks: Callback) -> Execution:
+    """How the steps of a stage are run: from its seed and checkpoint, reporting its progress."""
+    return Execution(
+        seed=int(context.config["seed"]),
+        device=context.options.get("device", "auto"),
+        checkpoint=context.folder / ".checkpoint",
+        callbacks=[StepReporter(context.progress), *callbacks],
+        progress=False,
+    )
 
 
 def write_trained(context: dispatch.Context, result: Result, fingerprint: str) -> None:
@@ -266,15 +265,13 @@ def agreement_of(run: Run) -> list[Tensor]:
     forget, retain = next(problem.pairs())
     buffers = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
     random: Any = problem.generator.get_state()
-    training = run.model.training
-    run.model.train()
     try:
-        with torch.enable_grad():
+        with kept_modes(run.model), torch.enable_grad():
+            run.model.train()
             params = problem.parameters
             first = loss_gradient(run.method.objective(problem, forget, retain), params)
             second = loss_gradient(run.method.constraint(problem, forget, retain), params)
     finally:
-        run.model.train(training)
         problem.generator.set_state(random)
         with torch.no_grad():
             for buffer, value in buffers:
@@ -288,7 +285,7 @@ def agreement_of(run: Run) -> list[Tensor]:
         if u is None or c is None:
             continue
         new_u, new_c = (keep * v + add * g * g for v, g in ((v_u, u), (v_c, c)))
-        sure = accord(u, c, new_u, new_c, update.addon.stability, (scale, scale))
+        sure = signed_agreement(u, c, new_u, new_c, update.addon.stability, (scale, scale))
         agreement.append((0.5 + 0.5 * sure).detach())
     return agreement
 

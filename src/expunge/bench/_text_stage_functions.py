@@ -21,6 +21,7 @@ from expunge._errors import DataError
 from expunge._files import write_text
 from expunge.bench._stage_functions import (
     WEIGHTS,
+    execution_of,
     read_rows,
     reference_row,
     run_arm,
@@ -30,7 +31,6 @@ from expunge.bench._stage_functions import (
 from expunge.data import TextDivision, TextSet, TextSplits, divide_texts, load_corpus
 from expunge.engine import Callback, Recipe, Run, train
 from expunge.engine._model_from_config import fit_weights
-from expunge.engine._progress import StepReporter
 from expunge.evaluation import TextIdeal, TextScores, evaluate_text
 from expunge.methods import next_token_loss
 from expunge.models import build_language_model
@@ -156,11 +156,7 @@ def _train(context: dispatch.Context, splits: TextSplits, people: TextSet) -> No
         data,
         recipe=Recipe(**config["recipe"]),
         loss=next_token_loss,
-        seed=int(config["seed"]),
-        device=context.options.get("device", "auto"),
-        checkpoint=context.folder / ".checkpoint",
-        callbacks=[StepReporter(context.progress)],
-        progress=False,
+        execution=execution_of(context),
     )
     write_trained(context, result, splits.train.fingerprint())
 

@@ -29,17 +29,18 @@ NAMES: dict[str, Registry[Any]] = {
 def takes_procedure_options(
     parameter: str,
     *,
+    options: Sequence[Option] = PLAIN_OPTIONS,
     without: Sequence[str] = (),
     defaults: Mapping[str, str] = MappingProxyType({}),
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command one option for each of a procedure, in place of its ``parameter``.
+    """Give a command one option for each of a procedure's ``options``, in place of ``parameter``.
 
     The command gets them in ``parameter``: a dict of the plain values, by name; None is what was
     not given, for the method or a file to decide. ``without`` names options that the command does
     not offer, or declares itself. ``defaults`` are what the help says where the command has other
     defaults.
     """
-    offered = [each for each in PLAIN_OPTIONS if each.name not in without]
+    offered = [each for each in options if each.name not in without]
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(command, include_extras=True)

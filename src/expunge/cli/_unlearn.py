@@ -26,7 +26,8 @@ from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
 from expunge.distributed._launch import check_timeout, launched_group
-from expunge.engine import Procedure
+from expunge.engine import Execution, Procedure
+from expunge.engine._execution import EXECUTION_OPTIONS
 from expunge.evaluation import METRICS
 
 if TYPE_CHECKING:
@@ -38,11 +39,13 @@ PREFERRED = ("aggregate", "epochs", "batch_size", "lr", "batchnorm", "schedule")
 
 
 @takes_procedure_options("procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method"))
+@takes_procedure_options("machine", options=EXECUTION_OPTIONS)
 def unlearn_command(
     initial: Initial,
     forget: Scenario,
     out: Out,
     procedure: dict[str, Any],
+    machine: dict[str, Any],
     seed: Annotated[
         int,
         typer.Option(min=0, max=SEEDS[-1], help="Seed of order, augmentation and random labels."),
@@ -93,8 +96,9 @@ def unlearn_command(
             forget,
             out,
             Procedure.from_plain(procedure, recipe),
-            seed=seed,
-            device=device,
+            execution=Execution.from_plain(
+                machine, seed=seed, device=device, group=group, progress=output.progress
+            ),
             data=data,
             scenario_seed=scenario_seed,
             ideal=None
@@ -102,8 +106,6 @@ def unlearn_command(
             else load_artifact(ideal, model=model, data=data, stage="ideal"),
             evaluate_at=evaluate,
             force=force,
-            group=group,
-            progress=output.progress,
         )
     if not group.is_first:
         return

@@ -16,9 +16,10 @@ from torch import nn
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
 from expunge.data import Augment, Examples, ImageSet, Splits
+from expunge.engine._execution import Execution
 from expunge.engine._recipe import Recipe
 from expunge.engine._regression import label_statistics, loss_for
-from expunge.engine._run_builder import Result
+from expunge.engine._run import Result
 from expunge.engine._unlearn import train
 from expunge.models import MODELS, build_model, channel_statistics
 from expunge.models._build import RESERVED, inputs_of_model, is_external
@@ -75,17 +76,16 @@ def train_from_config(
     *,
     recipe: Recipe,
     augment: Augment | None,
-    seed: int,
-    **options: Any,
+    execution: Execution,
 ) -> Result:
     """Train a fresh model on ``data``, whose statistics it normalises by.
 
     These are the mean and deviation of each channel of images, or of each column of vectors; and of
-    the numbers to predict, for a regression. ``seed`` decides the initial weights as well as the
-    run; ``options`` are those of :func:`expunge.train`, such as ``checkpoint``.
+    the numbers to predict, for a regression. The seed decides the initial weights as well as the
+    run.
     """
-    model, loss = untrained_for(config, data, seed), loss_for(data)
-    return train(model, data, recipe=recipe, augment=augment, seed=seed, loss=loss, **options)
+    model, loss = untrained_for(config, data, execution.seed), loss_for(data)
+    return train(model, data, recipe=recipe, augment=augment, loss=loss, execution=execution)
 
 
 def untrained_for(config: Mapping[str, Any], data: Examples, seed: int) -> nn.Module:

@@ -17,6 +17,7 @@ from expunge.distributed import Group
 from expunge.distributed._shared_inference import inference_group, interleave
 from expunge.engine._memory_layout import ChannelsLastCalls
 from expunge.engine._run_parts import check_weights
+from expunge.models._modes import eval_mode
 
 
 class Predictions(NamedTuple):
@@ -71,17 +72,12 @@ def predict(
     check_weights(model)
     group = inference_group()
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    training = [(module, module.training) for module in model.modules()]
-    model.eval()
     run = ChannelsLastCalls(model)
-    try:
+    with eval_mode(model):
         pieces = [
             (run(x if change is None else change(x)).float().cpu(), y.cpu())
             for x, y in _batches(data, batch_size, group, device, name)
         ]
-    finally:
-        for module, mode in training:
-            module.training = mode
     pieces = interleave(group, pieces)
     if not pieces:
         raise InvalidInput(f"The {name} set should not be empty.")

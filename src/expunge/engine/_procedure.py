@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
 from expunge._options import (
-    Augmented,
+    AugmentSplits,
     BatchNormPolicy,
-    BatchOrder,
-    MomentDtype,
     Option,
-    Precision,
+    RetainOrder,
     Schedule,
     is_implied,
     option,
     options_of,
+    stored_as,
 )
 from expunge._registry import Registry
 from expunge.methods import METHODS
@@ -25,18 +24,32 @@ from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 if TYPE_CHECKING:
     from expunge.engine._recipe import Recipe
+    from expunge.engine._run_parts import SchedulerFactory
     from expunge.methods import Method
     from expunge.update import Addon, Aggregate
 
 
 @dataclass(frozen=True)
 class Procedure:
-    """The arguments of :func:`expunge.unlearn` that decide what the model becomes.
+    """What decides what the model becomes, for :func:`expunge.unlearn` in place of a ``method``.
 
-    Names are turned into parts, so that two spellings of one procedure are equal. A field is all
-    that a new option needs besides the code that obeys it and a line in the signature of
-    :func:`expunge.unlearn`: the command line, job files, protocols, checkpoints, model cards and
-    stage keys read the fields.
+    Names are turned into parts, so that two spellings of one procedure are equal. What is left out
+    has the general default; :meth:`preferred` takes what suits the method instead. A field is all
+    that a new option needs besides the code that obeys it: the command line, job files, protocols,
+    checkpoints, model cards and stage keys read the fields.
+
+    Args:
+        method, addon, aggregate, epochs, batch_size, lr: as for :func:`expunge.unlearn`.
+        batchnorm: what may move running statistics: ``published`` (every batch), ``retain-only``,
+            ``frozen``.
+        schedule: ``constant``, ``linear`` for a rate that falls to 0 over the run, ``one-cycle``
+            for one that rises first, for 30 % of it; or a function from the optimizer to a
+            scheduler of torch, which is stepped once per epoch.
+        augment_splits: which images are augmented: those of ``both`` sets, of ``retain`` alone, or
+            ``none``.
+        retain_order: ``released`` is as in the paper's released code: retain data are shuffled
+            anew at every epoch, and augmentation ends with the first one.
+        strict: a parameter outside the mask does not move at all; see :class:`expunge.Update`.
 
     >>> Procedure(method="SRL").method
     RandomLabel(num_classes=None)
@@ -68,52 +81,30 @@ class Procedure:
         default="published",
         metadata=option(BatchNormPolicy, "Which batches move running statistics."),
     )
-    schedule: Schedule = field(
+    schedule: Schedule | SchedulerFactory = field(
         default="constant",
         metadata=option(Schedule, "How the learning rate changes over the run.", later=True),
     )
-    augmented: Augmented = field(
+    augment_splits: AugmentSplits = field(
         default="both",
-        metadata=option(Augmented, "Which batches are augmented, if any are.", later=True),
+        metadata=option(
+            AugmentSplits,
+            "Which batches are augmented, if any are.",
+            later=True,
+            stored="augmented",
+        ),
     )
-    batches: BatchOrder = field(
+    retain_order: RetainOrder = field(
         default="continued",
         metadata=option(
-            BatchOrder,
+            RetainOrder,
             "released: retain is reshuffled per epoch, and augmentation ends with the first.",
             later=True,
+            stored="batches",
         ),
     )
     strict: bool = field(
         default=False, metadata=option(bool, "Weights outside the mask do not move at all.")
-    )
-    micro_batches: int = field(
-        default=1,
-        metadata=option(
-            int,
-            "Take each batch in this many parts: less memory, the same step but for BatchNorm.",
-            at_least=1,
-            later=True,
-        ),
-    )
-    precision: Precision = field(
-        default="fp32",
-        metadata=option(
-            Precision,
-            "What the model computes in; weights and gradients stay fp32. bf16 halves the "
-            "activations; fp16 is for GPUs without bf16 and scales the losses.",
-            later=True,
-        ),
-    )
-    moment_dtype: MomentDtype = field(
-        default="fp32",
-        metadata=option(MomentDtype, "What the add-on's moments are kept in.", later=True),
-    )
-    offload: bool = field(
-        default=False,
-        metadata=option(
-            bool, "Keep the add-on's moments in main memory.", later=True, resumable=True
-        ),
     )
 
     def __post_init__(self) -> None:
@@ -131,23 +122,20 @@ class Procedure:
             raise InvalidInput(f"`method` should be a name or a method. (got {self.method!r})")
         object.__setattr__(self, "method", method)
 
-    @classmethod
-    def from_arguments(cls, arguments: Mapping[str, Any]) -> Procedure:
-        """The procedure among the arguments of a call; None stands for the default."""
-        given = {item.name: arguments[item.name] for item in fields(cls)}
-        given = {name: value for name, value in given.items() if value is not None}
-        return cls._with_preferences(given, arguments.get("recipe"))
-
     @property
     def preferred_lr(self) -> float | None:
         """The rate that the method prefers; None if it has no preference."""
         return _preferred_options(self.method).get("lr")
 
     @classmethod
-    def _with_preferences(cls, given: dict[str, Any], recipe: Recipe | None) -> Procedure:
+    def preferred(cls, recipe: Recipe | None = None, **given: Any) -> Procedure:
         """The procedure of the ``given`` options and, for others, what the method prefers.
 
-        A method that trains the model again takes what is not given from its ``recipe``.
+        A method that trains the model again takes what is not given from the ``recipe`` by which
+        it was trained.
+
+        >>> Procedure.preferred(method="l1-sparse", strict=True).aggregate
+        WeightedSum(alpha=0.001, beta=1.0)
         """
         from expunge.update._aggregate import as_aggregate
 
@@ -187,16 +175,12 @@ class Procedure:
             given["addon"] = _make_addon(given.get("addon", cls.addon), addon_options)
         if weights:
             given["aggregate"] = _make_linear(given.get("aggregate", cls.aggregate), weights)
-        return cls._with_preferences(given, recipe)
-
-    def arguments(self) -> dict[str, Any]:
-        """Keyword arguments for :func:`expunge.unlearn`."""
-        return {item.name: getattr(self, item.name) for item in fields(self)}
+        return cls.preferred(recipe, **given)
 
     def lasting_choices(self) -> dict[str, Any]:
         """The options that a checkpoint of the run is bound to; later ones only where chosen."""
         return {
-            item.name: value
+            stored_as(item): value
             for item in fields(self)
             if not item.metadata["resumable"]
             and not is_implied(item, value := getattr(self, item.name))
@@ -245,8 +229,9 @@ PLAIN_OPTIONS: tuple[Option, ...] = tuple(
 def _check_options(values: Mapping[str, Any]) -> None:
     """Raise at a value out of its range and at an unknown name; parts are left to themselves."""
     for each in (*options_of(Procedure), *PART_OPTIONS["addon"]):
-        if each.name in values and each.type is not str:
-            each.check(values[each.name])
+        value = values.get(each.name)
+        if each.name in values and each.type is not str and not callable(value):
+            each.check(value)
     registries: tuple[tuple[str, Registry[Any]], ...]
     registries = (("method", METHODS), ("addon", ADDONS), ("moments", MOMENTS))
     for name, registry in registries:
@@ -271,8 +256,8 @@ def _make_addon(name: str, chosen: dict[str, Any]) -> Addon:
 
 
 def _make_linear(name: str, weights: dict[str, float]) -> Aggregate:
-    from expunge.update import Linear
+    from expunge.update import WeightedSum
 
-    if name not in AGGREGATES or AGGREGATES[name] is not Linear:
+    if name not in AGGREGATES or AGGREGATES[name] is not WeightedSum:
         raise InvalidInput("`alpha` and `beta` apply to the aggregation linear.")
-    return Linear(**weights)
+    return WeightedSum(**weights)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,23 +16,48 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
 from expunge._kinds import Positive, check_kind
-from expunge.data._batches import Batch, Source, Stream, stop_augmenting
-from expunge.distributed import SINGLE, Group
+from expunge.data._augment import Augment
+from expunge.data._batches import (
+    Batch,
+    Data,
+    Source,
+    Split,
+    Stream,
+    as_source,
+    seed_of,
+    stop_augmenting,
+)
+from expunge.distributed import as_group
+from expunge.distributed._batch_shares import BatchDivision
+from expunge.distributed._batchnorm import synchronised
 from expunge.distributed._group import check_same_bits
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import (
+    describe,
     load_if_there,
     model_digest,
     read_random_state,
     save_checkpoint,
     write_random_state,
 )
+from expunge.engine._device import device_of, hand_over, pick_device
 from expunge.engine._divergence import DivergenceGuard
+from expunge.engine._execution import Execution, as_dtype
 from expunge.engine._history import History, Row, Stopwatch, mean_row, step_row
-from expunge.engine._losses import StepLosses
+from expunge.engine._losses import StepLosses, parts_of
+from expunge.engine._memory_layout import fast_layout
 from expunge.engine._prediction_memory import drop_predictions
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import EpochLines, ProgressBar
+from expunge.engine._recipe import Recipe, make_schedule
+from expunge.engine._run_parts import (
+    NOTHING_MOVES,
+    OptimizerFactory,
+    copy_model,
+    make_optimizer,
+    make_scheduler,
+    one_pass,
+)
 from expunge.engine._snapshots import (
     Snapshot,
     callback_states,
@@ -43,55 +70,182 @@ from expunge.engine._snapshots import (
     take_snapshot,
     without_functions,
 )
+from expunge.engine._split_reader import RunSplits
 from expunge.methods import Method, Problem
-from expunge.update import Aggregate, Update
+from expunge.methods._problem import Loss
+from expunge.models._modes import kept_modes
+from expunge.update import Aggregate, LossScale, Update
 from expunge.update._aggregate import as_aggregate
 
 FEW_STEPS = 10
 """The end of an epoch is worth a checkpoint if the last one is at least so many steps ago."""
 
 
-@dataclass
+@dataclass(frozen=True)
+class Result:
+    """An unlearned (or trained) model, and the history of its run."""
+
+    model: nn.Module
+    history: History
+
+
 class Run:
-    """One run in progress. Callbacks see this object."""
+    """One run on a copy of a model. Callbacks see this object.
 
-    problem: Problem
-    procedure: Procedure
-    update: Update
-    optimizer: torch.optim.Optimizer
-    forget: Source | None
-    retain: Source
-    device: torch.device
-    scheduler: LRScheduler | None = None
-    scheduler_every: Literal["step", "epoch"] = "epoch"
-    callbacks: Sequence[Callback] = ()
-    checkpoint: Path | None = None
-    checkpoint_every: int = 100
-    fingerprint: dict[str, Any] = field(default_factory=dict)
-    group: Group = SINGLE
-    augmented_epochs: float = math.inf
+    ``forget`` is None for plain training. A :class:`Recipe` as ``optimizer`` decides the schedule
+    as well; None is Adam at the procedure's rate.
+    """
 
-    def __post_init__(self) -> None:
-        assert isinstance(self.procedure.method, Method)
-        self.method: Method = self.procedure.method
-        self.update.checks_losses = False  # the guard does, and keeps the last good weights
-        self.model: nn.Module = self.problem.model
-        self.step = 0
-        self.history = History()
+    def __init__(
+        self,
+        model: nn.Module,
+        forget: Data | None,
+        retain: Data,
+        unseen: Data | None = None,
+        *,
+        procedure: Procedure,
+        execution: Execution,
+        optimizer: OptimizerFactory | Recipe | None,
+        loss: Loss,
+        augment: Augment | None,
+    ) -> None:
+        assert isinstance(procedure.method, Method)
+        self.procedure, self.execution = procedure, execution
+        self.method: Method = procedure.method
+        self.group = as_group(execution.group)
+        self._loss, self._augment = loss, augment
+        self._recipe = optimizer if isinstance(optimizer, Recipe) else None
+
+        # The update, and this process's part of every batch: whole micro-batches, if several.
+        self.update = Update(
+            procedure.addon,
+            procedure.aggregate,
+            strict=procedure.strict,
+            seed=execution.seed,
+            group=self.group,
+            compile=execution.compile,
+            moment_dtype=as_dtype(execution.moment_dtype),
+            offload=execution.offload,
+            loss_scale=LossScale() if execution.precision == torch.float16 else None,
+            checks_losses=False,  # the guard does, and keeps the last good weights
+        )
+        self._first_aggregate = self.update.aggregate
+        parts = parts_of(self.update, execution.micro_batches, self.group.size)
+        division = BatchDivision(self.group.rank, self.group.size, parts)
+
+        # The model and the batches, on the device of the run.
+        self._home, self.device = device_of(model), pick_device(execution.device, model)
+        copied = copy_model(model).to(self.device)
+        self.group.copy_from_first([*copied.parameters(), *copied.buffers()])
+        self.retain = self._source(retain, "retain", division)
+        self.forget = None if forget is None else self._source(forget, "forget", division)
+        self.model = fast_layout(copied, self.retain)
         self._forget = None if self.forget is None else Stream(self.forget)
         self._retain = Stream(self.retain)
         self._last_retain: Batch | None = None
-        self._watch = Stopwatch()
-        self._method_watch = Stopwatch()
+
+        # What the method sees of all this.
+        splits = None
+        if forget is not None:
+            splits = RunSplits(forget, retain, unseen, self.group, execution.seed)
+        self.problem = Problem(
+            self.model,
+            loss=loss,
+            generator=torch.Generator().manual_seed(seed_of(execution.seed, "method")),
+            batchnorm=procedure.batchnorm,
+            needs_saliency=self.update.addon.needs_saliency,
+            pairs=None if self.forget is None else partial(one_pass, self.forget, self.retain),
+            retained=partial(self.retain.walk, 0, 0),
+            group=self.group,
+            precision=as_dtype(execution.precision),
+            splits=splits,
+            keeps_initial=self.method.needs_initial,
+        )
+        if not self.problem.parameters:
+            raise InvalidInput(NOTHING_MOVES)
+        self._terms = StepLosses(
+            self.method, self.problem, self.update, self.group, execution.micro_batches
+        )
+
+        # Optimizer, schedule, callbacks.
+        params = self.method.parameters_to_update(self.problem)
+        if self._recipe is not None:
+            self.optimizer = self._recipe.optimizer(params)
+        else:
+            lr = procedure.lr
+            self.optimizer = make_optimizer(optimizer, params, lr=lr, device=self.device)
+        self.scheduler, self._scheduler_every = self._schedule()
+        self._augmented_epochs = 1.0 if procedure.retain_order == "released" else math.inf
+        if self._recipe is not None:
+            self._augmented_epochs = self._recipe.epochs - self._recipe.plain_epochs
+        self.callbacks: list[Callback] = list(execution.callbacks)
+        if execution.progress and self.group.is_first:
+            title = execution.title or procedure.label
+            # A line has what the others recorded of the epoch, so it comes last.
+            self.callbacks = [ProgressBar(title), *self.callbacks, EpochLines(title)]
+
+        # Where the run is.
+        self.step = 0
+        self.history = History()
+        self._watch, self._method_watch = Stopwatch(), Stopwatch()
         self._rows: list[Row] = []
         self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
         self._saved = self._skipped = 0
         self._stopped = False
         self._guard: DivergenceGuard | None = None
-        self._terms = StepLosses(
-            self.method, self.problem, self.update, self.group, self.procedure.micro_batches
+        self._checkpoint = None if execution.checkpoint is None else Path(execution.checkpoint)
+        self.fingerprint = {} if self._checkpoint is None else self._identity()
+
+    def _source(self, data: Data, split: Split, division: BatchDivision) -> Source:
+        augmented = self.procedure.augment_splits in ("both", split)
+        return as_source(
+            data,
+            split=split,
+            batch_size=self.procedure.batch_size,
+            seed=self.execution.seed,
+            augment=self._augment if augmented else None,
+            device=self.device,
+            division=division,
         )
-        self._first_aggregate = self.update.aggregate
+
+    def _schedule(self) -> tuple[LRScheduler | None, Literal["step", "epoch"]]:
+        schedule = self.procedure.schedule
+        if not isinstance(schedule, str):
+            return make_scheduler(schedule, self.optimizer), "epoch"
+        if self._recipe is not None:
+            return self._recipe.scheduler(self.optimizer, self.steps_per_epoch), "step"
+        if schedule == "constant":
+            return None, "epoch"
+        steps = self.epochs * self.steps_per_epoch
+        return make_schedule(schedule, self.optimizer, steps), "step"
+
+    def _identity(self) -> dict[str, Any]:
+        """What a checkpoint belongs to: not for how long to run, nor where."""
+        chosen = self.procedure.lasting_choices() | self.execution.lasting_choices()
+        return {name: _plain(value) for name, value in chosen.items()} | {
+            "loss": describe(self._loss),
+            "augment": describe(self._augment),
+            "seed": self.execution.seed,
+            "forget": None if self.forget is None else self.forget.fingerprint(),
+            "retain": self.retain.fingerprint(),
+            "optimizer": describe(self.optimizer),
+            "recipe": describe(self._recipe),
+            "model": model_digest(self.model),
+            **({"processes": self.group.size} if self.group else {}),
+        }
+
+    def _check_agreement(self) -> None:
+        """Check that all processes have the same arguments; the weights are copied anyway."""
+        if not self.group:
+            return
+        chosen = {item.name: getattr(self.procedure, item.name) for item in fields(self.procedure)}
+        self.group.check_agreement(
+            {name: _plain(value) for name, value in chosen.items()}
+            | self._identity()
+            | {"steps": self.steps_per_epoch, "checkpoint": self._checkpoint is not None}
+            | {"checkpoint_every": self.execution.checkpoint_every}
+            | {"callbacks": [type(c).__name__ for c in self.execution.callbacks]}
+        )
 
     @property
     def epochs(self) -> int:
@@ -171,8 +325,20 @@ class Run:
         if self._guard is not None:
             self._guard = DivergenceGuard(self.model, self.device)
 
-    def execute(self) -> None:
+    def execute(self) -> Result:
         """Run from the start, or from the checkpoint, to the end."""
+        self._check_agreement()
+        seed, rank = self.execution.seed, self.group.rank
+        seed = seed if self.group.is_first else seed_of(seed, "process", rank)
+        with _seeded(seed, self.device), synchronised(self.model, self.group):
+            try:
+                self._loop()
+            except Diverged as error:
+                error.result = Result(hand_over(self.model, self._home), self.history)
+                raise
+        return Result(hand_over(self.model, self._home), self.history)
+
+    def _loop(self) -> None:
         resumed = self._resume()
         self.model.train()
         self._watch.start()
@@ -193,7 +359,8 @@ class Run:
                 ended = self.step % self.steps_per_epoch == 0
                 if ended:
                     self._end_epoch()
-                if self.step % self.checkpoint_every == 0 or (ended and self._is_worth_saving()):
+                due = self.step % self.execution.checkpoint_every == 0
+                if due or (ended and self._is_worth_saving()):
                     self._save()
             self._check_last_step()
             if self._saved != self.step:
@@ -209,9 +376,9 @@ class Run:
 
     def _order_batches(self) -> None:
         """Before an epoch: reshuffle where the released code does; end augmentation when due."""
-        if self.procedure.batches == "released" and self.epoch > 0:
+        if self.procedure.retain_order == "released" and self.epoch > 0:
             self._retain.seek((self.epoch, 0))
-        if self.epoch >= self.augmented_epochs:
+        if self.epoch >= self._augmented_epochs:
             stop_augmenting(self.forget, self.retain)
 
     def _is_stopped(self) -> bool:
@@ -222,7 +389,7 @@ class Run:
 
     def _take_step(self) -> bool:
         """Take one step; False if it diverged and a callback handled that."""
-        unread = not (self.method.reads_forget or self.problem.ranks)
+        unread = not (self.method.reads_forget or self.problem.needs_saliency)
         forget = None if self._forget is None or unread else next(self._forget)
         retain = self._last_retain = next(self._retain)
         self.optimizer.zero_grad(set_to_none=True)
@@ -230,7 +397,7 @@ class Run:
         self.update.backward(
             objective=self._terms("objective", forget, retain),
             constraint=self._terms("constraint", forget, retain) if constrained else None,
-            params=self.method.moving(self.problem),
+            params=self.method.parameters_to_update(self.problem),
         )
         if not self._losses_are_finite():
             self._diverge(
@@ -246,7 +413,7 @@ class Run:
             return True
         self.update.step(self.optimizer)
         drop_predictions(self.model)
-        if self.scheduler is not None and self.scheduler_every == "step":
+        if self.scheduler is not None and self._scheduler_every == "step":
             self.scheduler.step()
         self.step += 1
         assert self.update.losses is not None
@@ -275,7 +442,7 @@ class Run:
         assert self._guard is not None
         batch = self._last_retain or next(self._retain)
         with self._watch.paused():
-            part = batch.parts(self.procedure.micro_batches)[0]
+            part = batch.parts(self.execution.micro_batches)[0]
             finite = bool(self.problem.final_logits(part).isfinite().all())
             diverged = self.group.any(not (finite and self._guard.weights_are_finite()))
         if diverged:
@@ -294,7 +461,7 @@ class Run:
             )
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
-        if self.scheduler is not None and self.scheduler_every == "epoch":
+        if self.scheduler is not None and self._scheduler_every == "epoch":
             self.scheduler.step()
         self._watch.stop()
         self._read_pending()
@@ -327,25 +494,22 @@ class Run:
         """Call one hook of every callback; what each returned."""
         if not self.callbacks:
             return []
-        training = self.model.training
         devices = [self.device] if self.device.type == "cuda" else []
-        with self._watch.paused(), torch.random.fork_rng(devices=devices):
-            answers = [getattr(callback, hook)(self, *arguments) for callback in self.callbacks]
-        self.model.train(training)
-        return answers
+        with self._watch.paused(), torch.random.fork_rng(devices=devices), kept_modes(self.model):
+            return [getattr(callback, hook)(self, *arguments) for callback in self.callbacks]
 
     def _is_worth_saving(self) -> bool:
         """Whether an epoch that ended should be kept: the first, then one after some steps."""
         return not self._saved or self.step - self._saved >= FEW_STEPS
 
     def _save(self) -> None:
-        if self.checkpoint is None:
+        if self._checkpoint is None:
             return
         with self._watch.paused():
             self._read_pending()
             random = self.group.exchange(read_random_state(self.device))
             tree = self._tree(random if self.group else random[0])
-            path, fingerprint = self.checkpoint, self.fingerprint
+            path, fingerprint = self._checkpoint, self.fingerprint
             self.group.run_in_first(lambda: save_checkpoint(path, fingerprint, tree))
             self._saved = self.step
 
@@ -372,11 +536,11 @@ class Run:
 
     def _discard(self) -> None:
         """Delete the checkpoint of a run that diverged: resumed, it would diverge again."""
-        if self.checkpoint is not None and self.group.is_first:
-            self.checkpoint.unlink(missing_ok=True)
+        if self._checkpoint is not None and self.group.is_first:
+            self._checkpoint.unlink(missing_ok=True)
 
     def _resume(self) -> bool:
-        path, fingerprint = self.checkpoint, self.fingerprint
+        path, fingerprint = self._checkpoint, self.fingerprint
         tree = self.group.run_in_first(lambda: load_if_there(path, fingerprint))
         if tree is None:
             return False
@@ -404,3 +568,16 @@ class Run:
         self.update.aggregate = restore_aggregate(tree.get("aggregate"), self._first_aggregate)
         restore_callbacks(self.callbacks, tree.get("callbacks", []))
         return True
+
+
+def _plain(value: Any) -> Any:
+    """Numbers and strings unchanged; parts as text."""
+    return value if isinstance(value, (bool, int, float, str)) else describe(value)
+
+
+@contextmanager
+def _seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Seed the global random state for a run, and restore it afterwards."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

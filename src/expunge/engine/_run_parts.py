@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
 
 import torch
 from torch import nn
@@ -11,7 +12,20 @@ from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from expunge._errors import InvalidInput
+from expunge.data._batches import Batch, Source, Stream
+from expunge.update._shards import is_sharded
 
+OptimizerFactory = Annotated[
+    Callable[..., torch.optim.Optimizer],
+    "a class of torch.optim, or a function of the parameters, such as lambda params: "
+    "torch.optim.SGD(params, lr=0.1) (the model is copied, and an optimizer made before belongs to "
+    "other parameters)",
+]
+SchedulerFactory = Annotated[
+    Callable[[torch.optim.Optimizer], LRScheduler],
+    "a function of the optimizer, such as lambda optimizer: "
+    "torch.optim.lr_scheduler.StepLR(optimizer, 10)",
+]
 NOTHING_MOVES = (
     "The model has no parameter that requires a gradient. Call model.requires_grad_(), or unfreeze "
     "a part of it."
@@ -30,6 +44,13 @@ def check_weights(model: nn.Module) -> None:
 
 def copy_model(model: nn.Module) -> nn.Module:
     """A copy of ``model`` that can be trained."""
+    if any(map(is_sharded, model.parameters())):
+        raise InvalidInput(
+            "The model should be whole: `unlearn` works on a copy of it, and a sharded model has "
+            "none. Step a sharded model with `expunge.Update` in a loop; see "
+            "docs/how-to/large-models.md. "
+            "(got parameters sharded over processes)"
+        )
     check_weights(model)
     try:
         copied = copy.deepcopy(model)
@@ -66,13 +87,20 @@ def make_optimizer(
 
 def make_scheduler(make: Any, optimizer: torch.optim.Optimizer) -> LRScheduler:
     """The scheduler of a run, made by the user's function."""
-    made = _call("scheduler", "the optimizer", make, optimizer)
+    made = _call("schedule", "the optimizer", make, optimizer)
     if not isinstance(made, LRScheduler) or isinstance(made, ReduceLROnPlateau):
         raise InvalidInput(
-            "`scheduler` should make a scheduler of torch that needs no metric. "
+            "`schedule` should make a scheduler of torch that needs no metric. "
             f"(made {type(made).__name__})"
         )
     return made
+
+
+def one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
+    """Every forget batch once, each paired with the next retain batch."""
+    beside = Stream(retain)
+    for batch in forget.walk(0, 0):
+        yield batch, next(beside)
 
 
 def _call(name: str, of: str, make: Any, argument: Any, **options: Any) -> Any:

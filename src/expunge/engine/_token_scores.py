@@ -15,6 +15,7 @@ from expunge.data.text._text_set import IGNORED, TextSet
 from expunge.engine._prediction_memory import ask_once
 from expunge.engine._run_parts import check_weights
 from expunge.methods._problem import apply
+from expunge.models._modes import eval_mode
 
 BATCH = 64
 """Rows per batch."""
@@ -94,10 +95,8 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
     """
     check_weights(model)
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
-    training = [(module, module.training) for module in model.modules()]
-    model.eval()
     scores = _empty_like(data)
-    try:
+    with eval_mode(model):
         for chosen, length in _batches(data):
             tokens = data.tokens[chosen, :length].to(device)
             wanted = data.labels[chosen, 1:length].to(device)
@@ -106,9 +105,6 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
             found = _score_batch(logits[:, :-1], wanted)
             for name, values in found.items():
                 getattr(scores, name)[chosen, 1:length] = values.cpu()
-    finally:
-        for module, mode in training:
-            module.training = mode
     bad = (~torch.isfinite(scores.log_probs).all(dim=1)).nonzero()
     if len(bad):
         raise InvalidInput(

@@ -13,8 +13,8 @@ from expunge._files import TORCH_SUFFIXES, check_weights_out, refuse_existing, w
 from expunge._serialisation import describe
 from expunge._specs import join_spec
 from expunge.data import absolute_spec, divide, load
-from expunge.distributed import SINGLE, Group
-from expunge.engine import Procedure, Recipe, Result, unlearn
+from expunge.distributed import SINGLE, Group, as_group
+from expunge.engine import Execution, Procedure, Recipe, Result, unlearn
 from expunge.engine._artifact import (
     Artifact,
     Card,
@@ -80,11 +80,13 @@ def train_initial(
         splits.train,
         recipe=recipe,
         augment=default_augment(splits),
-        seed=seed,
-        device=device,
-        checkpoint=_checkpoint_of(out),
-        progress=progress,
-        title="initial",
+        execution=Execution(
+            seed=seed,
+            device=device,
+            checkpoint=_checkpoint_of(out),
+            progress=progress,
+            title="initial",
+        ),
     )
     return _write(out, result, card)
 
@@ -128,11 +130,13 @@ def retrain_ideal(
         division.retain,
         recipe=recipe,
         augment=default_augment(division.splits),
-        seed=seed,
-        device=device,
-        checkpoint=_checkpoint_of(out),
-        progress=progress,
-        title="ideal",
+        execution=Execution(
+            seed=seed,
+            device=device,
+            checkpoint=_checkpoint_of(out),
+            progress=progress,
+            title="ideal",
+        ),
     )
     return _write(out, result, card)
 
@@ -170,21 +174,19 @@ def unlearn_artifact(
     out: Path,
     procedure: Procedure,
     *,
-    seed: int = 0,
-    device: str = "auto",
+    execution: Execution = Execution(),
     data: str | None = None,
     scenario_seed: int = 0,
     ideal: Artifact | None = None,
     evaluate_at: EvaluateAt = "end",
     force: bool = False,
-    group: Group = SINGLE,
-    progress: bool = True,
 ) -> Unlearned:
     """Unlearn a scenario from an initial model, score it, and write it to ``out``.
 
-    In a ``group``, all processes make this call; the first one writes.
+    In a group of processes, all of them make this call; the first one writes.
     """
     # What to forget, and whom to compare with.
+    group = as_group(execution.group)
     group.run_in_first(lambda: _check_out(out, force=force))
     if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
@@ -199,20 +201,19 @@ def unlearn_artifact(
         retain=division.retain,
         unseen=division.splits.val,
         loss=loss_for(division.splits.train),
+        method=procedure,
+        optimizer=recipe_to_follow(procedure.method, initial.card),
         augment=default_augment(division.splits),
-        recipe=recipe_to_follow(procedure.method, initial.card),
-        checkpoint=_checkpoint_of(out),
-        callbacks=[EpochScores(scorer)] if evaluate_at == "every-epoch" else [],
-        seed=seed,
-        device=device,
-        group=group,
-        progress=progress,
-        **procedure.arguments(),
+        execution=replace(
+            execution,
+            checkpoint=_checkpoint_of(out),
+            callbacks=[EpochScores(scorer)] if evaluate_at == "every-epoch" else [],
+        ),
     )
     card = initial.card.model_copy(
         update={
             "stage": "unlearned",
-            "seed": seed,
+            "seed": execution.seed,
             "scenario": absolute_spec(scenario),
             "scenario_seed": scenario_seed,
             "forgotten": division.forget.fingerprint(),

@@ -97,15 +97,20 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         check_arguments(self, options)
         self.group = as_group("auto") if self.args.world_size > 1 else SINGLE
         self.group.copy_from_first([*self.model.parameters(), *self.model.buffers()])
-        self.update = Update(addon, aggregate, seed=self.args.seed, group=self.group)
-        self.update.checks_losses = False  # `_check_finite` does, and says at which step
+        self.update = Update(
+            addon,
+            aggregate,
+            seed=self.args.seed,
+            group=self.group,
+            checks_losses=False,  # `_check_finite` does, and says at which step
+        )
         self.retain_dataset = retain
         self.retain_stream = Stream(self._source(retain, "retain"))
         self.problem = Problem(
             self.model,
             loss=loss,
             generator=torch.Generator().manual_seed(seed_of(self.args.seed, "method")),
-            ranks=self.update.addon.ranks,
+            needs_saliency=self.update.addon.needs_saliency,
             pairs=self._pairs,
             group=self.group,
             keeps_initial=self.method.needs_initial,
@@ -228,7 +233,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     def _begin(self, model: nn.Module) -> None:
         """Before the first step: the model is on its device now, and sharded if it will be."""
         self.problem.model = model
-        self._moving = self.method.moving(self.problem)
+        self._moving = self.method.parameters_to_update(self.problem)
         if self._update_state is not None:
             restore_update(self.update, self._update_state, self._moving)
             self._update_state = None
@@ -240,7 +245,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     @contextmanager
     def _others_frozen(self) -> Iterator[None]:
         """Within, only what the method moves requires a gradient."""
-        moving = {id(p) for p in self.method.moving(self.problem)}
+        moving = {id(p) for p in self.method.parameters_to_update(self.problem)}
         named = [(n, p) for n, p in self.model.named_parameters() if p.requires_grad]
         others = {name: p for name, p in named if id(p) not in moving}
         for p in others.values():

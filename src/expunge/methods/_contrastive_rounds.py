@@ -40,7 +40,7 @@ class ContrastiveRounds(Method):
         flatten: epochs with the first objective, at least 0.
     """
 
-    divisible: ClassVar[bool] = False
+    supports_micro_batches: ClassVar[bool] = False
 
     temperature: Positive = 1.15
     flatten: NaturalNumber = 1

@@ -10,8 +10,9 @@ from torch import Tensor
 from expunge._errors import InvalidInput
 from expunge._kinds import Positive
 from expunge.data._batches import Batch
-from expunge.methods._one_shot import OneShot, in_eval_mode
+from expunge.methods._one_shot import OneShot
 from expunge.methods._problem import Problem
+from expunge.models._modes import eval_mode
 
 LEVELS = 2**24
 """Uniform random numbers are (k + 1/2)/LEVELS."""
@@ -43,7 +44,7 @@ class FisherNoise(OneShot):
         parameters = problem.parameters
         information = [torch.zeros_like(p, requires_grad=False) for p in parameters]
         batches = 0
-        with in_eval_mode(problem):
+        with eval_mode(problem.model):
             for _, retain in problem.pairs():
                 batches += 1
                 own = retain._replace(targets=labels_of_the_model(problem, retain))

@@ -39,7 +39,7 @@ class GradientAlignment(Method):
         penalty: λ, not negative.
     """
 
-    divisible: ClassVar[bool] = False
+    supports_micro_batches: ClassVar[bool] = False
 
     base: Method | str = "random-label"
     penalty: NotNegative = 1.0

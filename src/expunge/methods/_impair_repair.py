@@ -36,7 +36,7 @@ class ImpairRepair(Method):
     takes batches of both, one epoch to impair and one to repair, at rates of their own.
     """
 
-    divisible: ClassVar[bool] = False
+    supports_micro_batches: ClassVar[bool] = False
 
     preferred: ClassVar[dict[str, Any]] = {"alpha": 0.5, "beta": 0.5}
 

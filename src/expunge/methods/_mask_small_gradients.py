@@ -10,6 +10,7 @@ from torch import Tensor
 from expunge._kinds import Fraction
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._problem import Problem
+from expunge.models._modes import eval_mode
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,11 @@ class MaskSmallGradients(FineTune):
     def prepare(self, problem: Problem) -> None:
         parameters = problem.parameters
         scores = [torch.zeros_like(p) for p in parameters]
-        training = problem.model.training
-        problem.model.eval()
-        for forget, retain in problem.pairs():
-            g_u, g_c = problem.gradient(forget), problem.gradient(retain)
-            for score, u, c in zip(scores, g_u, g_c, strict=True):
-                score += torch.minimum(u.abs(), c.abs())
-        problem.model.train(training)
+        with eval_mode(problem.model):
+            for forget, retain in problem.pairs():
+                g_u, g_c = problem.gradient(forget), problem.gradient(retain)
+                for score, u, c in zip(scores, g_u, g_c, strict=True):
+                    score += torch.minimum(u.abs(), c.abs())
         for p, score in zip(parameters, scores, strict=True):
             self._renoise(problem, p, score)
 

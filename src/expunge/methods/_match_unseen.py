@@ -58,7 +58,7 @@ class MatchUnseen(Method):
         "batch_size": 64,
         "batchnorm": "frozen",
         "schedule": "linear",
-        "augmented": "retain",
+        "augment_splits": "retain",
     }
 
     preferred_fan_in: ClassVar[float | None] = 1000.0  # VGG16 and ResNet18 of width 1/4

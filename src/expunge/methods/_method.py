@@ -38,7 +38,7 @@ class Method:
     twice_differentiable: ClassVar[bool] = True
     """Whether the gradients of its losses have gradients, as ``gradient-alignment`` needs them."""
 
-    divisible: ClassVar[bool] = True
+    supports_micro_batches: ClassVar[bool] = True
     """Whether the losses of parts of a batch, weighted by size, make up that of the batch."""
 
     token_losses: ClassVar[bool] = False
@@ -78,7 +78,7 @@ class Method:
         """What the method chose, for the row of every epoch."""
         return {}
 
-    def moving(self, problem: Problem) -> list[nn.Parameter]:
+    def parameters_to_update(self, problem: Problem) -> list[nn.Parameter]:
         """The parameters that may move: by default all that require a gradient."""
         return problem.parameters
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,14 +30,3 @@ class OneShot(FineTune):
         if self.repair:
             return super().objective(problem, forget, retain)
         return Term(0.0 * torch.stack([p.sum() for p in problem.parameters]).sum())
-
-
-@contextmanager
-def in_eval_mode(problem: Problem) -> Iterator[None]:
-    """The model in eval mode, and back as it was."""
-    training = problem.model.training
-    problem.model.eval()
-    try:
-        yield
-    finally:
-        problem.model.train(training)

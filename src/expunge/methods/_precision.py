@@ -8,19 +8,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from expunge._options import Precision as Precision
-
-_TYPES = {"bf16": torch.bfloat16, "fp16": torch.float16}
+HALVES = (torch.bfloat16, torch.float16)
 
 
-def cast_to(precision: Precision, device: torch.device) -> AbstractContextManager[Any]:
+def cast_to(precision: torch.dtype, device: torch.device) -> AbstractContextManager[Any]:
     """Within, matrix products and convolutions on ``device`` are computed in ``precision``."""
-    if precision == "fp32":
+    if precision == torch.float32:
         return nullcontext()
-    return torch.autocast(device.type, dtype=_TYPES[precision])
+    return torch.autocast(device.type, dtype=precision)
 
 
 def widened(logits: Tensor) -> Tensor:
     """Half-precision logits in float32, for the losses; others as they are."""
-    half = isinstance(logits, Tensor) and logits.dtype in _TYPES.values()
+    half = isinstance(logits, Tensor) and logits.dtype in HALVES
     return logits.float() if half else logits

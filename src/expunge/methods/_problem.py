@@ -17,7 +17,8 @@ from expunge.data._batches import Batch
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._batch_shares import BatchShare, draw_share, share_weight
 from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
-from expunge.methods._precision import Precision, cast_to, widened
+from expunge.methods._precision import cast_to, widened
+from expunge.models._modes import eval_mode
 from expunge.update._gradients import check_scalar
 
 Loss = Annotated[
@@ -57,8 +58,8 @@ class Problem:
     """What a method may use: the model under its BatchNorm policy, the initial model, a loss.
 
     ``loss`` maps (logits, targets) to the mean over the batch. ``generator`` is the method's own
-    random stream; it is saved with a run. ``ranks`` says whether the add-on reads the gradient of
-    the loss on forget data. In a ``group`` of processes, batches are this one's share of them.
+    random stream; it is saved with a run. ``needs_saliency`` says whether the add-on reads the
+    gradient of the loss on forget data. In a ``group`` of processes, batches are this one's share.
     ``memory`` holds tensors that a method keeps between steps; a checkpoint has them, too.
     ``keeps_initial`` is for methods that compare with the initial model: a copy of what may move;
     frozen parameters, such as those below an adapter, are shared with the model.
@@ -71,11 +72,11 @@ class Problem:
         loss: Loss = F.cross_entropy,
         generator: torch.Generator | None = None,
         batchnorm: BatchNormPolicy = "published",
-        ranks: bool = False,
+        needs_saliency: bool = False,
         pairs: Callable[[], Iterator[tuple[Batch, Batch]]] | None = None,
         retained: Callable[[], Iterator[Batch]] | None = None,
         group: Group = SINGLE,
-        precision: Precision = "fp32",
+        precision: torch.dtype = torch.float32,
         splits: SplitReader | None = None,
         keeps_initial: bool = True,
     ) -> None:
@@ -83,7 +84,7 @@ class Problem:
         self.loss_function = loss
         self.generator = generator or torch.Generator().manual_seed(0)
         self.batchnorm: BatchNormPolicy = batchnorm
-        self.ranks = ranks
+        self.needs_saliency = needs_saliency
         self.group = group
         self.precision = precision
         self.memory: dict[str, Tensor] = {}
@@ -148,12 +149,8 @@ class Problem:
     @torch.no_grad()
     def final_logits(self, batch: Batch) -> Tensor:
         """The model's output on a batch as its user will see it: in eval mode."""
-        training = self.model.training
-        self.model.eval()
-        with self._cast(batch):
-            logits = widened(apply(self.model, batch.inputs))
-        self.model.train(training)
-        return logits
+        with eval_mode(self.model), self._cast(batch):
+            return widened(apply(self.model, batch.inputs))
 
     def _cast(self, batch: Batch) -> AbstractContextManager[Any]:
         return cast_to(self.precision, batch.targets.device)
@@ -180,7 +177,7 @@ class Problem:
 
     def saliency(self, forget: Batch | None) -> Tensor | None:
         """The loss on a forget batch, for methods that do not otherwise visit it, if needed."""
-        return self.loss_on(forget) if self.ranks and forget is not None else None
+        return self.loss_on(forget) if self.needs_saliency and forget is not None else None
 
     def pairs(self) -> Iterator[tuple[Batch, Batch]]:
         """One pass over the forget set, each batch with one of the retain set."""

@@ -31,6 +31,7 @@ class Retrain(FineTune):
 
     epoch_over: ClassVar[Split] = "retain"
     reads_forget: ClassVar[bool] = False
+    preferred: ClassVar[dict[str, Any]] = {"lr": 0.1}
 
     reset: bool = True
 

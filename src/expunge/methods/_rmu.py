@@ -92,9 +92,9 @@ class RMU(TokenMethod):
         if self.retain == RetainActivations() and self.layer is not None:
             object.__setattr__(self, "retain", RetainActivations(self.layer))
 
-    def moving(self, problem: Problem) -> list[nn.Parameter]:
+    def parameters_to_update(self, problem: Problem) -> list[nn.Parameter]:
         if self.parameters is None:
-            return super().moving(problem)
+            return super().parameters_to_update(problem)
         pattern = re.compile(self.parameters)
         named = problem.model.named_parameters()
         chosen = [p for name, p in named if p.requires_grad and pattern.search(name)]
@@ -109,7 +109,7 @@ class RMU(TokenMethod):
         here = activations(problem, forget, self.layer)
         target = self.coefficient * _direction(problem, here.values)
         loss = squared_distance(here.values, target, here.chosen)
-        saliency = next_token_loss(here.logits, forget.targets) if problem.ranks else None
+        saliency = next_token_loss(here.logits, forget.targets) if problem.needs_saliency else None
         return Term(loss, saliency=saliency)
 
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from expunge._kinds import Positive
-from expunge.methods._one_shot import OneShot, in_eval_mode
+from expunge.methods._one_shot import OneShot
 from expunge.methods._problem import Problem
+from expunge.models._modes import eval_mode
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class SelectiveDampening(OneShot):
             [torch.zeros_like(p, requires_grad=False) for p in parameters] for _ in range(2)
         )
         batches = 0
-        with in_eval_mode(problem):
+        with eval_mode(problem.model):
             for forget, retain in problem.pairs():
                 batches += 1
                 for sums, batch in ((of_forget, forget), (of_retain, retain)):

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,7 +18,7 @@ from expunge._errors import Diverged, InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._examples import Examples
 from expunge.data.text._text_examples import TextExamples
-from expunge.engine import Callback, History, Procedure, Recipe, Run, unlearn
+from expunge.engine import Callback, Execution, History, Procedure, Recipe, Run, unlearn
 from expunge.engine._artifact import Card
 from expunge.evaluation import Predictions
 from expunge.evaluation._benign_steps import (
@@ -79,12 +77,8 @@ def forget_records(
     recipe: Recipe | None = None,
     max_epochs: int | None = None,
     floor: float = 2.0,
-    seed: int = 0,
-    device: str | torch.device = "auto",
     augment: Augment | None = None,
-    checkpoint: str | Path | None = None,
-    progress: bool = True,
-    callbacks: Sequence[Callback] = (),
+    execution: Execution = Execution(),
 ) -> ForgettingResult:
     """Forget ``forget`` in a copy of ``model``.
 
@@ -93,7 +87,7 @@ def forget_records(
         recipe: how the model was trained, for methods that train it again.
         max_epochs: more are never run, however few records there are.
         floor: points of val accuracy that a watched epoch may lose.
-        checkpoint, callbacks, device, augment: see :func:`expunge.unlearn`.
+        augment, execution: see :func:`expunge.unlearn`.
     """
     method = procedure.method
     assert isinstance(method, Method)
@@ -106,14 +100,12 @@ def forget_records(
         forget=forget,
         retain=retain,
         unseen=val if method.reads_forget else None,
-        recipe=None if method.reads_forget else recipe,
+        method=procedure,
+        optimizer=None if method.reads_forget else recipe,
         augment=augment,
-        seed=seed,
-        device=device,
-        checkpoint=checkpoint,
-        callbacks=[*([] if watch is None else [watch]), *callbacks],
-        progress=progress,
-        **procedure.arguments(),
+        execution=replace(
+            execution, callbacks=[*([] if watch is None else [watch]), *execution.callbacks]
+        ),
     )
     rows = [dict(row) for row in result.history.epochs]
     if watch is None:
@@ -148,10 +140,8 @@ def forget_for(
         recipe=recipe,
         max_epochs=job.max_epochs,
         floor=FLOOR if job.margin_test is None else job.margin_test,
-        seed=job.seed,
-        device=job.device,
         augment=_augment(job, subject, procedure),
-        **run,
+        execution=Execution.from_plain(vars(job), seed=job.seed, device=job.device, **run),
     )
 
 
@@ -171,7 +161,7 @@ def _augment(job: Job, subject: Subject, procedure: Procedure) -> Augment | None
     trained_here = job.trains_again and subject.card is not None
     if job.augment or (trained_here and len(shape) == 3 and min(shape[1:]) >= 28):
         return Augment(padding=4, flip=subject.flip)
-    if procedure.augmented != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
+    if procedure.augment_splits != "retain" or len(shape) != 3 or not min(shape[1:]) // 16:
         return None
     return Augment(padding=min(shape[1:]) // 16, flip=subject.flip)
 

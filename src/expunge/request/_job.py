@@ -12,6 +12,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._options import Option, takes_options
 from expunge._specs import join_part, split_part
+from expunge.engine._execution import EXECUTION_OPTIONS
 from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
 from expunge.engine._recipe import Recipe
 from expunge.methods import METHODS
@@ -33,9 +34,13 @@ DEFAULT_METHOD, DEFAULT_ADDON, EXACT_METHOD = "refresh", "none", "retrain"
 TRAINING_AGAIN = (DEFAULT_METHOD, EXACT_METHOD)
 """Methods that train on what is retained; known by name, as a recorded job loads no method."""
 PROCEDURE_OPTIONS: tuple[Option, ...] = tuple(
-    each for each in PLAIN_OPTIONS if each.name not in ("epochs", "aggregate", "beta")
+    each
+    for each in (*PLAIN_OPTIONS, *EXECUTION_OPTIONS)
+    if each.name not in ("epochs", "aggregate", "beta")
 )
-"""The options of a procedure that a job takes; ``max_epochs`` and ``alpha`` decide the others."""
+"""The options of a procedure and of its execution that a job takes; ``max_epochs`` and ``alpha``
+decide the others."""
+EXECUTION_NAMES = {each.name for each in EXECUTION_OPTIONS}
 ALWAYS_WRITTEN = {"method", "addon", "moments", "alpha", "lr", "batch_size", "batchnorm"}
 """The options that every job file and evidence states; the others only if they were chosen."""
 RECORDED = "recorded"
@@ -244,6 +249,7 @@ class Job(pydantic.BaseModel):
         A method that trains the model again takes from the ``recipe`` what the job does not say.
         """
         plain = {each.name: getattr(self, each.name) for each in PROCEDURE_OPTIONS}
+        plain = {k: v for k, v in plain.items() if k not in EXECUTION_NAMES}
         if self.trains_again:
             plain = {k: v for k, v in plain.items() if k in self.model_fields_set}
             name, options = split_part(EXACT_METHOD if self.exact else self.method)

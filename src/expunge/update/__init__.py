@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from expunge.update._addons import Signals as Signals
     from expunge.update._aggregate import Aggregate as Aggregate
     from expunge.update._aggregate import Jacobian as Jacobian
-    from expunge.update._aggregate import Linear as Linear
     from expunge.update._aggregate import MinAbs as MinAbs
     from expunge.update._aggregate import SignGated as SignGated
     from expunge.update._aggregate import TorchJD as TorchJD
+    from expunge.update._aggregate import WeightedSum as WeightedSum
     from expunge.update._diagnostics import Diagnostics as Diagnostics
     from expunge.update._gradients import Term as Term
     from expunge.update._loss_scale import LossScale as LossScale

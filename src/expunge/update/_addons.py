@@ -26,7 +26,7 @@ class Signals(NamedTuple):
     """ĝ_U, the batch gradient of the objective to minimise."""
     constraint: Tensor
     """ĝ_C, the batch gradient of the constraint."""
-    accord: Tensor | None = None
+    signed_agreement: Tensor | None = None
     """2f - 1, for add-ons with moments."""
     uniform: Tensor | None = None
     """Independent draws from [0, 1), for add-ons that sample."""
@@ -45,11 +45,11 @@ class Addon:
     """Base of the add-ons. ``weight`` is elementwise; the flags say what it reads."""
 
     draws: ClassVar[bool] = False
-    ranks: ClassVar[bool] = False
+    needs_saliency: ClassVar[bool] = False
     moves_all: ClassVar[bool] = False
     """Whether the weight is 1 everywhere, and need not be computed."""
-    cuts: ClassVar[bool] = False
-    """Whether a threshold is found from both gradients of a whole tensor: see ``find_cut``."""
+    has_threshold: ClassVar[bool] = False
+    """Whether a threshold is found from both gradients of a whole tensor: see ``threshold``."""
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -73,9 +73,9 @@ class Addon:
         """The weight of each parameter, in [0, 1]."""
         raise TypeError(f"{type(self).__name__} should define `weight`.")
 
-    def find_cut(self, signals: Signals, ratio: float | None) -> Tensor:
+    def threshold(self, signals: Signals, ratio: float | None) -> Tensor:
         """The threshold of a whole tensor, for add-ons that cut; ``ratio`` is α/β of ``linear``."""
-        raise TypeError(f"{type(self).__name__} should define `find_cut`.")
+        raise TypeError(f"{type(self).__name__} should define `threshold`.")
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class Saliency(Addon):
         interpolation: of a quantile between two values: ``lower``, ``midpoint`` or ``linear``.
     """
 
-    ranks: ClassVar[bool] = True
+    needs_saliency: ClassVar[bool] = True
 
     quantile: Annotated[float, Range(0, 1, "[)")] = field(default=0.5, metadata={"later": True})
     interpolation: Interpolation = field(default="lower", metadata={"later": True})
@@ -206,13 +206,13 @@ class Prob(_Probable):
         return self.p >= 0.5
 
     def weight(self, signals: Signals) -> Tensor:
-        assert signals.accord is not None
+        assert signals.signed_agreement is not None
         if self.p == 0.5:  # Proposition 5, and exact where the product of two erf underflows
             return agree_in_sign(signals.objective, signals.constraint, signals.balance)
-        certain = signals.accord > 2.0 * self.p - 1.0
+        certain = signals.signed_agreement > 2.0 * self.p - 1.0
         if signals.balance is not None:
             certain = certain | is_stationary(signals.balance)
-        return certain.to(signals.accord.dtype)
+        return certain.to(signals.signed_agreement.dtype)
 
 
 @dataclass(frozen=True)
@@ -228,9 +228,10 @@ class Bernoulli(_Probable):
     draws: ClassVar[bool] = True
 
     def weight(self, signals: Signals) -> Tensor:
-        assert signals.accord is not None
+        assert signals.signed_agreement is not None
         assert signals.uniform is not None
-        return (signals.uniform < 0.5 + 0.5 * signals.accord).to(signals.accord.dtype)
+        chance = 0.5 + 0.5 * signals.signed_agreement
+        return (signals.uniform < chance).to(chance.dtype)
 
 
 @dataclass(frozen=True)
@@ -247,5 +248,6 @@ class Focus(_Probable):
     """
 
     def weight(self, signals: Signals) -> Tensor:
-        assert signals.accord is not None
-        return torch.rsub(signals.accord, 0.5, alpha=-0.5)  # 0.5 + 0.5·accord in one pass
+        assert signals.signed_agreement is not None
+        # 0.5 + 0.5·signed_agreement in one pass
+        return torch.rsub(signals.signed_agreement, 0.5, alpha=-0.5)

@@ -42,7 +42,7 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
-class Linear(Aggregate):
+class WeightedSum(Aggregate):
     """Equation (13): α·ĝ_U + β·ĝ_C, α and β not negative.
 
     Use it by default; α sets how fast the model forgets, and costs accuracy elsewhere.
@@ -51,7 +51,7 @@ class Linear(Aggregate):
     Gradients*, AISec 2025.
 
     >>> import torch
-    >>> Linear(alpha=0.5, beta=1.0).combine(torch.tensor([2.0]), torch.tensor([3.0]))
+    >>> WeightedSum(alpha=0.5, beta=1.0).combine(torch.tensor([2.0]), torch.tensor([3.0]))
     tensor([4.])
     """
 

@@ -25,7 +25,7 @@ _DENOMINATOR = (
 )
 
 
-def accord(
+def signed_agreement(
     objective: Tensor,
     constraint: Tensor,
     moment_u: Tensor,
@@ -47,7 +47,7 @@ def accord(
 
     >>> import torch
     >>> one, zero = torch.ones(1), torch.zeros(1)
-    >>> accord(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
+    >>> signed_agreement(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
     tensor([0.])
     """
     e_u = _signed_confidence(objective, moment_u, scales[0], eps, fast)

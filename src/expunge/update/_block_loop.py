@@ -63,10 +63,10 @@ class BlockLoop:
         if whole and not self.spec.addon.draws and not self._compiles(device):
             whole = count  # nobody needs whole rows
         for start, stop in _even_ranges(whole, count, self._block_size(device)):
-            self._advance_rows(block.stretch(start, stop))
+            self._advance_rows(block.slice(start, stop))
         # What is left waits for more of its kind.
         if whole < count:
-            rest = block.stretch(whole, count)
+            rest = block.slice(whole, count)
             key = SmallTensors.key(rest)
             if key not in self._small:
                 self._small[key] = SmallTensors(self.spec)
@@ -101,7 +101,7 @@ class BlockLoop:
         self._advance_eagerly(block)
 
     def _advance_eagerly(self, block: Block) -> None:
-        if self.spec.diagnose:
+        if self.spec.diagnostics:
             self.sums.table(block.objective.device)
         self.sums.add(advance(self.spec, block, self._coefficients), block.objective.numel())
 

@@ -63,7 +63,9 @@ def read_record(record: Tensor, *, constrained: bool, statistical: bool) -> Diag
         constraint_alignment=-raw["dot_c"] if constrained else math.nan,
         product=raw["cross"] if constrained else math.nan,
         cosine=raw["cross"] / lengths if constrained and lengths > 0 else math.nan,
-        agreement=0.5 + 0.5 * raw["accord"] / n if statistical and constrained else math.nan,
+        agreement=0.5 + 0.5 * raw["signed_agreement"] / n
+        if statistical and constrained
+        else math.nan,
         moved=raw["moved"] / n,
         norm=math.sqrt(raw["square"]),
         bound=math.sqrt(raw["moved"]) * peak,

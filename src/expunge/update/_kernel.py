@@ -14,12 +14,22 @@ import torch
 from torch import Tensor
 
 from expunge.update._addons import Addon, Signals
-from expunge.update._aggregate import Aggregate, Linear
-from expunge.update._agreement import accord
+from expunge.update._aggregate import Aggregate, WeightedSum
+from expunge.update._agreement import signed_agreement
 from expunge.update._noise_floor import same_sign
 from expunge.update._stochastic_rounding import round_stochastically
 
-SUMS = ("dot_u", "dot_c", "square_u", "square_c", "cross", "accord", "moved", "square", "agree")
+SUMS = (
+    "dot_u",
+    "dot_c",
+    "square_u",
+    "square_c",
+    "cross",
+    "signed_agreement",
+    "moved",
+    "square",
+    "agree",
+)
 """The sums over a block for the diagnostics; max |Δ| comes after them."""
 
 Constants = tuple[float | Tensor, ...]
@@ -45,7 +55,7 @@ class Block(NamedTuple):
     weight_u: Tensor | None = None
     weight_c: Tensor | None = None
 
-    def stretch(self, start: int, stop: int) -> Block:
+    def slice(self, start: int, stop: int) -> Block:
         """Elements ``start`` to ``stop``."""
         if start == 0 and stop == self.objective.numel():
             return self
@@ -63,7 +73,7 @@ class KernelSpec:
     addon: Addon
     aggregate: Aggregate
     strict: bool = False
-    diagnose: bool = True
+    diagnostics: bool = True
 
 
 def advance(
@@ -100,7 +110,7 @@ def advance(
         aggregated = spec.aggregate.combine(g_u, g_c)
     step = aggregated if weight is None else weight * aggregated
     sums: tuple[Tensor, ...] = ()
-    if spec.diagnose:
+    if spec.diagnostics:
         diagnose = _diagnose_flat if g_u.dim() == 1 else _diagnose_rows
         sums = diagnose(g_u, g_c, agreement, weight, step)
     if spec.strict:
@@ -121,7 +131,7 @@ def _is_plain_sum(spec: KernelSpec, block: Block) -> bool:
     """Whether the step is α·ĝ_U + β·ĝ_C itself."""
     weighed = block.aggregated is not None or block.weight_u is not None
     return (
-        isinstance(spec.aggregate, Linear)
+        isinstance(spec.aggregate, WeightedSum)
         and spec.addon.moves_all
         and not spec.strict
         and not weighed
@@ -130,9 +140,9 @@ def _is_plain_sum(spec: KernelSpec, block: Block) -> bool:
 
 def _add_up(spec: KernelSpec, g_u: Tensor, g_c: Tensor) -> tuple[Tensor, ...]:
     """α·ĝ_U + β·ĝ_C in the memory of ĝ_C, and its sums: what a step without add-on is."""
-    assert isinstance(spec.aggregate, Linear)
+    assert isinstance(spec.aggregate, WeightedSum)
     alpha, beta = spec.aggregate.alpha, spec.aggregate.beta
-    if not spec.diagnose:
+    if not spec.diagnostics:
         g_c.mul_(beta).add_(g_u, alpha=alpha)
         return ()
     square_u, square_c, cross = torch.dot(g_u, g_u), torch.dot(g_c, g_c), torch.dot(g_u, g_c)
@@ -164,7 +174,7 @@ def _agreement(
         moment_u = _advance_moment(moment_u, g_u, constants)
         moment_c = _advance_moment(moment_c, g_c, constants)
     scales = (scale_u, scale_c)
-    return accord(g_u, g_c, moment_u, moment_c, addon.stability, scales, fast=fast)
+    return signed_agreement(g_u, g_c, moment_u, moment_c, addon.stability, scales, fast=fast)
 
 
 def _advance_moment(moment: Tensor, gradient: Tensor, constants: Constants) -> Tensor:

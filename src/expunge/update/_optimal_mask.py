@@ -38,7 +38,7 @@ class Optimal(Addon):
         ratio: r; by default that of the aggregation ``linear``, and 1 with any other.
     """
 
-    cuts: ClassVar[bool] = True
+    has_threshold: ClassVar[bool] = True
 
     ratio: Positive | None = field(default=None, kw_only=True)
 
@@ -46,9 +46,9 @@ class Optimal(Addon):
     def compares_signs(self) -> bool:
         return True
 
-    def find_cut(self, signals: Signals, ratio: float | None) -> Tensor:
+    def threshold(self, signals: Signals, ratio: float | None) -> Tensor:
         product = _product(signals)
-        return optimal_cut(
+        return optimal_threshold(
             signals.objective, signals.constraint, product, self.ratio or ratio or 1.0
         )
 
@@ -70,7 +70,7 @@ class FocusOptimal(Focus):
         ratio: see :class:`Optimal`.
     """
 
-    cuts: ClassVar[bool] = True
+    has_threshold: ClassVar[bool] = True
 
     ratio: Positive | None = field(default=None, kw_only=True)
 
@@ -78,11 +78,11 @@ class FocusOptimal(Focus):
     def compares_signs(self) -> bool:
         return True
 
-    def find_cut(self, signals: Signals, ratio: float | None) -> Tensor:
+    def threshold(self, signals: Signals, ratio: float | None) -> Tensor:
         f = super().weight(signals)
         product = f * f * _product(signals)
         ratio = self.ratio or ratio or 1.0
-        return optimal_cut(f * signals.objective, f * signals.constraint, product, ratio)
+        return optimal_threshold(f * signals.objective, f * signals.constraint, product, ratio)
 
     def weight(self, signals: Signals) -> Tensor:
         assert signals.threshold is not None
@@ -90,13 +90,15 @@ class FocusOptimal(Focus):
         return f * (f * f * _product(signals) > signals.threshold).to(f.dtype)
 
 
-def optimal_cut(objective: Tensor, constraint: Tensor, product: Tensor, ratio: float) -> Tensor:
+def optimal_threshold(
+    objective: Tensor, constraint: Tensor, product: Tensor, ratio: float
+) -> Tensor:
     """What lies between the products to drop, so that the rest is feasible, and those to keep.
 
     -∞ where nothing has to be dropped, ∞ where everything has to.
 
     >>> u, c = torch.tensor([3.0, -1.0, 1.0]), torch.tensor([-1.0, 2.0, 1.0])
-    >>> optimal_cut(u, c, u * c, ratio=0.1)  # without the first, 0.1·2 - 1 is still below 0
+    >>> optimal_threshold(u, c, u * c, ratio=0.1)  # without the first, 0.1·2 - 1 is still below 0
     tensor(-0.5000)
     """
     ordered, order = product.flatten().sort()

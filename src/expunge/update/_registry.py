@@ -30,7 +30,7 @@ AGGREGATES: Registry[type[Aggregate]] = Registry(
     plugins="expunge.aggregates",
     adopt=subclass_of("expunge.update._aggregate:Aggregate"),
 )
-AGGREGATES.declare("linear", "expunge.update._aggregate:Linear")
+AGGREGATES.declare("linear", "expunge.update._aggregate:WeightedSum")
 AGGREGATES.declare("min-abs", "expunge.update._aggregate:MinAbs")
 AGGREGATES.declare("sign-gated", "expunge.update._aggregate:SignGated", alias="SAGO")
 AGGREGATES.declare("rectified", "expunge.update._weighted:Rectified", alias="GRU")

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge._options import MomentDtype as MomentDtype
 from expunge.update._flat_views import laid_out, moment_dtype
 from expunge.update._shards import local_part
 
@@ -30,11 +29,15 @@ class State:
     """
 
     def __init__(
-        self, seed: int, *, moment_dtype: MomentDtype = "fp32", offload: bool = False
+        self, seed: int, *, moment_dtype: torch.dtype = torch.float32, offload: bool = False
     ) -> None:
+        if moment_dtype not in (torch.float32, torch.bfloat16):
+            raise InvalidInput(
+                f"`moment_dtype` should be torch.float32 or torch.bfloat16. (got {moment_dtype!r})"
+            )
         self.seed = seed
         self.offload = offload
-        self.narrow = moment_dtype == "bf16"
+        self.narrow = moment_dtype == torch.bfloat16
         self.step = 0
         self.moments_u: list[Tensor] = []
         self.moments_c: list[Tensor] = []

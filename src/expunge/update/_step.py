@@ -10,8 +10,8 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge.update._addons import Addon, NoAddon, Signals
-from expunge.update._aggregate import Alone, Linear
-from expunge.update._agreement import accord
+from expunge.update._aggregate import Alone, WeightedSum
+from expunge.update._agreement import signed_agreement
 from expunge.update._block_loop import BlockLoop
 from expunge.update._diagnostics import DiagnosticSums, merge_records
 from expunge.update._flat_views import flat, flatten, laid_out, moment_dtype
@@ -56,10 +56,10 @@ def compute_step(
     """
     # Without a constraint there is nothing to weigh against: only a ranking is left.
     if second is None:
-        if not spec.addon.ranks and not spec.strict:
-            return _pass_on(first, shards, diagnose=spec.diagnose)
-        addon = spec.addon if spec.addon.ranks else NoAddon()
-        spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnose)
+        if not spec.addon.needs_saliency and not spec.strict:
+            return _pass_on(first, shards, diagnostics=spec.diagnostics)
+        addon = spec.addon if spec.addon.needs_saliency else NoAddon()
+        spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics)
     # Both gradients of the parameters that some loss reaches, laid out like them.
     coefficients = _advance_state(spec, state, params, first, second)
     pairs = zip(first.gradients, second.gradients if second else first.gradients, strict=True)
@@ -73,7 +73,7 @@ def compute_step(
     # at every step decides now.
     layouts = by_layout(shards, used)
     whole, weights, ratio = None, None, None
-    if isinstance(spec.aggregate, Linear) and spec.aggregate.beta > 0:
+    if isinstance(spec.aggregate, WeightedSum) and spec.aggregate.beta > 0:
         ratio = spec.aggregate.alpha / spec.aggregate.beta
     if isinstance(spec.aggregate, Weighted):
         loss = None if second is None else second.loss
@@ -83,7 +83,7 @@ def compute_step(
         whole = spec.aggregate.combine(flatten(g_u), flatten(g_c)) if used else None
     if weights is not None or not spec.aggregate.elementwise:
         # The kernel no longer aggregates, so neither should its compilation depend on how.
-        spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnose)
+        spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnostics)
     # The scales that tell a gradient from rounding.
     salience = first.salience
     ranked = g_u if salience is None else [salience[k] for k in used]
@@ -94,20 +94,20 @@ def compute_step(
         loop = BlockLoop(spec, state, coefficients, compile, layout.stream)
         chosen = [(used[j], g_u[j], g_c[j]) for j in members]
         blocks = _blocks(spec, state, params, chosen, whole, salience, layout, scales)
-        loop.run(_with_cuts(spec, blocks, coefficients, layout, scales))
-        if spec.diagnose:
+        loop.run(_with_thresholds(spec, blocks, coefficients, layout, scales))
+        if spec.diagnostics:
             records.append(_over_processes(loop.sums, layout))
-    record = merge_records(records) if spec.diagnose else None
+    record = merge_records(records) if spec.diagnostics else None
     return StepResult(used, g_c, g_u if spec.strict else [], record)
 
 
 def _pass_on(
-    first: LossGradient, shards: ShardedParameters | None, *, diagnose: bool
+    first: LossGradient, shards: ShardedParameters | None, *, diagnostics: bool
 ) -> StepResult:
     """The objective's gradient itself, where there is no constraint and nothing to rank by."""
     used = [k for k, g in enumerate(first.gradients) if g is not None]
     gradients = [g for g in first.gradients if g is not None]
-    if not diagnose:
+    if not diagnostics:
         return StepResult(used, gradients, [], None)
     records = [
         _over_processes(_lengths([gradients[j] for j in members]), layout)
@@ -174,7 +174,7 @@ def _blocks(
     """Each chosen parameter that is not empty, flat, with all that the kernel reads about it."""
     rankings: list[Tensor] = []
     thresholds: list[Tensor] = []
-    if spec.addon.ranks and layout.groups:
+    if spec.addon.needs_saliency and layout.groups:
         # All thresholds together, before the first block: each exchange serves every tensor.
         rankings = [_ranking(spec, u, salience, params, k) for k, u, _ in chosen]
         flat_rankings = [flat(ranking) for ranking in rankings]
@@ -195,7 +195,7 @@ def _blocks(
             block = block._replace(weight_u=weight_u, weight_c=weight_c)
         if whole is not None:
             block = block._replace(aggregated=whole[offset : offset + count].to(u.device))
-        if spec.addon.ranks:
+        if spec.addon.needs_saliency:
             values = flat(rankings[j] if rankings else _ranking(spec, u, salience, params, k))
             if thresholds:
                 threshold = thresholds[j]
@@ -248,7 +248,7 @@ def _readings(
     return total._replace(constraint=loss if aggregate.reads_loss else None)
 
 
-def _with_cuts(
+def _with_thresholds(
     spec: KernelSpec,
     blocks: Iterator[Block],
     coefficients: tuple[float, ...],
@@ -256,7 +256,7 @@ def _with_cuts(
     scales: Scales,
 ) -> Iterator[Block]:
     """The blocks with the thresholds that add-ons find from both gradients of a whole tensor."""
-    if not spec.addon.cuts:
+    if not spec.addon.has_threshold:
         yield from blocks
         return
     if layout.groups:
@@ -273,9 +273,9 @@ def _with_cuts(
             kept = (block.moment_u.to(u), block.moment_c.to(c))
             if not moments.from_parts:
                 kept = (keep * kept[0] + add * u * u, keep * kept[1] + add * c * c)
-            sure = accord(u, c, *kept, spec.addon.stability, (scale_u, scale_c))
+            sure = signed_agreement(u, c, *kept, spec.addon.stability, (scale_u, scale_c))
         signals = Signals(u, c, sure, balance=block.balance)
-        yield block._replace(threshold=spec.addon.find_cut(signals, scales.ratio))
+        yield block._replace(threshold=spec.addon.threshold(signals, scales.ratio))
 
 
 def _scales(
@@ -289,7 +289,7 @@ def _scales(
     balance = floor = None
     if addon.compares_signs:
         balance = balance_of(*_largest(layouts, g_u, g_c))
-    if addon.ranks:
+    if addon.needs_saliency:
         [largest] = _largest(layouts, ranked)
         floor = noise_level(largest.dtype) * largest
     return Scales(balance, floor)

@@ -13,7 +13,7 @@ from expunge._kinds import check_arguments, check_kind
 from expunge.distributed import as_group
 from expunge.distributed._reduction import start_reduction
 from expunge.update._addons import Addon
-from expunge.update._aggregate import Aggregate, Linear, as_aggregate
+from expunge.update._aggregate import Aggregate, WeightedSum, as_aggregate
 from expunge.update._arguments import check_combine_arguments, trainable
 from expunge.update._compiler import should_compile
 from expunge.update._diagnostics import Diagnostics, read_record
@@ -29,7 +29,7 @@ from expunge.update._kernel import KernelSpec
 from expunge.update._loss_scale import LossScale
 from expunge.update._registry import ADDONS
 from expunge.update._shards import ShardedParameters, is_sharded, local_part, sharded_parameters
-from expunge.update._state import MomentDtype, State
+from expunge.update._state import State
 from expunge.update._step import StepResult, compute_step
 from expunge.update._weighted import Weighted
 
@@ -57,19 +57,21 @@ class Update:
         group: processes that share every batch: a process group of ``torch.distributed``, or
             ``"auto"`` for the default one where there is one. Both gradients, and the losses, are
             then means over the processes, taken before anything non-linear.
-        moment_dtype: ``"bf16"`` keeps the moments in half the memory, rounded so that they are
-            right on average; everything is still computed in float32.
+        moment_dtype: ``torch.bfloat16`` keeps the moments in half the memory, rounded so that they
+            are right on average; everything is still computed in float32.
         offload: keep the moments in the host's memory, and bring them to the device by blocks.
         loss_scale: for losses computed in float16; see :class:`LossScale`.
+        checks_losses: refuse losses that are not finite in :meth:`backward`; a loop may do so
+            itself.
 
     Parameters sharded by FSDP2 (``fully_shard``) are updated part by part in each process, and
     nothing is gathered: see ``docs/how-to/large-models.md``.
 
     Example:
-        >>> from expunge.update import Linear
+        >>> from expunge.update import WeightedSum
         >>> model = torch.nn.Linear(2, 1)
         >>> optimizer = torch.optim.Adam(model.parameters(), lr=1e-4)
-        >>> update = Update(addon="focus", aggregate=Linear(0.05, 0.95))
+        >>> update = Update(addon="focus", aggregate=WeightedSum(0.05, 0.95))
         >>> forget, retain = torch.ones(4, 2), torch.zeros(4, 2)
         >>> update.backward(
         ...     objective=-model(forget).square().mean(),
@@ -91,23 +93,23 @@ class Update:
         compile: bool | Literal["auto"] = "auto",
         seed: int = 0,
         group: Any | Literal["auto"] | None = None,
-        moment_dtype: MomentDtype = "fp32",
+        moment_dtype: torch.dtype = torch.float32,
         offload: bool = False,
         loss_scale: LossScale | None = None,
+        checks_losses: bool = True,
     ) -> None:
         check_arguments(Update.__init__, locals())
         self.addon: Addon = ADDONS.resolve(addon)
         self.aggregate = as_aggregate(aggregate)
         self.strict = strict
-        self.diagnose = diagnostics
+        self.keeps_diagnostics = diagnostics
         self.compile = compile
         self.state = State(seed, moment_dtype=moment_dtype, offload=offload)
         self.loss_scale = loss_scale
         self.group = as_group(group)
         self.losses: tuple[Tensor, Tensor | None] | None = None
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
-        self.checks_losses = True
-        """Whether :meth:`backward` refuses losses that are not finite; a loop may do so itself."""
+        self.checks_losses = checks_losses
         self.skipped = False
         """Whether the last :meth:`backward` found a scaled gradient that was not finite."""
         self._shards: ShardedParameters | None = None
@@ -165,7 +167,7 @@ class Update:
             check_scalar(saliency)
             objective = Term(objective, saliency)
         squares = self._from_parts and constraint is not None
-        salient = self.addon.ranks
+        salient = self.addon.needs_saliency
         scale = 1.0 if self.loss_scale is None else self.loss_scale.value
         # Both gradients, averaged over the processes.
         first = loss_gradient(
@@ -221,8 +223,8 @@ class Update:
         with ``SampleMoments`` and with nothing else; ``constraint_loss`` is C itself, needed with
         ``PrimalDual``.
 
-        >>> from expunge.update import Linear
-        >>> update = Update("and", Linear(1.0, 1.0))
+        >>> from expunge.update import WeightedSum
+        >>> update = Update("and", WeightedSum(1.0, 1.0))
         >>> update.combine({"w": torch.tensor([1.0, -2.0])}, {"w": torch.tensor([2.0, 3.0])})
         {'w': tensor([3., 0.])}
         """
@@ -280,7 +282,7 @@ class Update:
     @property
     def diagnostics(self) -> Diagnostics:
         """What the last step was like; reading it waits for the device."""
-        if not self.diagnose:
+        if not self.keeps_diagnostics:
             raise InvalidInput("This update keeps no diagnostics: it has `diagnostics=False`.")
         if self._record is None:
             raise InvalidInput("There are no diagnostics before the first step.")
@@ -376,9 +378,9 @@ class Update:
         Not beside half precision, where weights go to a gradient that was widened before, nor
         beside hooks, which see the gradients of the losses themselves.
         """
-        combined = self.diagnose or self.strict or not self.addon.moves_all
+        combined = self.keeps_diagnostics or self.strict or not self.addon.moves_all
         elsewhere = self.loss_scale is not None or self._shards is not None or bool(self.group)
-        if combined or elsewhere or not isinstance(self.aggregate, Linear):
+        if combined or elsewhere or not isinstance(self.aggregate, WeightedSum):
             return None
         for p in params:
             hooks = p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)
@@ -397,7 +399,7 @@ class Update:
         if compile == "auto":
             total = sum(p.numel() for p in params)
             compile = bool(params) and should_compile(params[0].device.type, total)
-        spec = KernelSpec(self.addon, self.aggregate, self.strict, self.diagnose)
+        spec = KernelSpec(self.addon, self.aggregate, self.strict, self.keeps_diagnostics)
         step = compute_step(
             spec, self.state, params, first, second, compile=compile, shards=self._shards
         )

@@ -11,7 +11,7 @@ from expunge.bench._protocol import Protocol
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._stages import plan
 from expunge.methods import METHODS, Scrub
-from expunge.update import Focus, Linear, Prob, PublishedMoments, Rectified
+from expunge.update import Focus, Prob, PublishedMoments, Rectified, WeightedSum
 from tests.unit.bench.tiny_protocol import write_tiny
 
 
@@ -53,7 +53,7 @@ def test_the_papers_protocol_has_its_baselines_and_numbers() -> None:
     for arm in paper.configurations:
         procedure = arm.procedure
         assert (procedure.epochs, procedure.batch_size, procedure.lr) == (10, 256, 1e-4)
-        assert procedure.aggregate == Linear(0.05, 0.95)
+        assert procedure.aggregate == WeightedSum(0.05, 0.95)
     probs = [arm.procedure.addon for arm in paper.configurations if arm.addon == "prob"]
     assert probs[0] == Prob(moments=PublishedMoments(), p=0.3)
 
@@ -63,7 +63,7 @@ def test_lists_of_rates_and_weights_are_swept() -> None:
     arms = load_protocol("demo").only(("digits-frontier",)).configurations
     assert len(arms) == 2 * 2 * 3
     found = {(arm.addon, arm.procedure.lr, arm.procedure.aggregate) for arm in arms}
-    assert ("focus", 5e-4, Linear(0.2, 0.8)) in found
+    assert ("focus", 5e-4, WeightedSum(0.2, 0.8)) in found
     assert len(found) == len(arms)
     assert block.unlearning.batch_size == 16, "what the block leaves out is the protocol's"
 
@@ -103,10 +103,13 @@ def test_a_rate_by_rule_grows_as_the_width_shrinks(tmp_path: Path) -> None:
 def test_a_sweep_decides_even_where_a_method_has_a_preference(tmp_path: Path) -> None:
     change = ('baselines = ["FT"]', 'baselines = ["MATCH"]')
     (own,) = (a for a in load_protocol(write_tiny(tmp_path, change)).configurations if a.baseline)
-    assert own.procedure.aggregate == Linear(0.5, 0.5)
+    assert own.procedure.aggregate == WeightedSum(0.5, 0.5)
     path = write_tiny(tmp_path, change, ("lr = 1e-3", "lr = 1e-3\nalpha = [0.1, 0.2]"))
     swept = [arm for arm in load_protocol(path).configurations if arm.baseline]
-    assert [arm.procedure.aggregate for arm in swept] == [Linear(0.1, 0.9), Linear(0.2, 0.8)]
+    assert [arm.procedure.aggregate for arm in swept] == [
+        WeightedSum(0.1, 0.9),
+        WeightedSum(0.2, 0.8),
+    ]
     assert {arm.procedure.batchnorm for arm in swept} == {"frozen"}
 
 
@@ -139,7 +142,7 @@ def test_a_quarter_of_the_width_has_four_times_the_papers_rate_and_its_other_num
     for arm in main:
         procedure = arm.procedure
         assert (procedure.epochs, procedure.batch_size, procedure.lr) == (10, 256, 4e-4)
-        assert procedure.aggregate == Linear(0.05, 0.95) or arm.method == "l1-sparse"
+        assert procedure.aggregate == WeightedSum(0.05, 0.95) or arm.method == "l1-sparse"
     assert {arm.procedure.lr for arm in quarter.only(("cifar10-vgg16-rate",)).configurations} == {
         1e-4
     }
@@ -162,7 +165,7 @@ def test_aggregations_multiply_methods_and_show_in_their_labels(tmp_path: Path) 
     ]
     assert [arm.aggregate for arm in arms[::2]] == ["linear", "rectified", "torchjd:CAGrad(c=0.4)"]
     assert arms[2].procedure.aggregate == Rectified()
-    assert arms[0].procedure.aggregate == Linear(0.05, 0.95)
+    assert arms[0].procedure.aggregate == WeightedSum(0.05, 0.95)
 
 
 def test_rivals_share_models_and_runs_with_the_protocol_of_an_eighth() -> None:

@@ -17,10 +17,11 @@ from expunge.bench._stage_functions import IDEAL, _scorer, agreement_of
 from expunge.bench._stages import PlannedRun, StageOptions, plan
 from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
-from expunge.engine import Callback, Run, unlearn
+from expunge.engine import Callback, Run
 from expunge.evaluation import evaluate
 from expunge.models import build_model
 from expunge.store import Store
+from tests.tiny import unlearn
 from tests.unit.bench.tiny_protocol import write_tiny
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import nn
 
 import expunge
-from expunge import Focus, InvalidInput, Linear, SampleMoments, Update
+from expunge import Focus, InvalidInput, SampleMoments, Update, WeightedSum
 from expunge.distributed import SINGLE, as_group
 from expunge.distributed._buckets import fill
 from tests.team import Team
@@ -27,7 +27,7 @@ def before_and_after() -> tuple[float, float]:
     for group in ("auto", None):
         w = nn.Parameter(torch.ones(1))
         losses = {name: GRADIENTS[name][rank] * w.sum() for name in GRADIENTS}
-        Update("and", Linear(1.0, 1.0), group=group).backward(**losses, params=[w])
+        Update("and", WeightedSum(1.0, 1.0), group=group).backward(**losses, params=[w])
         assert w.grad is not None
         steps.append(w.grad)
     return steps[0].item(), as_group("auto").average(steps[1:])[0].item()
@@ -36,7 +36,7 @@ def before_and_after() -> tuple[float, float]:
 def test_reducing_after_the_weight_is_another_algorithm(pair: Team) -> None:
     w = nn.Parameter(torch.ones(1))
     means = {name: sum(both) / 2 * w.sum() for name, both in GRADIENTS.items()}
-    Update("and", Linear(1.0, 1.0)).backward(**means, params=[w])
+    Update("and", WeightedSum(1.0, 1.0)).backward(**means, params=[w])
     assert w.grad is not None
     assert w.grad.item() == 2.0
     assert pair(before_and_after) == [(2.0, 0.0)] * 2
@@ -50,7 +50,7 @@ def focus_both_ways() -> dict[str, list[float]]:
     steps = {}
     for name, group in (("before", "auto"), ("after", None)):
         model = Plain()
-        update = Update("focus", Linear(0.5, 0.5), group=group)
+        update = Update("focus", WeightedSum(0.5, 0.5), group=group)
         losses = [model(part).square().mean() for part in x]
         update.backward(-losses[0], losses[1], model.parameters())
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
@@ -66,7 +66,7 @@ def test_focus_is_that_of_the_global_batch_only_if_reduced_before(pair: Team) ->
     model = Plain()
     x = torch.randn(2, 16, 4, generator=torch.Generator().manual_seed(0))
     losses = [model(part).square().mean() for part in x]
-    Update("focus", Linear(0.5, 0.5)).backward(-losses[0], losses[1], model.parameters())
+    Update("focus", WeightedSum(0.5, 0.5)).backward(-losses[0], losses[1], model.parameters())
     alone = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
     before, after = (torch.tensor(steps[name]) for name in ("before", "after"))
     torch.testing.assert_close(before, alone, rtol=1e-5, atol=1e-7)
@@ -77,7 +77,7 @@ def partly_reached() -> list[list[float] | None]:
     """Process 0 reaches a, process 1 reaches b, both reach c, none d."""
     rank = dist.get_rank()
     a, b, c, d = (nn.Parameter(torch.ones(2)) for _ in range(4))
-    Update("none", Linear(1.0, 1.0), group="auto").backward(
+    Update("none", WeightedSum(1.0, 1.0), group="auto").backward(
         objective=(b if rank else a).sum() + c.sum(),
         constraint=c.sum() * (1 + rank),
         params=[a, b, c, d],

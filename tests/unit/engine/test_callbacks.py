@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import nn
 
-import expunge
 from expunge import Callback, InvalidInput, Result
 from expunge.engine import Run
 from expunge.evaluation import predict
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
@@ -22,7 +22,7 @@ FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 2, "batch_size": 4}
-    return expunge.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
+    return tiny.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
 
 
 def test_callbacks_are_called_in_order_and_can_record() -> None:

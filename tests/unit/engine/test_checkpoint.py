@@ -26,6 +26,7 @@ import expunge
 from expunge import Callback, InvalidInput, Recipe, Result, SampleMoments, StorageError
 from expunge._errors import DataError
 from expunge.engine import Run
+from tests import tiny
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
 from tests.unit.dispatch.forks import Fork
 
@@ -59,7 +60,7 @@ def unlearn(**options: Any) -> Result:
         "checkpoint_every": 2,
     }
     model = options.pop("model", None)
-    return expunge.unlearn(model or TinyConv(), **chosen | options)
+    return tiny.unlearn(model or TinyConv(), **chosen | options)
 
 
 def random_labels(**options: Any) -> Result:
@@ -82,7 +83,7 @@ def strict_with_schedule(**options: Any) -> Result:
     def schedule(optimizer: torch.optim.Optimizer) -> Any:
         return torch.optim.lr_scheduler.MultiStepLR(optimizer, [1], gamma=0.1)
 
-    return unlearn(addon="prob", strict=True, scheduler=schedule, **options)
+    return unlearn(addon="prob", strict=True, schedule=schedule, **options)
 
 
 def retrain(**options: Any) -> Result:
@@ -91,9 +92,7 @@ def retrain(**options: Any) -> Result:
 
 def one_cycle(**options: Any) -> Result:
     recipe = Recipe(epochs=2, batch_size=4, schedule="one-cycle")
-    return expunge.train(
-        TinyConv(dropout=0.5), RETAIN, recipe=recipe, checkpoint_every=2, **options
-    )
+    return tiny.train(TinyConv(dropout=0.5), RETAIN, recipe=recipe, checkpoint_every=2, **options)
 
 
 RUNS: list[Go] = [
@@ -225,7 +224,7 @@ def total(logits: Tensor, targets: Tensor) -> Tensor:
 
 OTHERS: dict[str, dict[str, Any]] = {
     "addon": {"addon": "prob"},
-    "aggregate": {"aggregate": expunge.Linear(0.5, 0.5)},
+    "aggregate": {"aggregate": expunge.WeightedSum(0.5, 0.5)},
     "augment": {"augment": expunge.Augment(padding=1)},
     "batchnorm": {"batchnorm": "frozen"},
     "forget": {"forget": images(11, seed=7)},

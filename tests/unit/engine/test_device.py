@@ -11,6 +11,7 @@ from torch import nn
 import expunge
 from expunge import InvalidInput
 from expunge.engine._device import pick_device
+from tests import tiny
 from tests.tiny import Counting, points
 
 FORGET, RETAIN = points(6), points(8, seed=1)
@@ -18,7 +19,7 @@ FORGET, RETAIN = points(6), points(8, seed=1)
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 1, "batch_size": 2}
-    return expunge.unlearn(model or Counting(), **chosen | options)
+    return tiny.unlearn(model or Counting(), **chosen | options)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

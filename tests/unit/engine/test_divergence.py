@@ -14,6 +14,7 @@ import expunge
 from expunge import Callback, Diverged
 from expunge.data._batches import ArraySource
 from expunge.engine import Run
+from tests import tiny
 from tests.tiny import Counting, TinyConv, bits, images, points, same
 
 FORGET, RETAIN = points(8), points(8, seed=1)
@@ -36,7 +37,7 @@ def diverge(model: nn.Module, **options: Any) -> tuple[Diverged, Trail]:
     trail = Trail()
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "batch_size": 2, "epochs": 3}
     with pytest.raises(Diverged) as caught:
-        expunge.unlearn(model, callbacks=[trail], **chosen | options)
+        tiny.unlearn(model, callbacks=[trail], **chosen | options)
     return caught.value, trail
 
 
@@ -113,5 +114,5 @@ def test_the_history_up_to_the_divergence_is_kept() -> None:
 
 def test_training_stops_at_divergence_too() -> None:
     with pytest.raises(Diverged, match="Lower the learning rate") as caught:
-        expunge.train(Counting(), RETAIN, recipe=expunge.Recipe(epochs=5, batch_size=2, lr=1e38))
+        tiny.train(Counting(), RETAIN, recipe=expunge.Recipe(epochs=5, batch_size=2, lr=1e38))
     assert all(value.isfinite().all() for value in bits(caught.value.result.model).values())

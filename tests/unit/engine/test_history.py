@@ -10,6 +10,7 @@ from torch import nn
 
 import expunge
 from expunge import Result
+from tests import tiny
 from tests.tiny import TinyConv, images
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
@@ -17,7 +18,7 @@ FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 2, "batch_size": 4}
-    return expunge.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
+    return tiny.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
 
 
 def test_history_has_a_row_an_epoch_and_a_row_a_step() -> None:

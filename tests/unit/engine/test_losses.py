@@ -15,6 +15,7 @@ from expunge.data._batches import Batch
 from expunge.engine._losses import parts_of, weigh_micro_batches
 from expunge.methods import METHODS
 from expunge.update import Focus, SampleMoments, Term, Update
+from tests import tiny
 from tests.tiny import CLASSES, TinyConv, bits, images, points, same, without_seconds
 
 
@@ -31,7 +32,7 @@ def doubled(count: int, seed: int) -> torch.utils.data.TensorDataset:
 
 def run(model: nn.Module | None = None, **changes) -> expunge.Result:
     options = {"method": "scrub", "addon": "saliency", "epochs": 2, "lr": 1e-2, "batch_size": 10}
-    return expunge.unlearn(
+    return tiny.unlearn(
         model or mlp(),
         forget=doubled(17, 0),
         retain=doubled(33, 1),
@@ -49,7 +50,11 @@ def undivided(method: str) -> expunge.Result:
 @pytest.mark.parametrize("parts", [2, 3, 7, 100])
 @pytest.mark.parametrize(
     "method",
-    [m for m in METHODS if METHODS[m]().constrained and METHODS[m].divisible and m != "npo"],
+    [
+        m
+        for m in METHODS
+        if METHODS[m]().constrained and METHODS[m].supports_micro_batches and m != "npo"
+    ],
 )
 def test_parts_of_any_sizes_make_the_whole_batch(method, parts):
     """10 = 4 + 3 + 3, and a last batch of 7: no size divides all of them."""
@@ -134,7 +139,7 @@ def test_a_number_of_parts_that_is_none_is_refused(value):
 def test_batchnorm_sees_the_parts():
     """Documented: with batch statistics the parts are not the whole."""
     both = [
-        expunge.unlearn(
+        tiny.unlearn(
             TinyConv(), forget=images(12), retain=images(24, 1), epochs=1, batch_size=12,
             progress=False, micro_batches=parts,
         )
@@ -197,7 +202,7 @@ def test_memory_falls_with_the_number_of_parts():
 
 def test_recomputed_activations_change_nothing(one_thread):
     results = [
-        expunge.unlearn(
+        tiny.unlearn(
             Deep(recompute), forget=points(12), retain=points(30, 1), epochs=2, batch_size=6,
             method="scrub", addon=addon, progress=False, micro_batches=2,
         )
@@ -209,7 +214,7 @@ def test_recomputed_activations_change_nothing(one_thread):
     assert kept(Deep(recompute=True), 1) < kept(Deep(), 1) / 2
 
 
-@pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].divisible])
+@pytest.mark.parametrize("method", [m for m in METHODS if not METHODS[m].supports_micro_batches])
 def test_a_loss_of_a_whole_batch_is_not_taken_in_parts(method):
     with pytest.raises(expunge.InvalidInput, match="Take smaller batches instead"):
         run(method=method, micro_batches=2)

@@ -12,6 +12,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset, TensorDataset
 import expunge
 from expunge import ImageSet, InvalidInput
 from expunge.engine._overlap_check import check_disjoint
+from tests import tiny
 from tests.tiny import Counting, points
 
 FORGET, RETAIN = points(6), points(8, seed=1)
@@ -19,7 +20,7 @@ FORGET, RETAIN = points(6), points(8, seed=1)
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 1, "batch_size": 2}
-    return expunge.unlearn(model or Counting(), **chosen | options)
+    return tiny.unlearn(model or Counting(), **chosen | options)
 
 
 def image_set(count: int, start: int = 0, names: str | None = None) -> ImageSet:

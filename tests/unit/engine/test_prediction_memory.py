@@ -14,6 +14,7 @@ from expunge import Callback
 from expunge.engine import Run
 from expunge.engine._predict import predict
 from expunge.engine._prediction_memory import drop_predictions, keep_predictions, predict_once
+from tests import tiny
 from tests.tiny import bits, points, same
 
 DATA, OTHER = points(6), points(5, seed=1)
@@ -118,7 +119,7 @@ FORGET, RETAIN, UNSEEN = points(8), points(24, seed=2), points(12, seed=3)
 
 
 def matched(*callbacks: Callback) -> expunge.Result:
-    return expunge.unlearn(
+    return tiny.unlearn(
         Passing(),
         forget=FORGET,
         retain=RETAIN,

@@ -3,39 +3,74 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
+import warnings
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import torch
 
 import expunge
 from expunge import InvalidInput
 from expunge.engine import Procedure
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
+from tests import tiny
 
-PREFERABLE = {"aggregate", "epochs", "batch_size", "lr", "schedule", "batchnorm", "augmented"}
-"""Options that a method may prefer otherwise: None in the signature of ``unlearn``."""
+PREFERABLE = {
+    *("aggregate", "epochs", "batch_size", "lr", "schedule", "batchnorm", "augment_splits"),
+}
+"""Options that a method may prefer otherwise."""
 
 
-def test_unlearn_takes_every_option_with_its_default() -> None:
+def test_unlearn_has_a_short_signature_and_a_place_for_every_option() -> None:
     parameters = inspect.signature(expunge.unlearn).parameters
+    assert len(parameters) <= 14
     for item in fields(Procedure):
-        expected = None if item.name in PREFERABLE else item.default
-        assert parameters[item.name].default == expected, item.name
-    nothing = dict.fromkeys(item.name for item in fields(Procedure))
-    assert Procedure.from_arguments(nothing) == Procedure()
+        if item.name in parameters and item.name != "method":
+            assert parameters[item.name].default is None, item.name
+    assert Procedure.preferred() == Procedure()
+
+
+def test_what_is_given_besides_a_procedure_replaces_its_value() -> None:
+    seen = []
+
+    class Note(expunge.Callback):
+        def on_start(self, run: expunge.engine.Run) -> None:
+            seen.append(run.procedure)
+
+    procedure = Procedure("SCRUB", addon="AND", epochs=3, batch_size=4, strict=True)
+    tiny.unlearn(
+        tiny.Counting(),
+        forget=tiny.points(8),
+        retain=tiny.points(8, 1),
+        method=procedure,
+        epochs=1,
+        callbacks=[Note()],
+        progress=False,
+    )
+    assert seen == [replace(procedure, epochs=1)]
+
+
+def test_a_run_too_short_to_forget_anything_says_so() -> None:
+    data = {"forget": tiny.points(8), "retain": tiny.points(8, 1), "progress": False}
+    with pytest.warns(UserWarning, match=r"moves a weight by 0.001 at most .*steps: 10"):
+        tiny.unlearn(tiny.Counting(), **data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tiny.unlearn(tiny.Counting(), **data, batch_size=1)
+        tiny.unlearn(tiny.Counting(), **data, method="fisher-noise")
+        tiny.unlearn(tiny.Counting(), **data, optimizer=torch.optim.SGD)
 
 
 def test_a_method_prefers_its_own_options_unless_others_are_chosen() -> None:
-    nothing = dict.fromkeys(item.name for item in fields(Procedure))
-    preferred = Procedure.from_arguments(nothing | {"method": "match-unseen"})
-    assert preferred.aggregate == expunge.Linear(0.5, 0.5)
+    preferred = Procedure.preferred(method="match-unseen")
+    assert preferred.aggregate == expunge.WeightedSum(0.5, 0.5)
     assert (preferred.batchnorm, preferred.schedule) == ("frozen", "linear")
     assert preferred == Procedure.from_plain({"method": "match-unseen"})
     chosen = Procedure.from_plain({"method": "match-unseen", "lr": 0.1, "alpha": 0.2})
     assert chosen.lr == 0.1
-    assert chosen.aggregate == expunge.Linear(alpha=0.2)
+    assert chosen.aggregate == expunge.WeightedSum(alpha=0.2)
     assert chosen.schedule == "linear"
 
 
@@ -45,22 +80,12 @@ def test_what_a_method_prefers_are_options(method: str) -> None:
     assert set(METHODS[method].preferred) <= known
 
 
-def test_a_procedure_goes_through_its_arguments_unchanged() -> None:
-    procedure = Procedure(method="SCRUB", addon="PROB", epochs=3, micro_batches=2)
-    assert Procedure(**procedure.arguments()) == procedure
-
-
-def test_none_among_the_arguments_stands_for_the_default() -> None:
-    arguments: dict[str, Any] = Procedure(epochs=3).arguments() | {"lr": None, "seed": 7}
-    assert Procedure.from_arguments(arguments) == Procedure(epochs=3)
-
-
 def test_plain_values_name_parts_and_their_options() -> None:
     made = Procedure.from_plain(
         {"method": "SRL", "addon": "PROB", "moments": "published", "p": 0.4, "alpha": 0.2}
     )
     assert made.addon == expunge.Prob(moments="published", p=0.4)
-    assert made.aggregate == expunge.Linear(alpha=0.2)
+    assert made.aggregate == expunge.WeightedSum(alpha=0.2)
     assert Procedure.from_plain({each.name: each.default for each in PLAIN_OPTIONS}) == Procedure()
 
 
@@ -85,5 +110,7 @@ def test_plain_values_that_cannot_be_used_are_refused(
 def test_a_checkpoint_is_bound_to_choices_and_not_to_how_long_or_where() -> None:
     choices = Procedure().lasting_choices()
     assert set(choices) == {"method", "addon", "aggregate", "batchnorm", "strict"}
-    later = Procedure(precision="bf16", offload=True, epochs=3).lasting_choices()
-    assert set(later) - set(choices) == {"precision"}
+    later = Procedure(augment_splits="none", epochs=3).lasting_choices()
+    assert set(later) - set(choices) == {"augmented"}
+    execution = expunge.Execution(precision="bf16", offload=True, device="cpu", progress=False)
+    assert execution.lasting_choices() == {"precision": "torch.bfloat16"}

@@ -15,6 +15,7 @@ import expunge
 from expunge import Callback, InvalidInput
 from expunge.engine import Run
 from expunge.engine._progress import EpochLines, ProgressBar
+from tests import tiny
 from tests.tiny import Counting, bits, points, same
 
 FORGET, RETAIN = points(6), points(8, seed=1)
@@ -22,7 +23,7 @@ FORGET, RETAIN = points(6), points(8, seed=1)
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 1, "batch_size": 2}
-    return expunge.unlearn(model or Counting(), **chosen | options)
+    return tiny.unlearn(model or Counting(), **chosen | options)
 
 
 class Say(Callback):

@@ -13,6 +13,7 @@ import expunge
 from expunge import Callback, InvalidInput, Recipe, Result
 from expunge.engine import Run
 from expunge.engine._recipe import rate_factor
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
@@ -20,14 +21,14 @@ FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 2, "batch_size": 4}
-    return expunge.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
+    return tiny.unlearn(model or TinyConv(), **chosen | {"lr": 1e-2} | options)
 
 
 def test_train_learns_and_leaves_the_model_given_alone() -> None:
     model = TinyConv()
     before = bits(model)
     data = images(60)
-    result = expunge.train(model, data, recipe=Recipe(epochs=15, batch_size=20))
+    result = tiny.train(model, data, recipe=Recipe(epochs=15, batch_size=20))
     assert same(bits(model), before)
     losses = result.history.column("objective")
     assert losses[-1] < 0.7 * losses[0]
@@ -83,7 +84,7 @@ def test_the_last_epochs_of_a_training_can_go_without_augmentation(tmp_path: Pat
 
     def train(**options: Any) -> Result:
         recipe = Recipe(epochs=4, batch_size=4, plain_epochs=2)
-        return expunge.train(Watched(), data, recipe=recipe, augment=crops, **options)
+        return tiny.train(Watched(), data, recipe=recipe, augment=crops, **options)
 
     whole = train()
     assert seen == [False] * 6 + [True] * 6

@@ -6,13 +6,14 @@ import pytest
 import torch
 from torch import nn
 
-from expunge import unlearn
+from expunge import Execution
 from expunge._errors import InvalidInput
 from expunge.data import Examples
 from expunge.engine import Recipe
 from expunge.engine._model_from_config import train_from_config
 from expunge.engine._regression import SquaredError, as_numbers, label_statistics, loss_for
 from expunge.methods import METHODS
+from tests import tiny
 
 WORKS = {"fine-tune", "gradient-ascent", "neg-grad-plus", "l1-sparse", "mask-small-gradients"}
 WORKS |= {"refresh", "retrain"}
@@ -55,9 +56,7 @@ def test_a_network_learns_numbers_at_the_rate_for_classes():
         data,
         recipe=Recipe(epochs=8, batch_size=32, lr=0.05),
         augment=None,
-        seed=0,
-        device="cpu",
-        progress=False,
+        execution=Execution(device="cpu", progress=False),
     )
     test = lines(100, 1)
     with torch.no_grad():
@@ -72,7 +71,7 @@ def test_a_method_runs_on_a_regression_or_says_why_it_cannot(method):
     model = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
 
     def run():
-        return unlearn(
+        return tiny.unlearn(
             model, forget=forget, retain=retain, unseen=unseen, method=method, addon="none",
             loss=loss_for(retain), epochs=1, batch_size=12, progress=False, device="cpu",
         )  # fmt: skip

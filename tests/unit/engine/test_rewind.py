@@ -16,6 +16,7 @@ from expunge import Callback, InvalidInput, Result, Rewind
 from expunge.engine import Run
 from expunge.engine._rewind import error_in_class_mix
 from expunge.methods import METHODS
+from tests import tiny
 from tests.tiny import CLASSES, TinyConv, bits, images, same, without_seconds
 from tests.unit.engine.test_checkpoint import KillAt, Killed
 
@@ -46,7 +47,7 @@ class Bias(Callback):
 def unlearn(**options: Any) -> Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "unseen": UNSEEN}
     chosen |= {"method": "NGPlus", "addon": "none", "epochs": 4, "batch_size": 4, "lr": 1e-2}
-    return expunge.unlearn(TinyConv(), **chosen | {"progress": False} | options)
+    return tiny.unlearn(TinyConv(), **chosen | {"progress": False} | options)
 
 
 @given(st.integers(0, 1000), st.integers(1, 12), st.integers(1, 12))

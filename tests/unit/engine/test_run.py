@@ -17,6 +17,7 @@ from expunge import Callback, InvalidInput, Method, Problem, Recipe, Result
 from expunge.engine import Run
 from expunge.methods import METHODS, Batch
 from expunge.update import ADDONS
+from tests import tiny
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
@@ -25,7 +26,7 @@ FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 def unlearn(model: nn.Module | None = None, **options: Any) -> Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "unseen": images(10, seed=3)}
     chosen |= {"epochs": 2, "batch_size": 4, "lr": 1e-2}
-    return expunge.unlearn(model or TinyConv(), **chosen | options)
+    return tiny.unlearn(model or TinyConv(), **chosen | options)
 
 
 class Seen(Method):
@@ -57,7 +58,7 @@ def rows(batches: list[Batch]) -> list[tuple[float, ...]]:
 def test_retain_data_go_on_unless_the_released_order_is_wanted() -> None:
     """Three steps an epoch of four retain batches: the second epoch begins with the fourth."""
     continued, released = (
-        [retain for _, retain in seen(epochs=3, batches=order)]
+        [retain for _, retain in seen(epochs=3, retain_order=order)]
         for order in ("continued", "released")
     )
     assert rows(released[:3]) == rows(continued[:3])
@@ -70,7 +71,7 @@ def test_in_the_released_order_augmentation_ends_with_the_first_epoch() -> None:
     """Also in a run that is resumed in the middle of a later one."""
     plain = {tuple(x.flatten().tolist()) for x in (*FORGET.tensors[0], *RETAIN.tensors[0])}
     method = Seen()
-    options = {"augment": expunge.Augment(padding=2), "batches": "released", "epochs": 3}
+    options = {"augment": expunge.Augment(padding=2), "retain_order": "released", "epochs": 3}
     unlearn(method=method, addon="none", **options)
     steps = len(method.batches) // 3  # type: ignore[attr-defined]
     for number, pair in enumerate(method.batches):  # type: ignore[attr-defined]
@@ -79,7 +80,7 @@ def test_in_the_released_order_augmentation_ends_with_the_first_epoch() -> None:
 
 
 def test_the_released_order_resumes(tmp_path: Path) -> None:
-    options = {"augment": expunge.Augment(padding=2), "batches": "released", "epochs": 3}
+    options = {"augment": expunge.Augment(padding=2), "retain_order": "released", "epochs": 3}
 
     class Stop(Callback):
         def on_step(self, run: Run) -> None:
@@ -129,7 +130,7 @@ def test_the_users_random_states_are_untouched(method: str, loader: bool) -> Non
         method=method,
         addon="bernoulli",
     )
-    expunge.train(TinyConv(dropout=0.5), wrap(RETAIN), recipe=Recipe(epochs=1, batch_size=8))
+    tiny.train(TinyConv(dropout=0.5), wrap(RETAIN), recipe=Recipe(epochs=1, batch_size=8))
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
     assert (np.random.get_state()[1] == before[2]).all()  # noqa: NPY002
@@ -402,7 +403,7 @@ def test_a_scheduler_steps_once_an_epoch(method: str) -> None:
         addon="none",
         lr=1.0,
         optimizer=torch.optim.SGD if method == "random-label" else None,
-        scheduler=lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5),
+        schedule=lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5),
         callbacks=[Note()],
     )
     assert rates == [1.0, 1.0, 0.5, 0.5]
@@ -415,7 +416,7 @@ def test_what_is_no_optimizer_is_refused() -> None:
 
 def test_the_default_is_adam_at_1e_4() -> None:
     model = Counting()
-    result = expunge.unlearn(
+    result = tiny.unlearn(
         model, forget=points(4), retain=points(4, seed=1), method="fine-tune", epochs=1
     )
     # Adam's first step is the rate itself, whatever the gradient.

@@ -12,6 +12,7 @@ from torch.utils.data import TensorDataset
 
 import expunge
 from expunge import InvalidInput
+from tests import tiny
 from tests.tiny import CLASSES, Counting, TinyConv, points
 
 FORGET, RETAIN = points(6), points(8, seed=1)
@@ -21,7 +22,7 @@ STEP = torch.optim.lr_scheduler.StepLR
 
 def unlearn(model: Any = None, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 1, "batch_size": 3}
-    return expunge.unlearn(Counting() if model is None else model, **chosen | options)
+    return tiny.unlearn(Counting() if model is None else model, **chosen | options)
 
 
 @pytest.mark.parametrize(
@@ -32,9 +33,9 @@ def unlearn(model: Any = None, **options: Any) -> expunge.Result:
         ({"forget": None}, r"`forget` should be a map-style .*\(got None\)"),
         ({"unseen": 5}, r"`unseen` should be a map-style .*\(got 5\)"),
         ({"optimizer": SGD}, r"`optimizer` should be a class .*lambda params.*\(got SGD\)"),
-        ({"scheduler": STEP}, r"function of the optimizer alone\. \(StepLR: .*lambda given"),
-        ({"scheduler": STEP(SGD, 1)}, r"`scheduler` should be a function .*\(got StepLR\)"),
-        ({"scheduler": lambda optimizer: 5}, r"should make a scheduler of torch .*\(made int\)"),
+        ({"schedule": STEP}, r"function of the optimizer alone\. \(StepLR: .*lambda given"),
+        ({"schedule": STEP(SGD, 1)}, r"`schedule` should be one of constant, .*StepLR"),
+        ({"schedule": lambda optimizer: 5}, r"should make a scheduler of torch .*\(made int\)"),
         ({"loss": "mse"}, r"`loss` should be a function that maps .*\(got 'mse'\)"),
         ({"augment": 5}, r"`augment` should be an Augment, or None\. \(got 5\)"),
         ({"callbacks": expunge.Callback()}, r"`callbacks` should be a list\. \(got Callback\)"),
@@ -58,7 +59,7 @@ def test_what_cannot_be_used_is_refused(options: dict[str, Any], complaint: str)
     [
         (lambda: expunge.Prob(p="0.3"), "p"),
         (lambda: expunge.Focus(eps="a"), "eps"),
-        (lambda: expunge.Linear("1", "2"), "alpha"),
+        (lambda: expunge.WeightedSum("1", "2"), "alpha"),
         (lambda: expunge.methods.Scrub(gamma="a"), "gamma"),
         (lambda: expunge.methods.RandomLabel(num_classes="a"), "num_classes"),
         (lambda: expunge.update.AdamMoments(decay="a"), "decay"),

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-import expunge
-from expunge import Callback, Diverged, InvalidInput, Linear, Result
+from expunge import Callback, Diverged, InvalidInput, Result, WeightedSum
 from expunge.engine import Run
+from tests import tiny
 from tests.tiny import Counting, TinyConv, bits, images, points, same, without_seconds
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
@@ -20,7 +20,7 @@ FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 def unlearn(**options: Any) -> Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 3, "batch_size": 4}
     model = options.pop("model", None)
-    return expunge.unlearn(model or TinyConv(dropout=0.5), **chosen | {"lr": 1e-2} | options)
+    return tiny.unlearn(model or TinyConv(dropout=0.5), **chosen | {"lr": 1e-2} | options)
 
 
 class At(Callback):
@@ -44,7 +44,7 @@ class Restless(Callback):
     def on_epoch(self, run: Run) -> None:
         self.count += 1
         run.set_lr(run.lr * 0.7)
-        run.set_aggregate(Linear(0.1 * self.count, 1.0))
+        run.set_aggregate(WeightedSum(0.1 * self.count, 1.0))
         if self.kept is None:
             self.kept = run.snapshot()
         elif self.count == 2:
@@ -127,7 +127,7 @@ def test_a_schedule_goes_on_from_a_rate_that_was_set() -> None:
     def halve(optimizer: torch.optim.Optimizer) -> Any:
         return torch.optim.lr_scheduler.LambdaLR(optimizer, lambda epoch: 0.5**epoch)
 
-    unlearn(callbacks=[Steer()], scheduler=halve)
+    unlearn(callbacks=[Steer()], schedule=halve)
     assert rates == pytest.approx([5e-3, 2.5e-4, 1.25e-4])
 
 
@@ -138,7 +138,9 @@ def test_a_rate_should_be_positive() -> None:
 
 def test_an_aggregation_that_was_set_is_used() -> None:
     plain = unlearn(epochs=2)
-    other = unlearn(epochs=2, callbacks=[At(1, lambda run: run.set_aggregate(Linear(0.9, 0.1)))])
+    other = unlearn(
+        epochs=2, callbacks=[At(1, lambda run: run.set_aggregate(WeightedSum(0.9, 0.1)))]
+    )
     assert plain.history.epochs[0]["objective"] == other.history.epochs[0]["objective"]
     assert not same(bits(plain.model), bits(other.model))
 

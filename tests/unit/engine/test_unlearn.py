@@ -17,6 +17,7 @@ from expunge import InvalidInput
 from expunge.data._batches import Batch
 from expunge.methods import Method
 from expunge.methods._problem import Problem
+from tests import tiny
 from tests.tiny import Counting, TinyConv, bits, images, points, same
 
 FORGET, RETAIN = points(6), points(8, seed=1)
@@ -24,7 +25,7 @@ FORGET, RETAIN = points(6), points(8, seed=1)
 
 def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"forget": FORGET, "retain": RETAIN, "epochs": 1, "batch_size": 2}
-    return expunge.unlearn(model or Counting(), **chosen | options)
+    return tiny.unlearn(model or Counting(), **chosen | options)
 
 
 class Endless(IterableDataset[Any]):
@@ -142,13 +143,13 @@ def test_forget_batches_can_be_left_as_they_are() -> None:
     images = torch.arange(1.0, 65.0).reshape(4, 1, 4, 4)
     data = TensorDataset(images, torch.arange(4) % 2)
     for augmented in ("both", "retain", "none"):
-        expunge.unlearn(
+        tiny.unlearn(
             nn.Sequential(nn.Flatten(), nn.Linear(16, 2)),
             forget=Subset(data, [0, 1]),
             retain=Subset(data, [2, 3]),
             method=Watching(),
             augment=expunge.Augment(padding=2, flip=False),
-            augmented=augmented,
+            augment_splits=augmented,
             epochs=4,
             progress=False,
         )

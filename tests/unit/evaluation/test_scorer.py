@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 
-from expunge import unlearn
 from expunge.data import divide, load
 from expunge.evaluation import RMIA, Predictions, Views, predict, run_attack, view
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
@@ -13,6 +12,7 @@ from expunge.evaluation._distances import activation_distance, js_divergence, kl
 from expunge.evaluation._scorer import MORE_METRICS, EpochScores, Scorer, rmia_auc
 from expunge.evaluation._scores import accuracy
 from expunge.models import build_model
+from tests.tiny import unlearn
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -30,7 +30,10 @@ def pairs() -> Iterator[tuple[Batch, Batch]]:
 def problem(model: nn.Module | None = None, *, noised: bool = True) -> Problem:
     """On a model that has left its initial weights, unless ``noised`` is False."""
     made = Problem(
-        (model or TinyConv()).eval(), pairs=pairs, splits=RunSplits(FORGET, RETAIN), ranks=True
+        (model or TinyConv()).eval(),
+        pairs=pairs,
+        splits=RunSplits(FORGET, RETAIN),
+        needs_saliency=True,
     )
     _ = made.initial
     if noised:

@@ -17,6 +17,7 @@ from expunge.engine._split_reader import RunSplits
 from expunge.methods import AdversarialExamples
 from expunge.methods._adversarial_examples import DOUBLINGS, as_numbers, nearest_adversarial
 from expunge.models import Normalise
+from tests import tiny
 from tests.tiny import CLASSES, Counting, TinyConv, bits, images, points, same
 from tests.unit.engine.test_checkpoint import KillAt, Killed
 
@@ -93,7 +94,9 @@ def test_a_model_that_cannot_be_fooled_gives_the_most_probable_other_class() -> 
 
 
 def prepared(method: AdversarialExamples, model: nn.Module, forget: TensorDataset) -> Problem:
-    problem = Problem(model, splits=RunSplits(forget, RETAIN), ranks=True, batchnorm="frozen")
+    problem = Problem(
+        model, splits=RunSplits(forget, RETAIN), needs_saliency=True, batchnorm="frozen"
+    )
     method.begin_epoch(problem, 1, 2)
     return problem
 
@@ -154,7 +157,7 @@ def test_bytes_are_attacked_as_numbers_between_0_and_1() -> None:
 def run(model: nn.Module | None = None, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"forget": images(10, seed=1), "retain": images(12, seed=2)}
     chosen |= {"method": QUICK, "epochs": 2, "batch_size": 4, "progress": False}
-    return expunge.unlearn(model or TinyConv(), **chosen | options)
+    return tiny.unlearn(model or TinyConv(), **chosen | options)
 
 
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-import expunge
 from expunge.methods import BadTeacher
 from expunge.methods._bad_teacher import WEIGHTS
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
 from tests.unit.engine.test_checkpoint import KillAt, Killed
 from tests.unit.methods.rival_world import batches, literal_divergence, problem
@@ -34,7 +34,7 @@ def test_forget_data_are_learned_from_a_random_model_and_the_rest_from_the_initi
 
 def test_the_bad_teacher_is_the_same_after_a_kill(tmp_path: Path) -> None:
     def go(**options: object) -> dict[str, torch.Tensor]:
-        result = expunge.unlearn(
+        result = tiny.unlearn(
             TinyConv(),
             forget=images(12, seed=1),
             retain=images(12, seed=2),

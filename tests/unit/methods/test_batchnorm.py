@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-import expunge
 from expunge._errors import InvalidInput
 from expunge.methods import Batch, BatchNormPolicy, Problem
 from expunge.methods._batchnorm import batchnorm_as
+from tests import tiny
 from tests.tiny import TinyConv, images
 
 STATISTICS = ("running_mean", "running_var", "num_batches_tracked")
@@ -94,7 +94,7 @@ def test_unlearn_follows_the_policy() -> None:
     ends = {}
     for policy in ("published", "retain-only", "frozen"):
         model = TinyConv()
-        end = expunge.unlearn(
+        end = tiny.unlearn(
             model,
             forget=images(6, seed=1),
             retain=images(6, seed=2),
@@ -110,4 +110,4 @@ def test_unlearn_follows_the_policy() -> None:
 
 def test_an_unknown_policy_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"one of published, retain-only, frozen. .got 'none'"):
-        expunge.unlearn(TinyConv(), forget=images(2), retain=images(2, 1), batchnorm="none")  # type: ignore[arg-type]
+        tiny.unlearn(TinyConv(), forget=images(2), retain=images(2, 1), batchnorm="none")  # type: ignore[arg-type]

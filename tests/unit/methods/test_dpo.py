@@ -14,6 +14,7 @@ from expunge.data import PreferredAnswers
 from expunge.methods import DPO, IdkDPO
 from expunge.methods._dpo import answered
 from expunge.methods._tokens import sequence_log_likelihood
+from tests import tiny
 from tests.tiny import Counting, bits, points, same
 from tests.unit.methods.token_worlds import (
     FORGET,
@@ -96,7 +97,7 @@ def test_class_numbers_prefer_another_class() -> None:
 def unlearn(forget: Any, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"retain": Dicts(texts(9, 2)), "method": "dpo", "epochs": 2}
     chosen |= {"batch_size": 3, "lr": 1e-2, "progress": False}
-    return expunge.unlearn(Bigram(), forget=forget, **chosen | options)
+    return tiny.unlearn(Bigram(), forget=forget, **chosen | options)
 
 
 def test_preferred_answers_travel_with_the_data() -> None:

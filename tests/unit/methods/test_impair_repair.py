@@ -7,10 +7,10 @@ import torch
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
-import expunge
 from expunge import InvalidInput
 from expunge.methods import ImpairRepair
 from expunge.methods._impair_repair import maximise_loss
+from tests import tiny
 from tests.tiny import TinyConv
 from tests.unit.methods.rival_world import batches, problem
 
@@ -63,7 +63,7 @@ def test_it_needs_inputs_that_can_be_noise() -> None:
     )
     embedding = torch.nn.Embedding(3, 2)
     with pytest.raises(InvalidInput, match="inputs that can change a little"):
-        expunge.unlearn(
+        tiny.unlearn(
             torch.nn.Sequential(embedding, torch.nn.Flatten(), torch.nn.Linear(8, 3)),
             forget=words,
             retain=others,

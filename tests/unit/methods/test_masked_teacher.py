@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.utils.data import TensorDataset
 
-import expunge
 from expunge import InvalidInput
 from expunge.methods import MaskedTeacher
+from tests import tiny
 from tests.tiny import Counting
 from tests.unit.methods.rival_world import batches, literal_divergence, problem
 
@@ -28,4 +28,4 @@ def test_there_is_no_constraint_and_there_are_classes() -> None:
     assert not MaskedTeacher().constrained
     soft, other = (TensorDataset(torch.randn(4, 4), torch.full((4, 3), 1 / 3)) for _ in range(2))
     with pytest.raises(InvalidInput, match="`masked-teacher` needs one class number per example"):
-        expunge.unlearn(Counting(), forget=soft, retain=other, method="DELETE", progress=False)
+        tiny.unlearn(Counting(), forget=soft, retain=other, method="DELETE", progress=False)

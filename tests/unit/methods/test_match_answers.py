@@ -17,6 +17,7 @@ from expunge.evaluation.text._measures import mean_log_prob
 from expunge.methods import MatchAnswers
 from expunge.methods._match_answers import SURE, log_odds, matched_odds
 from expunge.models import SmallTransformer
+from tests import tiny
 from tests.tiny import bits, same
 from tests.unit.methods.token_worlds import (
     FORGET,
@@ -239,7 +240,7 @@ def world() -> tuple[TextSet, TextSet, TextSet, SmallTransformer]:
 
 def test_answers_to_forget_become_as_likely_as_unseen_ones_and_no_less() -> None:
     forget, retain, unseen, model = world()
-    result = expunge.unlearn(
+    result = tiny.unlearn(
         model, forget=forget, retain=retain, unseen=unseen, method="match-answers", lr=3e-3,
         epochs=30, batch_size=6, progress=False,
     )  # fmt: skip
@@ -258,7 +259,7 @@ def test_tensors_of_tokens_are_as_good_as_texts() -> None:
     forget, retain, unseen, model = world()
     plain = (TensorDataset(data.tokens, data.labels) for data in (forget, unseen))
     ends = [
-        expunge.unlearn(
+        tiny.unlearn(
             model, forget=f, retain=retain, unseen=u, method="MATCH-LM", epochs=1, progress=False
         )
         for f, u in ((forget, unseen), tuple(plain))
@@ -270,11 +271,11 @@ def test_what_it_cannot_work_with_is_refused() -> None:
     forget, retain, unseen, model = world()
     dicts = Dicts(TensorDataset(unseen.tokens, unseen.labels))
     with pytest.raises(InvalidInput, match=r"give them as `expunge.data.TextSet`.*\(got Dicts"):
-        expunge.unlearn(model, forget=forget, retain=retain, unseen=dicts, method="MATCH-LM")
+        tiny.unlearn(model, forget=forget, retain=retain, unseen=dicts, method="MATCH-LM")
     loader = DataLoader(forget, batch_size=2)
     with pytest.raises(InvalidInput, match="as a Dataset, not as a DataLoader"):
         MatchAnswers().objective(precise()[0], FORGET, RETAIN)
     with pytest.raises(InvalidInput):
-        expunge.unlearn(model, forget=loader, retain=retain, unseen=unseen, method="MATCH-LM")
+        tiny.unlearn(model, forget=loader, retain=retain, unseen=unseen, method="MATCH-LM")
     with pytest.raises(InvalidInput, match="`gain` should be finite and not negative"):
         MatchAnswers(gain=-1.0)

@@ -16,6 +16,7 @@ import expunge
 from expunge import InvalidInput
 from expunge.methods import Batch, MatchUnseen, Problem
 from expunge.methods._match_unseen import margins, match_outputs
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
 
 FORGET, RETAIN, UNSEEN = images(12, seed=1), images(24, seed=2), images(20, seed=3)
@@ -119,7 +120,7 @@ def test_targets_follow_the_model() -> None:
 
     options = OPTIONS | {"epochs": 6, "lr": 0.01}
     data = {"forget": FORGET, "retain": RETAIN, "unseen": UNSEEN}
-    expunge.unlearn(TinyConv(), callbacks=[Watch()], progress=False, **data, **options)
+    tiny.unlearn(TinyConv(), callbacks=[Watch()], progress=False, **data, **options)
     changed = [not torch.equal(*pair) for pair in pairwise(seen)]
     assert changed == [False, True, True, True, True]
 
@@ -131,13 +132,13 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
     data = {"forget": FORGET, "retain": RETAIN, "unseen": UNSEEN, "progress": False}
-    whole = expunge.unlearn(TinyConv(), **data, **OPTIONS)
+    whole = tiny.unlearn(TinyConv(), **data, **OPTIONS)
     file = tmp_path / "run.checkpoint"
     resumable = {"checkpoint": file, "checkpoint_every": 1}
     with pytest.raises(KeyboardInterrupt):
-        expunge.unlearn(TinyConv(), callbacks=[Killed()], **resumable, **data, **OPTIONS)
+        tiny.unlearn(TinyConv(), callbacks=[Killed()], **resumable, **data, **OPTIONS)
     assert file.exists()
-    again = expunge.unlearn(TinyConv(), **resumable, **data, **OPTIONS)
+    again = tiny.unlearn(TinyConv(), **resumable, **data, **OPTIONS)
     assert same(bits(whole.model), bits(again.model))
 
 
@@ -158,7 +159,7 @@ def test_a_dataset_read_item_by_item_is_matched_as_one_in_memory() -> None:
     """The same targets; batches differ in their order only, so take a single one."""
     options = {**OPTIONS, "batch_size": 64}
     made = [
-        expunge.unlearn(
+        tiny.unlearn(
             TinyConv(), forget=forget, retain=RETAIN, unseen=UNSEEN, progress=False, **options
         )
         for forget in (FORGET, Listed(FORGET))
@@ -170,7 +171,7 @@ def test_a_dataset_read_item_by_item_is_matched_as_one_in_memory() -> None:
 
 def test_loaders_do_not_tell_which_examples_a_batch_holds() -> None:
     with pytest.raises(InvalidInput, match="not as a DataLoader"):
-        expunge.unlearn(
+        tiny.unlearn(
             TinyConv(),
             forget=DataLoader(FORGET, batch_size=4),
             retain=RETAIN,
@@ -181,4 +182,4 @@ def test_loaders_do_not_tell_which_examples_a_batch_holds() -> None:
 
 def test_without_unseen_data_the_remedy_is_named() -> None:
     with pytest.raises(InvalidInput, match="give `unseen`"):
-        expunge.unlearn(TinyConv(), forget=FORGET, retain=RETAIN, **OPTIONS)
+        tiny.unlearn(TinyConv(), forget=FORGET, retain=RETAIN, **OPTIONS)

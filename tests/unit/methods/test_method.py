@@ -128,7 +128,7 @@ def test_scrub_leaves_the_initial_model_on_forget_and_stays_with_it_on_retain(
 
 
 def test_scrub_runs_the_student_once_a_batch() -> None:
-    problem = Problem(Counting(), ranks=True)
+    problem = Problem(Counting(), needs_saliency=True)
     Scrub().objective(problem, FORGET, RETAIN)
     Scrub().constraint(problem, FORGET, RETAIN)
     assert problem.model.calls == 2
@@ -215,7 +215,7 @@ def test_random_label_refuses_what_it_cannot_draw() -> None:
 
 @pytest.mark.parametrize("method", [RandomLabel(), Scrub()])
 def test_saliency_shares_the_forward_pass_on_forget(method: Method) -> None:
-    problem = Problem(Counting(), ranks=True)
+    problem = Problem(Counting(), needs_saliency=True)
     term = method.objective(problem, FORGET, RETAIN)
     assert problem.model.calls == 1
     expected = literal_cross_entropy(problem.model, FORGET)
@@ -224,7 +224,7 @@ def test_saliency_shares_the_forward_pass_on_forget(method: Method) -> None:
 
 @pytest.mark.parametrize("method", [GradientAscent(), NegGradPlus()])
 def test_ascent_needs_no_saliency_of_its_own(method: Method) -> None:
-    problem = Problem(Counting(), ranks=True)
+    problem = Problem(Counting(), needs_saliency=True)
     assert method.objective(problem, FORGET, RETAIN).saliency is None
     assert problem.model.calls == 1
 
@@ -235,7 +235,7 @@ def test_ascent_needs_no_saliency_of_its_own(method: Method) -> None:
 def test_methods_that_do_not_visit_forget_make_one_extra_pass_only_if_asked(
     method: Method, base: int
 ) -> None:
-    plain, ranked = Problem(Counting()), Problem(Counting(), ranks=True)
+    plain, ranked = Problem(Counting()), Problem(Counting(), needs_saliency=True)
     assert method.objective(plain, FORGET, RETAIN).saliency is None
     assert plain.model.calls == base
     saliency = method.objective(ranked, FORGET, RETAIN).saliency

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils.data import DataLoader
 
-import expunge
 from expunge import Batch, InvalidInput, Problem
 from expunge.engine._split_reader import RunSplits
 from expunge.methods import ReferenceGuided
@@ -20,6 +19,7 @@ from expunge.methods._reference_guided import (
     mix_references,
     without_lost_classes,
 )
+from tests import tiny
 from tests.tiny import CLASSES, TinyConv, bits, images, same
 
 FORGET, RETAIN, UNSEEN = images(7, seed=1), images(12, seed=2), images(10, seed=3)
@@ -105,7 +105,7 @@ def test_references_do_not_follow_the_model() -> None:
 
 def test_a_loader_gives_the_same_step_as_the_dataset() -> None:
     made = [
-        expunge.unlearn(
+        tiny.unlearn(
             TinyConv(),
             forget=forget,
             retain=RETAIN,
@@ -127,7 +127,7 @@ def test_a_loader_gives_the_same_step_as_the_dataset() -> None:
 
 def test_without_unseen_data_the_remedy_is_named() -> None:
     with pytest.raises(InvalidInput, match="give `unseen`"):
-        expunge.unlearn(TinyConv(), forget=FORGET, retain=RETAIN, method="ReGUn")
+        tiny.unlearn(TinyConv(), forget=FORGET, retain=RETAIN, method="ReGUn")
 
 
 @pytest.mark.parametrize("option", [{"reference": "epoch"}, {"sample": 0}])

@@ -18,6 +18,7 @@ from expunge import InvalidInput, Recipe, Result
 from expunge import _tensors as tensors
 from expunge.methods import Batch, Problem, Refresh
 from expunge.methods._refresh import features_of, find_keep, known_part, probe
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, points, same, without_seconds
 
 KERNELS = {"conv1.weight": 0.0, "conv2.weight": 0.5, "head.weight": 1.0}
@@ -33,7 +34,7 @@ def problem(model: nn.Module, data: TensorDataset | None = None, **options: Any)
 def trained(seed: int = 0) -> TinyConv:
     model = TinyConv(seed=seed)
     recipe = Recipe(epochs=15, batch_size=20, lr=0.05, schedule="one-cycle")
-    return expunge.train(model, images(60), recipe=recipe, progress=False).model  # type: ignore[return-value]
+    return tiny.train(model, images(60), recipe=recipe, progress=False).model  # type: ignore[return-value]
 
 
 def run(model: nn.Module | None = None, **options: Any) -> Result:
@@ -43,7 +44,7 @@ def run(model: nn.Module | None = None, **options: Any) -> Result:
         "method": "refresh",
     }
     chosen |= {"epochs": 2, "batch_size": 20, "addon": "none", "progress": False}
-    return expunge.unlearn(model or trained(), **chosen | options)
+    return tiny.unlearn(model or trained(), **chosen | options)
 
 
 def test_weights_are_mixed_with_those_of_a_fresh_model_of_the_same_norm() -> None:
@@ -299,10 +300,10 @@ def test_a_fifth_of_the_recipe_is_followed_and_what_is_given_wins() -> None:
             kind = type(run.optimizer).__name__
             seen.append((kind, run.epochs, run.steps_per_epoch, group["initial_lr"]))
 
-    free: dict[str, Any] = {"epochs": None, "batch_size": None, "recipe": recipe}
+    free: dict[str, Any] = {"epochs": None, "batch_size": None, "optimizer": recipe}
     run(callbacks=[Look()], **free)
     run(callbacks=[Look()], **free | {"epochs": 3, "lr": 0.2})
-    run(callbacks=[Look()], **free | {"recipe": replace(recipe, algorithm="adamw")})
+    run(callbacks=[Look()], **free | {"optimizer": replace(recipe, algorithm="adamw")})
     run(callbacks=[Look()], **free | {"method": Refresh(rate=3.0)})
     assert seen == [
         ("SGD", 4, 2, 0.05),
@@ -313,8 +314,10 @@ def test_a_fifth_of_the_recipe_is_followed_and_what_is_given_wins() -> None:
 
 
 def test_a_method_that_does_not_train_again_refuses_a_recipe() -> None:
-    with pytest.raises(InvalidInput, match=r"`recipe` is for methods .* \(got SRL\)"):
-        run(method="random-label", recipe=Recipe())
+    with pytest.raises(
+        InvalidInput, match=r"A recipe as `optimizer` is for methods .* \(got SRL\)"
+    ):
+        run(method="random-label", optimizer=Recipe())
 
 
 @pytest.mark.parametrize(

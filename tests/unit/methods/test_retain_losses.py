@@ -12,6 +12,7 @@ import expunge
 from expunge import Problem
 from expunge.methods import METHODS, NPO, RETAIN_LOSSES, RetainKL, TokenMethod
 from expunge.update import ADDONS
+from tests import tiny
 from tests.tiny import bits, same
 from tests.unit.methods.token_worlds import (
     FORGET,
@@ -70,7 +71,7 @@ def unlearned(method: TokenMethod, addon: str = "none") -> expunge.Result:
     data = texts(4, 1)
     if type(method) is expunge.methods.DPO:
         data = expunge.data.PreferredAnswers(data, texts(4, 7))
-    return expunge.unlearn(
+    return tiny.unlearn(
         LayeredBigram(),
         forget=data,
         retain=texts(5, 2),

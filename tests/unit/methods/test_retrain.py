@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import expunge
 from expunge._errors import InvalidInput
 from expunge.methods import Problem, Retrain
 from expunge.methods._retrain import reset_parameters
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
 
 
@@ -64,7 +64,7 @@ def test_a_parameter_without_a_way_to_be_reset_is_named() -> None:
 def test_retrain_goes_over_retain_and_ends_independent_of_the_weights_given() -> None:
     ends = []
     for seed in (0, 1):
-        result = expunge.unlearn(
+        result = tiny.unlearn(
             TinyConv(seed=seed),
             forget=images(4),
             retain=images(12, seed=1),

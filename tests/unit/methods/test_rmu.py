@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import expunge
 from expunge import Batch, InvalidInput, Problem
 from expunge.methods import RMU, RetainActivations
 from expunge.methods._activations import default_layer, find_layer
+from tests import tiny
 from tests.tiny import TinyConv, bits
 from tests.unit.methods.token_worlds import FORGET, RETAIN, WORDS, assert_is, texts
 
@@ -116,7 +116,7 @@ def test_the_direction_is_drawn_once_and_kept_with_the_run() -> None:
 def unlearn(model: nn.Module, method: RMU, **options: Any) -> nn.Module:
     chosen: dict[str, Any] = {"epochs": 3, "batch_size": 5, "lr": 1e-2, "progress": False}
     data = {"forget": texts(5, 1), "retain": texts(6, 2)}
-    return expunge.unlearn(model, method=method, **data, **chosen | options).model
+    return tiny.unlearn(model, method=method, **data, **chosen | options).model
 
 
 def moved_names(before: nn.Module, after: nn.Module) -> set[str]:
@@ -171,7 +171,7 @@ def test_what_cannot_be_read_is_named() -> None:
     with pytest.raises(InvalidInput, match="should take part in the forward pass"):
         RMU("unused").objective(Problem(Summed()), FORGET, RETAIN)
     with pytest.raises(InvalidInput, match=r"should match the name of a parameter.*'attention'"):
-        RMU(parameters="attention").moving(problem)
+        RMU(parameters="attention").parameters_to_update(problem)
     with pytest.raises(InvalidInput, match="should be a regular expression"):
         RMU(parameters="(")
 

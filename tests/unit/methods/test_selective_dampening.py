@@ -8,6 +8,7 @@ import torch
 import expunge
 from expunge import InvalidInput
 from expunge.methods import SelectiveDampening
+from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
 from tests.unit.methods.rival_world import FORGET, RETAIN, pairs, problem, squared_gradient
 
@@ -45,7 +46,7 @@ def test_weights_that_matter_more_for_forget_data_shrink(
 
 
 def run(method: object, epochs: int = 2) -> expunge.Result:
-    return expunge.unlearn(
+    return tiny.unlearn(
         TinyConv(),
         forget=images(8, seed=1),
         retain=images(12, seed=2),

@@ -15,6 +15,7 @@ from expunge import Batch, InvalidInput, Problem
 from expunge.engine._split_reader import RunSplits
 from expunge.methods import TemperedTeacher
 from expunge.methods._tempered_teacher import LEVELS, gumbel_noise
+from tests import tiny
 from tests.tiny import CLASSES, TinyConv, bits, images, same
 from tests.unit.engine.test_checkpoint import KillAt, Killed
 
@@ -32,7 +33,7 @@ def trained() -> TinyConv:
     """A model that is better on forget than on unseen data."""
     data = torch.utils.data.ConcatDataset([FORGET, RETAIN])
     recipe = expunge.Recipe(epochs=15, batch_size=19, lr=0.1)
-    model = expunge.train(TinyConv(), data, recipe=recipe, progress=False).model
+    model = tiny.train(TinyConv(), data, recipe=recipe, progress=False).model
     assert isinstance(model, TinyConv)
     return model
 
@@ -132,11 +133,11 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
         "batch_size": 3,
         "progress": False,
     }
-    whole = expunge.unlearn(TinyConv(), **options)
+    whole = tiny.unlearn(TinyConv(), **options)
     kept = {"checkpoint": tmp_path / "run", "checkpoint_every": 1}
     with pytest.raises(Killed):
-        expunge.unlearn(TinyConv(), callbacks=[KillAt(3)], **kept, **options)
-    again = expunge.unlearn(TinyConv(), **kept, **options)
+        tiny.unlearn(TinyConv(), callbacks=[KillAt(3)], **kept, **options)
+    again = tiny.unlearn(TinyConv(), **kept, **options)
     assert same(bits(whole.model), bits(again.model))
 
 

@@ -18,6 +18,7 @@ from expunge.methods import NPO, GradientDifference, next_token_loss
 from expunge.methods._scrub import kl_divergence
 from expunge.methods._tokens import sequence_log_likelihood
 from expunge.update import Update
+from tests import tiny
 from tests.tiny import Counting, bits, points, same
 from tests.unit.methods.token_worlds import (
     FORGET,
@@ -161,7 +162,7 @@ def test_a_loss_of_ones_own_is_not_ignored_silently() -> None:
 def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
     chosen: dict[str, Any] = {"forget": texts(6, 1), "retain": texts(9, 2), "method": "npo"}
     chosen |= {"epochs": 2, "batch_size": 3, "lr": 1e-2}
-    return expunge.unlearn(model or Bigram(), **chosen | options)
+    return tiny.unlearn(model or Bigram(), **chosen | options)
 
 
 @pytest.mark.parametrize("addon", ["none", "focus", expunge.Focus(moments="sample")])
@@ -179,7 +180,7 @@ def test_dicts_bring_the_mask_along_and_change_nothing_else(method: str, addon: 
 @pytest.mark.parametrize("method", ["npo", "gradient-difference"])
 def test_forget_becomes_unlikely_and_retain_does_not(method: str) -> None:
     shared = {"forget": texts(4, 1), "retain": texts(9, 2)}
-    weights = expunge.Linear(0.3, 0.7)
+    weights = expunge.WeightedSum(0.3, 0.7)
     after = unlearn(method=method, epochs=30, aggregate=weights, **shared).model
     worse, kept = (
         literal_nll(after, Batch(*data.tensors, "forget"))

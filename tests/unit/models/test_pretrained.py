@@ -12,6 +12,7 @@ import expunge
 from expunge._errors import DataError
 from expunge.data import PretrainedTokenizer, TextSet, invent_corpus
 from expunge.models import load_causal_model
+from tests import tiny
 from tests.unit.data.text.pretrained import word_level_folder
 
 CORPUS = invent_corpus(people=3, unseen=2, topics=2, seed=1)
@@ -56,7 +57,7 @@ def test_a_model_from_a_folder_can_be_unlearned_and_evaluated(kind: str, tmp_pat
     forget, retain = people.subset(range(2)), people.subset(range(2, 6))
     splits = {"forget": forget, "retain": retain, "test": unseen}
     before = expunge.evaluate(model, **splits, attacks=True)
-    result = expunge.unlearn(
+    result = tiny.unlearn(
         model, forget=forget, retain=retain, method="npo", epochs=1, lr=1e-2, progress=False
     )
     after = expunge.evaluate(result.model, **splits, ideal=model)

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data import Examples
-from expunge.engine import Callback, Procedure, Recipe, Run
+from expunge.engine import Callback, Execution, Procedure, Recipe, Run
 from expunge.evaluation import predict
 from expunge.evaluation._benign_steps import loss_auc
 from expunge.evaluation._scores import accuracy
@@ -61,8 +61,10 @@ def world(seed: int = 0) -> World:
 
 def go(method: str = "refresh", **options: Any) -> ForgettingResult:
     place = options.pop("place", world())
-    names = ("floor", "checkpoint", "callbacks", "max_epochs", "recipe", "seed")
+    names = ("floor", "max_epochs", "recipe")
     run = {name: options.pop(name) for name in names if name in options}
+    names = ("checkpoint", "callbacks", "seed")
+    machine = {name: options.pop(name) for name in names if name in options}
     run.setdefault("recipe", RECIPE)
     return forget_records(
         place.initial,
@@ -70,8 +72,7 @@ def go(method: str = "refresh", **options: Any) -> ForgettingResult:
         retain=place.retain,
         val=place.val,
         procedure=Procedure.from_plain({"method": method} | options, run["recipe"]),
-        device="cpu",
-        progress=False,
+        execution=Execution(device="cpu", progress=False, **machine),
         **run,
     )
 

@@ -14,6 +14,7 @@ from expunge import Callback, Diverged, Result
 from expunge.engine import Run
 from expunge.track import MlflowTracker, TensorBoardTracker, Track
 from expunge.track._tracker import RunStatus, Value
+from tests import tiny
 from tests.tiny import Counting, bits, points, same, without_seconds
 from tests.unit.track.read import (
     mlflow_curves,
@@ -27,7 +28,7 @@ FORGET, RETAIN = points(24, features=64), points(60, seed=1, features=64)
 
 def unlearn(*callbacks: Callback, **options: Any) -> Result:
     chosen: dict[str, Any] = {"epochs": 3, "batch_size": 12, "lr": 1e-2, "progress": False}
-    return expunge.unlearn(
+    return tiny.unlearn(
         Counting(features=64, classes=10),
         forget=FORGET,
         retain=RETAIN,

@@ -17,7 +17,8 @@ from torch.nn import functional as F
 
 import expunge
 from expunge._errors import InvalidInput
-from expunge.update import Bernoulli, Focus, Jacobian, Linear, LossScale, Prob, Update
+from expunge.update import Bernoulli, Focus, Jacobian, LossScale, Prob, Update, WeightedSum
+from tests import tiny
 from tests.unit.update.shard_worlds import (
     assert_alike,
     assert_equal_runs,
@@ -116,7 +117,7 @@ def the_level_of_rounding_is_that_of_all_parts(rank: int) -> None:
     x, params = torch.ones(1, 1), list(model.parameters())
     for addon, moved in (("and", [1, 0]), ("saliency", [1, 1])):
         objective = (model(x) * torch.tensor([1.0, 1e-9])).sum()
-        Update(addon, Linear(0.0, 1.0)).backward(objective, model(x).sum(), params)
+        Update(addon, WeightedSum(0.0, 1.0)).backward(objective, model(x).sum(), params)
         assert params[0].grad.full_tensor().flatten().tolist() == moved
 
 
@@ -208,7 +209,7 @@ def a_distributed_checkpoint_goes_on(rank: int) -> None:
 @check
 def moments_in_bfloat16(rank: int) -> None:
     model = sharded(net(torch.float32))
-    narrow, wide = Update("focus", moment_dtype="bf16"), Update("focus")
+    narrow, wide = Update("focus", moment_dtype=torch.bfloat16), Update("focus")
     still = torch.optim.SGD(model.parameters(), lr=0.0)
     train(model, narrow, rank, dtype=torch.float32, optimizer=still)
     train(model, wide, rank, dtype=torch.float32, optimizer=still)
@@ -270,7 +271,7 @@ def unlearn_refuses_a_sharded_model(rank: int) -> None:
         for value in (0.0, 1.0)
     )
     with pytest.raises(InvalidInput, match="The model should be whole"):
-        expunge.unlearn(sharded(net()), forget=forget, retain=retain, progress=False, group=None)
+        tiny.unlearn(sharded(net()), forget=forget, retain=retain, progress=False, group=None)
 
 
 @check
@@ -281,7 +282,7 @@ def what_needs_all_parameters_is_refused(rank: int) -> None:
     with pytest.raises(InvalidInput, match="should be elementwise, as linear and min-abs are"):
         update.backward(objective, constraint, model.parameters())
     with pytest.raises(InvalidInput, match="`combine` takes whole tensors"):
-        Update("and", Linear()).combine([*model.parameters()], [*model.parameters()])
+        Update("and", WeightedSum()).combine([*model.parameters()], [*model.parameters()])
 
 
 @check

@@ -121,7 +121,7 @@ def train(
             u, c = list(u), list(c)
         update.backward(u, c if constrained else None, params)
         update.step(optimizer)
-        if update.diagnose:
+        if update.keeps_diagnostics:
             watched.append(update.diagnostics.as_dict())
     return watched
 

@@ -9,7 +9,7 @@ import torch
 from torchjd.aggregation import CAGrad, Mean, PCGrad, UPGrad
 
 from expunge._errors import InvalidInput
-from expunge.update import ADDONS, Focus, Jacobian, Linear, Update
+from expunge.update import ADDONS, Focus, Jacobian, Update, WeightedSum
 
 AGGREGATORS = [UPGrad(), PCGrad(), CAGrad(c=0.5), Mean()]
 
@@ -43,7 +43,7 @@ def test_torchjd_aggregators_are_weighted_by_every_addon(aggregator, addon):
 @pytest.mark.parametrize("addon", ["none", "and", "focus"])
 def test_mean_is_linear_with_two_halves(addon):
     g_u, g_c = pair()
-    ours = Update(addon, Linear(0.5, 0.5)).combine(g_u, g_c)
+    ours = Update(addon, WeightedSum(0.5, 0.5)).combine(g_u, g_c)
     torch.testing.assert_close(Update(addon, "torchjd:Mean").combine(g_u, g_c), ours)
 
 

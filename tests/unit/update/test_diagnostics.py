@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from expunge._errors import InvalidInput
-from expunge.update import Focus, Linear, Update
+from expunge.update import Focus, Update, WeightedSum
 from expunge.update._block_loop import SMALL
 from expunge.update._diagnostics import WIDTH, DiagnosticSums
 from expunge.update._kernel import SUMS
@@ -21,10 +21,10 @@ def pair(seed: int = 0, n: int = 50):
 
 def test_and_is_feasible_and_plain_descent_may_not_be():
     g_u, g_c = [torch.tensor([1.0, -1.0])], [torch.tensor([1.0, 10.0])]
-    update = Update("and", Linear(1.0, 1.0))
+    update = Update("and", WeightedSum(1.0, 1.0))
     update.combine(g_u, g_c)
     assert update.diagnostics.feasible
-    update = Update("none", Linear(1.0, 1.0))
+    update = Update("none", WeightedSum(1.0, 1.0))
     update.combine(g_u, g_c)
     assert update.diagnostics.objective_alignment == pytest.approx(7.0)
     assert update.diagnostics.constraint_alignment == pytest.approx(-92.0)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from expunge.update import Linear, Prob, Update
+from expunge.update import Prob, Update, WeightedSum
 from expunge.update._noise_floor import agree_in_sign, balance_of, largest_entry, noise_level
 
 SIGNS = ["and", Prob(p=0.5)]
@@ -19,7 +19,7 @@ def gradients(seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def step(addon: object, g_u: list[Tensor], g_c: list[Tensor]) -> list[Tensor]:
-    return Update(addon, Linear(1.0, 1.0)).combine(g_u, g_c)
+    return Update(addon, WeightedSum(1.0, 1.0)).combine(g_u, g_c)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

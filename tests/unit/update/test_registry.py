@@ -18,7 +18,6 @@ from expunge.update import (
     Bernoulli,
     Focus,
     FocusOptimal,
-    Linear,
     MinAbs,
     NoAddon,
     Optimal,
@@ -31,6 +30,7 @@ from expunge.update import (
     SandMask,
     SignGated,
     Update,
+    WeightedSum,
 )
 
 PARTS = [
@@ -44,7 +44,7 @@ PARTS = [
     Optimal(ratio=0.1),
     FocusOptimal(eps=1e-6),
     SandMask(tau=0.2),
-    Linear(0.1, 0.9),
+    WeightedSum(0.1, 0.9),
     MinAbs(),
     SignGated(0.1, 0.9),
     Rectified(),
@@ -85,9 +85,9 @@ def test_parts_are_frozen(part):
         (lambda: Focus(moments=AdamMoments), "`moments` should be a name or moments"),
         (lambda: Focus(eps=0.0), r"`eps` should be positive and finite. \(got 0.0\)"),
         (lambda: Focus(eps=float("inf")), "`eps` should be positive and finite"),
-        (lambda: Linear(-1, 1), r"`alpha` should be finite and not negative. \(got -1\)"),
-        (lambda: Linear(1, float("inf")), "`beta` should be finite and not negative"),
-        (lambda: Linear(0, 0), "should not both be 0"),
+        (lambda: WeightedSum(-1, 1), r"`alpha` should be finite and not negative. \(got -1\)"),
+        (lambda: WeightedSum(1, float("inf")), "`beta` should be finite and not negative"),
+        (lambda: WeightedSum(0, 0), "should not both be 0"),
         (lambda: Saliency(quantile=1.0), r"`quantile` should be in \[0, 1\). \(got 1.0\)"),
         (lambda: Saliency(interpolation="upper"), "`interpolation` should be one of lower"),
         (
@@ -103,7 +103,7 @@ def test_parts_are_frozen(part):
             r"`parts` should be a whole number, at least 2. \(got 1\)",
         ),
         (lambda: Update(addon=Focus), "`addon` should be a name or an add-on"),
-        (lambda: Update(aggregate=Linear), "`aggregate` should be a name or an aggregation"),
+        (lambda: Update(aggregate=WeightedSum), "`aggregate` should be a name or an aggregation"),
         (lambda: Update(aggregate=3), "`aggregate` should be a name or an aggregation"),
         (lambda: Update(compile="yes"), '`compile` should be True or False or "auto"'),
     ],
@@ -180,7 +180,7 @@ def test_an_addon_without_a_weight_says_what_is_missing():
 @pytest.mark.parametrize("sign", [1.0, -1.0])
 def test_published_moments_bound_the_agreement(sign):
     """v ≥ ρĝ² from the second step on, so f ∈ [0.249, 0.751] however large the gradients."""
-    update = Update(Focus(moments="published", eps=1e-30), Linear(1.0, 0.0))
+    update = Update(Focus(moments="published", eps=1e-30), WeightedSum(1.0, 0.0))
     for size in (1.0, 1e6):
         g = torch.tensor([size])
         [step] = update.combine([g], [sign * g])

@@ -31,7 +31,7 @@ def run(steps: int, quiet_from: int = 10**9, **options) -> tuple[Update, list[to
 def test_bfloat16_moments_are_right_on_average():
     """Decay 0.999: each step moves a moment by less than bfloat16 can show."""
     wide, _ = run(600, quiet_from=300)
-    narrow, _ = run(600, quiet_from=300, moment_dtype="bf16")
+    narrow, _ = run(600, quiet_from=300, moment_dtype=torch.bfloat16)
     for a, b in zip(wide.state.moments_u, narrow.state.moments_u, strict=True):
         assert b.dtype == torch.bfloat16
         if a.numel() > 1000:
@@ -71,14 +71,16 @@ def test_rounding_keeps_what_bfloat16_holds():
 
 
 def test_focus_with_bfloat16_moments_is_near_float32():
-    (_, wide), (_, narrow) = run(200), run(200, moment_dtype="bf16")
+    (_, wide), (_, narrow) = run(200), run(200, moment_dtype=torch.bfloat16)
     for a, b in zip(wide, narrow, strict=True):
         assert float((a - b).norm() / a.norm()) < 0.02
 
 
 @pytest.mark.thorough
 def test_bfloat16_moments_compiled_are_blocked_ones():
-    updates = [Update(Focus(), compile=compile, moment_dtype="bf16") for compile in (False, True)]
+    updates = [
+        Update(Focus(), compile=compile, moment_dtype=torch.bfloat16) for compile in (False, True)
+    ]
     for step in range(2):
         generator = torch.Generator().manual_seed(step)
         g_u, g_c = ([torch.randn(40, ROW, generator=generator)] for _ in range(2))
@@ -91,7 +93,7 @@ def test_bfloat16_moments_compiled_are_blocked_ones():
     assert float((fused / blocked).mean()) == pytest.approx(1.0, abs=1e-3)
 
 
-@pytest.mark.parametrize("moment_dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize("moment_dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("addon", ["focus", "bernoulli", "and", Focus(moments="published")])
 def test_offloaded_moments_give_the_same_bits(addon, moment_dtype):
     (a, one) = run(4, addon=addon, moment_dtype=moment_dtype)
@@ -103,9 +105,9 @@ def test_offloaded_moments_give_the_same_bits(addon, moment_dtype):
 
 
 def test_a_saved_state_goes_on_in_bfloat16():
-    straight, want = run(6, moment_dtype="bf16")
-    first, _ = run(3, moment_dtype="bf16")
-    second = Update("focus", moment_dtype="bf16")
+    straight, want = run(6, moment_dtype=torch.bfloat16)
+    first, _ = run(3, moment_dtype=torch.bfloat16)
+    second = Update("focus", moment_dtype=torch.bfloat16)
     second.load_state_dict(first.state_dict())
     for step in range(3, 6):
         got = second.combine(*gradients(step))
@@ -115,7 +117,7 @@ def test_a_saved_state_goes_on_in_bfloat16():
 
 def test_a_float32_state_may_be_taken_up_in_bfloat16():
     first, _ = run(3)
-    second = Update("focus", moment_dtype="bf16")
+    second = Update("focus", moment_dtype=torch.bfloat16)
     second.load_state_dict(first.state_dict())
     second.combine(*gradients(3))
     assert second.state.moments_u[0].dtype == torch.bfloat16
@@ -123,7 +125,7 @@ def test_a_float32_state_may_be_taken_up_in_bfloat16():
 
 def test_beside_float64_parameters_too():
     p = nn.Parameter(torch.linspace(-1, 1, 50, dtype=torch.float64))
-    update = Update("focus", moment_dtype="bf16")
+    update = Update("focus", moment_dtype=torch.bfloat16)
     update.backward(p.sin().sum(), p.cos().sum(), [p])
     assert p.grad.dtype == torch.float64
     torch.testing.assert_close(
@@ -133,7 +135,7 @@ def test_beside_float64_parameters_too():
 
 def test_room_can_be_made_before_the_first_step():
     p = nn.Parameter(torch.ones(3, 2))
-    update = Update("focus", moment_dtype="bf16")
+    update = Update("focus", moment_dtype=torch.bfloat16)
     update.prepare([p])
     [moment] = update.state_dict()["moments_u"]
     assert moment.shape == (3, 2)
@@ -145,6 +147,6 @@ def test_room_can_be_made_before_the_first_step():
 
 def test_another_type_is_refused():
     with pytest.raises(
-        InvalidInput, match=r"`moment_dtype` should be one of fp32, bf16. \(got 'fp"
+        InvalidInput, match=r"`moment_dtype` should be torch.float32 or torch.bfloat16"
     ):
-        Update("focus", moment_dtype="fp16")
+        Update("focus", moment_dtype=torch.float16)

@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from expunge._errors import Diverged, InvalidInput
-from expunge.update import ADDONS, Focus, Linear, Saliency, Term, Update
+from expunge.update import ADDONS, Focus, Saliency, Term, Update, WeightedSum
 from expunge.update._block_loop import SMALL
 from tests.reference.algorithm import Tensor1
 from tests.unit.update.problems import batch, gradients, losses, small_model
@@ -38,7 +38,7 @@ def test_a_plain_sum_without_diagnostics_is_the_one_with_them(kind):
         seen = []
         if kind == "hooked":
             params[0].register_hook(lambda g, seen=seen: seen.append(g.clone()) or g.clamp(max=0))
-        update = Update("none", Linear(0.3, 0.8), diagnostics=diagnostics)
+        update = Update("none", WeightedSum(0.3, 0.8), diagnostics=diagnostics)
         plain = not diagnostics and kind in ("plain", "micro-batches")
         assert update._plain_weights(params) == ((0.3, 0.8) if plain else None)
         for step in range(2):
@@ -55,7 +55,7 @@ def test_a_plain_sum_without_diagnostics_is_the_one_with_them(kind):
 
 def test_a_plain_sum_needs_both_losses_to_depend_on_the_parameters():
     a, b, c = (nn.Parameter(torch.ones(3)) for _ in range(3))
-    update = Update("none", Linear(0.5, 0.25), diagnostics=False)
+    update = Update("none", WeightedSum(0.5, 0.25), diagnostics=False)
     with pytest.raises(InvalidInput, match="depend on `params`"):
         update.backward(a.sum(), c.sum(), [a, b])
     update.backward((2 * a).sum(), (3 * a * b).sum(), [a, b, c])
@@ -168,7 +168,7 @@ def test_a_shared_graph_needs_retain_graph():
 
     with pytest.raises(InvalidInput, match="`retain_graph=True`"):
         Update("focus").backward(*pair(), model.parameters())
-    update = Update("none", Linear(1.0, 3.0))
+    update = Update("none", WeightedSum(1.0, 3.0))
     update.backward(*pair(), model.parameters(), retain_graph=True)
     plain = gradients(F.cross_entropy(model(x), y), model.parameters())
     torch.testing.assert_close([p.grad for p in model.parameters()], [2 * g for g in plain])
@@ -293,7 +293,7 @@ def run_strictly(strict: bool, optimizer_kind, steps: int = 4):
     """Gradients agree in the first entry always, in the second only at the first step."""
     p = nn.Parameter(torch.tensor([1.0, 1.0]))
     optimizer = optimizer_kind([p])
-    update = Update("and", Linear(1.0, 1.0), strict=strict)
+    update = Update("and", WeightedSum(1.0, 1.0), strict=strict)
     history = []
     for step in range(steps):
         sign = torch.tensor([1.0, 1.0 if step == 0 else -1.0])
@@ -321,7 +321,7 @@ def test_strict_keeps_a_masked_weight_where_it_is(optimizer):
 def test_strict_scales_the_step_by_a_fractional_weight():
     p, q = (nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
     scale = torch.tensor([1.0, 0.2])
-    update = Update("focus", Linear(1.0, 1.0), strict=True)
+    update = Update("focus", WeightedSum(1.0, 1.0), strict=True)
     update.backward(p.square().sum(), (p * scale).square().sum(), [p])
     q.grad = p.grad.clone()
     update.step(torch.optim.Adam([p], lr=0.1))

@@ -11,7 +11,8 @@ from torch import Tensor
 import expunge
 from expunge._errors import InvalidInput
 from expunge._serialisation import describe, rebuild
-from expunge.update import Linear, PrimalDual, Rectified, SignGated, Update
+from expunge.update import PrimalDual, Rectified, SignGated, Update, WeightedSum
+from tests import tiny
 from tests.tiny import Counting, points
 
 
@@ -83,7 +84,7 @@ def test_it_begins_as_the_papers_weights_and_never_turns_against_the_constraint(
     g_u, g_c = pair()
     update = Update("focus", PrimalDual(bound=10.0, rate=100.0))
     first = update.combine(g_u, g_c, constraint_loss=0.0)
-    same = Update("focus", Linear(0.05, 0.95)).combine(g_u, g_c)
+    same = Update("focus", WeightedSum(0.05, 0.95)).combine(g_u, g_c)
     torch.testing.assert_close(first, same, rtol=1e-5, atol=1e-7)
     update.combine(g_u, g_c, constraint_loss=0.0)
     assert float(update.state.aggregate["multiplier"]) == 0.0
@@ -125,7 +126,7 @@ def test_a_run_holds_its_constraint_where_the_bound_is() -> None:
     """The more may be lost, the more is; by name, with options in brackets."""
 
     def final(aggregate: str) -> dict[str, float]:
-        result = expunge.unlearn(
+        result = tiny.unlearn(
             Counting(),
             forget=points(24, seed=1),
             retain=points(24, seed=2),

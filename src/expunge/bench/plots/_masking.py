@@ -11,11 +11,11 @@ import torch
 from expunge.bench._records import Record
 from expunge.bench.plots._style import BLACK, BLUE, GREEN, PINK, VERMILLION, Drawn, add_note, styled
 from expunge.plotting import QUIET, Array, new_figure
-from expunge.update import And, Linear, MinAbs
+from expunge.update import And, MinAbs, WeightedSum
 from expunge.update._addons import Signals
 from expunge.update._aggregate import Aggregate
 
-LINEAR = Linear(alpha=0.8, beta=0.5)
+LINEAR = WeightedSum(alpha=0.8, beta=0.5)
 EXAMPLES: tuple[tuple[str, tuple[float, float], tuple[float, float]], ...] = (
     ("a", (1.3, -0.7), (-0.5, 1.1)),
     ("b", (-1.2, 0.8), (-0.7, -1.15)),

@@ -21,7 +21,7 @@ from expunge.bench.plots._style import BLACK, BLUE, VERMILLION, Drawn, add_note,
 from expunge.plotting import Array, new_figure
 from expunge.update import And, Prob
 from expunge.update._addons import Addon, Signals
-from expunge.update._agreement import accord
+from expunge.update._agreement import signed_agreement
 
 SIDE = 1.95
 """Half the side of the plane of two parameters."""
@@ -51,11 +51,11 @@ class NoisyExample:
             torch.tensor(v, dtype=torch.float64)
             for v in (self.batch_u, self.batch_c, self.sigma_u, self.sigma_c)
         )
-        return Signals(u, c, accord(u, c, s_u**2, s_c**2, 1e-12))
+        return Signals(u, c, signed_agreement(u, c, s_u**2, s_c**2, 1e-12))
 
     def agreement(self) -> Array:
         """f of both coordinates, equation (18)."""
-        signed = self.signals().accord
+        signed = self.signals().signed_agreement
         assert signed is not None
         return np.asarray((0.5 + 0.5 * signed).numpy())
 
@@ -156,7 +156,7 @@ def _draw_step(ax: Any, case: NoisyExample, addon: Addon, title: str) -> None:
 
 
 def probability(phi_u: Array, phi_c: Array) -> Array:
-    """f at (φ_U, φ_C) in (0, 1)², computed by :func:`~expunge.update._agreement.accord`."""
+    """f at (φ_U, φ_C) in (0, 1)², by :func:`~expunge.update._agreement.signed_agreement`."""
     return np.asarray((0.5 + 0.5 * _accord_at(phi_u, phi_c)[1]).numpy())
 
 
@@ -219,7 +219,7 @@ def _label_lines(ax: Any, lines: Any) -> None:
 
 
 def _accord_at(phi_u: Array, phi_c: Array) -> tuple[torch.Tensor, torch.Tensor]:
-    """Gradients over their deviations, and accord, for given φ."""
+    """Gradients over their deviations, and signed_agreement, for given φ."""
     u, c = (torch.special.ndtri(torch.from_numpy(np.asarray(phi))) for phi in (phi_u, phi_c))
     one = torch.ones_like(u)
-    return u, accord(u, c, one, one, 1e-300)
+    return u, signed_agreement(u, c, one, one, 1e-300)

@@ -27,7 +27,7 @@ from expunge import dispatch
 from expunge._errors import InvalidInput
 from expunge._serialisation import describe, rebuild
 from expunge.data import Augment, Examples, ImageSet
-from expunge.engine import Procedure, Recipe, unlearn
+from expunge.engine import Execution, Procedure, Recipe, unlearn
 from expunge.engine._artifact import ModelCard
 from expunge.engine._model_from_config import restore_from_config, train_from_config
 from expunge.engine._predict import predict
@@ -173,11 +173,7 @@ def train_shadow(context: dispatch.Context) -> None:
         data,
         recipe=Recipe(**config["recipe"]),
         augment=rebuild(config["augment"]),
-        seed=seed,
-        device=context.options["device"],
-        checkpoint=context.folder / ".checkpoint",
-        callbacks=[StepReporter(context.progress)],
-        progress=False,
+        execution=_execution(context, seed),
     )
     tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
     if len(targets):
@@ -196,15 +192,21 @@ def unlearn_shadow(context: dispatch.Context) -> None:
         forget=targets.subset(np.flatnonzero(seen)),
         retain=retain.subset(kept),
         unseen=retain.subset(left_out) if len(left_out) else None,
+        method=procedure,
         augment=rebuild(parent.config["augment"]),
-        seed=int(parent.config["index"]),
+        execution=_execution(context, int(parent.config["index"])),
+    )
+    _save_scores(context.folder, result.model, targets, seen)
+
+
+def _execution(context: dispatch.Context, seed: int) -> Execution:
+    return Execution(
+        seed=seed,
         device=context.options["device"],
         checkpoint=context.folder / ".checkpoint",
         callbacks=[StepReporter(context.progress)],
         progress=False,
-        **procedure.arguments(),
     )
-    _save_scores(context.folder, result.model, targets, seen)
 
 
 def draw_members(

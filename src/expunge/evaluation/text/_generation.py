@@ -14,6 +14,7 @@ from expunge.data.text import TextSet
 from expunge.engine._token_scores import BATCH, TokenScores
 from expunge.evaluation.text._measures import Array
 from expunge.methods._problem import apply
+from expunge.models._modes import eval_mode
 
 EXTRA = 8
 """Tokens that a continuation may be longer than the answer."""
@@ -56,9 +57,7 @@ def _continue(
     end = data.tokenizer.end
     grown = [list(row) for row in rows]
     most = [min(budget, _longest_row(model, data)) for budget in budgets]
-    training = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
+    with eval_mode(model):
         while active := [k for k, row in enumerate(grown) if row[-1] != end and len(row) < most[k]]:
             lengths = [len(grown[k]) for k in active]
             tokens = torch.full((len(active), max(lengths)), data.tokenizer.pad)
@@ -68,9 +67,6 @@ def _continue(
             last: Tensor = logits[torch.arange(len(active)), torch.tensor(lengths) - 1]
             for k, token in zip(active, last.argmax(-1).tolist(), strict=True):
                 grown[k].append(token)
-    finally:
-        for module, mode in training:
-            module.training = mode
     return [row[:-1] if row[-1] == end else row for row in grown]
 
 

@@ -31,6 +31,7 @@ from expunge.engine._token_scores import TokenScores
 from expunge.evaluation.text._measures import Array, mean_log_prob
 from expunge.methods._problem import apply
 from expunge.methods._tokens import next_token_loss
+from expunge.models._modes import eval_mode
 
 ATTACKS = ("loss", "zlib", "min_k", "min_k_plus_plus")
 """The attacks that token scores suffice for."""
@@ -83,20 +84,14 @@ def gradient_norms(model: nn.Module, data: TextSet) -> Array:
     if not params:
         raise InvalidInput("The gradient norm needs a model with parameters that take gradients.")
     device = params[0].device
-    training = [(module, module.training) for module in model.modules()]
-    model.eval()
     norms = []
-    try:
-        with torch.enable_grad():
-            for tokens, labels, length in zip(data.tokens, data.labels, data.lengths, strict=True):
-                row, wanted = (part[None, : int(length)].to(device) for part in (tokens, labels))
-                loss = next_token_loss(apply(model, row), wanted)
-                gradients = torch.autograd.grad(loss, params, allow_unused=True)
-                squares = [g.double().square().sum() for g in gradients if g is not None]
-                norms.append(-float(torch.stack(squares).sum().sqrt()))
-    finally:
-        for module, mode in training:
-            module.training = mode
+    with eval_mode(model), torch.enable_grad():
+        for tokens, labels, length in zip(data.tokens, data.labels, data.lengths, strict=True):
+            row, wanted = (part[None, : int(length)].to(device) for part in (tokens, labels))
+            loss = next_token_loss(apply(model, row), wanted)
+            gradients = torch.autograd.grad(loss, params, allow_unused=True)
+            squares = [g.double().square().sum() for g in gradients if g is not None]
+            norms.append(-float(torch.stack(squares).sum().sqrt()))
     return np.array(norms)
 
 

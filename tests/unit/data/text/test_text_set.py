@@ -7,10 +7,10 @@ import pickle
 import pytest
 import torch
 
-import expunge
 from expunge._errors import InvalidInput
 from expunge.data.text import TextRecord, TextSet, WordTokenizer, invent_corpus
 from expunge.models import SmallTransformer
+from tests import tiny
 
 CORPUS = invent_corpus(people=4, unseen=2, topics=3, seed=5)
 TOKENIZER = WordTokenizer.of(CORPUS.every_record)
@@ -59,7 +59,7 @@ def test_a_record_that_is_too_long_is_refused_not_cut() -> None:
 def test_it_can_be_unlearned_as_it_is() -> None:
     torch.manual_seed(0)
     model = SmallTransformer(TOKENIZER.size, PEOPLE.tokens.shape[1], width=8, layers=1, heads=2)
-    result = expunge.unlearn(
+    result = tiny.unlearn(
         model,
         forget=PEOPLE.subset(range(3)),
         retain=PEOPLE.subset(range(3, 12)),

@@ -1,0 +1,125 @@
+"""How the machine runs a procedure, as one value: where, in what precision, with which files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from expunge._errors import InvalidInput
+from expunge._kinds import SEEDS, Count, check_fields, check_kind
+from expunge._options import MomentType, Option, Precision, option, options_of
+from expunge.engine._callbacks import Callback
+
+if TYPE_CHECKING:
+    import torch
+
+DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+"""What options call the types of torch."""
+
+
+@dataclass(frozen=True)
+class Execution:
+    """Everything about a run of :func:`expunge.unlearn` or :func:`expunge.train` besides the
+    model, the data and the procedure. The defaults suit most machines.
+
+    Args:
+        seed: of all random streams. The same seed gives the same bits on the CPU.
+        device: ``auto`` takes an accelerator if there is one.
+        precision: what the model computes in; ``bf16`` or ``fp16`` (or the ``torch.dtype``) is
+            autocast around it, and ``fp16`` scales the losses. Weights, losses, gradients and
+            statistics stay float32. See ``docs/how-to/large-models.md``.
+        micro_batches: take each batch in this many parts, one after the other: the same step
+            (except for BatchNorm, which sees the parts) in the memory of one part.
+        moment_dtype, offload, compile: what the add-on's moments are kept in, and where, and
+            whether its arithmetic is compiled; see :class:`expunge.Update`.
+        group: processes that share the work, all of which make this call: ``auto`` takes the
+            default process group of ``torch.distributed`` where one is initialised, None works
+            alone. ``batch_size`` is that of all processes together. See
+            ``docs/how-to/several-processes.md``.
+        checkpoint: a file to keep the state of the run in, every ``checkpoint_every`` steps, at the
+            end of an epoch (the first, then once there were ten steps more) and at the end; the
+            same call resumes a killed run.
+        callbacks: see :class:`expunge.Callback`.
+        progress: show a progress bar if standard error is a terminal, else a line per epoch.
+        title: what the progress calls the run (default: the procedure's short name).
+
+    >>> Execution(precision="bf16").precision
+    torch.bfloat16
+    """
+
+    seed: int = 0
+    device: str | torch.device = "auto"
+    precision: torch.dtype | str = field(
+        default="fp32",
+        metadata=option(
+            Precision,
+            "What the model computes in; weights and gradients stay fp32. bf16 halves the "
+            "activations; fp16 is for GPUs without bf16 and scales the losses.",
+        ),
+    )
+    micro_batches: int = field(
+        default=1,
+        metadata=option(
+            int,
+            "Take each batch in this many parts: less memory, the same step but for BatchNorm.",
+            at_least=1,
+        ),
+    )
+    moment_dtype: torch.dtype | str = field(
+        default="fp32", metadata=option(MomentType, "What the add-on's moments are kept in.")
+    )
+    offload: bool = field(
+        default=False, metadata=option(bool, "Keep the add-on's moments in main memory.")
+    )
+    compile: bool | Literal["auto"] = "auto"
+    group: Any | Literal["auto"] | None = "auto"
+    checkpoint: str | Path | None = None
+    checkpoint_every: Count = 100
+    callbacks: Sequence[Callback] = ()
+    progress: bool = True
+    title: str = ""
+
+    def __post_init__(self) -> None:
+        import torch
+
+        check_fields(self)
+        check_kind("device", str | torch.device, self.device)
+        if self.seed not in SEEDS:
+            raise InvalidInput(f"`seed` should be a whole number in 0..2**63-1. (got {self.seed})")
+        names = {getattr(torch, full): name for name, full in DTYPES.items()}
+        for each in EXECUTION_OPTIONS:
+            value = getattr(self, each.name)
+            each.check(names.get(value, value) if isinstance(value, torch.dtype) else value)
+        for name in ("precision", "moment_dtype"):
+            object.__setattr__(self, name, as_dtype(getattr(self, name)))
+
+    @classmethod
+    def from_plain(cls, values: Mapping[str, Any], **others: Any) -> Execution:
+        """The execution that plain values describe: :data:`EXECUTION_OPTIONS` by name, or None."""
+        names = [each.name for each in EXECUTION_OPTIONS]
+        given = {name: values[name] for name in names if values.get(name) is not None}
+        return cls(**given, **others)
+
+    def lasting_choices(self) -> dict[str, Any]:
+        """The options that change the bits of a run, so that its checkpoint is bound to them."""
+        plain = Execution()
+        return {
+            item.name: str(getattr(self, item.name))
+            for item in fields(self)
+            if item.name in ("precision", "micro_batches", "moment_dtype")
+            and getattr(self, item.name) != getattr(plain, item.name)
+        }
+
+
+def as_dtype(name: torch.dtype | str) -> torch.dtype:
+    """A type of torch, by its name here."""
+    import torch
+
+    dtype: torch.dtype = getattr(torch, DTYPES[name]) if isinstance(name, str) else name
+    return dtype
+
+
+EXECUTION_OPTIONS: tuple[Option, ...] = options_of(Execution)
+"""The options that have plain values, for the command line and job files."""
