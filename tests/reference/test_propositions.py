@@ -220,6 +220,9 @@ def test_a_step_of_focus_has_the_objectives_sign_at_the_constraints_size(seed, a
     plain = alpha * g_u + beta * g_c
     hidden = beta * e_u * (e_c * g_c).abs() + alpha * e_c * (e_u * g_u).abs()
     step = -descend(
-        Update(Focus(moments=SampleMoments()), aggregate=Linear(alpha, beta)), g_u, g_c, variance
+        Update(Focus(moments=SampleMoments()), aggregate=WeightedSum(alpha, beta)),
+        g_u,
+        g_c,
+        variance,
     )
     assert torch.allclose(step, (plain + hidden) / 2, atol=1e-7)
