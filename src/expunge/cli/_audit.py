@@ -199,7 +199,7 @@ def audit_command(
     written = write_audit(found, subject, out, keep_examples=keep_examples)
     output.data(lambda: audit_data(found))
     output.show(terminal(found), highlight=True)
-    errors.print(f"Wrote {', '.join(p.name for p in written)} to {out}/", highlight=False)
+    output.wrote(f"{', '.join(p.name for p in written)} to {out}/")
 
 
 def _procedure(model: Artifact, *, trust_card: bool) -> Procedure:

@@ -209,7 +209,8 @@ def run_command(
 
     # Run what is missing.
     stages = Store(store)
-    errors = Output(quiet=quiet).messages
+    output = Output(quiet=quiet)
+    errors = output.messages
     power = _engine(stages, engine, address, cpus, gpus, retries)
     try:
         with stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
@@ -247,9 +248,7 @@ def run_command(
         errors.print(f"  left out, {escape(note)}", style="dim", highlight=False)
     errors.print(f"{outcome}.", highlight=False)
     if written.paths:
-        errors.print(
-            f"Wrote {len(written.paths)} files to {folder}/; begin with README.md.", highlight=False
-        )
+        output.wrote(f"{len(written.paths)} files to {folder}/; begin with README.md.")
     if outcome.failed:
         raise ExpungeError(
             f"{len(outcome.failed)} stages failed, the first: {outcome.failed[0]}. "

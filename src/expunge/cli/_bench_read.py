@@ -126,7 +126,7 @@ def figure_command(
     output = Output(quiet=quiet)
     for figure, why in written.left_out.items():
         output.message(f"left out, {escape(figure)}: {escape(why)}", style="dim")
-    output.message(f"Wrote {len(written.paths)} files to {out}/.")
+    output.wrote(f"{len(written.paths)} files to {out}/.")
 
 
 def claims_command(
@@ -185,7 +185,7 @@ def records_command(
     from expunge.bench._records import save_records
 
     save_records(out, chosen)
-    Output(quiet=quiet).message(f"Wrote {len(chosen)} records to {out}.")
+    Output(quiet=quiet).wrote(f"{len(chosen)} records to {out}.")
 
 
 def show_command(protocol: ProtocolName) -> None:
@@ -245,7 +245,7 @@ def _emit(tables: Sequence[Printable], form: str, out: Path | None, output: Outp
     parts = [render(table, form) for table in tables]
     if out is not None:
         write_text(out, "\n".join(str(text) for text in parts))
-        output.message(f"Wrote {out}.")
+        output.wrote(f"{out}.")
         return
     for text in parts:
         if form == "terminal":

@@ -37,8 +37,7 @@ def evaluate_command(
 ) -> None:
     """Score a model on data that it should have forgotten, on retained data, and on unseen data.
 
-    A regression is scored by its errors; the metrics that need classes are listed with the reason
-    why it does not have them.
+    A regression is scored by its errors; metrics that need classes are listed as left out.
 
     Example:  expunge evaluate unlearned.safetensors --ideal ideal.safetensors
     """

@@ -217,9 +217,7 @@ def forget_command(
     if init is not None:
         refuse_existing(init, force=force)
         write_text(init, job_template())
-        Output(quiet=quiet).message(
-            f"Wrote {init}. Fill it in, then run: expunge forget --job {init}"
-        )
+        Output(quiet=quiet).wrote(f"{init}. Fill it in, then run: expunge forget --job {init}")
         return
     given: dict[str, Any] = {
         "out": out,
@@ -283,11 +281,15 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
     from expunge.request._run import carry_out
     from expunge.request._stopwatch import Clocks
 
+    def show_preflight(findings: Any) -> None:
+        if options["dry_run"] or not output.quiet:
+            output.show(findings.terminal(), highlight=True)
+
     outcome = carry_out(
         job,
         **options,
         on_message=lambda message: output.message(escape(message)),
-        on_preflight=lambda findings: output.show(findings.terminal(), highlight=True),
+        on_preflight=show_preflight,
         progress=output.progress,
         # Processor time counts from the start of the process: libraries are loaded for the request.
         started=Clocks(started, 0.0),
@@ -308,9 +310,7 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
     for step in verdict.next_steps:
         output.show(f"  {escape(step)}")
     output.show(_accuracy_table(outcome.evidence), highlight=True)
-    output.message(
-        f"Wrote {outcome.folder}/: weights.safetensors, evidence.json, report.html and more."
-    )
+    output.wrote(f"{outcome.folder}/: weights.safetensors, evidence.json, report.html and more.")
     output.message(
         f"Ledger: {outcome.evidence.request.ledger.id}\nHead of the ledger: {outcome.head}\nNote "
         f"both elsewhere: `expunge verify {job.out} --head HASH` then fails if this request or an "

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
+from rich.console import RenderableType
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
 from expunge._options import Option
@@ -37,15 +39,26 @@ for _name, _registry in (
 ):
     KINDS.add(_name, _registry)
 
+MAX_NAMES = 32
+"""Names of a kind in the list of all kinds."""
 USE, REFERENCE = "Use it", "Reference:"
 """How the paragraphs of a docstring begin that say what a part is for, and where it comes from."""
 
 
+def complete_what(incomplete: str) -> list[tuple[str, str]]:
+    """Complete kinds, and names of parts."""
+    kinds = [(kind, "") for kind in KINDS if kind.startswith(incomplete)]
+    if kinds or not incomplete:
+        return kinds
+    return [found for _, kind in KINDS.items() for found in complete_names(kind)(incomplete)]
+
+
 def list_command(
-    kind: Annotated[
+    what: Annotated[
         str | None,
         typer.Argument(
-            help=f"One of {', '.join(KINDS)} (default: all).", autocompletion=complete_names(KINDS)
+            help=f"One of {', '.join(KINDS)}, or the name of a part (default: all names).",
+            autocompletion=complete_what,
         ),
     ] = None,
     as_json: AsJson = False,
@@ -53,30 +66,74 @@ def list_command(
 ) -> None:
     """List methods, losses, add-ons, aggregations, models, data, metrics, attacks and more.
 
-    With a kind, also says what each of its parts is for, where it comes from, and its options.
-    Those of installed plug-ins are listed with the package that they come from.
+    With a kind, says what each of its parts is. With a name, also says what that part is for, where
+    it comes from, and its options. Those of installed plug-ins are listed with the package that
+    they come from.
 
-    Example:  expunge list addons
+    Example:  expunge list scrub
     """
     output = Output(as_json=as_json, quiet=quiet)
-    names = list(KINDS) if kind is None else [KINDS.name(kind)]
-    parts = {name: [describe_part(KINDS[name], part) for part in KINDS[name]] for name in names}
+    parts = _find_parts(what)
     output.data(parts)
-    for name in names:
-        table = Table(title=name, title_justify="left", box=None, header_style="bold")
-        for column in ("name", "also", "what it is"):
-            table.add_column(column, overflow="fold", no_wrap=column == "name")
-        for number, part in enumerate(parts[name]):
-            text = escape(part["summary"])
-            if part["origin"]:
-                text = f"{text} [dim](from {escape(part['origin'])})[/]".strip()
-            if kind is not None:
-                text += "".join(
-                    f"\n[dim]{escape(line)}[/]" for line in _more(part, parts[name][:number])
-                )
-            table.add_row(part["name"], part["also"], text)
-        output.show(table)
-        output.show("")
+    if what is None:
+        output.show(_names_table(parts), "\nexpunge list KIND|NAME says more about them.")
+    elif what in KINDS:
+        output.show(_kind_table(*parts.values()))
+    else:
+        for kind, found in parts.items():
+            for part in found:
+                output.show(*_details(kind, part))
+
+
+def _find_parts(what: str | None) -> dict[str, list[dict[str, Any]]]:
+    """All parts by kind, those of a kind, or those of one name."""
+    kinds = list(KINDS)
+    if what is not None and what in KINDS:
+        kinds, what = [KINDS.name(what)], None
+    elif what is not None:
+        kinds = [kind for kind in KINDS if what in KINDS[kind]]
+    if not kinds:
+        KINDS.name(what or "")  # an error with the nearest kind
+    return {
+        kind: [
+            describe_part(KINDS[kind], name)
+            for name in (KINDS[kind] if what is None else [KINDS[kind].bare_name(what)])
+        ]
+        for kind in kinds
+    }
+
+
+def _names_table(parts: dict[str, list[dict[str, Any]]]) -> Table:
+    table = Table(box=None, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    for kind, found in parts.items():
+        names = [part["name"] for part in found]
+        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+        table.add_row(kind, escape(", ".join(names[:MAX_NAMES])) + more)
+    return table
+
+
+def _kind_table(parts: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, header_style="bold")
+    for column in ("name", "also", "what it is"):
+        table.add_column(column, overflow="fold", no_wrap=column == "name")
+    for part in parts:
+        table.add_row(part["name"], part["also"], f"{escape(part['summary'])}{_origin(part)}")
+    return table
+
+
+def _details(kind: str, part: dict[str, Any]) -> tuple[RenderableType, ...]:
+    """Everything about a part: its name, then a paragraph for each thing."""
+    also = f" ({part['also']})" if part["also"] else ""
+    reference = f"{REFERENCE} {part['reference']}" if part["reference"] else ""
+    options = (f"{name}  {text}" for name, text in part["options"].items())
+    lines = (part["summary"], part["use"], reference, *options)
+    title = f"[bold]{escape(part['name'])}[/]{escape(also)}, of the {kind}{_origin(part)}"
+    return title, *(Padding(escape(line), (0, 0, 0, 2)) for line in lines if line)
+
+
+def _origin(part: dict[str, Any]) -> str:
+    return f" [dim](from {escape(part['origin'])})[/]" if part["origin"] else ""
 
 
 def describe_part(registry: Registry[Any], name: str) -> dict[str, Any]:
@@ -102,14 +159,3 @@ def _spelled(option: Option) -> str:
     """An option as it is written behind a comma."""
     value = "|".join(option.choices) or ("N" if option.type is int else "COLUMN")
     return f"{option.name}={value}"
-
-
-def _more(part: dict[str, Any], before: list[dict[str, Any]]) -> list[str]:
-    """What a list of one kind says besides the summary; options only once."""
-    lines = [part["use"]] if part["use"] else []
-    lines += [f"{REFERENCE} {part['reference']}"] if part["reference"] else []
-    options = part["options"]
-    for other in before:
-        if options and other["options"] == options:
-            return [*lines, f"options: as {other['name']}"]
-    return lines + [f"{name}  {text}" for name, text in options.items()]

@@ -7,7 +7,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -99,20 +99,25 @@ def _build_bench(word: str | None) -> typer.Typer:
 def _register(app: typer.Typer, commands: Mapping[str, str], word: str | None) -> None:
     """Add the command that ``word`` names; if none, the summaries of all; if None, all."""
     if word is not None and word in commands:
-        app.command(word)(load_object(commands[word]))
-        return
+        commands = {word: commands[word]}
+        word = None
     for name, path in commands.items():
-        app.command(name)(load_object(path) if word is None else _summary(path))
+        text = rewrap(read_docstring(path))
+        app.command(name, help=text)(_summary if word is not None else load_object(path))
 
 
-def _summary(path: str) -> Callable[[], None]:
-    """A command with the help of the one at ``path``, which is not imported."""
+def _summary() -> None:
+    """Stand in for a command of which only the help is shown: it is not imported."""
+    raise AssertionError("the command should have been built")
 
-    def command() -> None:
-        raise AssertionError(f"{path} should have been built")
 
-    command.__doc__ = read_docstring(path)
-    return command
+def rewrap(text: str) -> str:
+    """A docstring with its paragraphs on one line each, for the terminal to wrap.
+
+    >>> rewrap("First\\nparagraph.\\n\\nSecond.")
+    'First paragraph.\\n\\nSecond.'
+    """
+    return "\n\n".join(" ".join(part.split("\n")) for part in text.split("\n\n"))
 
 
 def _version(wanted: bool) -> None:

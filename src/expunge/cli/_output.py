@@ -16,7 +16,7 @@ AsJson = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, and nothing else to stdout.")
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no messages: results and errors.")
+    bool, typer.Option("--quiet", "-q", help="Only results, errors, and which files were written.")
 ]
 NARROW, WIDE = 100, 120
 """Columns of tables that go into a file or a pipe."""
@@ -84,6 +84,10 @@ class Output:
         """Print the result as JSON, if it is to be; a function is called for it only then."""
         if self.as_json:
             typer.echo(to_json(values() if callable(values) else values))
+
+    def wrote(self, text: str) -> None:
+        """Say on standard error which files were written, however quiet it is to be."""
+        SafeConsole(stderr=True).print(f"Wrote {text}", highlight=False, markup=False)
 
     def message(self, text: RenderableType, **style: Any) -> None:
         """Print to standard error, unless it is to be quiet."""

@@ -150,4 +150,4 @@ def retrain_command(
 
 def report_written(output: Output, out: Path, seconds: float) -> None:
     """Say which file was written, and how long its training took."""
-    output.message(f"Wrote {out} ({seconds:.1f} s of steps).")
+    output.wrote(f"{out} ({seconds:.1f} s of steps).")

@@ -23,12 +23,13 @@ def test_json_is_all_there_is_on_standard_output(capsys: pytest.CaptureFixture[s
     assert said.err == "a message\n"
 
 
-def test_quiet_leaves_the_result(capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_leaves_the_result_and_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     output = Output(quiet=True)
     output.show("a table")
     output.message("a message")
+    output.wrote("a file.")
     output.data({"ta": 1.5})
-    assert capsys.readouterr() == ("a table\n", "")
+    assert capsys.readouterr() == ("a table\n", "Wrote a file.\n")
     assert not output.progress
 
 
