@@ -7,6 +7,12 @@ The published way makes a forward pass for every metric (UA, RA, TA, FID, and ea
 attacks collects the outputs of its members, non-members and targets), in batches of 256, NCHW, and
 fits scikit-learn's SVC to all examples. Ours makes one pass a split and fits the fast SVCs. The two
 take turns; medians of their ratios are printed. On a busy machine, go by the processor time.
+
+Two attacks read vectors. For these, the fast SVC is also set beside scikit-learn's Nystroem and
+LinearSVC, which solve a similar problem: the share of equal decisions with the plain SVC, and the
+processor time it takes per second of the fast one. With 10,000 members and as many others: plain 10
+(logits) and 87 (probabilities) times the fast one, which decides as it does for 99.8 % and more;
+Nystroem with 128 landmarks 1.7 and 48 times, with 46 % and 96 % of equal decisions.
 """
 
 from __future__ import annotations
@@ -22,13 +28,16 @@ from typing import Any
 import numpy as np
 import sklearn
 import torch
-from sklearn.svm import SVC
+from sklearn.kernel_approximation import Nystroem
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC, LinearSVC
 from torch import nn
 
 from expunge.data import ImageSet, load, parse_scenario
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation import FEATURES, PAPER_FIVE, Predictions, Views, member_shares, view
 from expunge.evaluation.attacks._paper_attacks import sample
+from expunge.evaluation.svm._svc import fit_svc
 from expunge.models import build_model
 
 
@@ -70,6 +79,7 @@ def main() -> None:
                 f"difference {fast[name] - plain[name]:+.4f}"
             )
         print(f"  largest difference {max(abs(fast[k] - plain[k]) for k in plain):.4f}")
+        compare_solvers(views)
 
 
 def naive_passes(model: nn.Module, splits: dict[str, ImageSet]) -> None:
@@ -99,6 +109,37 @@ def plain_attacks(views: Views) -> dict[str, float]:
         model: Any = SVC(C=3, gamma="auto", kernel="rbf").fit(x, y)
         shares[name] = float(model.predict(feature(views.forget)).mean())
     return shares
+
+
+def compare_solvers(views: Views, landmarks: int = 128) -> None:
+    """The plain SVC, ours, and Nystroem with LinearSVC, on the attacks that read vectors."""
+    members = sample(views.split("retain"), len(views.test.labels), 0)
+    for name in ("logits", "probabilities"):
+        feature = FEATURES[name]
+        x = np.concatenate([feature(members), feature(views.test)])
+        y = np.arange(len(x)) < len(members.labels)
+        targets = feature(views.forget)
+        nystroem = make_pipeline(
+            Nystroem(gamma=1 / x.shape[1], n_components=landmarks, random_state=0),
+            LinearSVC(C=3, loss="hinge", intercept_scaling=10, max_iter=300),
+        )
+        solvers: dict[str, Callable[[], Any]] = {
+            "ours": lambda x=x, y=y, at=targets: fit_svc(x, y)(at),
+            "plain": lambda x=x, y=y, at=targets: (
+                SVC(C=3, gamma="auto").fit(x, y).decision_function(at)
+            ),
+            "nystroem": lambda x=x, y=y, at=targets, m=nystroem: m.fit(x, y).decision_function(at),
+        }
+        seconds, decided = {}, {}
+        for solver, solve in solvers.items():
+            start = time.process_time()
+            decided[solver] = solve() > 0
+            seconds[solver] = time.process_time() - start
+        for solver in solvers:
+            print(
+                f"  {name:13s} {solver:8s} {seconds[solver] / seconds['ours']:6.1f} x ours, "
+                f"{(decided[solver] == decided['plain']).mean():.4f} of decisions as plain"
+            )
 
 
 def planted(size: int) -> Views:

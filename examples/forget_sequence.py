@@ -10,7 +10,7 @@ from pathlib import Path
 
 from expunge.data import load
 from expunge.engine import Recipe
-from expunge.evaluation._model_files import train_initial
+from expunge.evaluation._file_jobs import train_initial
 from expunge.request import Ledger, forget, verify
 
 

@@ -23,7 +23,7 @@ from expunge.cli._exit_codes import ExitCode
 from expunge.dispatch._local import InlineEngine
 from expunge.engine import Procedure
 from expunge.engine._artifact import load_artifact
-from expunge.evaluation._model_files import unlearn_artifact
+from expunge.evaluation._file_jobs import unlearn_artifact
 from expunge.request import _bundle, forget
 from expunge.store import Store
 from tests.fuzz.world import World

@@ -20,7 +20,7 @@ import torch
 import expunge
 from expunge.engine._artifact import load_card_data
 from expunge.evaluation import predict
-from expunge.evaluation._model_files import retrain_ideal, train_initial
+from expunge.evaluation._file_jobs import retrain_ideal, train_initial
 from expunge.request import forget, verify
 from tests.fuzz.runner import folder_of_its_own
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 import expunge
-from expunge.evaluation._model_files import train_initial, unlearn_artifact
+from expunge.evaluation._file_jobs import train_initial, unlearn_artifact
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typer.main import get_command
 
 from expunge.cli._main import build_app
 from expunge.engine import Recipe
-from expunge.evaluation._model_files import train_initial
+from expunge.evaluation._file_jobs import train_initial
 from tests.tiny import bits, same
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

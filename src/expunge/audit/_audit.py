@@ -26,7 +26,7 @@ from expunge.evaluation import (
     score,
     view,
 )
-from expunge.evaluation._class_matching import match_class_mix
+from expunge.evaluation._statistics import match_class_mix
 from expunge.evaluation._train_test_overlap import check_overlap
 from expunge.evaluation._views import check_same_labels
 from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira

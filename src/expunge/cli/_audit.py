@@ -138,7 +138,7 @@ def audit_command(
     from expunge.data._download import cache_dir
     from expunge.dispatch import Display
     from expunge.engine._artifact import load_artifact, load_card_data, matching_ideal
-    from expunge.evaluation._model_files import forgotten_by
+    from expunge.evaluation._file_jobs import forgotten_by
     from expunge.store import Store
 
     output = Output(as_json=as_json, quiet=quiet)
@@ -224,7 +224,7 @@ def _plan(
     model: Artifact, procedure: Procedure, parts: Division, shadows: int, seed: int
 ) -> ShadowPlan:
     from expunge.engine._model_from_config import default_augment
-    from expunge.evaluation._model_files import recipe_of
+    from expunge.evaluation._file_jobs import recipe_of
     from expunge.evaluation.attacks._shadow_models import ShadowPlan
 
     return ShadowPlan(
@@ -249,7 +249,7 @@ def _affordable(
     """The numbers of shadow and of reference models that fit ``budget`` minutes."""
     from expunge.audit._budget import Workload, choose_attack
     from expunge.engine._step_times import measure_step_times
-    from expunge.evaluation._model_files import recipe_of
+    from expunge.evaluation._file_jobs import recipe_of
 
     recipe = recipe_of(model.card)
     load = Workload(recipe, procedure, len(parts.forget), len(parts.retain))

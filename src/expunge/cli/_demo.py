@@ -78,7 +78,7 @@ def show_request(out: Path, output: Output) -> dict[str, Any]:
     from expunge.engine import Recipe
     from expunge.engine._artifact import load_artifact, load_card_data
     from expunge.evaluation import evaluate
-    from expunge.evaluation._model_files import retrain_ideal, train_initial
+    from expunge.evaluation._file_jobs import retrain_ideal, train_initial
 
     torch.set_num_threads(1)  # images of 8 x 8 pixels give a second thread nothing to do
 

@@ -49,7 +49,7 @@ def evaluate_command(
     check_model_and_data(model, data)
 
     from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._model_files import evaluate_artifacts
+    from expunge.evaluation._file_jobs import evaluate_artifacts
 
     scored = load_artifact(weights, model=model, data=data, stage="unlearned")
     models = {} if initial is None else {"initial": load_artifact(initial, model=model, data=data)}

@@ -70,7 +70,7 @@ def train_command(
     check_model_and_data(model, data)
     output = Output(quiet=quiet)
 
-    from expunge.evaluation._model_files import train_initial
+    from expunge.evaluation._file_jobs import train_initial
 
     artifact = train_initial(
         data,
@@ -130,7 +130,7 @@ def retrain_command(
     output = Output(quiet=quiet)
 
     from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._model_files import retrain_ideal
+    from expunge.evaluation._file_jobs import retrain_ideal
 
     first = load_artifact(initial, model=model, data=data)
     artifact = retrain_ideal(

@@ -86,7 +86,7 @@ def unlearn_command(
     chosen = Procedure.from_plain(procedure)
 
     from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._model_files import recipe_to_follow, unlearn_artifact
+    from expunge.evaluation._file_jobs import recipe_to_follow, unlearn_artifact
 
     with launched_group(device, timeout) as group:
         first = load_artifact(initial, model=model, data=data)

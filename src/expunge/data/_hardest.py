@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch.nn import functional as F
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import Fraction, check_fields
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from expunge.data._images import ImageSet
     from expunge.data._splits import Selection
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 SIDE = 16
 """Larger images are averaged down to this many pixels a side."""
 UNITS = 1024

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from expunge.evaluation._scores import Scores as Scores
     from expunge.evaluation._scores import evaluate as evaluate
     from expunge.evaluation._scores import score as score
+    from expunge.evaluation._statistics import Estimate as Estimate
     from expunge.evaluation._train_test_overlap import Overlap as Overlap
     from expunge.evaluation._train_test_overlap import check_overlap as check_overlap
     from expunge.evaluation._views import Views as Views
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from expunge.evaluation.attacks._report import judge as judge
     from expunge.evaluation.attacks._report import make_report as make_report
     from expunge.evaluation.attacks._rmia import RMIA as RMIA
-    from expunge.evaluation.attacks._roc import Estimate as Estimate
     from expunge.evaluation.text._text_scores import TextIdeal as TextIdeal
     from expunge.evaluation.text._text_scores import TextScores as TextScores
     from expunge.evaluation.text._text_scores import evaluate_text as evaluate_text

@@ -13,8 +13,7 @@ from expunge.data._batches import Data, Stream, as_source, seed_of
 from expunge.engine._device import device_of
 from expunge.engine._memory_layout import fast_layout
 from expunge.engine._predict import Predictions
-from expunge.evaluation._class_matching import match_class_mix
-from expunge.evaluation.attacks._roc import Sample, auc
+from expunge.evaluation._statistics import auc_of, match_class_mix
 from expunge.methods import Problem
 from expunge.methods._problem import Loss
 
@@ -71,7 +70,7 @@ def loss_auc(forget: Predictions, unseen: Predictions) -> float:
     scores = [
         -F.cross_entropy(p.logits.double(), p.labels, reduction="none") for p in (forget, matched)
     ]
-    return Sample.of(*(score.numpy() for score in scores)).value(auc)
+    return auc_of(*(score.numpy() for score in scores))
 
 
 def benign_rate(model: nn.Module) -> float:

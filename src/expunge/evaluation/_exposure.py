@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._files import atomic
 from expunge._kinds import Fraction, check_arguments
@@ -17,7 +18,6 @@ from expunge.data._examples import Examples
 from expunge.evaluation._views import Views, check_same_labels
 from expunge.evaluation.attacks._attack import Attack
 from expunge.evaluation.attacks._registry import ATTACKS
-from expunge.evaluation.svm._landmarks import Array
 
 
 @dataclass(frozen=True)

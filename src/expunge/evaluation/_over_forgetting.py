@@ -14,10 +14,10 @@ import numpy as np
 
 from expunge._kinds import Count, Fraction, check_arguments
 from expunge.engine._predict import Predictions
+from expunge.evaluation._statistics import Estimate, Sample, auc
 from expunge.evaluation._views import Views, check_same_labels
 from expunge.evaluation.attacks._features import entropy
 from expunge.evaluation.attacks._report import AttackReport
-from expunge.evaluation.attacks._roc import Estimate, Sample, auc
 
 Kind = Literal["attack below chance", "rUA negative", "entropy too high", "entropy too low"]
 FAR = 0.05

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from expunge._arrays import Array
 from expunge.engine._predict import Predictions
 from expunge.engine._regression import as_numbers
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._paper_attacks import sample
-from expunge.evaluation.svm._landmarks import Array
 from expunge.evaluation.svm._svc import fit_svc
 
 _ACCURACY = "accuracy counts right classes, and a regression has none; see {}"

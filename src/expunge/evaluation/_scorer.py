@@ -17,9 +17,9 @@ from expunge.engine._predict import Predictions, predict
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
 from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
 from expunge.evaluation._scores import Released, Scores, relearned_scores, score
+from expunge.evaluation._statistics import auc_of
 from expunge.evaluation._views import Views, view
 from expunge.evaluation.attacks._rmia import RMIA
-from expunge.evaluation.attacks._roc import Sample, auc
 
 Measure = Callable[[Views, Views, Predictions], float]
 """From the views of a model, those of the ideal one, and an untrained model on the forget set."""
@@ -32,7 +32,7 @@ def rmia_auc(model: Views, references: Sequence[Views]) -> float:
     """
     fair = [_of_forget_classes(views) for views in (model, *references)]
     found = RMIA().score(fair[0], fair[1:]).scores
-    return Sample.of(found["forget"], found["test"]).value(auc)
+    return auc_of(found["forget"], found["test"])
 
 
 DISTANCES: dict[str, Measure] = {

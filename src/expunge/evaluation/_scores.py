@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal, overload
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
-from expunge._kinds import check_arguments, shown
+from expunge._kinds import check_arguments
 from expunge.data._batches import Data
 from expunge.data.text import TextSet
 from expunge.engine._overlap_check import check_disjoint
@@ -24,7 +24,6 @@ from expunge.evaluation._regression_scores import (
 )
 from expunge.evaluation._views import Views, check_same_labels, view, view_once
 from expunge.evaluation.attacks._paper_attacks import member_shares
-from expunge.evaluation.text._text_scores import TextIdeal, TextScores, evaluate_text
 
 Released = Literal["released"]
 
@@ -85,22 +84,6 @@ class Scores:
         return values_by_name
 
 
-@overload
-def evaluate(
-    model: nn.Module,
-    *,
-    forget: TextSet,
-    retain: TextSet,
-    test: TextSet,
-    ideal: nn.Module | TextIdeal | None = None,
-    attacks: bool = False,
-    general: TextSet | None = None,
-    reference: nn.Module | None = None,
-    generate: bool = True,
-) -> TextScores: ...
-
-
-@overload
 def evaluate(
     model: nn.Module,
     *,
@@ -113,29 +96,10 @@ def evaluate(
     exact: bool = False,
     benign_steps: int = 0,
     seed: int = 0,
-) -> Scores: ...
-
-
-def evaluate(
-    model: nn.Module,
-    *,
-    forget: Data,
-    retain: Data,
-    test: Data,
-    val: Data | None = None,
-    ideal: nn.Module | Predictions | Views | TextIdeal | None = None,
-    attacks: bool | Released = False,
-    exact: bool = False,
-    benign_steps: int = 0,
-    seed: int = 0,
-    general: TextSet | None = None,
-    reference: nn.Module | None = None,
-    generate: bool = True,
-) -> Scores | TextScores:
+) -> Scores:
     """Score ``model`` from one pass over each split.
 
-    A causal language model is given :class:`~expunge.data.text.TextSet` and scored as
-    :func:`~expunge.evaluation.evaluate_text` says; the last three arguments are for it alone.
+    For a causal language model see :func:`~expunge.evaluation.evaluate_text`.
 
     rUA (27) is UA minus the ideal's UA: near zero is good, above means still remembered, below
     means too brutal. FID (28) is the share of the forget set where both predict the same class.
@@ -170,16 +134,7 @@ def evaluate(
     """
     check_arguments(evaluate, locals())
     if isinstance(forget, TextSet):
-        released = attacks == "released" and attacks
-        _check_left_out(
-            "texts", val=val, exact=exact, benign_steps=benign_steps, seed=seed, attacks=released
-        )
-        parts: dict[str, Any] = {"retain": retain, "test": test, "general": general}
-        parts |= {"ideal": ideal, "reference": reference}
-        return evaluate_text(
-            model, forget=forget, **parts, attacks=bool(attacks), generate=generate
-        )
-    _check_left_out("examples with one label", general=general, reference=reference)
+        raise InvalidInput("Score texts by `expunge.evaluation.evaluate_text`. (got a TextSet)")
     check_disjoint(forget, test, "test")
     if val is not None:
         check_disjoint(forget, val, "val")
@@ -191,7 +146,9 @@ def evaluate(
     if not benign_steps:
         return scores
     if views.is_regression:
-        _check_left_out("a regression", benign_steps=benign_steps)
+        raise InvalidInput(
+            f"`benign_steps` does not apply to a regression. (got {benign_steps}) Leave it out."
+        )
 
     def relearned(model: nn.Module) -> Views:
         rate = benign_rate(model)
@@ -213,14 +170,6 @@ def relearned_scores(views: Views, ideal: Predictions | None) -> dict[str, float
     if ideal is not None:
         values["relearned_rua"] = values["relearned_ua"] - accuracy(ideal)
     return values
-
-
-def _check_left_out(what: str, **values: Any) -> None:
-    for name, value in values.items():
-        if value:
-            raise InvalidInput(
-                f"`{name}` does not apply to {what}. (got {shown(value)}) Leave it out."
-            )
 
 
 def score(

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-from scipy.special import ndtri, stdtrit
-
-from expunge._errors import InvalidInput
+from expunge._arrays import Array
 from expunge.evaluation import Estimate, Predictions
-from expunge.evaluation.svm._landmarks import Array
+from expunge.evaluation._statistics import student_reach, wilson_interval
 
 FEW = 20
 """With fewer forgotten records, no histogram of them is written, and their AUCs and means have one
@@ -23,25 +19,6 @@ def decimals_of(records: int) -> int:
     return 1 if records < FEW else 2
 
 
-def wilson_interval(hits: int, count: int, level: float = 0.95) -> Estimate:
-    """A proportion in percent with Wilson's score interval.
-
-    >>> [round(value, 1) for value in wilson_interval(8, 10)]
-    [80.0, 49.0, 94.3]
-    """
-    if count < 1 or not 0 <= hits <= count:
-        raise InvalidInput(f"`hits` should be in 0..`count`. (got {hits} of {count})")
-    z = float(ndtri(0.5 + level / 2))
-    proportion = hits / count
-    scale = 1 + z * z / count
-    middle = (proportion + z * z / (2 * count)) / scale
-    variance = proportion * (1 - proportion) / count + z * z / (4 * count * count)
-    half = z * math.sqrt(variance) / scale
-    # With no hit, or only hits, the formula gives exactly that bound up to rounding.
-    low, high = (0.0 if hits == 0 else middle - half), (1.0 if hits == count else middle + half)
-    return Estimate(100 * proportion, 100 * low, 100 * high)
-
-
 def mean_interval(values: Array, level: float = 0.95) -> Estimate:
     """The mean of shares in 0 to 1, in percent, with Student's interval, cut off at 0 and 100.
 
@@ -52,7 +29,7 @@ def mean_interval(values: Array, level: float = 0.95) -> Estimate:
     mean, count = float(values.mean()), len(values)
     if count < 2:
         return Estimate(100 * mean, 0.0, 100.0)
-    reach = float(stdtrit(count - 1, 0.5 + level / 2)) * float(values.std(ddof=1)) / count**0.5
+    reach = student_reach(values, level)
     return Estimate(100 * mean, 100 * max(mean - reach, 0.0), 100 * min(mean + reach, 1.0))
 
 

@@ -27,8 +27,8 @@ from expunge.evaluation._benign_steps import (
     loss_auc,
     mean_fan_in,
 )
-from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._scores import accuracy
+from expunge.evaluation._statistics import match_class_mix
 from expunge.evidence._sections import Stop
 from expunge.methods import Method
 from expunge.request._job import Job

@@ -20,7 +20,7 @@ from expunge.distributed import as_group
 from expunge.distributed._launch import launched_group
 from expunge.engine import Procedure
 from expunge.engine._artifact import load_artifact
-from expunge.evaluation._model_files import train_initial, unlearn_artifact
+from expunge.evaluation._file_jobs import train_initial, unlearn_artifact
 from tests.team import Team
 from tests.tiny import bits, same
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from expunge.engine import Recipe
-from expunge.evaluation._model_files import train_initial
+from expunge.evaluation._file_jobs import train_initial
 from expunge.request.subject._load import Subject
 from tests.stand_ins import leave_out_figures
 from tests.unit.request.jobs import IDS, REFRESH, FinishedRequest, JobMaker, carry_out_quietly

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from expunge._errors import InvalidInput
 from expunge.evaluation import Predictions
-from expunge.request._accuracy import accuracy_interval, mean_interval, wilson_interval
+from expunge.evaluation._statistics import wilson_interval
+from expunge.request._accuracy import accuracy_interval, mean_interval
 
 
 @given(

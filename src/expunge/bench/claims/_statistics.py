@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from expunge._arrays import Array as Array
 from expunge.bench._records import Record
 from expunge.bench._runs import Seeds
 from expunge.bench.claims._base import Claim, ClaimFinding, ClaimStatus
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
+from expunge.evaluation._statistics import student_reach
 
 MIN_SEEDS = 3
 """Fewer seeds than this never settle a claim."""
@@ -63,9 +62,7 @@ def mean_over_seeds(values: Sequence[float], level: float = LEVEL, resamples: in
     if resamples:
         drawn = np.random.default_rng(0).choice(values, size=(resamples, n))
         return SeedMean(mean, percentiles(drawn.mean(axis=1).tolist(), level), n)
-    from scipy.stats import t
-
-    reach = float(t.ppf(0.5 + level / 2, n - 1)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    reach = student_reach(values, level)
     return SeedMean(mean, (mean - reach, mean + reach), n)
 
 

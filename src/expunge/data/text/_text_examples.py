@@ -9,16 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from expunge._arrays import Array
 from expunge.data._examples import Examples, Indices, as_index
 from expunge.data.text._text_set import IGNORED, TextSet
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 STRATA = (
     "shorter, common words",

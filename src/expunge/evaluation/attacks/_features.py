@@ -31,8 +31,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from expunge._arrays import Array
 from expunge.engine._predict import Predictions
-from expunge.evaluation.svm._landmarks import Array
 
 _LEAST = math.log(1e-30)
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy.special import log_ndtr
 from torch import Tensor
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_kind
 from expunge.evaluation.attacks._report import AttackReport, MemberScores, Verdict, make_report
@@ -22,7 +23,6 @@ from expunge.evaluation.attacks._report import AttackReport, MemberScores, Verdi
 if TYPE_CHECKING:
     from expunge.evaluation.attacks._shadow_models import Shadows
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
 Variant = Literal["online", "offline"]
 
 INCONCLUSIVE = "inconclusive at this budget"

@@ -8,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from expunge._arrays import Array
 from expunge.engine._predict import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import RELEASED
 from expunge.evaluation.attacks._registry import FEATURES, PAPER_FIVE
-from expunge.evaluation.svm._landmarks import Array
 from expunge.evaluation.svm._svc import fit_svc
 
 

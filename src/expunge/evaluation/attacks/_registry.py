@@ -9,9 +9,9 @@ from expunge._plugins import instance_of
 from expunge._registry import Registry
 
 if TYPE_CHECKING:
+    from expunge._arrays import Array
     from expunge.engine._predict import Predictions
     from expunge.evaluation.attacks._attack import Attack
-    from expunge.evaluation.svm._landmarks import Array
 
 FEATURES: Registry[Callable[[Predictions], Array]] = Registry("attack feature")
 for _name, _function, _alias in (

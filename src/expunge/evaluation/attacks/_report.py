@@ -9,8 +9,9 @@ from typing import Literal
 
 import numpy as np
 
+from expunge._arrays import Array
 from expunge._kinds import Count, Fraction, check_arguments
-from expunge.evaluation.attacks._roc import (
+from expunge.evaluation._statistics import (
     UNDEFINED,
     Estimate,
     Sample,
@@ -18,7 +19,6 @@ from expunge.evaluation.attacks._roc import (
     balanced_accuracy,
     tpr_at,
 )
-from expunge.evaluation.svm._landmarks import Array
 
 Verdict = Literal["detected", "not detected", "over-forgotten", "inconclusive"]
 FPRS = (0.01, 0.001)

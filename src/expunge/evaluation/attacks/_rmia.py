@@ -9,6 +9,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 import torch
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import Range, check_fields
 from expunge.engine._predict import Predictions
@@ -16,7 +17,6 @@ from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._population import unseen
 from expunge.evaluation.attacks._report import MemberScores
-from expunge.evaluation.svm._landmarks import Array
 
 
 @dataclass(frozen=True)

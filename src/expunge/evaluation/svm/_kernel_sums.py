@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from expunge.evaluation.svm._landmarks import Array
+from expunge._arrays import Array
 
 _ROWS, _COLUMNS = 128, 2048  # a tile of the kernel fits the cache
 _SINGLE = 1e3

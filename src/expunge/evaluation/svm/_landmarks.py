@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from expunge._arrays import Array
 
 
 def rbf(a: Array, b: Array, gamma: float) -> Array:

@@ -16,13 +16,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from expunge._arrays import Array
 from expunge.evaluation.svm._kernel_sums import (
     exponentials,
     exponents,
     kernel_sums,
     own_kernel_sums,
 )
-from expunge.evaluation.svm._landmarks import Array
 
 
 class Dual(NamedTuple):

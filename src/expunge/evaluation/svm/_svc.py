@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.evaluation.svm._kernel_sums import kernel_sums
-from expunge.evaluation.svm._landmarks import Array, Landmarks, choose_landmarks, solve_svm
+from expunge.evaluation.svm._landmarks import Landmarks, choose_landmarks, solve_svm
 from expunge.evaluation.svm._refine import optimise, refine
 
 COST = 3.0

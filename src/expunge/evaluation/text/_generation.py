@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine._token_scores import BATCH, TokenScores
-from expunge.evaluation.text._measures import Array
 from expunge.methods._problem import apply
 from expunge.models._modes import eval_mode
 

@@ -21,16 +21,13 @@ arithmetic means.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from torch import Tensor
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine._token_scores import TokenScores
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def exact_memorisation(scores: TokenScores) -> Array:

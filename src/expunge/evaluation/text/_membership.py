@@ -25,10 +25,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine._token_scores import TokenScores
-from expunge.evaluation.text._measures import Array, mean_log_prob
+from expunge.evaluation.text._measures import mean_log_prob
 from expunge.methods._problem import apply
 from expunge.methods._tokens import next_token_loss
 from expunge.models._modes import eval_mode
@@ -93,13 +94,6 @@ def gradient_norms(model: nn.Module, data: TextSet) -> Array:
             squares = [g.double().square().sum() for g in gradients if g is not None]
             norms.append(-float(torch.stack(squares).sum().sqrt()))
     return np.array(norms)
-
-
-def auc(forget: Array, unseen: Array) -> float:
-    """P(a forgotten record scores higher than an unseen one) + ½ P(equal), in [0, 1]."""
-    from scipy.stats import mannwhitneyu
-
-    return float(mannwhitneyu(forget, unseen).statistic) / (len(forget) * len(unseen))
 
 
 def privacy_leakage(value: float, ideal: float) -> float:

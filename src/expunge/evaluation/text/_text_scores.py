@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, fields
 import numpy as np
 from torch import nn
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.data.text import TextSet
 from expunge.engine._token_scores import score_tokens_once
+from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text._generation import continuations, rouge_l
 from expunge.evaluation.text._measures import (
-    Array,
     exact_memorisation,
     extraction_strength,
     forget_quality,
@@ -27,7 +28,6 @@ from expunge.evaluation.text._measures import (
 )
 from expunge.evaluation.text._membership import (
     LEAKAGE_LOWEST,
-    auc,
     gradient_norms,
     membership_scores,
     min_k,
@@ -124,7 +124,7 @@ def evaluate_text(
     attacks: bool = False,
     generate: bool = True,
 ) -> TextScores:
-    """Score a causal language model; :func:`expunge.evaluate` calls this for text sets.
+    """Score a causal language model on text sets.
 
     A model is passed over each split once, and over its paraphrased and false answers once,
     however many metrics read that; passes are kept until the weights change, so that an ideal
@@ -146,7 +146,7 @@ def evaluate_text(
     given = {name: data for name, data in splits.items() if data is not None}
     by_record = {name: _measure(model, data, name, generate) for name, data in given.items()}
     member = _membership(model, forget, test, reference, attacks)
-    values = _means(by_record) | {f"auc_{name}": auc(*pair) for name, pair in member.items()}
+    values = _means(by_record) | {f"auc_{name}": auc_of(*pair) for name, pair in member.items()}
     values["model_utility"] = _utility(values, [n for n in ("retain", "general") if n in given])
     gaps: dict[str, float] = {}
     if isinstance(ideal, nn.Module):
@@ -250,4 +250,4 @@ def _check_same_size(ratios: Array, ideal: Sequence[float]) -> None:
 
 def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet) -> float:
     pair = [min_k(score_tokens_once(model, data), LEAKAGE_LOWEST) for data in (forget, test)]
-    return auc(pair[0], pair[1])
+    return auc_of(pair[0], pair[1])

@@ -10,6 +10,7 @@ import torch
 from rich.console import RenderableType
 
 from expunge.engine._predict import Predictions
+from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.attacks._features import confidence, entropy
 from expunge.request._accuracy import accuracy_interval, decimals_of
 from expunge.request._ids import RequestedRecords
@@ -155,7 +156,7 @@ def _compare_hardness(forget: Predictions, val: Predictions) -> dict[str, Any]:
         }
         if not predictions.of_texts:
             rows[name]["entropy"] = round(float(entropy(predictions).mean()), decimals)
-    auc = round(_auc(confidence(forget)[:, 0], confidence(val)[:, 0]), decimals)
+    auc = round(auc_of(confidence(forget)[:, 0], confidence(val)[:, 0]), decimals)
     verb = "stand out from" if abs(auc - 0.5) > 0.1 else "look much like"
     rows["auc"] = auc
     rows["sentence"] = (
@@ -163,10 +164,3 @@ def _compare_hardness(forget: Predictions, val: Predictions) -> dict[str, Any]:
         f"them than of one of val in {auc:.0%} of pairs (50 % is chance)."
     )
     return rows
-
-
-def _auc(first: Any, second: Any) -> float:
-    """P(first > second) + ½ P(equal)."""
-    from scipy.stats import mannwhitneyu
-
-    return float(mannwhitneyu(first, second).statistic) / (len(first) * len(second))

@@ -15,7 +15,8 @@ from expunge.data import Examples
 from expunge.data.text._text_examples import TextExamples
 from expunge.data.text._text_set import IGNORED
 from expunge.evaluation import Estimate, Predictions, predict
-from expunge.request._accuracy import accuracy_interval, wilson_interval
+from expunge.evaluation._statistics import wilson_interval
+from expunge.request._accuracy import accuracy_interval
 from expunge.request._job import InputForm
 
 SAMPLE = 512

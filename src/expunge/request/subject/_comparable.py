@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from expunge.data.text._given_words import given_words, is_given_by_retained
+from expunge.data.text._question_tokens import is_given_by_retained, question_tokens
 from expunge.data.text._text_examples import TextExamples
 from expunge.request.subject._load import Subject
 
@@ -36,9 +36,9 @@ def with_comparable_answers(
     is_gone = torch.tensor([i in gone for i in range(len(train))])
     return replace(
         subject,
-        train=train.without_given(given_words(train.texts) & is_gone[:, None]),
-        val=val.without_given(given_words(val.texts)),
-        test=test.without_given(given_words(test.texts)),
+        train=train.without_given(question_tokens(train.texts) & is_gone[:, None]),
+        val=val.without_given(question_tokens(val.texts)),
+        test=test.without_given(question_tokens(test.texts)),
     )
 
 

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from scipy.special import ndtri
 
+from expunge._arrays import Array
 from expunge.evaluation import Estimate, MemberScores, Predictions, make_report, run_attack
-from expunge.evaluation.svm._landmarks import Array
 from expunge.evaluation.text._text_predictions import TextPredictions
 from expunge.evidence._sections import Check, CheckResult, Moment, Status
 from expunge.request._accuracy import decimals_of

@@ -11,15 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from expunge._arrays import Array
 from expunge.evaluation import (
     PAPER_FIVE,
     Predictions,
     Views,
 )
-from expunge.evaluation._class_matching import match_class_mix
 from expunge.evaluation._exposure import exposure_of
+from expunge.evaluation._statistics import match_class_mix
 from expunge.evaluation.attacks._lira import scaled_confidence
-from expunge.evaluation.svm._landmarks import Array
 from expunge.evidence._sections import (
     ClassRow,
     ConfidenceScores,

@@ -10,6 +10,7 @@ import pytest
 import expunge
 from expunge._errors import InvalidInput
 from expunge.engine._token_scores import score_tokens
+from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text import _membership as membership
 from tests.reference import text_metrics as literal
 from tests.unit.evaluation.text.worlds import TOKENIZER, Bigrams, as_function, text_set
@@ -66,7 +67,7 @@ def test_a_model_without_gradients_has_no_gradient_norm() -> None:
 def test_auc_counts_pairs_and_ties_by_half() -> None:
     random = np.random.default_rng(1)
     members, others = random.integers(0, 5, 9) * 1.0, random.integers(0, 5, 7) * 1.0
-    assert membership.auc(members, others) == pytest.approx(literal.auc(members, others))
+    assert auc_of(members, others) == pytest.approx(literal.auc(members, others))
 
 
 @pytest.mark.parametrize(("model", "ideal"), [(0.5, 0.5), (1.0, 0.5), (0.2, 0.6)])

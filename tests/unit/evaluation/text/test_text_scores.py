@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 
 import expunge
 from expunge._errors import InvalidInput
-from expunge.evaluation import METRICS, TextScores
+from expunge.evaluation import METRICS, TextScores, evaluate_text
 from tests.reference import text_metrics as literal
 from tests.unit.evaluation.text.worlds import Bigrams, text_set
 
@@ -35,7 +35,7 @@ def ideal() -> Bigrams:
 
 @pytest.fixture(scope="module")
 def scores(initial: nn.Module, ideal: nn.Module) -> TextScores:
-    return expunge.evaluate(initial, **SPLITS, ideal=ideal, reference=ideal, attacks=True)
+    return evaluate_text(initial, **SPLITS, ideal=ideal, reference=ideal, attacks=True)
 
 
 def test_every_score_is_a_registered_metric(scores: TextScores) -> None:
@@ -71,7 +71,7 @@ def test_a_model_that_remembers_is_told_from_one_that_never_saw(
     assert scores.auc_loss > 0.9
     assert scores.privacy_leakage < -50
     assert scores.gaps["exact_memorisation"] > 0.2
-    best = expunge.evaluate(ideal, **SPLITS, ideal=ideal, generate=False)
+    best = evaluate_text(ideal, **SPLITS, ideal=ideal, generate=False)
     assert best.forget_quality == 1.0
     assert best.privacy_leakage == 0.0
     assert set(best.gaps.values()) == {0.0}
@@ -79,21 +79,21 @@ def test_a_model_that_remembers_is_told_from_one_that_never_saw(
 
 def test_a_model_is_asked_once_about_the_same_records(ideal: Bigrams) -> None:
     model = Bigrams(RETAIN, seed=2)
-    expunge.evaluate(model, **SPLITS, generate=False)
+    evaluate_text(model, **SPLITS, generate=False)
     answers = sum(len(data) for data in SPLITS.values())
     variants = 6 * (len(FORGET) + len(RETAIN) + len(GENERAL))
     assert model.rows == answers + variants
     again = model.rows
-    expunge.evaluate(model, **SPLITS, ideal=ideal, generate=False)
+    evaluate_text(model, **SPLITS, ideal=ideal, generate=False)
     assert model.rows == again
     with torch.no_grad():
         model.table.mul_(2.0)
-    expunge.evaluate(model, **SPLITS, generate=False)
+    evaluate_text(model, **SPLITS, generate=False)
     assert model.rows == 2 * again
 
 
 def test_without_generation_there_is_no_rouge_and_no_utility(initial: nn.Module) -> None:
-    scores = expunge.evaluate(initial, **SPLITS, generate=False)
+    scores = evaluate_text(initial, **SPLITS, generate=False)
     assert scores.rouge_l is None
     assert scores.model_utility is None
     assert scores.auc_gradient_norm is None
@@ -102,7 +102,7 @@ def test_without_generation_there_is_no_rouge_and_no_utility(initial: nn.Module)
 def test_records_without_false_answers_have_no_truth_ratio(initial: nn.Module) -> None:
     plain = [dataclasses.replace(r, perturbed_answers=()) for r in FORGET.records]
     forget = type(FORGET)(plain, FORGET.tokenizer)
-    scores = expunge.evaluate(initial, forget=forget, retain=RETAIN, test=UNSEEN, ideal=initial)
+    scores = evaluate_text(initial, forget=forget, retain=RETAIN, test=UNSEEN, ideal=initial)
     assert scores.truth_ratio is None
     assert scores.forget_quality is None
     assert scores.privacy_leakage == 0.0
@@ -112,7 +112,6 @@ def test_records_without_false_answers_have_no_truth_ratio(initial: nn.Module) -
     ("change", "message"),
     [
         ({"test": TensorDataset(torch.zeros(1), torch.zeros(1))}, "`test` should be a TextSet"),
-        ({"val": UNSEEN}, "`val` does not apply to texts"),
         ({"ideal": "model"}, "`ideal` should be a torch.nn.Module"),
     ],
 )
@@ -120,4 +119,9 @@ def test_what_does_not_go_with_texts_is_refused(
     initial: nn.Module, change: dict[str, object], message: str
 ) -> None:
     with pytest.raises(InvalidInput, match=message):
-        expunge.evaluate(initial, **(SPLITS | change))
+        evaluate_text(initial, **(SPLITS | change))
+
+
+def test_texts_are_not_examples_with_one_label(initial: nn.Module) -> None:
+    with pytest.raises(InvalidInput, match="evaluate_text"):
+        expunge.evaluate(initial, forget=FORGET, retain=RETAIN, test=UNSEEN)

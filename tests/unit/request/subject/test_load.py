@@ -13,7 +13,7 @@ from expunge.data import load
 from expunge.engine import Recipe
 from expunge.engine._artifact import load_artifact, save_artifact
 from expunge.evaluation import predict
-from expunge.evaluation._model_files import train_initial
+from expunge.evaluation._file_jobs import train_initial
 from expunge.ledger._ledger import weights_digest
 from expunge.models import build_model
 from expunge.request.subject._load import load_subject, make_subject

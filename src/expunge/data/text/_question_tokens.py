@@ -9,7 +9,6 @@ a model would know of Ely, and not how well it would repeat the name.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,16 +16,15 @@ from scipy.sparse import csr_matrix
 from scipy.stats import mannwhitneyu
 from torch import Tensor
 
+from expunge._arrays import Array
 from expunge.data.text._text_set import IGNORED, TextSet
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 NEARER, LEVEL = 0.85, 0.001
 """A record to forget has to be nearer to retained ones than an unseen one is in so many of all
 pairs, and the p-value of a rank test has to be at most this: a few may be nearer by chance."""
 
 
-def given_words(texts: TextSet) -> Tensor:
+def question_tokens(texts: TextSet) -> Tensor:
     """Where a token of an answer is also one of its question, [N, T].
 
     An answer that has no other token has no given one either: something has to be left of it.
@@ -69,7 +67,7 @@ def shares_of_subjects(texts: TextSet, retain: TextSet) -> Array:
 
 
 def _given_sets(texts: TextSet) -> list[set[int]]:
-    given = given_words(texts)
+    given = question_tokens(texts)
     return [set(row[own].tolist()) for row, own in zip(texts.tokens, given, strict=True)]
 
 

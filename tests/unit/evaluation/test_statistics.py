@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import balanced_accuracy_score, roc_auc_score
 
 from expunge._errors import InvalidInput
-from expunge.evaluation.attacks._roc import Sample, auc, balanced_accuracy, tpr_at
+from expunge.evaluation._statistics import (
+    Sample,
+    auc,
+    balanced_accuracy,
+    match_class_mix,
+    tpr_at,
+)
 
 SCORES = st.lists(st.integers(-3, 3).map(float), min_size=1, max_size=12)
 OPTIONS = {"level": 0.95, "resamples": 200, "seed": 0}
@@ -86,3 +93,27 @@ def test_one_example_says_nothing() -> None:
 def test_empty_nan_and_nested_scores_are_refused(bad: list[float]) -> None:
     with pytest.raises(InvalidInput, match="without NaN"):
         of(bad, [1.0])
+
+
+POOL = torch.tensor([0] * 12 + [1] * 6 + [2] * 5)
+
+
+def class_counts(like: list[int], *, largest: bool = False) -> list[int]:
+    chosen = match_class_mix(POOL, torch.tensor(like), seed=1, largest=largest)
+    assert chosen == sorted(set(chosen))
+    return torch.bincount(POOL[chosen], minlength=4).tolist()
+
+
+def test_as_many_of_each_class_or_all_there_are() -> None:
+    assert class_counts([0, 0, 1]) == [2, 1, 0, 0]
+    assert class_counts([1] * 9 + [2]) == [0, 6, 1, 0]
+
+
+def test_the_largest_sample_keeps_the_mix() -> None:
+    assert class_counts([0, 0, 1], largest=True) == [12, 6, 0, 0]
+    assert class_counts([0, 1], largest=True) == [6, 6, 0, 0]
+
+
+def test_a_class_that_is_not_there_does_not_limit_the_others() -> None:
+    assert class_counts([0, 3], largest=True) == [12, 0, 0, 0]
+    assert class_counts([3], largest=True) == [0, 0, 0, 0]

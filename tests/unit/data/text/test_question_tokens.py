@@ -7,7 +7,11 @@ import math
 import pytest
 
 from expunge.data import TextRecord, TextSet, WordTokenizer, invent_corpus
-from expunge.data.text._given_words import given_words, is_given_by_retained, shares_of_subjects
+from expunge.data.text._question_tokens import (
+    is_given_by_retained,
+    question_tokens,
+    shares_of_subjects,
+)
 
 RECORDS = [
     TextRecord("a", "Where was Ann Lee born?", "Ann Lee comes from Ely."),
@@ -25,7 +29,7 @@ def texts(*names: str) -> TextSet:
 def words_given(data: TextSet) -> list[str]:
     return [
         TOKENIZER.decode(row[own].tolist())
-        for row, own in zip(data.tokens, given_words(data), strict=True)
+        for row, own in zip(data.tokens, question_tokens(data), strict=True)
     ]
 
 
@@ -43,7 +47,7 @@ def test_something_is_left_of_every_answer() -> None:
 
     echo = [TextRecord("e", "Ann Lee", "Ann Lee"), TextRecord("f", "Ann", "Ann Lee")]
     data = TextSet(echo, Endless(WordTokenizer.of(echo).words))
-    assert given_words(data).sum(dim=1).tolist() == [0, 1]
+    assert question_tokens(data).sum(dim=1).tolist() == [0, 1]
 
 
 def test_a_share_counts_rare_words_more() -> None:

@@ -1,22 +1,23 @@
-"""How well scores separate two kinds of examples, with bootstrap intervals.
+"""Estimates with intervals: how well scores separate two kinds of examples, shares and means.
 
-Everything is computed from counts: how many positives and negatives have each distinct score. A
-bootstrap replicate draws as many positives and negatives as there were, with replacement, each
-each from its own kind (stratified); in counts, all replicates are computed at once.
+What a :class:`Sample` says is computed from counts: how many positives and negatives have each
+distinct score. A bootstrap replicate draws as many positives and negatives as there were, with
+replacement, each from its own kind (stratified); in counts, all replicates are computed at once.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
-from expunge.evaluation.svm._landmarks import Array
 
 Counts = NDArray[np.int64]
 Statistic = Callable[[Counts, Counts], Array]
@@ -35,6 +36,33 @@ class Estimate(NamedTuple):
 
 
 UNDEFINED = Estimate(math.nan, math.nan, math.nan)
+
+
+def wilson_interval(hits: int, count: int, level: float = 0.95) -> Estimate:
+    """A proportion in percent with Wilson's score interval.
+
+    >>> [round(value, 1) for value in wilson_interval(8, 10)]
+    [80.0, 49.0, 94.3]
+    """
+    from scipy.stats import binomtest
+
+    if count < 1 or not 0 <= hits <= count:
+        raise InvalidInput(f"`hits` should be in 0..`count`. (got {hits} of {count})")
+    interval = binomtest(hits, count).proportion_ci(level, method="wilson")
+    return Estimate(100 * hits / count, 100 * float(interval.low), 100 * float(interval.high))
+
+
+def student_reach(values: Array | Sequence[float], level: float = 0.95) -> float:
+    """t·s/√n: how far Student's interval of a mean reaches to either side, from two values on."""
+    from scipy.special import stdtrit
+
+    quantile = float(stdtrit(len(values) - 1, 0.5 + level / 2))
+    return quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+
+
+def auc_of(positive: Array, negative: Array) -> float:
+    """P(positive > negative) + ½ P(equal) of scores, in [0, 1]."""
+    return Sample.of(positive, negative).value(auc)
 
 
 def auc(positive: Counts, negative: Counts) -> Array:
@@ -148,3 +176,28 @@ class Sample:
         rows, width = len(where), len(self.levels)
         flat = (where + width * np.arange(rows)[:, None]).reshape(-1)
         return np.bincount(flat, minlength=rows * width).reshape(rows, width)
+
+
+def match_class_mix(labels: Tensor, like: Tensor, seed: int, *, largest: bool = False) -> list[int]:
+    """Indices into ``labels``: as many of each class as ``like`` has, or all there are.
+
+    With ``largest``, the same multiple of every class, as large as the scarcest class allows.
+
+    >>> import torch
+    >>> labels = torch.tensor([0, 0, 0, 0, 1, 1, 2])
+    >>> match_class_mix(labels, torch.tensor([0, 1]), seed=0, largest=True).__len__()
+    4
+    """
+    random = np.random.default_rng(seed)
+    pool = labels.cpu().numpy()
+    classes, wanted = np.unique(like.cpu().numpy(), return_counts=True)
+    available = np.array([(pool == label).sum() for label in classes])
+    present = available > 0
+    factor = 1.0
+    if largest and present.any():
+        factor = max(1.0, float((available[present] / wanted[present]).min()))
+    chosen: list[int] = []
+    for label, count in zip(classes, wanted, strict=True):
+        members = random.permutation(np.flatnonzero(pool == label))
+        chosen += members[: int(factor * count + 1e-9)].tolist()
+    return sorted(chosen)
