@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A deletion request from the shell: a trained classifier of digits, three people who ask to be
-# forgotten, and the evidence. About half a minute on one core.
+# A deletion request from the shell: a classifier that knows its training digits by heart, twenty
+# people who ask to be forgotten, and the evidence. About half a minute on one core.
 set -euo pipefail
 work="${1:-forget-digits}"
 mkdir -p "$work"
@@ -8,21 +8,36 @@ cd "$work"
 # Rounding depends on the number of threads, and the verdict on a small request on a record or two.
 export OMP_NUM_THREADS=1
 
-# The model in production. Yours is already there.
-test -f model.safetensors || expunge train --data digits --limit 400 --width 0.5 --epochs 25 \
-    --batch-size 32 --lr 0.05 --schedule one-cycle -o model.safetensors
-
-# Which training record belongs to whom, and who asked to be forgotten.
+# The data, which training record belongs to whom, and who asked to be forgotten. Noise on the images
+# leaves the model something to memorise.
 python - <<'PYTHON'
 import csv
+from pathlib import Path
 
+import numpy as np
+from sklearn.datasets import load_digits
+
+if not Path("digits.npz").exists():
+    digits, draw = load_digits(), np.random.default_rng(0)
+    order = draw.permutation(len(digits.target))
+    noisy = digits.images * 16 + draw.normal(0, 80, digits.images.shape)
+    x, y = noisy.clip(0, 255).astype(np.uint8)[order], digits.target[order]
+    splits = {"train": slice(1200), "val": slice(1200, 1350), "test": slice(1350, None)}
+    arrays = {f"x_{name}": x[part] for name, part in splits.items()}
+    np.savez("digits.npz", **arrays, **{f"y_{name}": y[part] for name, part in splits.items()})
+records = len(np.load("digits.npz")["x_train"])
+people = records // 10
 with open("records.csv", "w", newline="") as file:
     writer = csv.writer(file)
     writer.writerow(["index", "person"])
-    writer.writerows([index, f"person-{index % 40:02d}"] for index in range(400))
+    writer.writerows([index, f"person-{index % people:03d}"] for index in range(records))
 with open("request.csv", "w") as file:
-    file.write("id\nperson-03\nperson-17\nperson-31\n")
+    file.write("id\n" + "".join(f"person-{number:03d}\n" for number in range(people // 6)))
 PYTHON
+
+# The model in production. Yours is already there.
+test -f model.safetensors || expunge train --data npz:digits.npz --width 0.5 --epochs 25 \
+    --batch-size 32 --lr 0.05 --schedule one-cycle -o model.safetensors
 
 request="--weights model.safetensors --records records.csv --id-column person --ids request.csv"
 

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 from typer.main import get_command
 
+from expunge.cli import _demo
 from expunge.cli._main import build_app
 from expunge.engine import Recipe
 from expunge.evaluation._file_jobs import train_initial
@@ -105,11 +106,15 @@ def test_the_benchmark_on_slurm_starts_ray_on_every_node(tmp_path: Path) -> None
 @pytest.mark.thorough
 @pytest.mark.timeout(1500)
 @pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
-def test_a_request_from_the_shell(tmp_path: Path) -> None:
+def test_a_request_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script, work = EXAMPLES / "forget_digits.sh", tmp_path / "work"
-    # The model in production, smaller than the one that the script would train.
+    # Data and a model in production, smaller than those that the script would make.
+    monkeypatch.setattr(_demo, "TRAINED", 600)
+    _demo.write_noisy_digits(work / "digits.npz")
     recipe = Recipe(epochs=12, batch_size=32, lr=0.05, schedule="one-cycle")
-    train_initial("digits", work / "model.safetensors", width=0.2, recipe=recipe, limit=400)
+    train_initial(
+        f"npz:{work / 'digits.npz'}", work / "model.safetensors", width=0.2, recipe=recipe
+    )
     tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     run = subprocess.run(
         ["bash", str(script), str(work)],
@@ -119,7 +124,7 @@ def test_a_request_from_the_shell(tmp_path: Path) -> None:
         timeout=1400,
     )
     assert run.returncode == 0, run.stderr
-    assert "30 of 400 training records" in run.stdout
+    assert "100 of 600 training records" in run.stdout
     assert "Everything holds." in run.stdout
     assert (work / "requests" / "0001" / "report.html").is_file()
 
