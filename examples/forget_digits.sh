@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A deletion request from the shell: a classifier that knows its training digits by heart, twenty
+# A deletion request from the shell: a classifier that knows its training digits by heart, thirty
 # people who ask to be forgotten, and the evidence. About half a minute on one core.
 set -euo pipefail
 work="${1:-forget-digits}"
@@ -32,7 +32,7 @@ with open("records.csv", "w", newline="") as file:
     writer.writerow(["index", "person"])
     writer.writerows([index, f"person-{index % people:03d}"] for index in range(records))
 with open("request.csv", "w") as file:
-    file.write("id\n" + "".join(f"person-{number:03d}\n" for number in range(people // 6)))
+    file.write("id\n" + "".join(f"person-{number:03d}\n" for number in range(people // 4)))
 PYTHON
 
 # The model in production. Yours is already there.

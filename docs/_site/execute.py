@@ -2,8 +2,9 @@
 
     python docs/_site/execute.py [PAGE ...]
 
-Each page runs in a process and an empty folder of its own. An error ends with exit code 1, and
-names the page and the line.
+Each page runs in a process and an empty folder of its own. Without names, pages run whose text, or
+the package, has changed since they last ran. An error ends with exit code 1, and names the page and
+the line.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ import importlib
 import io
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import traceback
 from pathlib import Path
 from typing import Any
@@ -37,7 +39,7 @@ OUTPUTS = ROOT / "build" / "docs-output"
 SHELL = ("cat", "head", "ls", "printf", "seq")
 """Programs that blocks may use besides ``expunge``."""
 VERDICTS = (1, 3)
-"""Exit codes of ``expunge forget`` that are no errors."""
+"""Exit codes of ``expunge forget`` that are not errors."""
 WIDTH = "78"
 IMPORTS = ("expunge.cli._main", "matplotlib.pyplot", "scipy.stats", "sklearn.svm", "torch._dynamo")
 """What most pages need, and takes long to import."""
@@ -86,7 +88,9 @@ def run_page(page: Path) -> None:
             shutil.copy(picture, kept / picture.name)
         names = [picture.name for picture in drawn]
         rows.append({"line": block.line, "text": printed.getvalue(), "images": names})
-    (kept / "output.json").write_text(json.dumps({"digest": digest(page), "blocks": rows}))
+    (kept / "output.json").write_text(
+        json.dumps({"digest": digest(page), "source": source_digest(), "blocks": rows})
+    )
 
 
 def _run_python(block: Block, namespace: dict[str, Any]) -> None:
@@ -139,8 +143,27 @@ def _in_a_folder(page: Path, log: Path) -> None:
             os.chdir(ROOT)
 
 
+def source_digest() -> str:
+    """What every output depends on besides its page: the package, and what runs the pages."""
+    files = [*(ROOT / "src").rglob("*.*"), *Path(__file__).parent.glob("*.py")]
+    sources = sorted(each for each in files if each.suffix in (".py", ".toml", ".html", ".js"))
+    return hashlib.sha256(b"".join(each.read_bytes() for each in sources)).hexdigest()
+
+
+def is_current(page: Path, source: str) -> bool:
+    """Whether the output of a page was made from its text and from this source."""
+    kept = kept_output(page) / "output.json"
+    if not kept.is_file():
+        return False
+    output = json.loads(kept.read_text())
+    return (output["digest"], output.get("source")) == (digest(page), source)
+
+
 def execute(chosen: list[Path]) -> bool:
-    """Run pages one after the other; whether all went well."""
+    """Run pages, as many at a time as there are cores; whether all went well."""
+    waiting = [page for page in chosen if runnable(page)]
+    if not waiting:
+        return True
     # Imported once, for all pages; nothing is computed before they fork.
     import torch
 
@@ -148,25 +171,35 @@ def execute(chosen: list[Path]) -> bool:
         importlib.import_module(module)
     torch.set_num_threads(1)
     fork = multiprocessing.get_context("fork")
+    running: dict[int, tuple[Any, Path, Path]] = {}
     well = True
-    for page in chosen:
-        if not runnable(page):
-            continue
-        began = time.perf_counter()
-        log = Path(tempfile.mkstemp(suffix=".log")[1])
-        process = fork.Process(target=_in_a_folder, args=(page, log))
-        process.start()
-        process.join()
-        seconds = time.perf_counter() - began
-        state = "ok" if process.exitcode == 0 else "FAILED"
-        print(f"{state:>6}  {seconds:5.1f} s  {name_of(page)}", flush=True)
-        if process.exitcode:
-            well = False
-            print(re.sub(r"^", "        ", log.read_text(), flags=re.MULTILINE))
-        log.unlink()
+    while waiting or running:
+        while waiting and len(running) < (os.cpu_count() or 1):
+            page, log = waiting.pop(0), Path(tempfile.mkstemp(suffix=".log")[1])
+            process = fork.Process(target=_in_a_folder, args=(page, log))
+            process.start()
+            running[process.sentinel] = (process, page, log)
+        for sentinel in multiprocessing.connection.wait(list(running)):
+            well &= _finish(*running.pop(sentinel))  # type: ignore[call-overload]
     return well
+
+
+def _finish(process: Any, page: Path, log: Path) -> bool:
+    """Say how a page went, and how much processor time it took."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process.join()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    state = "FAILED" if process.exitcode else "ok"
+    print(f"{state:>6}  {seconds:5.1f} s  {name_of(page)}", flush=True)
+    if process.exitcode:
+        print(re.sub(r"^", "        ", log.read_text(), flags=re.MULTILINE))
+    log.unlink()
+    return not process.exitcode
 
 
 if __name__ == "__main__":
     named = [Path(word).resolve() for word in sys.argv[1:]]
-    sys.exit(0 if execute(named or pages()) else 1)
+    source = source_digest()
+    changed = [page for page in pages() if not is_current(page, source)]
+    sys.exit(0 if execute(named or changed) else 1)

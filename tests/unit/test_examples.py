@@ -124,7 +124,7 @@ def test_a_request_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         timeout=1400,
     )
     assert run.returncode == 0, run.stderr
-    assert "100 of 600 training records" in run.stdout
+    assert "150 of 600 training records" in run.stdout
     assert "Everything holds." in run.stdout
     assert (work / "requests" / "0001" / "report.html").is_file()
 

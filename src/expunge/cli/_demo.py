@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BLOCK = "digits-early"
 """The block of the protocol that the demo runs; the others are for ``expunge bench run demo``."""
-TRAINED, VALIDATED, FORGOTTEN = 1200, 150, 200
+TRAINED, VALIDATED, FORGOTTEN = 1200, 150, 300
 """How many digits the request's model is trained on, how many are for val, how many have to go."""
 NOISE = 80
 """Deviation of the noise on their pixels, of 255: it leaves the model something to memorise."""
@@ -49,7 +49,7 @@ def demo_command(
 ) -> None:
     """See in a minute what unlearning does, on handwritten digits.
 
-    First a deletion request: a model that knows 1,200 noisy digits by heart forgets 200 of them,
+    First a deletion request: a model that knows 1,200 noisy digits by heart forgets 300 of them,
     and is compared with a model retrained without them. Then three methods, alone and with add-ons
     of the paper, forget half of 120 digits. Writes the bundle of the request, a table (Markdown,
     LaTeX, CSV), two figures and the results.
