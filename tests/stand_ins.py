@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from expunge._files import write_text
 from expunge.dispatch import InlineEngine
-from expunge.plotting import save_figure
+from expunge.report import save_figure
 from expunge.store import Store
 
 

@@ -1,4 +1,4 @@
-"""Write what the records in ``results/`` say into ``docs/reproduction.md``.
+"""Write what the results in ``results/`` say into ``docs/reproduction.md``.
 
     python docs/_site/reproduction.py            # or `make results DATA=DIR`, which runs them first
 
@@ -14,24 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from expunge._files import write_text
-from expunge.bench._records import Record, load_records
-from expunge.bench._runs import (
-    CONSTRAINED_METHODS,
-    Arm,
-    TaskRuns,
-    group_records,
-    one_per_seed,
-)
+from expunge.bench._results import Result, load_results
+from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._statistics import mean_over_seeds
 from expunge.bench._sweeps import RMIA_AUC, RUA, UNSEEN, Remainder, compare_frontiers
-from expunge.bench.claims import ClaimFinding, claim_ledger
-from expunge.bench.claims._statistics import mean_over_seeds
+from expunge.bench._tasks import TaskResults, group_results, one_per_seed
+from expunge.bench.paper._values import MASKS_NGPLUS, PAPER_TABLES, Printed
+from expunge.bench.paper.claims import ClaimFinding, claim_ledger
 from expunge.bench.tables._formats import markdown_table
-from expunge.bench.tables._paper_values import MASKS_NGPLUS, PAPER_TABLES, Printed
 from expunge.bench.tables._stops import stops
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
-RECORDS = ROOT / "results" / "paper-eighth" / "records.jsonl"
+RESULTS = ROOT / "results" / "paper-eighth" / "results.jsonl"
 TASK = "cifar10/vgg16/random:0.1"
 CLASS_TASK = "cifar10/vgg16/class:3:0.4"
 REGION = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end: \2 -->)", flags=re.DOTALL)
@@ -39,16 +34,16 @@ AS_IN_SVHN = ("NGPlus-SalUn", "NGPlus-AND", "NGPlus-PROB", "NGPlus-FOCUS")
 """Rows that the paper has on SVHN with ResNet18 alone."""
 
 
-def beside_paper(runs: TaskRuns) -> str:
+def beside_paper(runs: TaskResults) -> str:
     """rUA, the part of the gap that is closed, and TA, with 95 % intervals, beside the paper's."""
     printed = _printed()
     paper_gap, paper_ideal = printed["initial"]["rua"][0], printed["ideal"]["ta"][0]
     gap = statistics.mean(_paired(runs.initial, None, "rua", None))
     rows = []
-    for label, records in _rows(runs):
+    for label, results in _rows(runs):
         theirs, mark = _theirs(printed, label)
-        rua = _paired(records, None, "rua", runs.epoch)
-        ta = _paired(records, runs.ideal, "ta", runs.epoch)
+        rua = _paired(results, None, "rua", runs.epoch)
+        ta = _paired(results, runs.ideal, "ta", runs.epoch)
         rows.append(
             [
                 label,
@@ -66,21 +61,21 @@ def beside_paper(runs: TaskRuns) -> str:
     return _table(heads, rows)
 
 
-def rest_beside_paper(runs: TaskRuns) -> str:
+def rest_beside_paper(runs: TaskResults) -> str:
     """The other columns of the paper's tables: RA, FID and the entropy attack; ours with RMIA."""
     printed = _printed()
     ideal = printed["ideal"]
     rows = []
-    for label, records in _rows(runs):
+    for label, results in _rows(runs):
         theirs, mark = _theirs(printed, label)
         theirs = {} if mark else theirs
         cells = [label]
         for metric, decimals in (("ra", 1), ("mia_entropy", 2)):
-            cells.append(_interval(_paired(records, runs.ideal, metric, runs.epoch), decimals))
+            cells.append(_interval(_paired(results, runs.ideal, metric, runs.epoch), decimals))
             cells.append(f"{theirs[metric][0] - ideal[metric][0]:+.{decimals}f}" if theirs else "")
-        fid = _paired(records, None, "fid", runs.epoch)
+        fid = _paired(results, None, "fid", runs.epoch)
         cells += [_interval(fid, signed=False), f"{theirs['fid'][0]:.1f}" if theirs else ""]
-        cells.append(_interval(_paired(records, None, "rmia_auc", runs.epoch), 3, signed=False))
+        cells.append(_interval(_paired(results, None, "rmia_auc", runs.epoch), 3, signed=False))
         rows.append(cells)
     heads = ["", "RA minus the ideal's: ours [95 %]", "paper"]
     heads += ["entropy attack minus the ideal's: ours [95 %]", "paper"]
@@ -88,8 +83,8 @@ def rest_beside_paper(runs: TaskRuns) -> str:
     return _table(heads, rows)
 
 
-def clock_table(findings: Iterable[ClaimFinding], runs: TaskRuns) -> str:
-    """Frontiers with an add-on minus without: a row per arm of the random task, and a joint one."""
+def clock_table(findings: Iterable[ClaimFinding], runs: TaskResults) -> str:
+    """Frontiers with an add-on minus without: a row per variant of the random task, one for all."""
     found = {(finding.claim.name, finding.group): finding for finding in findings}
     groups = dict.fromkeys(
         group
@@ -125,65 +120,65 @@ def clock_table(findings: Iterable[ClaimFinding], runs: TaskRuns) -> str:
     return _table(heads, rows)
 
 
-def stops_table(records: Sequence[Record]) -> str:
-    """Where arms of the random task would be stopped without an ideal model."""
-    title = next(runs.task.title for runs in group_records(records) if runs.name == TASK)
-    table = next(table for table in stops(records) if table.title.endswith(title))
+def stops_table(results: Sequence[Result]) -> str:
+    """Where variants of the random task would be stopped without an ideal model."""
+    title = next(runs.task.title for runs in group_results(results) if runs.name == TASK)
+    table = next(table for table in stops(results) if table.title.endswith(title))
     heads = ["", *(table.heading(name) for name in table.metrics)]
     rows = [[row.label, *(table.cell(row, name) for name in table.metrics)] for row in table.rows]
     return _table(heads, rows)
 
 
-def _joint(runs: TaskRuns, remainder: Remainder) -> list[float]:
+def _joint(runs: TaskResults, remainder: Remainder) -> list[float]:
     """For each seed that all three methods have, the mean of their differences with FOCUS."""
     areas: list[dict[int, float]] = []
     for method in CONSTRAINED_METHODS:
-        focus = Arm(method, "focus", "published")
+        focus = Variant(method, "focus", "published")
         compared = compare_frontiers(
-            runs.sweep(Arm(method)), runs.sweep(focus), remainder=remainder
+            runs.sweep(Variant(method)), runs.sweep(focus), remainder=remainder
         )
         areas.append(dict(zip(compared.base, compared.means, strict=True)))
     seeds = sorted(set.intersection(*(set(each) for each in areas)))
     return [statistics.mean(each[seed] for each in areas) for seed in seeds]
 
 
-def class_table(runs: TaskRuns) -> str:
+def class_table(runs: TaskResults) -> str:
     """Class-wise forgetting: rUA, TA and RMIA, without numbers of the paper."""
     rows = [
         [
             label,
-            _interval(_paired(records, None, "rua", runs.epoch)),
-            _interval(_paired(records, runs.ideal, "ta", runs.epoch)),
-            _interval(_paired(records, None, "rmia_auc", runs.epoch), 3, signed=False),
-            str(len(_paired(records, None, "rua", runs.epoch))),
+            _interval(_paired(results, None, "rua", runs.epoch)),
+            _interval(_paired(results, runs.ideal, "ta", runs.epoch)),
+            _interval(_paired(results, None, "rmia_auc", runs.epoch), 3, signed=False),
+            str(len(_paired(results, None, "rua", runs.epoch))),
         ]
-        for label, records in _rows(runs)
+        for label, results in _rows(runs)
     ]
     return _table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
 
 
-def _rows(runs: TaskRuns) -> list[tuple[str, Sequence[Record]]]:
+def _rows(runs: TaskResults) -> list[tuple[str, Sequence[Result]]]:
     """The initial model, then methods alone, then each method with its add-ons."""
-    arms = runs.main_arms
-    order = list(dict.fromkeys(arm.method for arm in arms))
+    variants = runs.main_variants
+    order = list(dict.fromkeys(variant.method for variant in variants))
 
-    def rank(arm: Arm) -> tuple[bool, int]:
-        several = len([other for other in arms if other.method == arm.method]) > 1
-        return several, order.index(arm.method)
+    def rank(variant: Variant) -> tuple[bool, int]:
+        several = len([other for other in variants if other.method == variant.method]) > 1
+        return several, order.index(variant.method)
 
-    chosen = [(arm.label, arms[arm]) for arm in sorted(arms, key=rank)]
-    finished = [(label, [r for r in records if not r.diverged]) for label, records in chosen]
+    chosen = [(variant.label, variants[variant]) for variant in sorted(variants, key=rank)]
+    finished = [(label, [r for r in results if not r.diverged]) for label, results in chosen]
     return [("initial", list(runs.initial)), *((name, some) for name, some in finished if some)]
 
 
 def _paired(
-    records: Iterable[Record], others: Iterable[Record] | None, metric: str, epoch: int | None
+    results: Iterable[Result], others: Iterable[Result] | None, metric: str, epoch: int | None
 ) -> list[float]:
     """The metric of each seed, minus that of ``others`` with the same seed."""
     reference = one_per_seed(others or ())
     values = []
-    for seed, record in one_per_seed(records).items():
-        value: float | None = record.value(metric, None if record.is_reference else epoch)
+    for seed, result in one_per_seed(results).items():
+        value: float | None = result.value(metric, None if result.is_reference else epoch)
         less: float | None = 0.0
         if others is not None:
             less = reference[seed].value(metric) if seed in reference else None
@@ -251,16 +246,16 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(markdown_table(list(heads), cells, alignment="l" + "r" * (len(heads) - 1)))
 
 
-def filled(text: str, records: Sequence[Record]) -> str:
-    """The page with the content of every region made from the records."""
-    tasks = {runs.name: runs for runs in group_records(records)}
-    ledger = claim_ledger(records)
+def filled(text: str, results: Sequence[Result]) -> str:
+    """The page with the content of every region made from the results."""
+    tasks = {runs.name: runs for runs in group_results(results)}
+    ledger = claim_ledger(results)
     makers: dict[str, Callable[[], str]] = {
         "ledger": lambda: f"The ledger: {ledger.count}.",
         "beside": lambda: beside_paper(tasks[TASK]),
         "rest": lambda: rest_beside_paper(tasks[TASK]),
         "clock": lambda: clock_table(ledger.findings, tasks[TASK]),
-        "stops": lambda: stops_table(records),
+        "stops": lambda: stops_table(results),
         "class": lambda: class_table(tasks[CLASS_TASK]),
     }
 
@@ -273,7 +268,7 @@ def filled(text: str, records: Sequence[Record]) -> str:
 def main() -> None:
     """Rewrite the page."""
     text = PAGE.read_text(encoding="utf-8")
-    write_text(PAGE, filled(text, load_records(RECORDS)))
+    write_text(PAGE, filled(text, load_results(RESULTS)))
     print(f"Wrote {PAGE.relative_to(ROOT)}.")
 
 

@@ -15,7 +15,7 @@ import expunge.audit._report
 import expunge.dispatch._run
 from expunge._errors import ExpungeError
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._records import collect, save_records
+from expunge.bench._results import collect, save_results
 from expunge.bench._run import run_planned
 from expunge.bench._stages import StageOptions, plan
 from expunge.cli import main
@@ -27,7 +27,7 @@ from expunge.evaluation._file_jobs import unlearn_artifact
 from expunge.request import _bundle, forget
 from expunge.store import Store
 from tests.fuzz.world import World
-from tests.unit.bench.tiny_protocol import timeless as timeless_records
+from tests.unit.bench.tiny_protocol import timeless as timeless_results
 from tests.unit.bench.tiny_protocol import write_tiny
 from tests.unit.request.jobs import timeless
 from tests.unit.request.worlds import Net, fitted, floats
@@ -102,7 +102,7 @@ def make_bench_run(root: Path, place: Path) -> Work:
     def work() -> None:
         store = Store(place / "store")
         run_planned(planned, store, engine=InlineEngine(store)).check()
-        save_records(place / "records.jsonl", collect(planned, store))
+        save_results(place / "results.jsonl", collect(planned, store))
 
     return work
 
@@ -166,9 +166,9 @@ def outcome(place: Path) -> dict[str, Any]:
     found["data"] = [name for name in names if "/.data/" in name and not name.endswith(".lock")]
     for path in place.glob("audit/*.json"):
         found["report"] = json.loads(path.read_text())
-    if (place / "records.jsonl").exists():
-        from expunge.bench._records import load_records
+    if (place / "results.jsonl").exists():
+        from expunge.bench._results import load_results
 
-        found["records"] = timeless_records(load_records(place / "records.jsonl"))
+        found["results"] = timeless_results(load_results(place / "results.jsonl"))
     assert found, f"{place} holds nothing"
     return found

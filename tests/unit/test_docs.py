@@ -19,7 +19,7 @@ import pages
 import reproduction
 import request_tables
 from expunge._plugins import GROUPS
-from expunge.bench._records import load_records
+from expunge.bench._results import load_results
 from expunge.cli._list import KINDS, describe_part
 from expunge.cli._main import build_app
 
@@ -154,7 +154,7 @@ def test_every_metric_has_a_formula() -> None:
     assert [name for name in metrics if not metrics[name].formula] == []
 
 
-def test_choosing_reads_the_records() -> None:
+def test_choosing_reads_the_results() -> None:
     tables = choosing.choosing_tables()
     assert tables.count("### ") >= 2
     assert "| NGPlus\u2011FOCUS |" in tables
@@ -167,7 +167,7 @@ def test_choosing_reads_the_records() -> None:
 def test_the_page_of_results_says_what_the_records_say() -> None:
     """If not: ``python docs/_site/reproduction.py``."""
     text = reproduction.PAGE.read_text()
-    assert text == reproduction.filled(text, load_records(reproduction.RECORDS))
+    assert text == reproduction.filled(text, load_results(reproduction.RESULTS))
 
 
 @pytest.mark.parametrize("page", request_tables.PAGES, ids=lambda page: page.name)

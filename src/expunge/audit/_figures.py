@@ -9,7 +9,7 @@ import numpy as np
 from expunge.audit._audit import Audit
 from expunge.evaluation import AttackReport
 from expunge.evaluation.attacks._lira import scaled_confidence
-from expunge.plotting import COLOURS, draw_grid, hide_frame, legend_beside, new_figure
+from expunge.report import COLOURS, hide_frame, legend_beside, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,7 +38,7 @@ def roc_figure(audit: Audit) -> Figure:
     ax.set(xscale="log", yscale="log", xlim=(floor, 1), ylim=(floor, 1.05))
     ax.set_xlabel("false-positive rate (unseen data called forgotten)")
     ax.set_ylabel("true-positive rate (forgotten data found)")
-    draw_grid(ax, which="both")
+    ax.grid(alpha=0.25, linewidth=0.5, which="both")
     legend_beside(ax)
     return figure
 

@@ -15,7 +15,7 @@ from expunge.audit._audit import Audit, AuditInput
 from expunge.audit._figures import class_figure, histogram_figure, roc_figure
 from expunge.data import ImageSet
 from expunge.evaluation import METRICS, AttackReport, contact_sheet
-from expunge.plotting import save_figure
+from expunge.report import save_figure
 
 Lines = list[list[str]]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
-from expunge.bench._protocol import ProtocolBlock
+from expunge.bench._protocol import Block, Protocol
 from expunge.bench._stages import PlannedRun, StageOptions
 from expunge.data import load, load_corpus, parse_scenario
 from expunge.data._hardest import HardestForget
@@ -77,54 +77,72 @@ class ProtocolCost:
 
 
 def estimate_cost(
-    planned: Sequence[PlannedRun], store: Store, options: StageOptions, *, measure: bool = True
+    protocol: Protocol,
+    planned: Sequence[PlannedRun],
+    store: Store,
+    options: StageOptions,
+    *,
+    measure: bool = True,
 ) -> ProtocolCost:
     """Count the stages and, with ``measure``, what the missing ones take in time and on disk."""
+    blocks = {block.name: block for block in protocol.block}
     kinds = {kind: StageKindCost(kind) for kind in ("initial", "ideal", "reference", "unlearn")}
     seen: set[str] = set()
-    paces: dict[str, StepTimes] = {}
-    measured: dict[tuple[Any, ...], tuple[StepTimes, int]] = {}
-    weights: dict[str, int] = {}
-    sizes: dict[str, tuple[int, int, int]] = {}
+    paces: dict[str, BlockPace] = {}
     for run in planned:
         for stage in run.stages:
-            kind_cost = kinds[stage.kind]
-            kind_cost.uses += 1
+            cost = kinds[stage.kind]
+            cost.uses += 1
             if stage.key in seen:
                 continue
             seen.add(stage.key)
-            kind_cost.stages += 1
+            cost.stages += 1
             if store.has(stage):
-                kind_cost.there += 1
-                continue
-            if measure:
-                block = run.configuration.block
-                name = block.name
-                if name not in paces:
-                    sizes[name] = _sizes(block, options)
-                    alike = (block.data, block.model, block.width, *sorted(block.options.items()))
-                    if alike not in measured:
-                        measured[alike] = _measure(block, sizes[name][2], options)
-                    paces[name], weights[name] = measured[alike]
-                kind_cost.seconds += OVERHEAD * _seconds(run, stage, paces[name], sizes[name])
-                kind_cost.bytes += _bytes(stage, weights[name], options)
+                cost.there += 1
+            elif measure:
+                block = blocks[run.block]
+                if block.name not in paces:
+                    paces[block.name] = _pace(block, options, paces)
+                pace = paces[block.name]
+                cost.seconds += OVERHEAD * _seconds(run, block, stage, pace)
+                cost.bytes += _bytes(stage, pace.weights, options)
     configurations = {
-        (chosen.block.name, chosen.procedure, chosen.baseline, run.scenario)
-        for run in planned
-        for chosen in (run.configuration,)
+        (run.block, run.procedure, run.baseline, run.task.scenario) for run in planned
     }
     return ProtocolCost(
         tuple(kinds.values()),
         len(configurations),
         sum(not baseline for _, _, baseline, _ in configurations),
         len({run.seed for run in planned}),
-        paces,
+        {name: pace.times for name, pace in paces.items()},
     )
 
 
-def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tuple[StepTimes, int]:
-    if block.is_text:
-        return _measure_texts(block, options)
+class BlockPace(NamedTuple):
+    """What the steps of a block take, the bytes of its models, and the sizes of its data.
+
+    ``alike`` is what the pace depends on: blocks that share it are timed once.
+    """
+
+    times: StepTimes
+    weights: int
+    train: int
+    test: int
+    alike: tuple[Any, ...]
+
+
+def _pace(block: Block, options: StageOptions, known: Mapping[str, BlockPace]) -> BlockPace:
+    train, test, channels = _sizes(block, options)
+    alike = (block.data, block.model, block.width, *sorted(block.options.items()))
+    for pace in known.values():
+        if pace.alike == alike:
+            return pace._replace(train=train, test=test)
+    measure = _measure_texts if block.is_text else _measure_images
+    times, weights = measure(block, channels, options)
+    return BlockPace(times, weights, train, test, alike)
+
+
+def _measure_images(block: Block, channels: int, options: StageOptions) -> tuple[StepTimes, int]:
     side = 8 if block.data.startswith("digits") else 32
     chosen: dict[str, Any] = dict(block.options)
     net = build_model(block.model, in_channels=channels, width=block.width, **chosen)
@@ -140,7 +158,7 @@ def _measure(block: ProtocolBlock, channels: int, options: StageOptions) -> tupl
     return measure_step_times(net, inputs, labels, few, repeat=2), size
 
 
-def _measure_texts(block: ProtocolBlock, options: StageOptions) -> tuple[StepTimes, int]:
+def _measure_texts(block: Block, channels: int, options: StageOptions) -> tuple[StepTimes, int]:
     splits = load_corpus(block.data, people=block.limit, unseen=block.test_limit)
     sizes = {"vocabulary": splits.train.tokenizer.size, "context": splits.context}
     chosen: dict[str, Any] = {name: int(value) for name, value in block.options.items()}
@@ -152,7 +170,7 @@ def _measure_texts(block: ProtocolBlock, options: StageOptions) -> tuple[StepTim
     return measure_step_times(net, *rows, few, repeat=2, loss=next_token_loss), size
 
 
-def _sizes(block: ProtocolBlock, options: StageOptions) -> tuple[int, int, int]:
+def _sizes(block: Block, options: StageOptions) -> tuple[int, int, int]:
     kind = block.data.partition(":")[0]
     if block.is_text:
         splits = load_corpus(kind, people=block.limit, unseen=block.test_limit)
@@ -176,27 +194,26 @@ def _forgotten(scenario: str, train: int) -> int:
     return train // 10
 
 
-def _seconds(run: PlannedRun, stage: Stage, pace: StepTimes, sizes: tuple[int, int, int]) -> float:
+def _seconds(run: PlannedRun, block: Block, stage: Stage, pace: BlockPace) -> float:
     """What a missing stage takes, from the pace of a step."""
-    configuration, block = run.configuration, run.configuration.block
-    train, test, _ = sizes
-    forget = _forgotten(run.scenario, train)
-    judging = pace.inference * (train + test) + ATTACKS * (train + test) / 20_000
+    times, train, test = pace.times, pace.train, pace.test
+    forget = _forgotten(run.task.scenario, train)
+    judging = times.inference * (train + test) + ATTACKS * (train + test) / 20_000
     if block.is_text:
-        judging = pace.inference * test
+        judging = times.inference * test
     if stage.kind == "initial":
-        return block.training.epochs * train * pace.training
+        return block.training.epochs * train * times.training
     if stage.kind == "ideal":
-        return block.training.epochs * (train - forget) * pace.training
+        return block.training.epochs * (train - forget) * times.training
     if stage.kind == "reference":
         return 2 * judging
-    procedure = configuration.procedure
+    procedure = run.procedure
     passes = 2 if getattr(procedure.method, "constrained", False) else 1
-    teacher = 2 * pace.inference if METHODS.bare_name(configuration.method) == "scrub" else 0.0
-    unlearning = procedure.epochs * forget * (passes * pace.training + teacher)
+    teacher = 2 * times.inference if METHODS.bare_name(run.variant.method) == "scrub" else 0.0
+    unlearning = procedure.epochs * forget * (passes * times.training + teacher)
     evaluated = len(stage.config["evaluate_at"])
     if stage.config.get("full_scores") == "last":  # before that, no retained data
-        return unlearning + judging + (evaluated - 1) * pace.inference * (forget + test)
+        return unlearning + judging + (evaluated - 1) * times.inference * (forget + test)
     return unlearning + evaluated * judging
 
 

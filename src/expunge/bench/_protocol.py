@@ -5,21 +5,20 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
 from expunge._specs import join_part, split_part
+from expunge.bench._runs import Variant
 from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import Procedure, Recipe
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS, WeightedSum
-from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate
+from expunge.update._aggregate import aggregate_name, as_aggregate
 
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
@@ -72,7 +71,7 @@ class Unlearning(_TomlTable):
     aggregate: str = "linear"
     p: Share = 0.3
 
-    def variants(self, width: float) -> Iterator[dict[str, float]]:
+    def settings(self, width: float) -> Iterator[dict[str, float]]:
         """Every combination of the values that are lists, for models of a width."""
         names = ("epochs", "lr", "alpha")
         given = [v if isinstance(v := getattr(self, name), tuple) else (v,) for name in names]
@@ -101,7 +100,7 @@ EVERY_TOKEN_METHOD = "language-models"
 """Stands for every registered method for causal language models that needs no other answers."""
 
 
-class ProtocolBlock(_TomlTable):
+class Block(_TomlTable):
     """One data set and architecture, and everything that is tried on them.
 
     Options of a method or an add-on stand in brackets behind its name: ``SCRUB(loss=released)``.
@@ -166,12 +165,13 @@ class Protocol(_TomlTable):
     ideals: Literal[1, 2] = 1
     """Retrained models per seed and scenario; how far the second is from the first is the noise
     floor of every distance to "the" ideal model."""
-    block: Annotated[tuple[ProtocolBlock, ...], pydantic.Field(min_length=1)]
+    block: Annotated[tuple[Block, ...], pydantic.Field(min_length=1)]
 
-    @cached_property
-    def configurations(self) -> tuple[Configuration, ...]:
-        """Every way to unlearn, block by block; seeds and scenarios multiply them."""
-        return tuple(each for block in self.block for each in configurations_of(block))
+    @property
+    def size(self) -> int:
+        """The number of its unlearning runs."""
+        per_seed = (len(block.scenarios) * len(list(variants_of(block))) for block in self.block)
+        return len(self.seeds) * sum(per_seed)
 
     def only(self, names: tuple[str, ...]) -> Protocol:
         """The same protocol with some of its blocks."""
@@ -183,47 +183,25 @@ class Protocol(_TomlTable):
                     f"(it has: {', '.join(present)})"
                 )
         chosen = tuple(block for block in self.block if block.name in names)
-        return self._with(block=chosen) if names else self
+        return self.model_copy(update={"block": chosen}) if names else self
 
     def with_seeds(self, count: int) -> Protocol:
         """The same protocol with the seeds 0 to ``count`` - 1."""
         if count < 1:
             raise InvalidInput(f"`seeds` should be at least 1. (got {count})")
-        return self._with(seeds=tuple(range(count)))
-
-    def _with(self, **changes: Any) -> Protocol:
-        """A copy with ``changes``, without the configurations that were kept of this one."""
-        copied = self.model_copy(update=changes)
-        copied.__dict__.pop("configurations", None)
-        return copied
+        return self.model_copy(update={"seeds": tuple(range(count))})
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """One way to unlearn within a block: an arm with its dials.
+class PlannedVariant(NamedTuple):
+    """One way to unlearn within a block, with all its options."""
 
-    ``moments`` is empty where the add-on has none, ``aggregate`` is the name of the aggregation.
-    """
-
-    block: ProtocolBlock
+    variant: Variant
     procedure: Procedure
-    method: str
-    addon: str
-    moments: str = ""
-    baseline: bool = False
-    aggregate: str = "linear"
-
-    @property
-    def label(self) -> str:
-        """``SRL-FOCUS``: the short names of the paper, with options that were given."""
-        words = [METHODS.label(self.method)]
-        words += [] if self.aggregate == "linear" else [aggregate_label(self.aggregate)]
-        words += [] if self.addon == "none" else [ADDONS.label(self.addon)]
-        return "-".join(words)
+    baseline: bool
 
 
-def configurations_of(block: ProtocolBlock) -> Iterator[Configuration]:
-    """The configurations of a block: its baselines, then each method with each add-on."""
+def variants_of(block: Block) -> Iterator[PlannedVariant]:
+    """What a block tries: its baselines, then each method with each add-on, at every setting."""
     unlearning = block.unlearning
     usual = unlearning.aggregate
     tried = [(method, "none", usual, True) for method in block.baselines]
@@ -236,16 +214,10 @@ def configurations_of(block: ProtocolBlock) -> Iterator[Configuration]:
     for method, addon, aggregate, baseline in tried:
         name, own_moments = without_moments(addon)
         for moments in _moments_for(name, own_moments or block.moments):
-            for variant in unlearning.variants(block.width):
-                yield Configuration(
-                    block,
-                    _procedure(unlearning, method, name, moments, aggregate, variant),
-                    METHODS.name(method),
-                    name,
-                    moments,
-                    baseline,
-                    aggregate_name(aggregate),
-                )
+            variant = Variant(METHODS.name(method), name, moments, aggregate_name(aggregate))
+            for setting in unlearning.settings(block.width):
+                procedure = _procedure(unlearning, variant, setting)
+                yield PlannedVariant(variant, procedure, baseline)
 
 
 def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
@@ -259,7 +231,7 @@ def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
     return join_part(name, options), () if moments is None else (str(moments),)
 
 
-def augment_of(block: ProtocolBlock) -> Augment | None:
+def augment_of(block: Block) -> Augment | None:
     """Crops and mirror images as in the paper, where the protocol wants them."""
     if block.is_text:
         return None
@@ -273,28 +245,20 @@ def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(MOMENTS.name(name) for name in moments)
 
 
-def _procedure(
-    unlearning: Unlearning,
-    method: str,
-    addon: str,
-    moments: str,
-    aggregate: str,
-    variant: dict[str, float],
-) -> Procedure:
-    plain: dict[str, Any] = unlearning.model_dump() | variant
-    plain |= {"method": method, "addon": addon, "moments": moments or None}
-    plain["aggregate"] = aggregate
-    plain["epochs"] = int(variant["epochs"])
-    if "p" not in ADDONS[addon].__dataclass_fields__ or "p" in split_part(addon)[1]:
+def _procedure(unlearning: Unlearning, chosen: Variant, setting: dict[str, float]) -> Procedure:
+    plain: dict[str, Any] = unlearning.model_dump() | setting
+    plain |= {"method": chosen.method, "addon": chosen.addon, "moments": chosen.moments or None}
+    plain |= {"aggregate": chosen.aggregate, "epochs": int(setting["epochs"])}
+    if "p" not in ADDONS[chosen.addon].__dataclass_fields__ or "p" in split_part(chosen.addon)[1]:
         plain["p"] = None
     # Rate, epochs and batches are the same for all; how a method uses them may be its own.
     decided = {*BUDGET, *unlearning.swept}
-    if not isinstance(as_aggregate(aggregate), WeightedSum):
+    if not isinstance(as_aggregate(chosen.aggregate), WeightedSum):
         plain["alpha"] = plain["beta"] = None
         decided |= {"alpha", "beta"}
     elif plain["beta"] is None:
-        plain["beta"] = round(1.0 - variant["alpha"], 12)
+        plain["beta"] = round(1.0 - setting["alpha"], 12)
     if "alpha" in decided:
         decided.add("beta")
-    plain |= {k: v for k, v in METHODS[method].preferred.items() if k not in decided}
-    return Procedure.from_plain(plain)
+    preferred = METHODS[chosen.method].preferred
+    return Procedure.from_plain(plain | {k: v for k, v in preferred.items() if k not in decided})

@@ -14,7 +14,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._registry import Registry
 from expunge._toml_lines import find_line, line_of
-from expunge.bench._protocol import Protocol, ProtocolBlock, Unlearning, configurations_of
+from expunge.bench._protocol import Block, Protocol, Unlearning, variants_of
 from expunge.bench.protocols import read_protocol
 from expunge.data import CORPORA, DATASETS, PeopleForget, parse_scenario
 from expunge.methods import METHODS
@@ -100,7 +100,7 @@ def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
         return f"{file}, line {line_of(text, path)}"
 
     # Each block by itself.
-    blocks: list[ProtocolBlock] = []
+    blocks: list[Block] = []
     for index, block in enumerate(protocol.block):
         _check_parts(block, partial(line, "block", index))
         if block.is_text:
@@ -115,7 +115,7 @@ def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
     if len(set(protocol.seeds)) < len(protocol.seeds):
         raise InvalidInput(f"{line('seeds')}: a seed is listed twice.")
     for index, block in enumerate(blocks):
-        epochs = max(variant["epochs"] for variant in block.unlearning.variants(block.width))
+        epochs = max(setting["epochs"] for setting in block.unlearning.settings(block.width))
         if min(protocol.evaluate_at) > epochs:
             raise InvalidInput(
                 f"{line('evaluate_at')}: block {block.name!r} unlearns for {epochs} epochs, so "
@@ -125,7 +125,7 @@ def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
     return protocol.model_copy(update={"block": tuple(blocks)})
 
 
-def _check_measured(protocol: Protocol, block: ProtocolBlock, line: Callable[[str], str]) -> None:
+def _check_measured(protocol: Protocol, block: Block, line: Callable[[str], str]) -> None:
     """Refuse what is only measured on images: a block of texts would go without it unnoticed."""
     for key, ignored, remedy in (
         ("attacks", protocol.attacks == "released", "Give true or false"),
@@ -142,7 +142,7 @@ def _check_measured(protocol: Protocol, block: ProtocolBlock, line: Callable[[st
             )
 
 
-def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
+def _check_parts(block: Block, line: Callable[[str], str]) -> None:
     """Refuse unknown names and parts that do not go together; ``line`` says where a key stands."""
 
     def registered(key: str, registry: Registry[Any], names: tuple[str, ...]) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ def _check_parts(block: ProtocolBlock, line: Callable[[str], str]) -> None:
         raise InvalidInput(f"{line('unlearning')}: `alpha` applies to the aggregation linear.")
 
 
-def _refuse_duplicates(block: ProtocolBlock, earlier: list[ProtocolBlock], line: str) -> None:
+def _refuse_duplicates(block: Block, earlier: list[Block], line: str) -> None:
     """Refuse the same configuration in two blocks, or twice in one: it is an oversight."""
     identities = _identities(block)
     for identity, label in identities:
@@ -243,13 +243,13 @@ def _refuse_duplicates(block: ProtocolBlock, earlier: list[ProtocolBlock], line:
                 )
 
 
-def _identities(block: ProtocolBlock) -> list[tuple[tuple[Any, ...], str]]:
+def _identities(block: Block) -> list[tuple[tuple[Any, ...], str]]:
     """What makes each configuration and scenario of a block what it is, with its label."""
     options = tuple(sorted(block.options.items()))
     sizes = (block.width, block.limit, block.test_limit)
     base = (block.data, block.model, options, *sizes, block.training)
     return [
-        ((*base, configuration.procedure, scenario), configuration.label)
-        for configuration in configurations_of(block)
+        ((*base, planned.procedure, scenario), planned.variant.label)
+        for planned in variants_of(block)
         for scenario in block.scenarios
     ]

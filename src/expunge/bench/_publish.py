@@ -1,22 +1,25 @@
-"""Publish the results of a protocol: records, tables, figures, claims, and a page on them all."""
+"""Publish the results of a protocol: results, tables, figures, claims, and a page on them all."""
 
 from __future__ import annotations
 
+import csv
 import hashlib
-import json
-from collections.abc import Callable, Sequence
+import io
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from expunge._files import write_text
 from expunge.bench._protocol import Protocol
-from expunge.bench._records import Record, collect, save_records
+from expunge.bench._results import Result, collect, save_results
 from expunge.bench._stages import PlannedRun
-from expunge.bench.claims import CLAIMS, ClaimLedger, claim_ledger
+from expunge.bench._tasks import group_results
+from expunge.bench.paper._tables import overview
+from expunge.bench.paper.claims import CLAIMS, ClaimLedger, claim_ledger
 from expunge.bench.plots import FIGURES, write_figures
-from expunge.bench.tables._formats import markdown_table
-from expunge.bench.tables._paper import overview, write_tables
-from expunge.bench.tables._registry import TABLES, make_table
+from expunge.bench.tables import TABLES, make_table
+from expunge.bench.tables._formats import csv_text, markdown_table
+from expunge.bench.tables._summary import Summary
 from expunge.report import render_bench, write_page
 from expunge.store import Store
 
@@ -25,8 +28,8 @@ HELD = (
     "Held says that the statement is true of these runs, not that their result is good: an add-on "
     "may lower |rUA| and leave much of it. The ledger has the numbers."
 )
-DIGEST = ".records.sha256"
-"""The file that says which records a folder was written from, and what was written."""
+DIGEST = ".results.sha256"
+"""The file that says which results a folder was written from, and what was written."""
 
 
 @dataclass(frozen=True)
@@ -40,54 +43,90 @@ class Publication:
 def write_results(
     protocol: Protocol, planned: Sequence[PlannedRun], store: Store, folder: Path
 ) -> Publication:
-    """Publish the finished runs of a plan; nothing where their records have not changed."""
-    records = collect(planned, store)
-    return _if_changed(records, folder, lambda: publish(protocol, records, folder))
+    """Publish the finished runs of a plan; nothing where their results have not changed."""
+    results = collect(planned, store)
+    return _if_changed(results, folder, lambda: publish(protocol, results, folder))
 
 
-def publish(protocol: Protocol, records: Sequence[Record], folder: Path) -> Publication:
-    """Write records, tables, figures, claims and the pages on them into ``folder``."""
-    save_records(folder / "records.jsonl", records)
-    ledger = claim_ledger(records)
-    tables = write_tables(records, folder / "tables")
-    figures = write_figures(records, folder / "figures")
+def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publication:
+    """Write results, tables, figures, claims and the pages on them into ``folder``."""
+    save_results(folder / "results.jsonl", results)
+    ledger = claim_ledger(results)
+    tables = write_tables(results, folder / "tables")
+    figures = write_figures(results, folder / "figures")
     write_text(folder / "claims.md", ledger.markdown())
     write_text(folder / "claims.csv", ledger.csv())
     write_text(folder / "claims.tex", ledger.latex())
-    page = results_page(protocol, records, ledger, tables, figures.paths, folder)
+    page = results_page(protocol, results, ledger, tables, figures.paths, folder)
     write_text(folder / "README.md", page)
-    write_page(folder / "report.html", interactive_page(protocol, records, ledger))
-    names = ("records.jsonl", "claims.md", "claims.csv", "claims.tex", "README.md", "report.html")
+    write_page(folder / "report.html", interactive_page(protocol, results, ledger))
+    names = ("results.jsonl", "claims.md", "claims.csv", "claims.tex", "README.md", "report.html")
     notes = tuple(f"figure {name}: {why}" for name, why in figures.left_out.items())
     return Publication((*(folder / name for name in names), *tables, *figures.paths), notes)
 
 
-def write_overview(records: Sequence[Record], folder: Path) -> Publication:
-    """Write records, one table and two figures, where the records have changed: for the demo."""
-    return _if_changed(records, folder, lambda: _publish_overview(records, folder))
+def write_tables(
+    results: Iterable[Result], folder: str | Path, names: Sequence[str] | None = None
+) -> list[Path]:
+    """Write tables as ``name.md``, ``.tex`` and ``.csv`` (default: all of them).
+
+    A table that the results have nothing for is not written.
+    """
+    results, folder = list(results), Path(folder)
+    chosen = [TABLES.name(name) for name in (TABLES if names is None else names)]
+    written = []
+    for name in chosen:
+        if summaries := make_table(name, results):
+            texts = {
+                "md": "\n".join(summary.markdown() for summary in summaries),
+                "tex": "\n".join(
+                    summary.latex(label=f"tab:{name}" + (f"-{k}" if k > 1 else ""))
+                    for k, summary in enumerate(summaries, start=1)
+                ),
+                "csv": _joined_csv(summaries),
+            }
+            for ending, text in texts.items():
+                write_text(folder / f"{name}.{ending}", text)
+                written.append(folder / f"{name}.{ending}")
+    return written
 
 
-def _publish_overview(records: Sequence[Record], folder: Path) -> Publication:
-    (summary,) = overview(records)
+def _joined_csv(summaries: Sequence[Summary]) -> str:
+    """Several summaries in one file, whose first column ``part`` is the title."""
+    header: list[str] = []
+    rows: list[list[str]] = []
+    for summary in summaries:
+        header, *lines = csv.reader(io.StringIO(summary.csv()))
+        rows += [[summary.title, *line] for line in lines]
+    return csv_text(["part", *header], rows)
+
+
+def write_overview(results: Sequence[Result], folder: Path) -> Publication:
+    """Write results, one table and two figures, where the results have changed: for the demo."""
+    return _if_changed(results, folder, lambda: _publish_overview(results, folder))
+
+
+def _publish_overview(results: Sequence[Result], folder: Path) -> Publication:
+    (summary,) = overview(results)
     texts = {"md": summary.markdown(), "tex": summary.latex(label="tab:demo"), "csv": summary.csv()}
-    save_records(folder / "records.jsonl", records)
+    save_results(folder / "results.jsonl", results)
     for ending, text in texts.items():
         write_text(folder / f"table.{ending}", text)
-    figures = write_figures(records, folder, OVERVIEW_FIGURES)
-    names = ("records.jsonl", *(f"table.{ending}" for ending in texts))
+    figures = write_figures(results, folder, OVERVIEW_FIGURES)
+    names = ("results.jsonl", *(f"table.{ending}" for ending in texts))
     return Publication((*(folder / name for name in names), *figures.paths))
 
 
 def _if_changed(
-    records: Sequence[Record], folder: Path, write: Callable[[], Publication]
+    results: Sequence[Result], folder: Path, write: Callable[[], Publication]
 ) -> Publication:
-    """What ``write`` writes, unless the folder was written from the same records and is whole.
+    """What ``write`` writes, unless the folder was written from the same results and is whole.
 
     Tables, figures and claims that are new since then are written, too.
     """
-    if not records:
+    if not results:
         return Publication(())
-    made_of = [*TABLES, *FIGURES, *CLAIMS, *(record.dump() for record in records)]
+    made_of = [*TABLES, *FIGURES, *CLAIMS, *(result.dump() for result in results)]
     digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
     mark = folder / DIGEST
     if mark.is_file():
@@ -102,7 +141,7 @@ def _if_changed(
 
 def results_page(
     protocol: Protocol,
-    records: Sequence[Record],
+    results: Sequence[Result],
     ledger: ClaimLedger,
     tables: Sequence[Path],
     figures: Sequence[Path],
@@ -111,13 +150,13 @@ def results_page(
     """What ran, which claims held, every table, every figure; links are relative to ``folder``."""
     parts = [
         f"# {protocol.title or protocol.name}",
-        _what_ran(protocol, records),
+        _what_ran(protocol, results),
         "The same to explore, in a browser: [report.html](report.html).",
         "## Claims",
         _claims(ledger),
         "The whole ledger, with every comparison: [claims.md](claims.md).",
         "## Tables",
-        *_tables(records, tables, folder),
+        *_tables(results, tables, folder),
         "## Figures",
         *(
             f"![{path.stem}]({path.relative_to(folder).as_posix()})"
@@ -128,7 +167,7 @@ def results_page(
     return "\n\n".join(parts) + "\n"
 
 
-def interactive_page(protocol: Protocol, records: Sequence[Record], ledger: ClaimLedger) -> str:
+def interactive_page(protocol: Protocol, results: Sequence[Result], ledger: ClaimLedger) -> str:
     """The same as one HTML file: pick metric, rows and epoch; filter the claims."""
     claims = [
         {
@@ -145,18 +184,24 @@ def interactive_page(protocol: Protocol, records: Sequence[Record], ledger: Clai
         }
         for finding in ledger.findings
     ]
-    plain = [json.loads(record.dump()) for record in records]
+    shown = {
+        result.key
+        for runs in group_results(results)
+        for variant in runs.main_variants.values()
+        for result in variant
+    }
+    plain = [result.as_plain() | {"main": result.key in shown} for result in results]
     return render_bench(plain, protocol.title or protocol.name, claims)
 
 
-def _what_ran(protocol: Protocol, records: Sequence[Record]) -> str:
-    unlearned = [record for record in records if not record.is_reference]
-    wanted = len(protocol.seeds) * sum(len(c.block.scenarios) for c in protocol.configurations)
+def _what_ran(protocol: Protocol, results: Sequence[Result]) -> str:
+    unlearned = [result for result in results if not result.is_reference]
+    wanted = protocol.size
     machines = {
         f"{e.get('processor', '?')} ({e.get('machine', '?')}), torch {e.get('torch', '?')}"
-        for e in (record.environment for record in records)
+        for e in (result.environment for result in results)
     }
-    diverged = [record for record in unlearned if record.diverged]
+    diverged = [result for result in unlearned if result.diverged]
     sentences = [
         f"Protocol `{protocol.name}`: {len(unlearned)} of {wanted} unlearning runs finished, seeds "
         f"{', '.join(map(str, protocol.seeds))}."
@@ -164,7 +209,7 @@ def _what_ran(protocol: Protocol, records: Sequence[Record]) -> str:
     if machines:
         sentences.append(f"Computed on {'; '.join(sorted(machines))}.")
     if diverged:
-        labels = ", ".join(sorted({record.label for record in diverged}))
+        labels = ", ".join(sorted({result.label for result in diverged}))
         sentences.append(f"{len(diverged)} runs diverged: {labels}.")
     return " ".join(sentences)
 
@@ -182,7 +227,7 @@ def _claims(ledger: ClaimLedger) -> str:
     return "\n".join([f"{ledger.count}. {HELD}", "", *markdown_table(["claim", *ends], rows)])
 
 
-def _tables(records: Sequence[Record], tables: Sequence[Path], folder: Path) -> list[str]:
+def _tables(results: Sequence[Result], tables: Sequence[Path], folder: Path) -> list[str]:
     sections = []
     for name in TABLES:
         files = [path for path in tables if path.stem == name]
@@ -190,5 +235,5 @@ def _tables(records: Sequence[Record], tables: Sequence[Path], folder: Path) -> 
             continue
         links = ", ".join(f"[{p.suffix[1:]}]({p.relative_to(folder).as_posix()})" for p in files)
         sections.append(f"### {name}\n\nAlso as {links}.")
-        sections += [summary.markdown().strip() for summary in make_table(name, records)]
+        sections += [summary.markdown().strip() for summary in make_table(name, results)]
     return sections

@@ -80,10 +80,9 @@ def status(planned: Sequence[PlannedRun], store: Store) -> list[StageStatus]:
         for stage in run.stages:
             if stage.key in states and states[stage.key].state != "missing":
                 continue
-            block = run.configuration.block.name
-            state = _status(stage, block, store)
+            state = _status(stage, run.block, store)
             if state.state == "missing" and stage.key not in needed and children_there:
-                state = StageStatus(stage, block, "done", detail="no longer needed")
+                state = StageStatus(stage, run.block, "done", detail="no longer needed")
             states[stage.key] = state
     return list(states.values())
 

@@ -1,39 +1,25 @@
-"""Records grouped into runs: by task, arm, dials and seed.
+"""A run of a benchmark: what is forgotten from what, by which variant, how, and with which seed.
 
-Tables, figures and claims all read records through this module:
-
-- a :class:`Task` says what is forgotten from what; only runs on the same task are rivals;
-- an :class:`Arm` is a method with an add-on;
-- :class:`Dials` are what a sweep varies; a task's *main* dials are those its tables show;
-- :class:`TaskRuns` holds the records of one task, and :func:`group_records` makes them.
+- A :class:`Task` says what is forgotten from what; only runs on the same task are rivals.
+- A :class:`Variant` is a method with an add-on.
+- :class:`Hyperparameters` are what a sweep varies.
+- A :class:`Run` has all three and a seed. A protocol plans runs, and a result is a finished one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
-from functools import cached_property
-from typing import Any, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
-from expunge._errors import InvalidInput
-from expunge.bench._records import Record
 from expunge.data import CORPORA
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES
 from expunge.update._aggregate import aggregate_label
 
-K = TypeVar("K", bound=Hashable)
-
-PAPER_EPOCH = 10
-"""The epoch of the paper's tables."""
-
 CONSTRAINED_METHODS = ("random-label", "neg-grad-plus", "scrub")
 """The methods that the paper plugs its add-ons into: SRL, NGPlus, SCRUB."""
 
-TASK_SETTINGS = ("dataset", "arch", "width", "limit", "scenario")
-"""The settings of a record that make up its task."""
-
-_MOMENTS_FIRST = ("published", "", "adam")
 _WRITTEN = {
     "digits": "digits",
     "cifar10": "CIFAR-10",
@@ -46,18 +32,13 @@ _WRITTEN = {
     "small-transformer": "small transformer",
 }
 
-Seeds = dict[int, Record]
-"""One record per seed, by seed."""
-
-Sweep = dict["Dials", Seeds]
-"""The runs of an arm by dials and seed."""
-
 
 @dataclass(frozen=True)
 class Task:
     """What is forgotten from what: data, model and scenario.
 
-    ``block`` is empty, except where blocks of a protocol are told apart (:func:`group_records`).
+    ``block`` is empty, except where blocks of a protocol are told apart
+    (:func:`~expunge.bench._tasks.group_results`).
     """
 
     dataset: str
@@ -66,11 +47,6 @@ class Task:
     limit: int | None
     scenario: str
     block: str = ""
-
-    @classmethod
-    def of(cls, record: Record) -> Task:
-        """The task of a record, without its block."""
-        return cls(**{name: record[name] for name in TASK_SETTINGS})
 
     @property
     def kind(self) -> str:
@@ -98,33 +74,30 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Arm:
-    """A method with an add-on; ``moments`` is empty where the add-on has none.
-
-    ``aggregate`` is empty for the paper's, ``linear``.
-    """
+class Variant:
+    """A method with an add-on; ``moments`` is empty where the add-on has none."""
 
     method: str
     addon: str = "none"
     moments: str = ""
-    aggregate: str = ""
+    aggregate: str = "linear"
 
-    @classmethod
-    def of(cls, record: Record) -> Arm:
-        """The arm of an unlearning run."""
-        aggregate = record["aggregate"] or ""
-        aggregate = "" if aggregate == "linear" else aggregate
-        return cls(record["method"], record["addon"], record["moments"] or "", aggregate)
+    @property
+    def is_linear(self) -> bool:
+        """Whether its aggregation is the paper's."""
+        return self.aggregate == "linear"
 
     @property
     def label(self) -> str:
         """The paper's short names; moments are named unless they are the published ones.
 
-        >>> Arm("random-label", "focus", "published").label, Arm("scrub", "prob", "adam").label
-        ('SRL-FOCUS', 'SCRUB-PROB (adam)')
+        >>> Variant("random-label", "focus", "published").label
+        'SRL-FOCUS'
+        >>> Variant("scrub", "prob", "adam").label
+        'SCRUB-PROB (adam)'
         """
         name = METHODS.label(self.method) if self.method in METHODS else self.method
-        if self.aggregate:
+        if not self.is_linear:
             known = self.aggregate in AGGREGATES or ":" in self.aggregate
             name += f"-{aggregate_label(self.aggregate) if known else self.aggregate}"
         if self.addon not in ("", "none"):
@@ -133,169 +106,81 @@ class Arm:
 
 
 @dataclass(frozen=True)
-class Dials:
-    """The settings of an unlearning run that sweeps vary; ``budget`` is its number of epochs."""
+class Hyperparameters:
+    """The settings of an unlearning run that sweeps vary; ``budget`` is its number of epochs.
 
-    aggregate: str
-    alpha: float | None
-    beta: float | None
-    lr: float
-    batch_size: int
-    budget: int
+    ``alpha`` and ``beta`` are those of the linear aggregation.
+    """
 
-    @classmethod
-    def of(cls, record: Record) -> Dials:
-        """The dials of an unlearning run."""
-        return cls(**{field.name: record[field.name] for field in fields(cls)})
+    alpha: float | None = None
+    beta: float | None = None
+    lr: float = 0.0
+    batch_size: int = 0
+    budget: int = 0
 
-    def same_budget(self, other: Dials | None) -> bool:
+    def same_budget(self, other: Hyperparameters | None) -> bool:
         """Whether rate, batches and epochs are those of ``other``."""
         names = ("lr", "batch_size", "budget")
         return other is not None and all(getattr(self, n) == getattr(other, n) for n in names)
 
 
-@dataclass(frozen=True)
-class TaskRuns:
-    """The records of one task: its unlearning runs and its reference models.
+TASK_SETTINGS = ("dataset", "arch", "width", "limit", "scenario")
+_PARTS: tuple[tuple[str, type, tuple[str, ...]], ...] = (
+    ("task", Task, TASK_SETTINGS),
+    ("variant", Variant, tuple(each.name for each in fields(Variant))),
+    ("hyperparameters", Hyperparameters, tuple(each.name for each in fields(Hyperparameters))),
+)
+SETTINGS = ("block", *TASK_SETTINGS, "seed", "model", *_PARTS[1][2], *_PARTS[2][2])
+"""The names of the settings that distinguish one run from another, as files and tables have them;
+``model`` is initial, ideal or unlearned."""
 
-    ``name`` is the task's short name with as much else as tells it from the other tasks, and
-    ``file_name`` the same for paths: ``cifar10-vgg16-random-0.1``.
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """An unlearning run of a protocol, or one of the models that it is compared with.
+
+    ``model`` is ``unlearned``, ``initial``, ``ideal`` or ``ideal-2``; all but the first have no
+    variant and no hyperparameters. ``baseline`` is a method that no add-on is plugged into.
     """
 
     task: Task
-    name: str
-    file_name: str
-    unlearned: tuple[Record, ...]
-    initial: tuple[Record, ...] = ()
-    ideal: tuple[Record, ...] = ()
-
-    @cached_property
-    def arms(self) -> dict[Arm, list[Record]]:
-        """The runs of each arm, at all dials."""
-        return _grouped(self.unlearned, Arm.of)
-
-    @cached_property
-    def main_dials(self) -> Dials | None:
-        """The dials that tables, figures and claims show; None where nothing was unlearned.
-
-        They are those that most methods share; of equals most arms, then most runs, then the
-        first.
-        """
-        by_dials = _grouped(self.unlearned, Dials.of)
-
-        def popularity(dials: Dials) -> tuple[int, int, int]:
-            arms = {Arm.of(run) for run in by_dials[dials]}
-            return len({arm.method for arm in arms}), len(arms), len(by_dials[dials])
-
-        return max(by_dials, key=popularity, default=None)
-
-    @cached_property
-    def main_arms(self) -> dict[Arm, list[Record]]:
-        """The runs of each arm at the main dials, without those of a sweep.
-
-        An arm that was never run at them, as its method has weights of its own, is there with the
-        one setting that shares rate, batches and epochs with them, or with its only one.
-        """
-        shown = {}
-        for arm, runs in _grouped(self.unlearned, Arm.of).items():
-            by_dials = _grouped(runs, Dials.of)
-            alike = [dials for dials in by_dials if dials.same_budget(self.main_dials)]
-            for chosen in ([d for d in by_dials if d == self.main_dials], alike, [*by_dials]):
-                if len(chosen) == 1:
-                    shown[arm] = by_dials[chosen[0]]
-                    break
-        return shown
+    seed: int
+    variant: Variant = field(default_factory=lambda: Variant("", "", "", ""))
+    hyperparameters: Hyperparameters = field(default_factory=Hyperparameters)
+    model: str = "unlearned"
+    block: str = ""
+    baseline: bool = False
 
     @property
-    def references(self) -> dict[str, tuple[Record, ...]]:
-        """Initial and ideal models, as far as there are any, by name."""
-        models = {"initial": self.initial, "ideal": self.ideal}
-        return {name: records for name, records in models.items() if records}
+    def is_reference(self) -> bool:
+        """Whether it is an initial or ideal model, which has no epochs of unlearning."""
+        return self.model != "unlearned"
 
     @property
-    def evaluated_epochs(self) -> list[int]:
-        """The epochs at which a run at the main dials was evaluated, the start apart."""
-        rows = (row for runs in self.main_arms.values() for run in runs for row in run.evaluated)
-        return sorted({row["epoch"] for row in rows} - {0})
+    def label(self) -> str:
+        """The variant's label, or which reference model it is."""
+        return self.model if self.is_reference else self.variant.label
 
     @property
-    def epoch(self) -> int:
-        """The epoch that tables show: the paper's where it was evaluated, else the last one."""
-        epochs = self.evaluated_epochs
-        return PAPER_EPOCH if PAPER_EPOCH in epochs or not epochs else epochs[-1]
+    def settings(self) -> dict[str, Any]:
+        """The values of :data:`SETTINGS` by name: plain, for files, tables and conditions."""
+        found: dict[str, Any] = {"block": self.block, "seed": self.seed, "model": self.model}
+        for part, _, names in _PARTS:
+            found |= {name: getattr(getattr(self, part), name) for name in names}
+        if self.is_reference:
+            found |= dict.fromkeys(_PARTS[2][2])
+        return {name: found[name] for name in SETTINGS}
 
-    def at_main(self, arm: Arm) -> Seeds:
-        """The runs of an arm at the main dials; empty where there are none."""
-        return one_per_seed(self.main_arms.get(arm, ()))
-
-    def sweep(self, arm: Arm) -> Sweep:
-        """The runs of an arm at all dials; empty where there are none."""
-        by_dials = _grouped(self.arms.get(arm, ()), Dials.of)
-        return {dials: one_per_seed(runs) for dials, runs in by_dials.items()}
-
-
-def group_records(records: Iterable[Record], *, tell_blocks_apart: bool = False) -> list[TaskRuns]:
-    """The records by task, in their order and without repetitions.
-
-    With ``tell_blocks_apart``, a task on which runs of two blocks look the same becomes one task
-    per block; two runs of a block with the same settings and seed raise.
-    """
-    by_task = _grouped({record.key: record for record in records}.values(), Task.of)
-    parts: dict[Task, list[Record]] = {}
-    for task, of_task in by_task.items():
-        unlearned = [record for record in of_task if not record.is_reference]
-        if tell_blocks_apart and _first_repeated(unlearned) is not None:
-            by_block = _grouped(unlearned, lambda record: str(record["block"]))
-            parts |= {replace(task, block=block): runs for block, runs in by_block.items()}
-        else:
-            parts[task] = unlearned
-    names = _unique_names(list(parts))
-    file_names = _file_names(list(parts))
-    if tell_blocks_apart:
-        for task, runs in parts.items():
-            if (repeated := _first_repeated(runs)) is not None:
-                raise InvalidInput(
-                    f"Two runs of {repeated.label} have the same settings and seed "
-                    f"{repeated['seed']}: {names[task]}. Judge their records apart."
-                )
-    groups = []
-    for task, runs in parts.items():
-        of_task = by_task[replace(task, block="")]
-        references = (
-            tuple(r for r in of_task if r["model"] == model) for model in ("initial", "ideal")
-        )
-        groups.append(TaskRuns(task, names[task], file_names[task], tuple(runs), *references))
-    return groups
-
-
-def select_arms(arms: Iterable[Arm], method: str, addons: Sequence[str]) -> list[Arm]:
-    """The arms of a method with some add-ons, in their order; published moments come first.
-
-    Those with an aggregation of their own are left out.
-    """
-    own = [arm for arm in arms if arm.method == method and not arm.aggregate]
-    chosen = [arm for arm in own if arm.addon in addons]
-    return sorted(chosen, key=lambda arm: (addons.index(arm.addon), *_moments_rank(arm)))
-
-
-def preferred_arms(arms: Iterable[Arm]) -> dict[tuple[str, str], Arm]:
-    """One arm per method and add-on: with published moments, else with Adam's, else others.
-
-    Those with an aggregation of their own are left out.
-    """
-    chosen: dict[tuple[str, str], Arm] = {}
-    for arm in (arm for arm in arms if not arm.aggregate):
-        rival = chosen.setdefault((arm.method, arm.addon), arm)
-        chosen[arm.method, arm.addon] = min(arm, rival, key=_moments_rank)
-    return chosen
-
-
-def one_per_seed(records: Iterable[Record]) -> Seeds:
-    """The first record of each seed, by ascending seed."""
-    first: Seeds = {}
-    for record in records:
-        first.setdefault(record["seed"], record)
-    return dict(sorted(first.items()))
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any], **more: Any) -> Self:
+        """A run with these settings; ``more`` are its other fields."""
+        parts = {
+            part: kind(**{name: settings[name] for name in names}) for part, kind, names in _PARTS
+        }
+        if settings["model"] != "unlearned":
+            parts["hyperparameters"] = Hyperparameters()
+        own = {name: settings[name] for name in ("block", "seed", "model")}
+        return cls(**parts, **own, **more)
 
 
 def scenario_in_words(scenario: str) -> str:
@@ -318,53 +203,3 @@ def scenario_in_words(scenario: str) -> str:
     except ValueError:
         pass
     return scenario
-
-
-def _grouped(records: Iterable[Record], key: Callable[[Record], K]) -> dict[K, list[Record]]:
-    groups: dict[K, list[Record]] = {}
-    for record in records:
-        groups.setdefault(key(record), []).append(record)
-    return groups
-
-
-def _moments_rank(arm: Arm) -> tuple[int, str]:
-    first = _MOMENTS_FIRST
-    return first.index(arm.moments) if arm.moments in first else len(first), arm.moments
-
-
-def _first_repeated(runs: Iterable[Record]) -> Record | None:
-    """The first run with the arm, dials and seed of an earlier one."""
-    seen: set[tuple[Any, ...]] = set()
-    for run in runs:
-        identity = (Arm.of(run), Dials.of(run), run["seed"])
-        if identity in seen:
-            return run
-        seen.add(identity)
-    return None
-
-
-def _unique_names(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Short names, with as much else in brackets as it takes to tell them apart."""
-    names = {}
-    for task in tasks:
-        alike = [other for other in tasks if other.short_name == task.short_name]
-        differing = [
-            field.name
-            for field in fields(Task)
-            if len({getattr(other, field.name) for other in alike}) > 1
-        ]
-        details = ", ".join(f"{name} {getattr(task, name)}" for name in differing)
-        names[task] = f"{task.short_name} ({details})" if details else task.short_name
-    return names
-
-
-def _file_names(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Short names for paths, with width and number of images where two tasks share one."""
-    shared = [task.short_name for task in tasks]
-    names = {}
-    for task in tasks:
-        words = [task.dataset, task.arch, task.scenario]
-        if shared.count(task.short_name) > 1:
-            words += [f"x{task.width or 1:g}", f"n{task.limit or 'all'}"]
-        names[task] = "-".join(words).replace(":", "-")
-    return names

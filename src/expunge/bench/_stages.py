@@ -4,44 +4,44 @@
                                          ├─> reference(scenario) ──> unlearn(procedure)
     ideal(..., scenario, seed + 1000) ───┘
 
-An initial model serves every scenario and arm of its seed, an ideal model every arm of its
+An initial model serves every scenario and variant of its seed, an ideal model every variant of its
 scenario. ``reference`` scores both once and keeps what the ideal model says of the forget set. A
 protocol may have a second ideal model, trained with seed + 3000: the noise floor.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from expunge._serialisation import describe
-from expunge.bench._protocol import (
-    Configuration,
-    Protocol,
-    ProtocolBlock,
-    augment_of,
-    configurations_of,
-)
+from expunge.bench._protocol import Block, PlannedVariant, Protocol, augment_of, variants_of
+from expunge.bench._runs import Hyperparameters, Run, Task
 from expunge.data import load, load_corpus
+from expunge.engine import Procedure
 from expunge.evaluation.text._text_metrics import text_definitions
 from expunge.store import Stage
+from expunge.update import WeightedSum
 
 VERSION = 1
 FUNCTIONS = "expunge.bench._stage_functions"
-TEXT_FUNCTIONS = "expunge.bench._text_stage_functions"
 VAL_FRACTION = 0.1
 IDEAL_SEEDS = (1000, 3000)
 """The ideal models of seed s are trained with seeds s + 1000 and s + 3000."""
+RUNS = {
+    "initial": "train_initial",
+    "ideal": "train_ideal",
+    "reference": "score_references",
+    "unlearn": "unlearn_variant",
+}
+"""The function that does the work of each kind of stage."""
 
 
-@dataclass(frozen=True)
-class PlannedRun:
+@dataclass(frozen=True, kw_only=True)
+class PlannedRun(Run):
     """An unlearning run of a protocol, with the stages it depends on."""
 
-    configuration: Configuration
-    scenario: str
-    seed: int
+    procedure: Procedure
     reference: Stage
     unlearn: Stage
 
@@ -64,45 +64,142 @@ class StageOptions:
     device: str = "auto"
     keep: str = "last"
 
-    def for_block(self, block: ProtocolBlock) -> dict[str, Any]:
-        """The options of the stages of a block."""
-        return asdict(self) | {"data": block.data}
-
 
 def plan(protocol: Protocol, options: StageOptions | None = None) -> list[PlannedRun]:
     """Every unlearning run of a protocol; equal stages are one object."""
-    return list(_plan(protocol, options or StageOptions()))
-
-
-def _plan(protocol: Protocol, options: StageOptions) -> Iterator[PlannedRun]:
     seen: dict[str, Stage] = {}
 
     def once(stage: Stage) -> Stage:
         return seen.setdefault(stage.key, stage)
 
+    runs = []
     for block in protocol.block:
-        data, chosen = _data(block, options), options.for_block(block)
-        configurations = list(configurations_of(block))
+        stages = _BlockStages(protocol, block, options or StageOptions())
+        tried = list(variants_of(block))
         for seed in protocol.seeds:
-            initial = once(_initial(block, data, seed, chosen))
+            initial = once(stages.initial(seed))
             for scenario in block.scenarios:
-                ideals = [
-                    once(_ideal(block, data, scenario, seed, offset, chosen))
-                    for offset in IDEAL_SEEDS[: protocol.ideals]
-                ]
-                reference = once(
-                    _reference(protocol, block, scenario, seed, (initial, *ideals), chosen)
-                )
-                for configuration in configurations:
-                    unlearn = once(
-                        _unlearn(
-                            protocol, configuration, scenario, seed, (initial, reference), chosen
-                        )
-                    )
-                    yield PlannedRun(configuration, scenario, seed, reference, unlearn)
+                seeds = IDEAL_SEEDS[: protocol.ideals]
+                ideals = [once(stages.ideal(scenario, seed, offset)) for offset in seeds]
+                reference = once(stages.reference(scenario, seed, (initial, *ideals)))
+                for planned in tried:
+                    unlearn = once(stages.unlearn(planned, scenario, seed, (initial, reference)))
+                    runs.append(_planned_run(block, planned, scenario, seed, reference, unlearn))
+    return runs
 
 
-def _data(block: ProtocolBlock, options: StageOptions) -> dict[str, Any]:
+def _planned_run(
+    block: Block,
+    planned: PlannedVariant,
+    scenario: str,
+    seed: int,
+    reference: Stage,
+    unlearn: Stage,
+) -> PlannedRun:
+    procedure, dataset = planned.procedure, block.data.partition(":")[0]
+    weights = procedure.aggregate if isinstance(procedure.aggregate, WeightedSum) else None
+    return PlannedRun(
+        task=Task(dataset, block.model, block.width, block.limit, scenario),
+        seed=seed,
+        variant=planned.variant,
+        hyperparameters=Hyperparameters(
+            None if weights is None else weights.alpha,
+            None if weights is None else weights.beta,
+            procedure.lr,
+            procedure.batch_size,
+            procedure.epochs,
+        ),
+        block=block.name,
+        baseline=planned.baseline,
+        procedure=procedure,
+        reference=reference,
+        unlearn=unlearn,
+    )
+
+
+class _BlockStages:
+    """The stages of one block."""
+
+    def __init__(self, protocol: Protocol, block: Block, options: StageOptions) -> None:
+        self.protocol, self.block = protocol, block
+        self.options = asdict(options) | {"data": block.data}
+        width: dict[str, Any] = {} if block.is_text else {"width": block.width}
+        sizes = {k: int(v) for k, v in block.options.items()} if block.is_text else block.options
+        self.training = {
+            "data": _data(block, options),
+            "model": {"name": block.model, **width, **sizes},
+            "recipe": block.training.recipe.as_dict(),
+            "augment": describe(augment_of(block)),
+        }
+
+    def initial(self, seed: int) -> Stage:
+        epochs = self.block.training.epochs
+        return self._stage("initial", self.training | {"seed": seed}, seed, "initial", epochs)
+
+    def ideal(self, scenario: str, seed: int, offset: int) -> Stage:
+        seeds = {"seed": seed + offset, "scenario": scenario, "scenario_seed": seed}
+        title, epochs = f"ideal without {scenario}", self.block.training.epochs
+        return self._stage("ideal", self.training | seeds, seed, title, epochs)
+
+    def reference(self, scenario: str, seed: int, parents: tuple[Stage, ...]) -> Stage:
+        protocol, block = self.protocol, self.block
+        config = {
+            "attacks": protocol.attacks,
+            "test_limit": block.test_limit,
+            "scenario": scenario,
+            "scenario_seed": seed,
+            **({"metrics": list(protocol.metrics)} if protocol.metrics else {}),
+            **({"definitions": text_definitions()} if block.is_text else {}),
+        }
+        title = f"score initial and ideal, {scenario}"
+        return self._stage("reference", config, seed, title, 1, parents)
+
+    def unlearn(
+        self, planned: PlannedVariant, scenario: str, seed: int, parents: tuple[Stage, ...]
+    ) -> Stage:
+        epochs = planned.procedure.epochs
+        full_scores = self.block.full_scores or self.protocol.full_scores
+        config = {
+            "procedure": describe(planned.procedure),
+            "evaluate_at": [epoch for epoch in self.protocol.evaluate_at if epoch <= epochs],
+            "seed": seed,
+            **({} if full_scores == "every" else {"full_scores": full_scores}),
+        }
+        title = f"{planned.variant.label}, {scenario}"
+        return self._stage("unlearn", config, seed, title, 0.2 * epochs, parents)
+
+    def _stage(
+        self,
+        kind: str,
+        config: dict[str, Any],
+        seed: int,
+        title: str,
+        epochs: float,
+        parents: tuple[Stage, ...] = (),
+    ) -> Stage:
+        """A stage that takes about as long as ``epochs`` of training."""
+        return Stage(
+            kind,
+            config,
+            parents,
+            run=f"{FUNCTIONS}:{RUNS[kind]}",
+            version=VERSION,
+            title=f"{self.block.name}, seed {seed}: {title}",
+            options=self.options,
+            cost=self._cost(epochs),
+        )
+
+    def _cost(self, epochs: float) -> float:
+        """Roughly proportional to the work; only ratios count."""
+        block = self.block
+        if block.is_text:
+            return 0.1 * epochs
+        sizes = {"digits": 1.2, "cifar10": 45.0, "cifar100": 45.0, "svhn": 66.0}
+        size = sizes.get(block.data.partition(":")[0], 10.0)
+        return epochs * min(size, (block.limit or 1_000_000) / 1000) * block.width
+
+
+def _data(block: Block, options: StageOptions) -> dict[str, Any]:
     """What identifies the data: a name that fixes them, or a fingerprint where it does not."""
     kind = block.data.partition(":")[0]
     if block.is_text:
@@ -118,120 +215,3 @@ def _data(block: ProtocolBlock, options: StageOptions) -> dict[str, Any]:
         return identity
     images = load(block.data, options.root, val_fraction=VAL_FRACTION, limit=block.limit)
     return identity | {"fingerprint": images.train.fingerprint()}
-
-
-def _functions(block: ProtocolBlock) -> str:
-    """The module that has the work of a block's stages."""
-    return TEXT_FUNCTIONS if block.is_text else FUNCTIONS
-
-
-def _training(block: ProtocolBlock, data: dict[str, Any]) -> dict[str, Any]:
-    """What initial and ideal models have in common."""
-    options: dict[str, Any] = {"width": block.width} | block.options
-    if block.is_text:  # whose width is a number of features
-        options = {name: int(value) for name, value in block.options.items()}
-    return {
-        "data": data,
-        "model": {"name": block.model, **options},
-        "recipe": block.training.recipe.as_dict(),
-        "augment": describe(augment_of(block)),
-    }
-
-
-def _initial(
-    block: ProtocolBlock, data: dict[str, Any], seed: int, options: dict[str, Any]
-) -> Stage:
-    return Stage(
-        "initial",
-        _training(block, data) | {"seed": seed},
-        run=f"{_functions(block)}:train_initial",
-        version=VERSION,
-        title=f"{block.name}, seed {seed}: initial",
-        options=options,
-        cost=_cost(block, block.training.epochs),
-    )
-
-
-def _ideal(
-    block: ProtocolBlock,
-    data: dict[str, Any],
-    scenario: str,
-    seed: int,
-    offset: int,
-    options: dict[str, Any],
-) -> Stage:
-    seeds = {"seed": seed + offset, "scenario": scenario, "scenario_seed": seed}
-    return Stage(
-        "ideal",
-        _training(block, data) | seeds,
-        run=f"{_functions(block)}:train_ideal",
-        version=VERSION,
-        title=f"{block.name}, seed {seed}: ideal without {scenario}",
-        options=options,
-        cost=_cost(block, block.training.epochs),
-    )
-
-
-def _reference(
-    protocol: Protocol,
-    block: ProtocolBlock,
-    scenario: str,
-    seed: int,
-    parents: tuple[Stage, ...],
-    options: dict[str, Any],
-) -> Stage:
-    return Stage(
-        "reference",
-        {
-            "attacks": protocol.attacks,
-            "test_limit": block.test_limit,
-            "scenario": scenario,
-            "scenario_seed": seed,
-            **({"metrics": list(protocol.metrics)} if protocol.metrics else {}),
-            **({"definitions": text_definitions()} if block.is_text else {}),
-        },
-        parents=parents,
-        run=f"{_functions(block)}:score_references",
-        version=VERSION,
-        title=f"{block.name}, seed {seed}: score initial and ideal, {scenario}",
-        options=options,
-        cost=_cost(block, 1),
-    )
-
-
-def _unlearn(
-    protocol: Protocol,
-    configuration: Configuration,
-    scenario: str,
-    seed: int,
-    parents: tuple[Stage, Stage],
-    options: dict[str, Any],
-) -> Stage:
-    block, epochs = configuration.block, configuration.procedure.epochs
-    full_scores = block.full_scores or protocol.full_scores
-    arm = f"{configuration.label} {configuration.moments}".rstrip()
-    return Stage(
-        "unlearn",
-        {
-            "procedure": describe(configuration.procedure),
-            "evaluate_at": [epoch for epoch in protocol.evaluate_at if epoch <= epochs],
-            "seed": seed,
-            **({} if full_scores == "every" else {"full_scores": full_scores}),
-        },
-        parents=parents,
-        run=f"{_functions(block)}:unlearn_arm",
-        version=VERSION,
-        title=f"{block.name}, seed {seed}: {arm}, {scenario}",
-        options=options,
-        cost=_cost(block, 0.2 * epochs),
-    )
-
-
-def _cost(block: ProtocolBlock, epochs: float) -> float:
-    """Roughly proportional to the work; only ratios count."""
-    if block.is_text:
-        return 0.1 * epochs
-    sizes = {"digits": 1.2, "cifar10": 45.0, "cifar100": 45.0, "svhn": 66.0}
-    size = sizes.get(block.data.partition(":")[0], 10.0)
-    images = min(size, (block.limit or 1_000_000) / 1000)
-    return epochs * images * block.width

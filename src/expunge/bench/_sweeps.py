@@ -1,14 +1,14 @@
-"""Two arms over one sweep: where their runs could stop, and the frontiers of these points.
+"""Two variants over one sweep: where their runs could stop, and the frontiers of these points.
 
 Every evaluated epoch of every run is a point (TA lost, what is left to forget): one could have
 stopped there. So is the place between two epochs of a run where what is left passes zero, for
-otherwise an arm of large steps would never be seen to arrive. The initial model, at TA lost 0, is a
-point of every sweep. A frontier consists of the points that no other point betters; between
+otherwise a variant of large steps would never be seen to arrive. The initial model, at TA lost 0,
+is a point of every sweep. A frontier consists of the points that no other point betters; between
 neighbours on it we interpolate, so that how densely a sweep samples a curve makes next to no
 difference.
 
-Two arms are compared over the settings that both were run with, for every seed alike, and only up
-to the TA loss that both reach with every seed: an arm is not blamed for what it did not try.
+Two variants are compared over the settings that both were run with, for every seed alike, and only
+up to the TA loss that both reach with every seed: neither is blamed for what it did not try.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expunge.bench._records import Record
-from expunge.bench._runs import CONSTRAINED_METHODS, Sweep
+from expunge.bench._results import Result
+from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._tasks import Sweep
 
 MIN_SETTINGS = 3
 """Settings of rate and α that make a sweep."""
@@ -87,17 +88,17 @@ def balanced(sweeps: Sequence[Sweep], least: int = 1) -> list[Sweep]:
     Seeds with fewer than ``least`` settings are left out, as their sweep is not finished; then
     every seed has the same settings. Empty where fewer than ``least`` remain.
     """
-    runs = [{(dials, seed) for dials in sweep for seed in sweep[dials]} for sweep in sweeps]
+    runs = [{(setting, seed) for setting in sweep for seed in sweep[setting]} for sweep in sweeps]
     by_seed: dict[int, set[Any]] = {}
-    for dials, seed in set.intersection(*runs):
-        by_seed.setdefault(seed, set()).add(dials)
-    finished = {seed: dials for seed, dials in sorted(by_seed.items()) if len(dials) >= least}
+    for setting, seed in set.intersection(*runs):
+        by_seed.setdefault(seed, set()).add(setting)
+    finished = {seed: setting for seed, setting in sorted(by_seed.items()) if len(setting) >= least}
     shared = set.intersection(*finished.values()) if finished else set()
-    settings = [dials for dials in sweeps[0] if dials in shared]
+    settings = [setting for setting in sweeps[0] if setting in shared]
     if len(settings) < least:
         return [{} for _ in sweeps]
     return [
-        {dials: {seed: sweep[dials][seed] for seed in finished} for dials in settings}
+        {setting: {seed: sweep[setting][seed] for seed in finished} for setting in settings}
         for sweep in sweeps
     ]
 
@@ -107,15 +108,15 @@ def seeds_of(sweep: Sweep) -> list[int]:
     return sorted({seed for runs in sweep.values() for seed in runs})
 
 
-def stopping_points(record: Record, remainder: Remainder = RUA) -> list[StoppingPoint]:
+def stopping_points(result: Result, remainder: Remainder = RUA) -> list[StoppingPoint]:
     """The points of a run, the initial model among them, and where it passes zero.
 
     The first epoch is left out of the latter: a run does not lose TA evenly there.
     """
-    start = record.value("ta", 0)
+    start = result.value("ta", 0)
     path = [
         (int(row["epoch"]), start - row["ta"], left)
-        for row in record.evaluated
+        for row in result.evaluated
         if start is not None and row.get("ta") is not None
         and (left := remainder.signed(row)) is not None
     ]  # fmt: skip
@@ -148,7 +149,7 @@ def frontier_at(front: Sequence[StoppingPoint], budgets: Sequence[float]) -> lis
 
 @dataclass(frozen=True)
 class Frontiers:
-    """The frontiers of two arms by seed, and the TA budgets that both arms reach with every seed.
+    """The frontiers of two variants by seed, and the TA budgets that both reach with every seed.
 
     ``settings`` counts what was compared, ``left_out`` the runs without a counterpart, and
     ``unfinished`` the seeds with too few settings.
@@ -198,13 +199,13 @@ def compare_frontiers(
     least: int = MIN_SETTINGS,
 ) -> Frontiers:
     """Compare two sweeps at TA budgets of 0, ``step``, … ``max_lost`` points, seed by seed."""
-    # The runs that both arms have, and what is left out.
+    # The runs that both variants have, and what is left out.
     pair = balanced((base, addon), least)
     seeds, settings = seeds_of(pair[0]), len(pair[0])
     left_out = sum(map(_count, (base, addon))) - sum(map(_count, pair))
     unfinished = len(set(seeds_of(base)) & set(seeds_of(addon))) - len(seeds)
 
-    # All points of both arms by seed; a seed without any was not measured.
+    # All points of both variants by seed; a seed without any was not measured.
     clouds = [
         {
             seed: [p for r in sweep.values() for p in stopping_points(r[seed], remainder)]
@@ -214,7 +215,7 @@ def compare_frontiers(
     ]
     measured = [seed for seed in seeds if all(cloud[seed] for cloud in clouds)]
 
-    # Their frontiers, and the budgets that both arms reach with every seed.
+    # Their frontiers, and the budgets that both variants reach with every seed.
     reach = min(
         (max(p.lost for p in cloud[seed]) for cloud in clouds for seed in measured), default=0.0
     )

@@ -34,7 +34,7 @@ from expunge.track import TRACKERS, open_tracker
 if TYPE_CHECKING:
     from expunge.bench._estimate import ProtocolCost
     from expunge.bench._protocol import Protocol
-    from expunge.bench._records import Record
+    from expunge.bench._results import Result
     from expunge.bench._run import StageStatus
     from expunge.bench._stages import PlannedRun
     from expunge.dispatch import Engine
@@ -69,7 +69,7 @@ def plan_command(
     from expunge.bench._run import stages_of
     from expunge.store._environment import cores
 
-    cost = estimate_cost(planned, Store(store), options, measure=not quick)
+    cost = estimate_cost(chosen, planned, Store(store), options, measure=not quick)
     output = Output(as_json=as_json, quiet=quiet)
     output.data(lambda: _plan_data(chosen, planned, cost, Store(store), stages=stages))
     output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
@@ -179,7 +179,7 @@ def run_command(
     ] = None,
     quiet: Quiet = False,
 ) -> None:
-    """Run the missing stages of a protocol; then write records, tables, figures and claims.
+    """Run the missing stages of a protocol; then write results, tables, figures and claims.
 
     If it is interrupted at any moment, the same command resumes it. Several such commands on one
     store share the work. A stage that fails takes only those that depend on it with it.
@@ -201,7 +201,7 @@ def run_command(
     refuse_no_folder(folder)
 
     from expunge.bench._publish import write_results
-    from expunge.bench._records import collect
+    from expunge.bench._results import collect
     from expunge.bench._run import run_planned, stages_of
 
     # Open the trackers now: one that does not answer should not be found out after the run.
@@ -326,18 +326,18 @@ def _engine(
     return RayEngine(store, address=address, cpus=cpus, gpus=gpus, retries=retries)
 
 
-def _track(tracker: Tracker, records: list[Record], protocol: Protocol) -> None:
+def _track(tracker: Tracker, results: list[Result], protocol: Protocol) -> None:
     from expunge.track import track_runs
 
     runs = [
         {
-            "name": f"{protocol.name}/{r['block']}/{r['scenario']}/{r.label}/seed-{r['seed']}",
+            "name": f"{protocol.name}/{r.block}/{r.task.scenario}/{r.label}/seed-{r.seed}",
             "params": r.settings,
             "tags": {"expunge.key": r.key, "expunge.protocol": protocol.name},
             "epochs": r.epochs,
             "status": "failed" if r.diverged else "finished",
         }
-        for r in records
+        for r in results
     ]
     track_runs(runs, tracker)
 

@@ -33,7 +33,7 @@ ProtocolName = Annotated[
 MaybeProtocol = Annotated[
     str | None,
     typer.Argument(
-        help=f"{', '.join(PROTOCOLS)}, or a TOML file; not with --records.",
+        help=f"{', '.join(PROTOCOLS)}, or a TOML file; not with --results.",
         autocompletion=complete_protocol,
     ),
 ]
@@ -57,8 +57,8 @@ Keep = Annotated[
     typer.Option(help="Weights to keep: of every evaluated epoch, of the last one, or none."),
 ]
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
-RecordsPath = Annotated[
-    Path | None, typer.Option("--records", "-r", help="Read a records.jsonl instead of the store.")
+ResultsPath = Annotated[
+    Path | None, typer.Option("--results", "-r", help="Read a results.jsonl instead of the store.")
 ]
 Conditions = Annotated[
     list[str] | None,

@@ -1,4 +1,4 @@
-"""``expunge bench table``, ``figure``, ``claims``, ``records`` and ``show``: read the results."""
+"""``expunge bench table``, ``figure``, ``claims``, ``results`` and ``show``: read the results."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rich.markup import escape
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_existing, require_file, write_text
-from expunge.bench.claims import CLAIMS
+from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.plots import FIGURES
 from expunge.bench.protocols import protocol_text
-from expunge.bench.tables._registry import TABLES, make_table
+from expunge.bench.tables import TABLES, make_table
 from expunge.cli._bench_options import (
     STORE,
     Conditions,
@@ -24,7 +24,7 @@ from expunge.cli._bench_options import (
     MaybeProtocol,
     Out,
     ProtocolName,
-    RecordsPath,
+    ResultsPath,
     StorePath,
     planned_runs,
 )
@@ -32,7 +32,7 @@ from expunge.cli._completion import complete_names
 from expunge.cli._output import WIDE, AsJson, Output, Quiet
 
 if TYPE_CHECKING:
-    from expunge.bench._records import Record
+    from expunge.bench._results import Result
     from expunge.bench.tables._formats import Printable
 
 
@@ -58,7 +58,7 @@ def table_command(
     conditions: Conditions = None,
     form: Format = "terminal",
     store: StorePath = STORE,
-    records: RecordsPath = None,
+    results: ResultsPath = None,
     data: DataRoot = None,
     out: Out = None,
     force: Force = False,
@@ -75,7 +75,7 @@ def table_command(
         if rows is not None:
             raise InvalidInput("Give --like or --rows, not both.")
     _check_output(form, out, force)
-    chosen = _records(protocol, store, records, data, conditions)
+    chosen = _results(protocol, store, results, data, conditions)
 
     from expunge.bench.tables._pivot import pivot
 
@@ -85,7 +85,7 @@ def table_command(
         wanted = [like] if like is not None else list(TABLES)
         summaries = [summary for name in wanted for summary in make_table(name, chosen)]
     if not summaries:
-        raise ExpungeError(f"The records hold nothing for {like or 'any table'}.")
+        raise ExpungeError(f"The results hold nothing for {like or 'any table'}.")
     _emit(summaries, form, out, Output(as_json=as_json, quiet=quiet, width=WIDE))
 
 
@@ -102,14 +102,14 @@ def figure_command(
     ] = None,
     conditions: Conditions = None,
     store: StorePath = STORE,
-    records: RecordsPath = None,
+    results: ResultsPath = None,
     data: DataRoot = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the figures.")] = Path(
         "figures"
     ),
     quiet: Quiet = False,
 ) -> None:
-    """Draw the paper's figures from the records, as PDF and PNG.
+    """Draw the paper's figures from the results, as PDF and PNG.
 
     Names: masking, noisy-masking, agreement, heatmap, addons-srl, focus-methods, addons-ngplus,
     baselines-srl, baselines-ngplus, frontier, forget-quality.
@@ -118,7 +118,7 @@ def figure_command(
     """
     for figure in name or []:
         FIGURES.name(figure)
-    chosen = _records(protocol, store, records, data, conditions)
+    chosen = _results(protocol, store, results, data, conditions)
 
     from expunge.bench.plots import write_figures
 
@@ -143,14 +143,14 @@ def claims_command(
     conditions: Conditions = None,
     form: Format = "terminal",
     store: StorePath = STORE,
-    records: RecordsPath = None,
+    results: ResultsPath = None,
     data: DataRoot = None,
     out: Out = None,
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Test the claims of the paper on the records: held, not held or inconclusive, by how much.
+    """Test the claims of the paper on the results: held, not held or inconclusive, by how much.
 
     Runs are paired by seed; no claim is held on fewer than three seeds.
 
@@ -159,15 +159,15 @@ def claims_command(
     for claim in name or []:
         CLAIMS.name(claim)
     _check_output(form, out, force)
-    chosen = _records(protocol, store, records, data, conditions)
+    chosen = _results(protocol, store, results, data, conditions)
 
-    from expunge.bench.claims import claim_ledger
+    from expunge.bench.paper.claims import claim_ledger
 
     output = Output(as_json=as_json, quiet=quiet, width=WIDE)
     _emit([claim_ledger(chosen, names=name)], form, out, output)
 
 
-def records_command(
+def results_command(
     protocol: ProtocolName,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write, as JSON lines.")],
     conditions: Conditions = None,
@@ -176,16 +176,16 @@ def records_command(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the records of the finished runs to one file, to keep or to share; no weights.
+    """Write the results of the finished runs to one file, to keep or to share; no weights.
 
-    Example:  expunge bench records cpu -o records.jsonl
+    Example:  expunge bench results cpu -o results.jsonl
     """
     refuse_existing(out, force=force)
-    chosen = _records(protocol, store, None, data, conditions)
-    from expunge.bench._records import save_records
+    chosen = _results(protocol, store, None, data, conditions)
+    from expunge.bench._results import save_results
 
-    save_records(out, chosen)
-    Output(quiet=quiet).wrote(f"{len(chosen)} records to {out}.")
+    save_results(out, chosen)
+    Output(quiet=quiet).message(f"Wrote {len(chosen)} results to {out}.")
 
 
 def show_command(protocol: ProtocolName) -> None:
@@ -196,31 +196,31 @@ def show_command(protocol: ProtocolName) -> None:
     Output().text(protocol_text(protocol))
 
 
-def _records(
+def _results(
     protocol: str | None,
     store: Path,
-    records: Path | None,
+    results: Path | None,
     data: Path | None,
     conditions: list[str] | None,
-) -> list[Record]:
-    if (protocol is None) == (records is None):
-        raise InvalidInput("Give a protocol, or --records FILE.")
-    if records is None:
+) -> list[Result]:
+    if (protocol is None) == (results is None):
+        raise InvalidInput("Give a protocol, or --results FILE.")
+    if results is None:
         assert protocol is not None
         protocol_text(protocol)
     else:
-        require_file(records)
+        require_file(results)
 
-    from expunge.bench._records import collect, load_records, select_records
+    from expunge.bench._results import collect, load_results, select_results
     from expunge.store import Store
 
-    if records is not None:
-        finished = load_records(records)
+    if results is not None:
+        finished = load_results(results)
     else:
         assert protocol is not None
         _, planned, _ = planned_runs(protocol, data, None, "last", "auto")
         finished = collect(planned, Store(store))
-    chosen = select_records(finished, conditions or [])
+    chosen = select_results(finished, conditions or [])
     if not chosen:
         raise ExpungeError(
             "No finished run meets the conditions."

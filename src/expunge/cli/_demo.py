@@ -186,11 +186,11 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     """Run the block of the protocol and print its table."""
     from expunge.bench._protocol_file import load_protocol
     from expunge.bench._publish import write_overview
-    from expunge.bench._records import collect
+    from expunge.bench._results import collect
     from expunge.bench._run import run_planned, stages_of
     from expunge.bench._stages import StageOptions, plan
+    from expunge.bench.paper._tables import overview
     from expunge.bench.tables._formats import table_data
-    from expunge.bench.tables._paper import overview
     from expunge.evaluation import METRICS
     from expunge.store import Store
 
@@ -198,9 +198,9 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     planned, store = plan(protocol, StageOptions(device="cpu")), Store(out / "store")
     with stage_progress("demo", len(stages_of(planned)), output.messages) as report:
         run_planned(planned, store, workers=workers, report=report).check()
-    records = collect(planned, store)
-    write_overview(records, out)
-    (summary,) = overview(records)
+    results = collect(planned, store)
+    write_overview(results, out)
+    (summary,) = overview(results)
     output.show(summary.terminal(), highlight=True)
     output.show("  * best of its group", style="dim")
     for name in summary.metrics:

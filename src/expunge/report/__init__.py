@@ -1,4 +1,4 @@
-"""Self-contained HTML pages of deletion requests and of benchmark results."""
+"""Self-contained HTML pages of deletion requests and of benchmark results, and their figures."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,11 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge.report._bench import render_bench as render_bench
+    from expunge.report._figure import COLOURS as COLOURS
+    from expunge.report._figure import hide_frame as hide_frame
+    from expunge.report._figure import legend_beside as legend_beside
+    from expunge.report._figure import new_figure as new_figure
+    from expunge.report._figure import save_figure as save_figure
     from expunge.report._letter import render_letter as render_letter
     from expunge.report._page import write_page as write_page
     from expunge.report._request import render_request as render_request

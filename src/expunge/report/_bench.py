@@ -8,7 +8,7 @@ from typing import Any
 from expunge.evaluation._metrics import METRICS
 from expunge.report._page import render, to_json_types
 
-Record = Mapping[str, Any]
+Result = Mapping[str, Any]
 
 FIELDS = (
     "dataset",
@@ -38,8 +38,6 @@ DIAGNOSTICS = {
     "moved": "Parameters moved (share)",
 }
 SCRIPTS = ("groups.js", "overview.js", "curves.js", "compare.js", "claims.js")
-DIALS = ("aggregate", "alpha", "beta", "lr", "batch_size", "budget")
-BUDGET = ("lr", "batch_size", "budget")
 WRITTEN = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
@@ -51,14 +49,14 @@ SIDE_BY_SIDE = ("rua", "ta", "ra", "ua", "rmia_auc", "mia_entropy", "jsd", "rte"
 """The metrics that stand side by side at first, as far as they were measured."""
 
 
-def render_bench(records: Sequence[Record], title: str, claims: Sequence[Mapping[str, Any]]) -> str:
-    """Render the page of ``records`` (parsed lines of a records file) and ``claims`` about them.
+def render_bench(results: Sequence[Result], title: str, claims: Sequence[Mapping[str, Any]]) -> str:
+    """Render the page of ``results`` and ``claims`` about them.
 
-    A claim is a dict with ``claim``, ``statement``, ``group``, ``status``, ``effect``, ``low``,
-    ``high``, ``n``, ``unit`` and ``detail``.
+    A result is a parsed line of a results file; ``main`` says whether tables show it, which runs
+    of a sweep are not. A claim is a dict with ``claim``, ``statement``, ``group``, ``status``,
+    ``effect``, ``low``, ``high``, ``n``, ``unit`` and ``detail``.
     """
-    runs = [_slim(record) for record in records]
-    mark_main(runs)
+    runs = [_slim(result) for result in results]
     metrics = _metrics(runs)
     sections = [("overview", "Overview")] if "abs_rua" in metrics else []
     sections += [("compare", "Compare"), ("curves", "Over the epochs")] if runs else []
@@ -69,7 +67,7 @@ def render_bench(records: Sequence[Record], title: str, claims: Sequence[Mapping
         "rows_by": rows_by(runs),
         "tasks": list(dict.fromkeys(run["task"] for run in runs)),
         "side_by_side": [name for name in SIDE_BY_SIDE if name in metrics],
-        "records": runs,
+        "results": runs,
         "claims": list(claims),
     }
     return render(
@@ -77,19 +75,19 @@ def render_bench(records: Sequence[Record], title: str, claims: Sequence[Mapping
         data,
         SCRIPTS,
         title=title,
-        subject=subject_of(records),
-        machines=machines_of(records),
+        subject=subject_of(results),
+        machines=machines_of(results),
         sections=sections,
         overview="abs_rua" in metrics,
         tiles=_summary(runs, claims),
     )
 
 
-def subject_of(records: Sequence[Record]) -> str:
+def subject_of(results: Sequence[Result]) -> str:
     """Data and architecture of the runs, as a title has them: ``CIFAR-10, VGG16 × 0.25``."""
     subjects = []
-    for record in records:
-        settings = record["settings"]
+    for result in results:
+        settings = result["settings"]
         words = [WRITTEN.get(str(settings.get(n)), settings.get(n)) for n in ("dataset", "arch")]
         width = settings.get("width")
         words[1] = f"{words[1]} × {width:g}" if words[1] and width not in (None, 1.0) else words[1]
@@ -97,11 +95,11 @@ def subject_of(records: Sequence[Record]) -> str:
     return "; ".join(dict.fromkeys(subjects))
 
 
-def machines_of(records: Sequence[Record]) -> str:
+def machines_of(results: Sequence[Result]) -> str:
     """The machines that the runs were computed on, with the version of torch."""
     machines = []
-    for record in records:
-        kept = record.get("environment") or {}
+    for result in results:
+        kept = result.get("environment") or {}
         words = [str(gpu) for gpu in kept.get("gpus") or ()]
         if not words and kept.get("cores"):
             words = [f"{kept['cores']} cores of {kept.get('processor', 'a processor')}"]
@@ -110,37 +108,8 @@ def machines_of(records: Sequence[Record]) -> str:
     return "; ".join(dict.fromkeys(machine for machine in machines if machine))
 
 
-def mark_main(runs: Sequence[dict[str, Any]]) -> None:
-    """Mark, in place, the runs that tables show: those at the settings that most labels share.
-
-    A label that was never run at them counts at the one setting that shares rate, batches and
-    epochs with them, or at its only one; a sweep does not.
-    """
-    for task in {run["task"] for run in runs}:
-        own = [run for run in runs if run["task"] == task and _is_unlearned(run)]
-        by_label: dict[tuple[Any, ...], set[tuple[Any, ...]]] = {}
-        for run in own:
-            by_label.setdefault(_arm(run), set()).add(_settings(run, DIALS))
-        tried = [dials for all_dials in by_label.values() for dials in all_dials]
-        main = max(sorted(set(tried), key=repr), key=tried.count, default=())
-        budget = tuple(main[DIALS.index(name)] for name in BUDGET) if main else ()
-        for run in own:
-            dials = by_label[_arm(run)]
-            alike = {d for d in dials if tuple(d[DIALS.index(n)] for n in BUDGET) == budget}
-            chosen = next((s for s in ({main} & dials, alike, dials) if len(s) == 1), set())
-            run["main"] = _settings(run, DIALS) in chosen
-
-
-def _is_unlearned(run: Record) -> bool:
+def _is_unlearned(run: Result) -> bool:
     return bool(run["settings"].get("model", "unlearned") == "unlearned")
-
-
-def _arm(run: Record) -> tuple[Any, ...]:
-    return (run["label"], run["settings"].get("moments"))
-
-
-def _settings(run: Record, names: Sequence[str]) -> tuple[Any, ...]:
-    return tuple(run["settings"].get(name) for name in names)
 
 
 def task_of(settings: Mapping[str, Any]) -> str:
@@ -151,36 +120,36 @@ def task_of(settings: Mapping[str, Any]) -> str:
     return " · ".join(str(part) for part in (data, scenario, *arch, size) if part)
 
 
-def rows_by(records: Sequence[Record]) -> list[str]:
+def rows_by(results: Sequence[Result]) -> list[str]:
     """The label and as many settings as are needed so that no row mixes two configurations."""
     chosen = ["label"]
     for field in FIELDS:
         groups: dict[tuple[Any, ...], set[Any]] = {}
-        for record in records:
-            key = tuple(_value(record, name) for name in chosen)
-            groups.setdefault(key, set()).add(_value(record, field))
+        for result in results:
+            key = tuple(_value(result, name) for name in chosen)
+            groups.setdefault(key, set()).add(_value(result, field))
         if any(len(values) > 1 for values in groups.values()):
             chosen.append(field)
     return chosen
 
 
-def _value(record: Record, field: str) -> Any:
-    return record.get("label") if field == "label" else record["settings"].get(field)
+def _value(result: Result, field: str) -> Any:
+    return result.get("label") if field == "label" else result["settings"].get(field)
 
 
-def _values(records: Sequence[Record], field: str) -> set[Any]:
-    return {_value(record, field) for record in records}
+def _values(results: Sequence[Result], field: str) -> set[Any]:
+    return {_value(result, field) for result in results}
 
 
-def _slim(record: Record) -> dict[str, Any]:
-    """The part of a record that the page needs; metrics of single classes are left out."""
-    epochs = [_row(row) for row in record.get("epochs") or ()]
+def _slim(result: Result) -> dict[str, Any]:
+    """The part of a result that the page needs; metrics of single classes are left out."""
+    epochs = [_row(row) for row in result.get("epochs") or ()]
     return {
-        "label": record.get("label", ""),
-        "settings": to_json_types(record["settings"]),
-        "task": task_of(record["settings"]),
-        "main": False,
-        "diverged": record.get("diverged", ""),
+        "label": result.get("label", ""),
+        "settings": to_json_types(result["settings"]),
+        "task": task_of(result["settings"]),
+        "main": bool(result.get("main")),
+        "diverged": result.get("diverged", ""),
         "epochs": epochs,
     }
 
@@ -198,9 +167,9 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _metrics(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
-    """Every metric that occurs in the records, with its label and description."""
-    present = {name for record in records for row in record["epochs"] for name in row}
+def _metrics(results: Sequence[Result]) -> dict[str, dict[str, Any]]:
+    """Every metric that occurs in the results, with its label and description."""
+    present = {name for result in results for row in result["epochs"] for name in row}
     metrics: dict[str, dict[str, Any]] = {}
     for name in METRICS:
         if name in present:
@@ -219,7 +188,7 @@ def _metrics(records: Sequence[Record]) -> dict[str, dict[str, Any]]:
     return metrics
 
 
-def _summary(runs: Sequence[Record], claims: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+def _summary(runs: Sequence[Result], claims: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
     """The few numbers at the top of the page."""
     unlearned = [run for run in runs if _is_unlearned(run)]
     diverged = sum(bool(r["diverged"]) for r in unlearned)

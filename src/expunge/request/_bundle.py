@@ -32,14 +32,7 @@ from expunge.ledger._seal import (
 )
 from expunge.ledger._signatures import sign_bundle, sign_head, sign_weights
 from expunge.ledger._signing_keys import SigningKey
-from expunge.plotting import (
-    COLOURS,
-    draw_grid,
-    hide_frame,
-    legend_beside,
-    new_figure,
-    save_figure,
-)
+from expunge.report import COLOURS, hide_frame, legend_beside, new_figure, save_figure
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._model_card import model_card
 from expunge.request.verdict._build import RequestInputs
@@ -238,7 +231,7 @@ def accuracy_figure(evidence: Evidence) -> Figure:
     ax.set_xticks(range(len(groups)), [metric.label for metric in groups])
     ax.set_xlim(-0.5, len(groups) - 0.5)
     ax.set_ylabel("accuracy (%)")
-    draw_grid(ax, axis="y")
+    ax.grid(alpha=0.25, linewidth=0.5, axis="y")
     hide_frame(ax)
     legend_beside(ax)
     return figure

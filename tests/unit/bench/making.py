@@ -1,4 +1,4 @@
-"""Records made by hand."""
+"""Results made by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from expunge.bench._records import SETTINGS, Record
+from expunge.bench._results import Result
+from expunge.bench._runs import SETTINGS
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
@@ -41,7 +42,7 @@ def scores(ua: float, *, ideal: float = 90.0, **more: float) -> dict[str, float]
 
 def run(
     ua: float | dict[int, float], method: str = "SRL", addon: str = "none", **settings: Any
-) -> Record:
+) -> Result:
     """An unlearning run, given UA at epoch 10 or by epoch; ``metrics`` are added to each epoch."""
     metrics, diverged = settings.pop("metrics", {}), settings.pop("diverged", "")
     own = {"method": METHODS.name(method), "addon": ADDONS.name(addon)}
@@ -53,25 +54,25 @@ def run(
     for epoch, value in found.items():
         times = {"seconds": 2.0 * epoch, "processor_seconds": 3.0 * epoch}
         rows.append({"epoch": epoch, **times, **scores(value, **metrics)})
-    label = METHODS.label(method) + ("" if addon == "none" else f"-{ADDONS.label(addon)}")
-    return Record(f"run-{next(_numbers)}", chosen, rows, label=label, diverged=diverged)
+    key = f"run-{next(_numbers)}"
+    return Result.from_settings(chosen, key=key, epochs=rows, diverged=diverged)
 
 
-def reference(model: str, ua: float, **settings: Any) -> Record:
+def reference(model: str, ua: float, **settings: Any) -> Result:
     """An initial or ideal model."""
     nothing: dict[str, Any] = dict.fromkeys(SETTINGS[SETTINGS.index("method") :])
     nothing |= {"method": "", "addon": "", "moments": "", "aggregate": ""}
     row = {"epoch": 0, **scores(ua), "seconds": 100.0, "processor_seconds": 150.0}
     settings = BASE | nothing | {"model": model} | settings
-    return Record(f"{model}-{next(_numbers)}", settings, [row], label=model)
+    return Result.from_settings(settings, key=f"{model}-{next(_numbers)}", epochs=[row])
 
 
-def over_seeds(values: Sequence[float], *args: Any, **settings: Any) -> list[Record]:
+def over_seeds(values: Sequence[float], *args: Any, **settings: Any) -> list[Result]:
     """A run for each value of UA."""
     return [run(value, *args, seed=seed, **settings) for seed, value in enumerate(values)]
 
 
-def references(seeds: Iterable[int] = (0, 1, 2), **settings: Any) -> list[Record]:
+def references(seeds: Iterable[int] = (0, 1, 2), **settings: Any) -> list[Result]:
     """Initial and ideal models."""
     pairs = itertools.product((("initial", 99.0), ("ideal", 90.0)), seeds)
     return [reference(model, ua, seed=seed, **settings) for (model, ua), seed in pairs]
@@ -80,14 +81,14 @@ def references(seeds: Iterable[int] = (0, 1, 2), **settings: Any) -> list[Record
 PAPER_ADDONS = ("none", "SalUn", "AND", "PROB", "FOCUS")
 
 
-def paper_records(
+def paper_results(
     methods: tuple[str, ...] = ("SRL", "NGPlus", "SCRUB"), **settings: Any
-) -> list[Record]:
+) -> list[Result]:
     """References, baselines, and every add-on of the methods, at epochs 1 and 10."""
     found = references(**settings)
-    arms = [(m, "none") for m in ("FT", "MSG", "CT")] if "SRL" in methods else []
-    arms += list(itertools.product(methods, PAPER_ADDONS))
-    for number, (method, addon) in enumerate(arms):
+    variants = [(m, "none") for m in ("FT", "MSG", "CT")] if "SRL" in methods else []
+    variants += list(itertools.product(methods, PAPER_ADDONS))
+    for number, (method, addon) in enumerate(variants):
         for seed in range(3):
             ua = 91.0 + number / 4 + seed
             found.append(run({1: 98.0, 10: ua}, method, addon, seed=seed, **settings))

@@ -1,4 +1,4 @@
-"""Results are written where their records have changed, or something is missing."""
+"""Results are written where their results have changed, or something is missing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 
 from expunge._files import write_text
 from expunge.bench._publish import OVERVIEW_FIGURES, write_overview
-from expunge.bench._records import Record
+from expunge.bench._results import Result
 from expunge.bench.plots import WrittenFigures
 from tests.unit.bench import making
 
 
 def write_empty_figures(
-    records: Sequence[Record], folder: Path, names: Sequence[str]
+    results: Sequence[Result], folder: Path, names: Sequence[str]
 ) -> WrittenFigures:
     """Files without content: what figures show is tested where they are drawn."""
     paths = [folder / f"{name}.png" for name in names]
@@ -29,14 +29,14 @@ def test_a_folder_is_written_again_only_where_records_changed_or_a_file_is_missi
 ) -> None:
     monkeypatch.setattr("expunge.bench._publish.write_figures", write_empty_figures)
     runs = [making.run(95.0, addon=addon) for addon in ("none", "FOCUS", "PROB")]
-    records = [making.reference("ideal", 90.0), *runs]
-    written = write_overview(records, tmp_path).paths
+    results = [making.reference("ideal", 90.0), *runs]
+    written = write_overview(results, tmp_path).paths
     assert tmp_path / "table.md" in written
     assert {tmp_path / f"{name}.png" for name in OVERVIEW_FIGURES} <= set(written)
-    assert write_overview(records, tmp_path).paths == ()
+    assert write_overview(results, tmp_path).paths == ()
 
     (tmp_path / "table.md").unlink()
-    assert write_overview(records, tmp_path).paths == written
+    assert write_overview(results, tmp_path).paths == written
     assert (tmp_path / "table.md").is_file()
 
-    assert write_overview([*records, making.run(93.0, "NGPlus")], tmp_path).paths == written
+    assert write_overview([*results, making.run(93.0, "NGPlus")], tmp_path).paths == written

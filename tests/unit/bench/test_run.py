@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from expunge import dispatch
-from expunge.bench._records import collect
+from expunge.bench._results import collect
 from expunge.bench._run import drop_ideals, run_planned, stages_of, status
 from expunge.bench._stages import PlannedRun
 from expunge.dispatch import InlineEngine

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from expunge import _tensors as tensors
+from expunge.bench._image_stages import IDEAL, _scorer, agreement_of
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._records import collect
+from expunge.bench._results import collect
 from expunge.bench._run import run_planned, stages_of
-from expunge.bench._stage_functions import IDEAL, _scorer, agreement_of
 from expunge.bench._stages import PlannedRun, StageOptions, plan
 from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
@@ -64,11 +64,11 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
 
 
 def test_weights_are_kept_as_asked(planned: list[PlannedRun], tmp_path: Path) -> None:
-    arm = planned[0]
+    variant = planned[0]
     for keep, files in (("none", set()), ("all", {1, 3})):
         path = write_tiny(tmp_path, ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""))
         runs = plan(load_protocol(path), StageOptions(device="cpu", keep=keep))
-        assert runs[0].unlearn.key == arm.unlearn.key, "what is kept does not change the key"
+        assert runs[0].unlearn.key == variant.unlearn.key, "what is kept does not change the key"
         store = Store(tmp_path / keep)
         run_planned(runs, store, engine=InlineEngine(store), keep=keep).check()
         names = set(store.open(runs[0].unlearn).files)
@@ -95,9 +95,9 @@ def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
     runs = plan(load_protocol(path), HERE)
     store = Store(tmp_path / "store")
     run_planned(runs, store, engine=InlineEngine(store)).check()
-    records = {record["model"]: record for record in collect(runs, store)}
-    assert set(records) == {"initial", "ideal", "ideal-2", "unlearned"}
-    first, second = records["ideal"].final, records["ideal-2"].final
+    results = {result.model: result for result in collect(runs, store)}
+    assert set(results) == {"initial", "ideal", "ideal-2", "unlearned"}
+    first, second = results["ideal"].final, results["ideal-2"].final
     assert first["rua"] == first["kl"] == first["relearned_rua"] == 0.0
     assert second["kl"] > 0.0, "two retrained models differ"
     assert second["rua"] == pytest.approx(second["ua"] - first["ua"])
@@ -107,7 +107,7 @@ def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
     config = {"attacks": False, "metrics": ["rmia_auc"]}
     for name, count in (("ideal", 1), ("ideal-2", 1), ("unlearned", 2)):
         assert len(_scorer(division, outputs, config, name).references) == count, "never itself"
-    assert {"relearned_auc", "loss_auc", "kl"} <= records["unlearned"].final.keys()
+    assert {"relearned_auc", "loss_auc", "kl"} <= results["unlearned"].final.keys()
 
 
 def test_changed_data_are_noticed(planned: list[PlannedRun], done: Store, tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.bench._records import Record
-from expunge.bench._runs import Dials, Sweep
+from expunge.bench._results import Result
+from expunge.bench._runs import Hyperparameters
 from expunge.bench._sweeps import (
     StoppingPoint,
     balanced,
@@ -20,20 +20,21 @@ from expunge.bench._sweeps import (
     seeds_of,
     stopping_points,
 )
-from tests.unit.bench.claims.made_runs import EPOCHS, run
-from tests.unit.bench.claims.test_frontier import RATES, swept
+from expunge.bench._tasks import Sweep
+from tests.unit.bench.paper.claims.made_runs import EPOCHS, run
+from tests.unit.bench.paper.claims.test_frontier import RATES, swept
 
 
-def sweep_of(records: list[Record]) -> Sweep:
+def sweep_of(results: list[Result]) -> Sweep:
     found: Sweep = {}
-    for record in records:
-        found.setdefault(Dials.of(record), {})[record["seed"]] = record
+    for result in results:
+        found.setdefault(result.hyperparameters, {})[result.seed] = result
     return found
 
 
-def slow_points(record: Record) -> list[tuple[float, float]]:
+def slow_points(result: Result) -> list[tuple[float, float]]:
     """Every epoch, and every place after the first epoch where a line between two passes zero."""
-    rows = [(r["epoch"], record.epochs[0]["ta"] - r["ta"], r["rua"]) for r in record.epochs]
+    rows = [(r["epoch"], result.epochs[0]["ta"] - r["ta"], r["rua"]) for r in result.epochs]
     points = [(lost, abs(rua)) for _, lost, rua in rows]
     for (epoch, lost, rua), (_, end, end_rua) in itertools.pairwise(rows):
         if epoch >= 1 and min(rua, end_rua) < 0 < max(rua, end_rua):
@@ -43,18 +44,20 @@ def slow_points(record: Record) -> list[tuple[float, float]]:
     return points
 
 
-def reference(base: list[Record], addon: list[Record], most: float, step: float) -> list[float]:
-    """The mean differences by seed, by the letter, at budgets that all seeds of both arms reach."""
-    seeds = sorted({r["seed"] for r in base})
+def reference(base: list[Result], addon: list[Result], most: float, step: float) -> list[float]:
+    """The mean differences by seed, by the letter, at budgets that all seeds of both reach."""
+    seeds = sorted({r.seed for r in base})
     points = [
-        {seed: [p for r in arm if r["seed"] == seed for p in slow_points(r)] for seed in seeds}
-        for arm in (base, addon)
+        {seed: [p for r in variant if r.seed == seed for p in slow_points(r)] for seed in seeds}
+        for variant in (base, addon)
     ]
-    reach = max(0.0, min(max(lost for lost, _ in arm[seed]) for arm in points for seed in seeds))
+    reach = max(
+        0.0, min(max(lost for lost, _ in variant[seed]) for variant in points for seed in seeds)
+    )
     budgets = [k * step for k in range(round(most / step) + 1) if k * step <= reach + 1e-9]
     means = []
     for seed in seeds:
-        alone, added = ([slow_lowest(arm[seed], b) for b in budgets] for arm in points)
+        alone, added = ([slow_lowest(variant[seed], b) for b in budgets] for variant in points)
         means.append(sum(y - x for x, y in zip(alone, added, strict=True)) / len(budgets))
     return means
 
@@ -79,7 +82,7 @@ def slow_lowest(rows: list[tuple[float, float]], budget: float) -> float:
 @pytest.mark.parametrize("most", [0.5, 5.0])
 def test_the_difference_is_that_of_the_slow_reference(most: float) -> None:
     base, addon = swept("none", noise=4.0), swept("focus", clock=1.7, price=0.8, noise=4.0)
-    assert any(row["rua"] < 0 for record in base + addon for row in record.epochs)
+    assert any(row["rua"] < 0 for result in base + addon for row in result.epochs)
     found = compare_frontiers(sweep_of(base), sweep_of(addon), max_lost=most, step=0.25)
     assert found.means == pytest.approx(reference(base, addon, most, 0.25), abs=1e-3)
 
@@ -114,8 +117,8 @@ def test_a_sweep_does_not_differ_from_itself() -> None:
 
 def test_a_run_that_passes_zero_between_two_epochs_could_have_stopped_there() -> None:
     rua, ta = (8.0, 4.0, 1.0, -3.0, -5.0), (90.0, 89.0, 88.0, 84.0, 80.0)
-    record = run("random-label", rua=rua, ta=ta)
-    points = stopping_points(record)
+    result = run("random-label", rua=rua, ta=ta)
+    points = stopping_points(result)
     assert len(points) == len(EPOCHS) + 1
     assert StoppingPoint(3.0, 0.0) in points  # a quarter of the way from 2 to 6 points of TA
     shock = run("random-label", rua=(8.0, -4.0, -4.0, -4.0, -4.0), ta=ta)
@@ -126,7 +129,7 @@ def test_balanced_sweeps_have_the_same_settings_for_the_same_seeds() -> None:
     base, addon = sweep_of(swept("none", seeds=4)), sweep_of(swept("focus", seeds=4))
     slow, _, fast = base
     del addon[slow][3], addon[fast][3]  # seed 3 has one setting
-    extra = Dials(**{**vars(slow), "lr": 9.0})
+    extra = Hyperparameters(**{**vars(slow), "lr": 9.0})
     base[extra] = addon[extra] = {0: base[slow][0]}  # a setting of seed 0 alone
     first, second = balanced((base, addon), least=3)
     assert list(first) == list(second) == [d for d in base if d.lr in RATES]
@@ -138,9 +141,9 @@ def test_balanced_sweeps_have_the_same_settings_for_the_same_seeds() -> None:
 
 def test_every_seed_is_compared_at_the_same_budgets() -> None:
     base, addon = swept("none"), swept("focus")
-    for record in addon:
-        if record["seed"] == 1:
-            for row in record.epochs:
+    for result in addon:
+        if result.seed == 1:
+            for row in result.epochs:
                 row["ta"] = max(row["ta"], 89.3)  # never loses more than 0.7 points
     found = compare_frontiers(sweep_of(base), sweep_of(addon))
     assert found.budgets == [0.0, 0.25, 0.5]

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from expunge.bench._records import Record
+from expunge.bench._results import Result
 
 TINY = """\
 seeds = [0]
@@ -52,11 +52,11 @@ def write_changed(path: Path, text: str, changes: tuple[tuple[str, str], ...]) -
     return path
 
 
-def timeless(records: list[Record]) -> list[dict[str, Any]]:
-    """The records without what depends on the clock or the machine."""
+def timeless(results: list[Result]) -> list[dict[str, Any]]:
+    """The results without what depends on the clock or the machine."""
     found = []
-    for record in records:
-        plain = json.loads(record.dump())
+    for result in results:
+        plain = json.loads(result.dump())
         plain.pop("environment", None)
         for row in plain["epochs"]:
             row.pop("seconds", None)

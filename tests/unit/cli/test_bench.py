@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from expunge.bench._records import load_records
+from expunge.bench._results import load_results
 from expunge.cli import main
 from expunge.dispatch import InlineEngine
 from tests.stand_ins import compute_in_this_process, leave_out_figures
@@ -36,10 +36,10 @@ def store(tiny: Path) -> Path:
 
 
 def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path) -> None:
-    results = tiny.parent / "results"
-    names = {path.relative_to(results).as_posix() for path in results.rglob("*") if path.is_file()}
+    folder = tiny.parent / "results"
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert {
-        "records.jsonl",
+        "results.jsonl",
         "README.md",
         "report.html",
         "claims.md",
@@ -48,14 +48,14 @@ def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path)
     } <= names
     assert {"tables/table2.md", "tables/table2.tex", "tables/table2.csv"} <= names
     assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.png"} <= names
-    assert (results / "figures/heatmap.pdf").read_bytes().startswith(b"%PDF")
-    records = load_records(results / "records.jsonl")
-    assert [r.label for r in records] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
-    page = (results / "README.md").read_text()
+    assert (folder / "figures/heatmap.pdf").read_bytes().startswith(b"%PDF")
+    results = load_results(folder / "results.jsonl")
+    assert [r.label for r in results] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
+    page = (folder / "README.md").read_text()
     assert "3 of 3 unlearning runs finished" in page
     for line in page.splitlines():
         if line.startswith("!["):
-            assert (results / line.split("(")[1].rstrip(")")).is_file()
+            assert (folder / line.split("(")[1].rstrip(")")).is_file()
 
 
 @pytest.mark.thorough
@@ -70,8 +70,8 @@ def test_a_run_by_a_worker_writes_the_same_files_and_every_figure(
     ]
     assert both[0].keys() == both[1].keys()
     assert all(both[1].values())
-    records = load_records(tmp_path / "results" / "records.jsonl")
-    assert [r.label for r in records] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
+    results = load_results(tmp_path / "results" / "results.jsonl")
+    assert [r.label for r in results] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
 
 
 def test_a_second_run_says_that_there_is_nothing_to_do(
@@ -109,7 +109,7 @@ def test_a_plan_measures_steps_and_knows_what_is_there(
     fresh = expunge("bench", "plan", tiny, "-s", tmp_path / "none", "--stages")
     assert "ms per example to train" in fresh.out
     assert "of disk" in fresh.out
-    assert fresh.out.count("SRL-FOCUS published, random:0.3") == 1
+    assert fresh.out.count("SRL-FOCUS, random:0.3") == 1
     done = expunge("bench", "plan", tiny, "-s", store)
     rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.strip()}
     assert rows["unlearn"][3:5] == ["3", "0"]
@@ -155,8 +155,8 @@ def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge, tmp_p
 def test_records_can_be_kept_and_read_without_the_store(
     tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
 ) -> None:
-    path = tmp_path / "records.jsonl"
-    kept = expunge("bench", "records", tiny, "-s", store, "-o", path)
+    path = tmp_path / "results.jsonl"
+    kept = expunge("bench", "results", tiny, "-s", store, "-o", path)
     assert kept.code == 0
     assert len(path.read_text().splitlines()) == 5
     direct = expunge("bench", "claims", tiny, "-s", store, "-f", "csv")
@@ -165,7 +165,7 @@ def test_records_can_be_kept_and_read_without_the_store(
     path.write_text(path.read_text().replace('"settings"', '"setting"', 1))
     damaged = expunge("bench", "claims", "-r", path)
     assert damaged.code == 2
-    assert "line 1: this is not a record" in damaged.err
+    assert "line 1: this is not a result" in damaged.err
 
 
 def test_figures_by_name(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ def test_trackers_get_every_run_once(
         (("run", "demo", "--address", "auto"), "--engine ray"),
         (("run", "demo", "--track", "zzz"), "Unknown tracker 'zzz'"),
         (("run", "demo", "--track", "mlflow:zzz://nowhere"), "MLflow cannot use the store"),
-        (("table",), "Give a protocol, or --records FILE"),
+        (("table",), "Give a protocol, or --results FILE"),
         (("table", "demo", "--where", "colour=red"), "A condition is name=value"),
         (("run", "cpu", "--data", "/nowhere"), "There is no folder /nowhere"),
     ],

@@ -12,9 +12,9 @@ import pytest
 from PIL import Image
 
 from expunge.bench import _protocol_file
-from expunge.bench._protocol import Protocol
+from expunge.bench._protocol import Protocol, variants_of
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._records import Record, load_records
+from expunge.bench._results import Result, load_results
 from expunge.cli import _demo, main
 from tests.stand_ins import compute_in_this_process
 from tests.unit.cli.conftest import Expunge
@@ -23,7 +23,7 @@ ARMS = ("FT", "GA", "SRL", "SRL-AND", "SRL-FOCUS")
 
 
 def tiny_demo(name: str) -> Protocol:
-    """The demo with fewer arms, on fewer images, for fewer epochs."""
+    """The demo with fewer variants, on fewer images, for fewer epochs."""
     protocol = load_protocol(name)
     (block,) = protocol.only((_demo.BLOCK,)).block
     training = block.training.model_copy(update={"epochs": 2})
@@ -60,17 +60,18 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def records(out: Path) -> list[Record]:
-    return load_records(out / "records.jsonl")
+def results(out: Path) -> list[Result]:
+    return load_results(out / "results.jsonl")
 
 
-def test_every_arm_and_reference_is_there_for_every_seed(records: list[Record]) -> None:
+def test_every_arm_and_reference_is_there_for_every_seed(results: list[Result]) -> None:
     names = {"initial", "ideal", *ARMS}
-    assert {(r.label, r["seed"]) for r in records} == {(n, s) for n in names for s in (0, 1)}
+    assert {(r.label, r.seed) for r in results} == {(n, s) for n in names for s in (0, 1)}
 
 
 def test_the_arms_are_those_of_the_paper() -> None:
-    names = [arm.label for arm in load_protocol("demo").only((_demo.BLOCK,)).configurations]
+    (block,) = load_protocol("demo").only((_demo.BLOCK,)).block
+    names = [each.variant.label for each in variants_of(block)]
     assert {"SRL", "SRL-SalUn", "SRL-PROB", "SRL-FOCUS"} <= set(names)
     assert {"NGPlus", "NGPlus-FOCUS", "SCRUB", "SCRUB-FOCUS"} <= set(names)
 
@@ -96,12 +97,12 @@ def test_what_focus_did_is_one_sentence(
     assert re.search(r"What FOCUS did to rUA.*: SRL from [-+]\S+ to [-+]\d+\.\d\.", printed)
 
 
-def test_curves_start_at_the_initial_model(records: list[Record]) -> None:
-    initial = {r["seed"]: r.value("ua") for r in records if r.label == "initial"}
-    for record in records:
-        if not record.is_reference:
-            assert [row["epoch"] for row in record.evaluated] == [0, 1, 2]
-            assert record.value("ua", 0) == initial[record["seed"]]
+def test_curves_start_at_the_initial_model(results: list[Result]) -> None:
+    initial = {r.seed: r.value("ua") for r in results if r.label == "initial"}
+    for result in results:
+        if not result.is_reference:
+            assert [row["epoch"] for row in result.evaluated] == [0, 1, 2]
+            assert result.value("ua", 0) == initial[result.seed]
 
 
 def test_the_ideal_row_is_at_zero(out: Path) -> None:

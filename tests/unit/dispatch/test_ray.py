@@ -22,7 +22,7 @@ import pytest
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._records import collect
+from expunge.bench._results import collect
 from expunge.bench._run import run_planned
 from expunge.bench._stages import StageOptions, plan
 from expunge.dispatch import Engine, Event, InlineEngine, RunSummary, run

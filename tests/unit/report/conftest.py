@@ -37,8 +37,8 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     for name, (evidence, examples) in made.items():
         write_page(folder / f"{name}.html", render_request(evidence, examples))
-    page = render_bench(fake_bench.records(), "A small benchmark", fake_bench.claims())
+    page = render_bench(fake_bench.results(), "A small benchmark", fake_bench.claims())
     write_page(folder / "bench.html", page)
-    many = render_bench(fake_bench.many_records(), "Many methods", fake_bench.claims())
+    many = render_bench(fake_bench.many_results(), "Many methods", fake_bench.claims())
     write_page(folder / "many.html", many)
     return folder

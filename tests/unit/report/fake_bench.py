@@ -1,4 +1,4 @@
-"""Records and claims of a small benchmark, made up."""
+"""Results and claims of a small benchmark, made up."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 from tests.unit.report.fake import HOSTILE
 
-ARMS = (("SRL", "", 1e-3), ("SRL-FOCUS", "focus", 1e-3), ("SRL", "", 3e-3))
+VARIANTS = (("SRL", "", 1e-3), ("SRL-FOCUS", "focus", 1e-3), ("SRL", "", 3e-3))
 
 
-def records() -> list[dict[str, Any]]:
+def results() -> list[dict[str, Any]]:
     """Runs of three seeds: the ideal model, and two labels of which one has two rates."""
     dice = random.Random(0)
     found = []
     for seed in range(3):
-        found.append(_record("ideal", "", "", None, seed, [0], dice))
-        for label, addon, lr in ARMS:
-            found.append(_record(label, "random-label", addon, lr, seed, [0, 1, 2, 5], dice))
+        found.append(_result("ideal", "", "", None, seed, [0], dice))
+        for label, addon, lr in VARIANTS:
+            found.append(_result(label, "random-label", addon, lr, seed, [0, 1, 2, 5], dice))
     return found
 
 
-def _record(
+def _result(
     label: str,
     method: str,
     addon: str,
@@ -52,23 +52,24 @@ def _record(
         "settings": settings,
         "epochs": rows,
         "environment": environment,
+        "main": method != "" and lr != 3e-3,
     }
 
 
-def many_records() -> list[dict[str, Any]]:
+def many_results() -> list[dict[str, Any]]:
     """Thirty methods whose long names differ in their ends, on two tasks; the last ruined."""
     dice = random.Random(1)
     found = []
     for scenario in ("random:0.1", "class:3:0.4"):
         for seed in range(3):
-            found.append(_record("ideal", "", "", None, seed, [0], dice))
+            found.append(_result("ideal", "", "", None, seed, [0], dice))
             for number in range(30):
                 label = f"SCRUB(loss=released,gamma=1)-ADDON-{number:02d}"
-                found.append(_record(label, "scrub", "focus", 4e-4, seed, [0, 1, 10], dice))
+                found.append(_result(label, "scrub", "focus", 4e-4, seed, [0, 1, 10], dice))
             for row in found[-1]["epochs"]:
                 row["ta"] = 10.0
-            for record in found[-31:]:
-                record["settings"] |= {
+            for result in found[-31:]:
+                result["settings"] |= {
                     "scenario": scenario,
                     "dataset": "cifar10",
                     "arch": "vgg16",

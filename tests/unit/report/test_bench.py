@@ -11,21 +11,21 @@ import pytest
 from selenium.webdriver.support.ui import Select
 
 from expunge.report import render_bench
-from expunge.report._bench import machines_of, mark_main, rows_by, subject_of
+from expunge.report._bench import machines_of, rows_by, subject_of
 from tests.unit.report import fake_bench
 from tests.unit.report.browser import Browser
 from tests.unit.report.html import embedded
 
 
 def test_rows_are_told_apart_by_no_more_settings_than_needed() -> None:
-    runs = fake_bench.records()
+    runs = fake_bench.results()
     assert rows_by(runs) == ["label", "lr"]
     assert rows_by([run for run in runs if run["settings"]["lr"] != 3e-3]) == ["label"]
 
 
 def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
-    data = embedded(render_bench(fake_bench.records(), "<b>Title</b>", fake_bench.claims()))
-    row = data["records"][-1]["epochs"][-1]
+    data = embedded(render_bench(fake_bench.results(), "<b>Title</b>", fake_bench.claims()))
+    row = data["results"][-1]["epochs"][-1]
     assert {"ua", "rua", "abs_rua", "rte", "epoch", "scored"} <= set(row)
     assert "ua_class_0" not in row
     assert data["metrics"]["rua"]["label"] == "rUA"
@@ -33,27 +33,16 @@ def test_the_bench_page_keeps_metrics_and_leaves_single_classes_out() -> None:
 
 
 def test_the_title_names_data_architecture_and_machine() -> None:
-    records = fake_bench.records()
-    assert subject_of(records) == "digits, small-cnn × 0.5"
-    assert machines_of(records) == "2 cores of A64, torch 2.13.0"
-    page = render_bench(records, "Results", [])
+    results = fake_bench.results()
+    assert subject_of(results) == "digits, small-cnn × 0.5"
+    assert machines_of(results) == "2 cores of A64, torch 2.13.0"
+    page = render_bench(results, "Results", [])
     assert "<title>Results: digits, small-cnn × 0.5 (2 cores of A64, torch 2.13.0)</title>" in page
-    assert subject_of(fake_bench.many_records()) == "CIFAR-10, VGG16 × 0.25"
-
-
-def test_runs_of_a_sweep_are_no_part_of_the_first_view() -> None:
-    def run(label: str, lr: float, alpha: float) -> dict[str, Any]:
-        settings = {"model": "unlearned", "lr": lr, "alpha": alpha, "budget": 10}
-        return {"label": label, "task": "t", "main": False, "settings": settings}
-
-    runs = [run("SRL", 1e-4, 0.05), run("NGPlus", 1e-4, 0.05), run("SRL", 1e-3, 0.05)]
-    runs += [run("MATCH", 1e-4, 0.5), run("MATCH", 1e-3, 0.5), run("SSD", 9.0, 0.05)]
-    mark_main(runs)
-    assert [r["main"] for r in runs] == [True, True, False, True, False, True]
+    assert subject_of(fake_bench.many_results()) == "CIFAR-10, VGG16 × 0.25"
 
 
 def test_an_empty_bench_says_so() -> None:
-    assert "There are no records yet." in render_bench([], "Nothing", [])
+    assert "There are no results yet." in render_bench([], "Nothing", [])
 
 
 @pytest.fixture
@@ -143,9 +132,9 @@ def test_many_long_names_fit_and_keep_their_ends(many: Browser, width: int) -> N
 def values(label: str, lr: float | None, metric: str, epoch: int) -> list[float]:
     return [
         row[metric]
-        for record in fake_bench.records()
-        if record["label"] == label and record["settings"]["lr"] == lr
-        for row in record["epochs"]
+        for result in fake_bench.results()
+        if result["label"] == label and result["settings"]["lr"] == lr
+        for row in result["epochs"]
         if row["epoch"] == epoch
     ]
 

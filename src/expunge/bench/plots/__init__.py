@@ -1,15 +1,40 @@
-"""The paper's nine figures by name, and one of ours, from the records of a protocol.
+"""The figures by name: the paper's nine and ours, from the results of a protocol.
 
-Nothing here loads matplotlib before there is something to draw.
+Nothing here loads matplotlib before there is something to draw. Adding a figure is its own function
+and a line here.
 """
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from expunge._lazy import lazy_exports
+from expunge._registry import Registry
 
 if TYPE_CHECKING:
-    from expunge.bench.plots._registry import FIGURES as FIGURES
+    from expunge.bench._results import Result as _Result
+    from expunge.bench.plots._style import Drawn as _Drawn
     from expunge.bench.plots._write import WrittenFigures as WrittenFigures
     from expunge.bench.plots._write import write_figures as write_figures
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)
+
+FIGURES: "Registry[Callable[[Sequence[_Result]], _Drawn]]" = Registry("figure")
+for _name, _place, _alias in (
+    ("masking", "paper.figures._masking:masking", "fig:masking"),
+    ("noisy-masking", "paper.figures._prob_masking:noisy_masking", "fig:maskingSalUn"),
+    ("agreement", "paper.figures._density:agreement", "fig:distrprob"),
+    ("heatmap", "paper.figures._prob_masking:heatmap", "fig:heatmap"),
+    ("addons-srl", "paper.figures._curves:addons_srl", "fig:addonsSRL"),
+    ("focus-methods", "paper.figures._curves:focus_methods", "fig:addon-methods"),
+    ("addons-ngplus", "paper.figures._curves:addons_ngplus", "fig:addonsngplus"),
+    ("baselines-srl", "paper.figures._curves:baselines_srl", "fig:bestimage"),
+    ("baselines-ngplus", "paper.figures._curves:baselines_ngplus", "fig:bestimagengplus"),
+    ("frontier", "plots._frontier:frontier", ""),
+    ("focus-versus-rate", "plots._focus_versus_rate:focus_versus_rate", ""),
+    ("rivals", "plots._rivals:rivals", ""),
+    ("forget-quality", "plots._forget_quality:forget_quality", ""),
+):
+    FIGURES.declare(_name, f"expunge.bench.{_place}", alias=_alias)
+
+OF_TEXTS = ("forget-quality",)
+"""The figures of language models; all others are of images."""

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expunge.bench._records import Record
-from expunge.bench._runs import Arm, Sweep, TaskRuns, group_records, preferred_arms
+from expunge._arrays import Array
+from expunge.bench._results import Result
+from expunge.bench._runs import Variant
 from expunge.bench._sweeps import (
     RMIA_AUC,
     RUA,
@@ -25,16 +26,19 @@ from expunge.bench._sweeps import (
     pareto,
     seeds_of,
 )
-from expunge.bench.plots._series import level_of, series_of
+from expunge.bench._tasks import Sweep, TaskResults, group_results, preferred_variants
+from expunge.bench.plots._panels import level_of, series_of
 from expunge.bench.plots._style import (
+    QUIET,
     Drawn,
     LineStyle,
-    MissingRecords,
+    MissingResults,
     add_note,
+    draw_grid,
     line_style,
     styled,
 )
-from expunge.plotting import QUIET, Array, draw_grid, new_figure
+from expunge.report import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,10 +51,10 @@ FAR = 15.0
 
 
 @styled
-def frontier(records: Sequence[Record]) -> Drawn:
+def frontier(results: Sequence[Result]) -> Drawn:
     """What is left against TA lost, a method alone and with each add-on of a sweep."""
     drawn: Drawn = []
-    for runs in group_records(records):
+    for runs in group_results(results):
         for method in SWEPT_METHODS:
             base = preferred_sweep(runs, method, "none")
             swept = {addon: preferred_sweep(runs, method, addon) for addon in SWEPT_ADDONS}
@@ -59,10 +63,10 @@ def frontier(records: Sequence[Record]) -> Drawn:
                 sweeps = balanced([base, *(swept[a] for a in addons)], LEAST_SETTINGS)
                 figure = _figure(runs, method, dict(zip(names, sweeps, strict=True)))
                 if figure is not None:
-                    name = f"{Arm(method).label.lower()}{suffix}-{runs.file_name}"
+                    name = f"{Variant(method).label.lower()}{suffix}-{runs.file_name}"
                     drawn.append((name, figure))
     if not drawn:
-        raise MissingRecords(
+        raise MissingResults(
             "there should be runs of a method alone and with FOCUS at two settings, the same for "
             "both, of lr, alpha or epochs."
         )
@@ -87,10 +91,10 @@ def _selections(base: Sweep, swept: dict[str, Sweep]) -> dict[str, list[str]]:
     return {suffix: addons for suffix, addons in figures.items() if addons}
 
 
-def preferred_sweep(runs: TaskRuns, method: str, addon: str) -> Sweep:
-    """The runs of a method with an add-on, of one kind of moments, by dials and seed."""
-    arm = preferred_arms(runs.arms).get((method, addon))
-    return {} if arm is None else runs.sweep(arm)
+def preferred_sweep(runs: TaskResults, method: str, addon: str) -> Sweep:
+    """The runs of a method with an add-on, of one kind of moments, by hyperparameters and seed."""
+    variant = preferred_variants(runs.variants).get((method, addon))
+    return {} if variant is None else runs.sweep(variant)
 
 
 def points_of(sweep: Sweep, remainder: Remainder = RUA) -> Array:
@@ -124,7 +128,7 @@ def corners_of(points: Array) -> Array:
     return np.array(best, dtype=np.float64).reshape(-1, 2)
 
 
-def _figure(runs: TaskRuns, method: str, sweeps: dict[str, Sweep]) -> Figure | None:
+def _figure(runs: TaskResults, method: str, sweeps: dict[str, Sweep]) -> Figure | None:
     """A panel per kind of remainder; None where nothing was measured."""
     panels = {
         remainder: {addon: points_of(sweep, remainder) for addon, sweep in sweeps.items()}
@@ -141,7 +145,7 @@ def _figure(runs: TaskRuns, method: str, sweeps: dict[str, Sweep]) -> Figure | N
     handles, labels = axes[0].get_legend_handles_labels()
     columns = min(len(labels), 3 * len(panels))
     figure.legend(handles, labels, loc="outside upper center", ncols=columns, frameon=False)
-    names = ", ".join(Arm(method, addon).label for addon in sweeps)
+    names = ", ".join(Variant(method, addon).label for addon in sweeps)
     base = sweeps["none"]
     add_note(
         figure,
@@ -156,14 +160,14 @@ def _figure(runs: TaskRuns, method: str, sweeps: dict[str, Sweep]) -> Figure | N
 
 
 def _draw_panel(
-    ax: Any, runs: TaskRuns, method: str, remainder: Remainder, clouds: dict[str, Array]
+    ax: Any, runs: TaskResults, method: str, remainder: Remainder, clouds: dict[str, Array]
 ) -> int:
     """Clouds, frontiers and reference models; the number of points that lie outside."""
     corners = {addon: corners_of(points) for addon, points in clouds.items()}
     start = _reference_level(runs.initial, remainder)
     right, top = _bounds(clouds, corners, start)
     for addon, points in clouds.items():
-        label = Arm(method, addon).label
+        label = Variant(method, addon).label
         style = line_style(method, addon)
         _draw_cloud(ax, points, corners[addon], style, label, (right, top))
     _draw_references(ax, runs, remainder)
@@ -171,7 +175,7 @@ def _draw_panel(
     ax.set(xlim=(low - 0.04 * (right - low), right), ylim=(-0.03 * top, top))
     ax.set_xlabel("TA lost against the initial model (points)")
     ax.set_ylabel(f"{remainder.label} (points)")
-    draw_grid(ax, 0.4)
+    draw_grid(ax)
     return sum(int(np.sum((p[:, 0] > right) | (p[:, 1] > top))) for p in clouds.values())
 
 
@@ -191,7 +195,7 @@ def _bounds(
     return 1.12 * right, 1.15 * top
 
 
-def _reference_level(models: Sequence[Record], remainder: Remainder) -> float | None:
+def _reference_level(models: Sequence[Result], remainder: Remainder) -> float | None:
     left = [value for model in models if (value := remainder.of(model.final)) is not None]
     return float(np.mean(left)) if left else None
 
@@ -218,7 +222,7 @@ def _draw_cloud(
     ax.plot([], [], **style.arguments(), label=f"{label}: frontier")
 
 
-def _draw_references(ax: Any, runs: TaskRuns, remainder: Remainder) -> None:
+def _draw_references(ax: Any, runs: TaskResults, remainder: Remainder) -> None:
     start, ideal = (
         (level_of(models, "ta"), _reference_level(models, remainder))
         for models in (runs.initial, runs.ideal)

@@ -1,19 +1,22 @@
-"""A page of panels: each metric over the epochs, with a legend in the last cell."""
+"""A page of panels: each metric over the epochs, with a legend in the last cell.
+
+Below it, the numbers behind a curve: mean and spread over seeds, and the limits of an axis.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expunge.bench._records import Record
-from expunge.bench._runs import TaskRuns
-from expunge.bench.plots._series import Limits, Series, level_of, limits_of, series_of
-from expunge.bench.plots._style import LineStyle, add_note
+from expunge._arrays import Array
+from expunge.bench._results import Result
+from expunge.bench._tasks import TaskResults
+from expunge.bench.plots._style import QUIET, LineStyle, add_note, draw_grid
 from expunge.evaluation import METRICS
-from expunge.plotting import QUIET, draw_band, draw_grid, new_figure
+from expunge.report import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -22,23 +25,25 @@ METRICS_SHOWN = ("mia_entropy", "rua", "ta", "ra", "ua", "fid", "rte")
 GOOD = {"ideal": "→ ideal", "higher": "↑", "lower": "↓", "zero": "→ 0", "none": ""}
 RANGES = {"%": (0.0, 100.0), "0 to 1": (0.0, 1.0), "s": (0.0, np.inf)}
 """Values that a unit can take; a band is not drawn far beyond them."""
+FAR = 3.0
+"""A curve that goes this many times further than the others does not set the limits."""
 
 
 @dataclass(frozen=True)
-class ArmCurve:
-    """One arm of a figure: its records, one per seed, and how they are drawn."""
+class Curve:
+    """One variant of a figure: its results, one per seed, and how they are drawn."""
 
     label: str
     style: LineStyle
-    records: Sequence[Record]
+    results: Sequence[Result]
 
 
-def panels_figure(curves: Sequence[ArmCurve], runs: TaskRuns) -> Figure:
-    """Every metric of :data:`METRICS_SHOWN` that the records have, and a legend."""
+def panels_figure(curves: Sequence[Curve], runs: TaskResults) -> Figure:
+    """Every metric of :data:`METRICS_SHOWN` that the results have, and a legend."""
     shown = [
         metric
         for metric in METRICS_SHOWN
-        if any(series_of(curve.records, metric) is not None for curve in curves)
+        if any(series_of(curve.results, metric) is not None for curve in curves)
     ]
     columns = min(4, len(shown) + 1)
     rows = -(-(len(shown) + 1) // columns)
@@ -57,13 +62,13 @@ def panels_figure(curves: Sequence[ArmCurve], runs: TaskRuns) -> Figure:
     return figure
 
 
-def draw_panel(ax: Any, metric: str, curves: Sequence[ArmCurve], runs: TaskRuns) -> None:
+def draw_panel(ax: Any, metric: str, curves: Sequence[Curve], runs: TaskResults) -> None:
     """One metric: means with bands, the ideal's level, and what leaves the axis."""
     about = METRICS[metric]
     measured = [
         (curve, series)
         for curve in curves
-        if (series := series_of(curve.records, metric)) is not None
+        if (series := series_of(curve.results, metric)) is not None
     ]
     level = level_of(runs.ideal, metric)
     limits = limits_of(
@@ -93,31 +98,34 @@ def draw_panel(ax: Any, metric: str, curves: Sequence[ArmCurve], runs: TaskRuns)
     unit = f" ({about.unit})" if about.unit in ("%", "points", "s") else ""
     ax.set_title(f"{about.label}{unit} {GOOD[about.direction]}".strip())
     ax.set_xlabel("epoch", labelpad=1)
-    draw_grid(ax, 0.4)
+    draw_grid(ax)
 
 
-def notes_of(curves: Sequence[ArmCurve], runs: TaskRuns) -> list[str]:
-    """The dials, the number of seeds, and which runs diverged."""
-    seeds = sorted({len(curve.records) for curve in curves})
+def notes_of(curves: Sequence[Curve], runs: TaskResults) -> list[str]:
+    """The hyperparameters, the number of seeds, and which runs diverged."""
+    seeds = sorted({len(curve.results) for curve in curves})
     over = "1 seed" if seeds == [1] else f"{' to '.join(map(str, seeds))} seeds"
     spread = "" if seeds == [1] else "mean ± standard deviation over "
     words = {"lr": "lr", "alpha": "α", "beta": "β", "batch_size": "batch"}
-    values = {word: getattr(runs.main_dials, name) for name, word in words.items()}
-    dials = ", ".join(f"{word} {value:g}" for word, value in values.items() if value)
-    moments = sorted({record["moments"] for curve in curves for record in curve.records} - {""})
+    values = {word: getattr(runs.main, name) for name, word in words.items()}
+    weights = ", ".join(f"{word} {value:g}" for word, value in values.items() if value)
+    moments = sorted(
+        {result.variant.moments for curve in curves for result in curve.results} - {""}
+    )
     kind = f"; {' and '.join(moments)} moments" if moments else ""
     diverged = [
-        f"{curve.label} diverged in {n} of {len(curve.records)} runs"
+        f"{curve.label} diverged in {n} of {len(curve.results)} runs"
         for curve in curves
-        if (n := sum(bool(record.diverged) for record in curve.records))
+        if (n := sum(bool(result.diverged) for result in curve.results))
     ]
-    return [f"{runs.task.title}; {dials}; {spread}{over}{kind}", "; ".join(diverged)]
+    return [f"{runs.task.title}; {weights}; {spread}{over}{kind}", "; ".join(diverged)]
 
 
 def _draw_series(ax: Any, style: LineStyle, series: Series) -> None:
     ax.plot(series.epochs, series.mean, **style.arguments(), zorder=3 + style.filled)
     if len(series.values) > 1:
-        draw_band(ax, series.epochs, series.mean, series.std, style.colour, zorder=2)
+        low, high = series.mean - series.std, series.mean + series.std
+        ax.fill_between(series.epochs, low, high, color=style.colour, alpha=0.1, lw=0, zorder=2)
 
 
 def _mark_outside(ax: Any, limits: Limits, colours: dict[str, str]) -> None:
@@ -154,10 +162,97 @@ def _set_ticks(ax: Any, epochs: Any) -> None:
     ax.margins(x=0.06)
 
 
-def _legend(curves: Sequence[ArmCurve]) -> tuple[list[Any], list[str]]:
+def _legend(curves: Sequence[Curve]) -> tuple[list[Any], list[str]]:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], **curve.style.arguments()) for curve in curves]
     handles.append(Line2D([], [], color=QUIET, linewidth=1.0, linestyle=":"))
     handles.append(Line2D([], [], color="black", marker="*", markersize=8, linestyle=""))
     return handles, [*(curve.label for curve in curves), "ideal model", "initial model"]
+
+
+@dataclass(frozen=True)
+class Series:
+    """A metric: epochs [E] and values [seeds, E]."""
+
+    epochs: Array
+    values: Array
+
+    @property
+    def mean(self) -> Array:
+        """Mean over the seeds, [E]."""
+        return np.asarray(self.values.mean(axis=0))
+
+    @property
+    def std(self) -> Array:
+        """Standard deviation over the seeds (n - 1), [E]; zeros for a single seed."""
+        if len(self.values) < 2:
+            return np.zeros(self.values.shape[1])
+        return np.asarray(self.values.std(axis=0, ddof=1))
+
+
+def series_of(results: Sequence[Result], metric: str) -> Series | None:
+    """A metric at the evaluated epochs that every result has, so that a mean is over all seeds."""
+    epochs = sorted({row["epoch"] for result in results for row in result.evaluated})
+    table = [[result.value(metric, epoch) for result in results] for epoch in epochs]
+    complete = [k for k, row in enumerate(table) if None not in row]
+    if not complete:
+        return None
+    values = np.array([table[k] for k in complete], dtype=np.float64).T
+    return Series(np.array([epochs[k] for k in complete], dtype=np.float64), values)
+
+
+def level_of(references: Sequence[Result], metric: str) -> float | None:
+    """The mean of a metric over reference models; None where none has it."""
+    values = [v for result in references if (v := result.value(metric)) is not None]
+    return float(np.mean(values)) if values else None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The range of an axis, and the lowest or highest value of each curve that leaves it."""
+
+    low: float
+    high: float
+    outside: dict[str, float]
+
+
+def limits_of(
+    curves: Mapping[str, Series],
+    level: float | None = None,
+    possible: tuple[float, float] = (-np.inf, np.inf),
+) -> Limits:
+    """The range of an axis that shows all curves except those that collapse.
+
+    A curve's reach is how far its mean goes from where it starts. In the order of their reach, the
+    first curve beyond the better half that goes :data:`FAR` times as far as the one before it (and
+    as the ideal's level) is left out, and with it all that follow. Bands that pass what is
+    ``possible`` do not count.
+    """
+    # Leave out the curves that go far beyond the others.
+    reach = {name: float(np.abs(s.mean - s.mean[0]).max()) for name, s in curves.items()}
+    order = sorted(reach, key=lambda name: reach[name])
+    start = np.median([s.mean[0] for s in curves.values()])
+    floor = 0.0 if level is None else abs(level - float(start))
+    kept = order
+    for k in range((len(order) + 1) // 2, len(order)):
+        before = max(reach[order[k - 1]], floor)
+        if 0 < FAR * before < reach[order[k]]:
+            kept = order[:k]
+            break
+
+    # Fit the range to the bands of the others, and to the ideal's level.
+    fitted = [curves[name] for name in kept]
+    bands = [s.mean - s.std for s in fitted] + [s.mean + s.std for s in fitted]
+    bands += [] if level is None else [np.array([level])]
+    low, high = float(np.min(np.concatenate(bands))), float(np.max(np.concatenate(bands)))
+    margin = 0.07 * (high - low) or 0.02 * max(abs(high), 1.0)
+    low, high = max(low, possible[0]) - margin, min(high, possible[1]) + margin
+
+    # How far the curves go that were left out.
+    outside = {}
+    for name in curves:
+        if name not in kept:
+            mean = curves[name].mean
+            outside[name] = float(mean[np.argmax(np.maximum(low - mean, mean - high))])
+    return Limits(low, high, outside)

@@ -9,26 +9,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from expunge._durations import format_duration
-from expunge.bench._records import Record
-from expunge.bench._runs import Arm, TaskRuns, group_records
+from expunge.bench._results import Result
+from expunge.bench._runs import Variant
+from expunge.bench._tasks import TaskResults, group_results
 from expunge.bench.plots._style import (
     BLUE,
     GREEN,
+    QUIET,
     VERMILLION,
     Drawn,
-    MissingRecords,
+    MissingResults,
     add_note,
+    draw_grid,
     styled,
 )
-from expunge.plotting import QUIET, draw_grid, new_figure
+from expunge.report import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST = 8
-"""Fewer arms than this are compared better by a table."""
+"""Fewer variants than this are compared better by a table."""
 FAR = 5.0
-"""Points of TA below the ideal model's beyond which an arm is listed and not drawn."""
+"""Points of TA below the ideal model's beyond which a variant is listed and not drawn."""
 LABEL = 6.5
 """Size of a label, in points."""
 
@@ -38,7 +41,7 @@ KINDS = {"method alone": BLUE, "with FOCUS": VERMILLION, "with another add-on or
 
 
 class Place(NamedTuple):
-    """Where an arm ends, mean over seeds; ``seconds`` of processor time."""
+    """Where a variant ends, mean over seeds; ``seconds`` of processor time."""
 
     lost: float
     distance: float
@@ -46,61 +49,65 @@ class Place(NamedTuple):
 
 
 @styled
-def rivals(records: Sequence[Record]) -> Drawn:
-    """|rUA| against TA lost of every arm at the epoch of the tables; the area is its cost."""
+def rivals(results: Sequence[Result]) -> Drawn:
+    """|rUA| against TA lost of every variant at the epoch of the tables; the area is its cost."""
     drawn: Drawn = []
-    for runs in group_records(records):
-        places = {arm: place for arm in runs.main_arms if (place := place_of(runs, arm))}
+    for runs in group_results(results):
+        places = {
+            variant: place for variant in runs.main_variants if (place := place_of(runs, variant))
+        }
         if len(places) >= LEAST:
             drawn.append((runs.file_name, _figure(runs, places)))
     if not drawn:
-        raise MissingRecords(f"there should be at least {LEAST} methods on one task.")
+        raise MissingResults(f"there should be at least {LEAST} methods on one task.")
     return drawn
 
 
-def kind_of(arm: Arm) -> str:
+def kind_of(variant: Variant) -> str:
     """One of :data:`KINDS`."""
     alone, focus, other = KINDS
-    if arm.aggregate or arm.addon not in ("none", "", "focus"):
+    if not variant.is_linear or variant.addon not in ("none", "", "focus"):
         return other
-    return focus if arm.addon == "focus" else alone
+    return focus if variant.addon == "focus" else alone
 
 
-def place_of(runs: TaskRuns, arm: Arm) -> Place | None:
-    """The end of an arm, at the epoch that tables show or the last one it has."""
+def place_of(runs: TaskResults, variant: Variant) -> Place | None:
+    """The end of a variant, at the epoch that tables show or the last one it has."""
     rows = []
-    for record in runs.main_arms[arm]:
-        start, epoch = record.value("ta", 0), runs.epoch
-        epoch = epoch if record.value("ta", epoch) is not None else record.final.get("epoch", 0)
-        ta, left = record.value("ta", epoch), record.value("abs_rua", epoch)
-        cost = record.value("processor_seconds", epoch)
+    for result in runs.main_variants[variant]:
+        start, epoch = result.value("ta", 0), runs.epoch
+        epoch = epoch if result.value("ta", epoch) is not None else result.final.get("epoch", 0)
+        ta, left = result.value("ta", epoch), result.value("abs_rua", epoch)
+        cost = result.value("processor_seconds", epoch)
         if start is not None and ta is not None and left is not None:
             rows.append((start - ta, left, cost or 0.0))
     return Place(*(float(v) for v in np.mean(rows, axis=0))) if rows else None
 
 
-def _figure(runs: TaskRuns, places: dict[Arm, Place]) -> Figure:
+def _figure(runs: TaskResults, places: dict[Variant, Place]) -> Figure:
     figure = new_figure(7.0, 4.8)
     ax = figure.subplots()
 
-    # Arms that ruined the model, or left it further away than it was, are listed below.
+    # Variants that ruined the model, or left it further away than it was, are listed below.
     references = {name: _reference(runs, models) for name, models in runs.references.items()}
     ideal, initial = (references.get(name) for name in ("ideal", "initial"))
     most = FAR + (ideal[0] if ideal else 0.0)
     gap = initial[1] if initial else math.inf
-    near = {arm: p for arm, p in places.items() if p.lost <= most and p.distance <= gap + 1e-9}
+    near = {
+        variant: p for variant, p in places.items() if p.lost <= most and p.distance <= gap + 1e-9
+    }
     far = [
-        f"{arm.label} ({place.distance:.0f}, {place.lost:.0f})"
-        for arm, place in places.items()
-        if arm not in near
+        f"{variant.label} ({place.distance:.0f}, {place.lost:.0f})"
+        for variant, place in places.items()
+        if variant not in near
     ]
 
     # Points, references, axes.
     largest = max((place.seconds for place in near.values()), default=0.0) or 1.0
-    sizes = {arm: 8 + 110 * place.seconds / largest for arm, place in near.items()}
-    for arm, place in near.items():
+    sizes = {variant: 8 + 110 * place.seconds / largest for variant, place in near.items()}
+    for variant, place in near.items():
         ax.scatter(
-            place.lost, place.distance, s=sizes[arm], alpha=0.6, color=KINDS[kind_of(arm)],
+            place.lost, place.distance, s=sizes[variant], alpha=0.6, color=KINDS[kind_of(variant)],
             lw=0.6, edgecolor="white", zorder=3,
         )  # fmt: skip
     for kind in (kind for kind in KINDS if kind in map(kind_of, near)):
@@ -113,7 +120,7 @@ def _figure(runs: TaskRuns, places: dict[Arm, Place]) -> Figure:
     ax.set_xlabel("TA lost against the initial model (points)")
     ax.set_ylabel("|rUA| (points)")
     ax.margins(0.08)
-    draw_grid(ax, 0.4)
+    draw_grid(ax)
 
     # Below it, what was measured and what is not drawn; then labels, where the layout has room.
     lines = [
@@ -136,13 +143,13 @@ def _figure(runs: TaskRuns, places: dict[Arm, Place]) -> Figure:
     return figure
 
 
-def _reference(runs: TaskRuns, models: Sequence[Record]) -> tuple[float, float] | None:
+def _reference(runs: TaskResults, models: Sequence[Result]) -> tuple[float, float] | None:
     """TA lost and |rUA| of reference models, means over seeds."""
-    starts = [v for record in runs.initial if (v := record.value("ta")) is not None]
+    starts = [v for result in runs.initial if (v := result.value("ta")) is not None]
     ends = [
         (ta, left)
-        for record in models
-        if (ta := record.value("ta")) is not None and (left := record.value("abs_rua")) is not None
+        for result in models
+        if (ta := result.value("ta")) is not None and (left := result.value("abs_rua")) is not None
     ]
     if not starts or not ends:
         return None
@@ -162,11 +169,11 @@ Box = tuple[float, float, float, float]
 
 def _write_labels(
     ax: Any,
-    places: dict[Arm, Place],
-    sizes: dict[Arm, float],
+    places: dict[Variant, Place],
+    sizes: dict[Variant, float],
     references: Mapping[str, tuple[float, float] | None],
 ) -> tuple[list[Any], list[str]]:
-    """Labels where they cover no point and no other label, the best arms first.
+    """Labels where they cover no point and no other label, the best variants first.
 
     Returns them, and the names for which there was no room.
     """
@@ -175,26 +182,30 @@ def _write_labels(
     bounds = ax.bbox
     frame = [scale * end for end in (bounds.x0, bounds.x1, bounds.y0, bounds.y1)]
     spots = {
-        arm: scale * ax.transData.transform((place.lost, place.distance))
-        for arm, place in places.items()
+        variant: scale * ax.transData.transform((place.lost, place.distance))
+        for variant, place in places.items()
     }
     taken: list[Box] = []
-    for arm, (x, y) in spots.items():
-        radius = 0.8 * math.sqrt(sizes[arm] / math.pi)
+    for variant, (x, y) in spots.items():
+        radius = 0.8 * math.sqrt(sizes[variant] / math.pi)
         taken.append((x - radius, x + radius, y - radius, y + radius))
     for name, reference in references.items():
         if reference:
             x, y = scale * ax.transData.transform(reference)
             taken.append((x - 4, x + 6 + 3.6 * len(name), y - 11, y + 4))
     labels, unnamed = [], []
-    for arm in sorted(places, key=lambda arm: places[arm].distance + max(places[arm].lost, 0.0)):
-        offsets = _free_offset(arm.label, spots[arm], math.sqrt(sizes[arm]) / 2, taken, frame)
+    for variant in sorted(
+        places, key=lambda variant: places[variant].distance + max(places[variant].lost, 0.0)
+    ):
+        offsets = _free_offset(
+            variant.label, spots[variant], math.sqrt(sizes[variant]) / 2, taken, frame
+        )
         if offsets is None:
-            unnamed.append(arm.label)
+            unnamed.append(variant.label)
             continue
         dx, dy, line = offsets
         label = ax.annotate(
-            arm.label, (places[arm].lost, places[arm].distance), (dx, dy),
+            variant.label, (places[variant].lost, places[variant].distance), (dx, dy),
             textcoords="offset points", fontsize=LABEL, va="center", zorder=5,
             arrowprops={"arrowstyle": "-", "color": QUIET, "lw": 0.4} if line else None,
         )  # fmt: skip

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from expunge._errors import InvalidInput
-from expunge.plotting import COLOURS, QUIET
+from expunge.report import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,12 +21,14 @@ Drawn = list[tuple[str, "Figure"]]
 """Figures, each with the suffix of its file name; empty where there is only one figure."""
 
 
-class MissingRecords(InvalidInput):
-    """The records do not hold what a figure needs."""
+class MissingResults(InvalidInput):
+    """The results do not hold what a figure needs."""
 
 
 BLUE, VERMILLION, GREEN, PINK, ORANGE, SKY, BLACK = COLOURS
 GREY = "#8C8C8C"
+QUIET = "#555555"
+"""The colour of notes and reference lines."""
 
 STYLE = {
     "font.size": 8.0,
@@ -46,7 +48,7 @@ STYLE = {
 
 @dataclass(frozen=True)
 class LineStyle:
-    """How an arm is drawn; markers of base methods are hollow, those of add-ons filled."""
+    """How a variant is drawn; markers of base methods are hollow, those of add-ons filled."""
 
     colour: str
     marker: str
@@ -91,7 +93,7 @@ UNKNOWN_STYLE = LineStyle(BLACK, ".", "-")
 
 
 def line_style(method: str, addon: str, *, by_method: bool = False) -> LineStyle:
-    """The style of an arm: its add-on's, or its method's where there is none.
+    """The style of a variant: its add-on's, or its method's where there is none.
 
     With ``by_method``, where several methods share an add-on, the method gives colour and marker
     and the add-on dash and filling.
@@ -127,3 +129,8 @@ def add_note(figure: Figure, lines: Sequence[str]) -> None:
     fitting = [part for line in lines if line for part in textwrap.wrap(line, letters)]
     if fitting:
         figure.supxlabel("\n".join(fitting), fontsize=6.5, color=QUIET)
+
+
+def draw_grid(ax: Any) -> None:
+    """A grid that stays behind the data."""
+    ax.grid(alpha=0.25, linewidth=0.4)

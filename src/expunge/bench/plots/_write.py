@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from expunge.bench._records import Record
-from expunge.bench.plots._registry import FIGURES, OF_TEXTS
-from expunge.bench.plots._style import MissingRecords, styled
-from expunge.plotting import save_figure
+from expunge.bench._results import Result
+from expunge.bench.plots import FIGURES, OF_TEXTS
+from expunge.bench.plots._style import MissingResults, styled
+from expunge.report import save_figure
 
 FORMATS = ("pdf", "png")
 
@@ -24,25 +24,25 @@ class WrittenFigures:
 
 @styled
 def write_figures(
-    records: Sequence[Record], folder: str | Path, names: Sequence[str] | None = None
+    results: Sequence[Result], folder: str | Path, names: Sequence[str] | None = None
 ) -> WrittenFigures:
     """Write figures as PDF and PNG, ``NAME.pdf`` or ``NAME-GROUP.pdf``.
 
     ``names`` are those of :data:`FIGURES` or the paper's labels, such as ``fig:addonsSRL``. A
     figure that is named and cannot be drawn is an error; without ``names``, everything is drawn for
-    which there are records, and the rest of that kind, images or texts, is in ``left_out``.
+    which there are results, and the rest of that kind, images or texts, is in ``left_out``.
     """
-    kinds = {record.is_text for record in records} or {False}
+    kinds = {result.task.is_text for result in results} or {False}
     every = [name for name in FIGURES if (name in OF_TEXTS) in kinds]
     chosen = every if names is None else [FIGURES.name(name) for name in names]
     written = WrittenFigures()
     for name in dict.fromkeys(chosen):
-        mine = [record for record in records if record.is_text == (name in OF_TEXTS)]
+        mine = [result for result in results if result.task.is_text == (name in OF_TEXTS)]
         try:
             drawn = FIGURES[name](mine)
-        except MissingRecords as reason:
+        except MissingResults as reason:
             if names is not None:
-                raise MissingRecords(f"The figure {name} cannot be drawn: {reason}") from reason
+                raise MissingResults(f"The figure {name} cannot be drawn: {reason}") from reason
             written.left_out[name] = str(reason)
             continue
         for suffix, figure in drawn:

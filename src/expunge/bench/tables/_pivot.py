@@ -9,10 +9,10 @@ from functools import cached_property
 from typing import Any
 
 from expunge._errors import InvalidInput
-from expunge.bench._records import SETTINGS, Record
-from expunge.bench._runs import TASK_SETTINGS
-from expunge.bench.tables._paper_values import METRIC_NAMES
-from expunge.bench.tables._seed_values import (
+from expunge.bench._results import Result
+from expunge.bench._runs import SETTINGS, TASK_SETTINGS
+from expunge.bench.tables._rows import (
+    METRIC_NAMES,
     PROCESSOR,
     plain,
     refuse_varying,
@@ -34,12 +34,12 @@ RIVALS = (*TASK_SETTINGS, "seed")
 _EVERY = "(every column)"  # of what belongs to all of them: an ideal model at every epoch, say
 
 RowKey = tuple[Any, ...]
-RecordAt = tuple[Record, int | None]
-"""A record and the epoch at which it is read."""
+ResultAt = tuple[Result, int | None]
+"""A result and the epoch at which it is read."""
 
 
 def pivot(
-    records: Iterable[Record],
+    results: Iterable[Result],
     rows: str = "addon",
     cols: str = "metric",
     metrics: Sequence[str] = METRIC_NAMES,
@@ -48,11 +48,11 @@ def pivot(
     """Mean ± std over seeds, and over nothing else, for each row and column.
 
     Rows on the same data, model and scenario are rivals: the best of them in each column is
-    marked. Initial and ideal models are shown on top. Records of a cell that differ in more than
+    marked. Initial and ideal models are shown on top. Results of a cell that differ in more than
     the seed raise.
 
     Args:
-        records: What to tabulate; repetitions of the same run are dropped.
+        results: What to tabulate; repetitions of the same run are dropped.
         rows: A name of :data:`FIELDS`, or several with commas.
         cols: One such name; unless it is ``metric``, give one metric.
         metrics: What to show.
@@ -61,14 +61,14 @@ def pivot(
     down, across = _fields(rows, cols)
     named = dict(_metric(name) for name in metrics)
     _check(down, across, named, epoch)
-    unique = list({record.key: record for record in records}.values())
+    unique = list({result.key: result for result in results}.values())
     if not unique:
-        raise InvalidInput("There are no records to tabulate.")
+        raise InvalidInput("There are no results to tabulate.")
     common = [name for name in TASK_SETTINGS if name not in (*down, across)]
     refuse_varying(unique, common, "The table")
     layout = _Layout(tuple(unique), down, across, named, epoch)
     groups = tuple(layout.groups())
-    words = [text for name in common if (text := _shown(name, unique[0][name]))]
+    words = [text for name in common if (text := _shown(name, unique[0].settings[name]))]
     words += [] if epoch is None else [f"epoch {epoch}"]
     metric = next(iter(named.values())).label
     return Summary(
@@ -93,7 +93,7 @@ def _fields(rows: str, cols: str) -> tuple[tuple[str, ...], str]:
 
 
 def _metric(name: str) -> tuple[str, Metric]:
-    """A metric that records may hold: its full name, and what it is."""
+    """A metric that results may hold: its full name, and what it is."""
     if name == "processor_seconds":
         return name, PROCESSOR
     if name not in METRICS:
@@ -114,37 +114,37 @@ def _check(down: tuple[str, ...], across: str, named: dict[str, Metric], epoch: 
         raise InvalidInput(f"The table shows every epoch; leave the epoch out. (got {epoch})")
 
 
-def _notes(records: list[Record], groups: tuple[RowGroup, ...], layout: _Layout) -> tuple[str, ...]:
+def _notes(results: list[Result], groups: tuple[RowGroup, ...], layout: _Layout) -> tuple[str, ...]:
     notes = []
-    if diverged := [f"{r.label} (seed {r['seed']})" for r in records if r.diverged]:
+    if diverged := [f"{r.label} (seed {r.seed})" for r in results if r.diverged]:
         notes.append(f"Diverged, and absent from there on: {', '.join(diverged)}")
     ideals = [group.ideal for group in groups if group.ideal is not None]
     aims = [name for name, (_, _, m) in layout.columns.items() if m.direction == "ideal"]
     if any(not ideal.values[name] for ideal in ideals for name in aims):
-        notes.append("No mark where close to the ideal model is good and its records are absent")
+        notes.append("No mark where close to the ideal model is good and its results are absent")
     return tuple(notes)
 
 
 @dataclass(frozen=True)
 class _Layout:
-    """Records laid out in the cells of a table.
+    """Results laid out in the cells of a table.
 
     ``down`` are the settings that make a row, ``across`` is the one that makes a column.
     """
 
-    records: tuple[Record, ...]
+    results: tuple[Result, ...]
     down: tuple[str, ...]
     across: str
     named: dict[str, Metric]
     epoch: int | None
 
     @cached_property
-    def cells(self) -> dict[RowKey, dict[Any, list[RecordAt]]]:
-        """Records and epochs by row and column."""
-        cells: dict[RowKey, dict[Any, list[RecordAt]]] = {}
-        for record in self.records:
-            for row, column, epoch in self._places(record):
-                cells.setdefault(row, {}).setdefault(column, []).append((record, epoch))
+    def cells(self) -> dict[RowKey, dict[Any, list[ResultAt]]]:
+        """Results and epochs by row and column."""
+        cells: dict[RowKey, dict[Any, list[ResultAt]]] = {}
+        for result in self.results:
+            for row, column, epoch in self._places(result):
+                cells.setdefault(row, {}).setdefault(column, []).append((result, epoch))
         return cells
 
     @cached_property
@@ -179,25 +179,25 @@ class _Layout:
                 if rows:
                     yield RowGroup(name, tuple(rows), ranked, ideal)
 
-    def _places(self, record: Record) -> Iterator[tuple[RowKey, Any, int | None]]:
-        """(row, column, epoch) of every cell a record belongs to."""
-        fields, reference = {*self.down, self.across}, record.is_reference
+    def _places(self, result: Result) -> Iterator[tuple[RowKey, Any, int | None]]:
+        """(row, column, epoch) of every cell a result belongs to."""
+        fields, reference = {*self.down, self.across}, result.is_reference
         by_epoch = "epoch" in fields and not reference
-        epochs = [row["epoch"] for row in record.evaluated] if by_epoch else [self.epoch]
+        epochs = [row["epoch"] for row in result.evaluated] if by_epoch else [self.epoch]
         everywhere = reference and self.across not in (*RIVALS, "label", "model")
         for epoch in epochs:
-            row = tuple(self._field(record, name, epoch) for name in self.down)
+            row = tuple(self._field(result, name, epoch) for name in self.down)
             if reference and not fields & {"label", "model"}:
-                row = (*row, record["model"])
-            column = self._field(record, self.across, epoch)
+                row = (*row, result.model)
+            column = self._field(result, self.across, epoch)
             yield row, _EVERY if everywhere or self.across == "metric" else column, epoch
 
-    def _field(self, record: Record, name: str, epoch: int | None) -> Any:
+    def _field(self, result: Result, name: str, epoch: int | None) -> Any:
         if name == "metric":
             return next(iter(self.named.values())).label
         if name == "epoch":
-            return None if record.is_reference else epoch
-        return record.label if name == "label" else record[name]
+            return None if result.is_reference else epoch
+        return result.label if name == "label" else result.settings[name]
 
     def _is_reference(self, key: RowKey) -> bool:
         return all(r.is_reference for cell in self.cells[key].values() for r, _ in cell)
@@ -215,12 +215,12 @@ class _Layout:
             values[name] = seed_values([r for r, _ in cell], metric, epoch, f"{label}, {name}")
         return Row(label, values)
 
-    def _at(self, key: RowKey, column: Any) -> Iterator[RecordAt]:
+    def _at(self, key: RowKey, column: Any) -> Iterator[ResultAt]:
         for place in dict.fromkeys((column, _EVERY)):
             yield from self.cells[key].get(place, ())
 
     def _ideal(self, keys: list[RowKey]) -> Row:
-        """The ideal models' values; from the gaps of runs where there are no records of them."""
+        """The ideal models' values; from the gaps of runs where there are no results of them."""
         values = {}
         for name, (column, metric, _) in self.columns.items():
             wanted = (column, _EVERY) if self.across in RIVALS else None
@@ -231,20 +231,20 @@ class _Layout:
                 if wanted is None or place in wanted
                 for entry in cell
             ]
-            ideals = {r.key: value_at(r, metric, e) for r, e in here if r["model"] == "ideal"}
+            ideals = {r.key: value_at(r, metric, e) for r, e in here if r.model == "ideal"}
             aims = ideals or _ideals_from_gaps(here, metric)
             values[name] = tuple(value for value in aims.values() if value is not None)
         return Row("ideal", values)
 
 
-def _ideals_from_gaps(cell: list[RecordAt], metric: str) -> dict[str, float | None]:
+def _ideals_from_gaps(cell: list[ResultAt], metric: str) -> dict[str, float | None]:
     """The ideal model's value by seed: a run's value minus its distance from the ideal's."""
     gap = "rua" if metric == "ua" else f"gap_{metric}"
     ideals: dict[str, float | None] = {}
-    for record, epoch in cell:
-        value, distance = value_at(record, metric, epoch), value_at(record, gap, epoch)
+    for result, epoch in cell:
+        value, distance = value_at(result, metric, epoch), value_at(result, gap, epoch)
         if value is not None and distance is not None:
-            ideals[f"seed {record['seed']}"] = value - distance
+            ideals[f"seed {result.seed}"] = value - distance
     return ideals
 
 

@@ -1,102 +1,120 @@
-"""Which rows a table of a task has, in the paper's order, and what they hold."""
+"""The rows of a table: which a task has, in the paper's order, and the values of their cells."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from expunge.bench._records import Record
-from expunge.bench._runs import CONSTRAINED_METHODS, Arm, TaskRuns, select_arms
-from expunge.bench.tables._seed_values import plain, seed_values
+from expunge._errors import InvalidInput
+from expunge.bench._results import Result
+from expunge.bench._runs import CONSTRAINED_METHODS, SETTINGS, Variant
+from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation._metrics import Metric
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
+METRIC_NAMES = ("mia_entropy", "rua", "ta", "ra", "ua", "fid")
+"""The columns of the paper's tables, in their order."""
 BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
-SALUN = Arm("random-label", "saliency")
+SALUN = Variant("random-label", "saliency")
 """SRL with saliency, which the paper calls SalUn and counts among the methods."""
+PROCESSOR = Metric(
+    "processor time", "time the unlearning steps kept processors busy", "lower", unit="s"
+)
+"""A metric beside those of METRICS: ``processor_seconds`` of a result's epochs."""
+
+_ALIKE = (*(name for name in SETTINGS if name not in ("seed", "block")), "block")
 
 
 def row_of(
-    runs: TaskRuns,
-    records: Iterable[Record],
+    runs: TaskResults,
+    results: Iterable[Result],
     metrics: Sequence[str],
     label: str,
     epoch: int | None = None,
 ) -> Row:
-    """A row of records that differ in their seed alone, at ``epoch`` (default: the task's)."""
+    """A row of results that differ in their seed alone, at ``epoch`` (default: the task's)."""
     at = runs.epoch if epoch is None else epoch
-    records, cell = list(records), f"{runs.task.title}: {label}"
-    return Row(label, {metric: seed_values(records, metric, at, cell) for metric in metrics})
+    results, cell = list(results), f"{runs.task.title}: {label}"
+    return Row(label, {metric: seed_values(results, metric, at, cell) for metric in metrics})
 
 
-def arm_rows(runs: TaskRuns, arms: Iterable[Arm], metrics: Sequence[str]) -> tuple[Row, ...]:
-    """A row per arm, at the task's main dials and epoch."""
-    return tuple(row_of(runs, runs.main_arms[arm], metrics, arm.label) for arm in arms)
+def variant_rows(
+    runs: TaskResults, variants: Iterable[Variant], metrics: Sequence[str]
+) -> tuple[Row, ...]:
+    """A row per variant, at the task's main hyperparameters and epoch."""
+    return tuple(
+        row_of(runs, runs.main_variants[variant], metrics, variant.label) for variant in variants
+    )
 
 
-def ideal_row(runs: TaskRuns, metrics: Sequence[str]) -> Row | None:
-    """The row of the ideal models; None where there are no records of them."""
+def ideal_row(runs: TaskResults, metrics: Sequence[str]) -> Row | None:
+    """The row of the ideal models; None where there are no results of them."""
     return row_of(runs, runs.ideal, metrics, "ideal") if runs.ideal else None
 
 
-def paper_arms() -> list[Arm]:
+def paper_variants() -> list[Variant]:
     """The rows of the paper's protocol."""
-    alone = [Arm(method) for method in (*BASELINES, *CONSTRAINED_METHODS)]
+    alone = [Variant(method) for method in (*BASELINES, *CONSTRAINED_METHODS)]
     moments = {name: "published" if ADDONS.resolve(name).statistics else "" for name in ADDON_ORDER}
     return [
         *alone,
-        *(Arm(m, addon, moments[addon]) for m in CONSTRAINED_METHODS for addon in ADDON_ORDER),
+        *(Variant(m, addon, moments[addon]) for m in CONSTRAINED_METHODS for addon in ADDON_ORDER),
     ]
 
 
-def absent(runs: TaskRuns, wanted: Iterable[Arm]) -> list[str]:
-    """A note on the rows that have no records."""
-    missing = [arm.label for arm in wanted if arm not in runs.main_arms]
+def absent(runs: TaskResults, wanted: Iterable[Variant]) -> list[str]:
+    """A note on the rows that have no results."""
+    missing = [variant.label for variant in wanted if variant not in runs.main_variants]
     return [f"Absent: {', '.join(missing)}"] if missing else []
 
 
-def task_title(runs: TaskRuns) -> str:
+def task_title(runs: TaskResults) -> str:
     """A table's title: the task and the epoch that is shown."""
     return f"{runs.task.title}, epoch {runs.epoch}"
 
 
-def task_notes(runs: TaskRuns) -> tuple[str, ...]:
-    """The dials that are shown, how many runs at others are not, and which runs diverged."""
-    dials = runs.main_dials
-    lr, alpha, batch = (plain(getattr(dials, name, None)) for name in ("lr", "alpha", "batch_size"))
-    shown = [run for arm in runs.main_arms.values() for run in arm]
+def task_notes(runs: TaskResults) -> tuple[str, ...]:
+    """The hyperparameters shown, how many runs at others are not, and which runs diverged."""
+    main = runs.main
+    lr, alpha, batch = (plain(getattr(main, name, None)) for name in ("lr", "alpha", "batch_size"))
+    shown = [run for variant in runs.main_variants.values() for run in variant]
     notes = [f"Learning rate {lr}, α = {alpha}, batches of {batch}"]
     if others := len(runs.unlearned) - len(shown):
         notes[0] += f"; {others} runs at other settings are left out"
-    if diverged := [f"{run.label} (seed {run['seed']})" for run in shown if run.diverged]:
+    if diverged := [f"{run.label} (seed {run.seed})" for run in shown if run.diverged]:
         notes.append(f"Diverged, and absent from there on: {', '.join(diverged)}")
     return tuple(notes)
 
 
 def all_rows(
-    runs: TaskRuns,
+    runs: TaskResults,
     metrics: tuple[str, ...],
     *,
-    row: Callable[[Sequence[Record], str], Row] | None = None,
+    row: Callable[[Sequence[Result], str], Row] | None = None,
     columns: Mapping[str, Metric] | None = None,
 ) -> Summary:
     """References, methods alone, then the add-ons of each method; all of them compete.
 
-    ``row`` makes a row of records and a label, where it is not simply metrics at the task's epoch.
+    ``row`` makes a row of results and a label, where it is not simply metrics at the task's epoch.
     """
 
-    def plain_row(records: Sequence[Record], label: str) -> Row:
-        return row_of(runs, records, metrics, label)
+    def plain_row(results: Sequence[Result], label: str) -> Row:
+        return row_of(runs, results, metrics, label)
 
     make = row or plain_row
-    references = {name: make(records, name) for name, records in runs.references.items()}
+    references = {name: make(results, name) for name, results in runs.references.items()}
     groups = [RowGroup("references", tuple(references.values()), ranked=False)]
-    for name, arms in _sections(list(runs.main_arms)):
+    for name, variants in _sections(list(runs.main_variants)):
         label = {SALUN: "SalUn"} if name == "methods" else {}
-        rows = [make(runs.main_arms[arm], label.get(arm, arm.label)) for arm in arms]
+        rows = [
+            make(runs.main_variants[variant], label.get(variant, variant.label))
+            for variant in variants
+        ]
         groups.append(RowGroup(name, tuple(rows)))
     return without_empty_columns(
         Summary(
@@ -119,19 +137,96 @@ def without_empty_columns(summary: Summary) -> Summary:
     return replace(summary, metrics=tuple(kept), notes=(*summary.notes, *notes))
 
 
-def _sections(arms: Sequence[Arm]) -> list[tuple[str, list[Arm]]]:
+def _sections(variants: Sequence[Variant]) -> list[tuple[str, list[Variant]]]:
     """The groups of rows below the references, by name."""
     others = [method for method in METHODS if method not in (*BASELINES, *CONSTRAINED_METHODS)]
-    others += [arm.method for arm in arms if arm.method not in METHODS]
-    alone: list[Arm] = []
+    others += [variant.method for variant in variants if variant.method not in METHODS]
+    alone: list[Variant] = []
     for method in dict.fromkeys((*BASELINES, *others, *CONSTRAINED_METHODS)):
-        alone += select_arms(arms, method, ("none",))
-        alone += [SALUN] if method == SALUN.method and SALUN in arms else []
-    addons = [*dict.fromkeys((*ADDON_ORDER, *ADDONS, *(arm.addon for arm in arms)))]
+        alone += select_variants(variants, method, ("none",))
+        alone += [SALUN] if method == SALUN.method and SALUN in variants else []
+    addons = [*dict.fromkeys((*ADDON_ORDER, *ADDONS, *(variant.addon for variant in variants)))]
     addons.remove("none")
-    aggregated = [arm for arm in arms if arm.aggregate]
+    aggregated = [variant for variant in variants if not variant.is_linear]
     sections = [("methods", alone), ("aggregations", aggregated)]
     for method in dict.fromkeys(("scrub", "random-label", "neg-grad-plus", *others)):
-        chosen = [arm for arm in select_arms(arms, method, addons) if arm != SALUN]
+        chosen = [
+            variant for variant in select_variants(variants, method, addons) if variant != SALUN
+        ]
         sections.append((METHODS.label(method) if method in METHODS else method, chosen))
     return sections
+
+
+def value_at(result: Result, metric: str, epoch: int | None) -> float | None:
+    """A metric at an epoch; a reference has one value for all epochs.
+
+    Without an epoch it is the last evaluated one, which a run that diverged did not reach.
+    """
+    if result.is_reference:
+        value = result.value(metric)
+    elif epoch is None and result.diverged:
+        return None
+    else:
+        value = result.value(metric, epoch)
+    return None if value is None or math.isnan(value) else value
+
+
+def seed_values(
+    results: Iterable[Result], metric: str, epoch: int | None, cell: str
+) -> tuple[float, ...]:
+    """The values of a metric by ascending seed; ``cell`` names the cell in messages.
+
+    Results that differ in more than their seed raise: their mean would mean nothing.
+    """
+    by_seed = sorted(results, key=lambda result: result.seed)
+    refuse_varying(by_seed, _ALIKE, cell)
+    _refuse_repeated_seeds(by_seed, cell)
+    if epoch is None:
+        _refuse_different_ends(by_seed, cell)
+    values = [value_at(result, metric, epoch) for result in by_seed]
+    return tuple(value for value in values if value is not None)
+
+
+def refuse_varying(results: Sequence[Result], names: Sequence[str], cell: str) -> None:
+    """Raise if results differ in one of the settings ``names``, saying in which and what to do."""
+    values = {name: list(dict.fromkeys(r.settings[name] for r in results)) for name in names}
+    varying = {name: unique for name, unique in values.items() if len(unique) > 1}
+    if not varying:
+        return
+    details = "; ".join(f"{k}: {', '.join(map(plain, v))}" for k, v in varying.items())
+    first, unique = next(iter(varying.items()))
+    one = next(value for value in unique if value not in (None, ""))
+    raise InvalidInput(
+        f"{cell} would mix results that differ in {', '.join(varying)}, not only in the seed. "
+        f"({details}) Choose with --where {first}={plain(one)}, or add {first} to the rows."
+    )
+
+
+def plain(value: Any) -> str:
+    """A setting as text.
+
+    >>> plain(1e-4), plain(None), plain("focus")
+    ('0.0001', 'none', 'focus')
+    """
+    if value is None or value == "":
+        return "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _refuse_repeated_seeds(results: Sequence[Result], cell: str) -> None:
+    seeds = [result.seed for result in results]
+    for seed in seeds:
+        if seeds.count(seed) > 1:
+            raise InvalidInput(
+                f"{cell}: seed {seed} appears {seeds.count(seed)} times with equal settings. "
+                "Take the results of one protocol, without repetitions."
+            )
+
+
+def _refuse_different_ends(results: Sequence[Result], cell: str) -> None:
+    ends = {r.final["epoch"] for r in results if not r.diverged and r.final}
+    if len(ends) > 1:
+        raise InvalidInput(
+            f"{cell}: the last evaluated epoch varies over the seeds. (found "
+            f"{', '.join(str(end) for end in sorted(ends))}) Choose an epoch that all of them have."
+        )

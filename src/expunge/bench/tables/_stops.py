@@ -1,11 +1,11 @@
-"""The table of stops: where somebody who has no ideal model would end each arm of a sweep.
+"""The table of stops: where somebody who has no ideal model would end each variant of a sweep.
 
 Every evaluated epoch of every setting is a candidate. Admissible are those at which the forgotten
 images are right no more often than test images of their classes, up to half a point; the one with
 the highest TA is chosen. What the ideal model says of it, rUA and RMIA, is looked at afterwards.
 
 Deviation: a practitioner would take accuracies on held-out data for the choice, and others to
-report. Records have those on test data alone.
+report. Results have those on test data alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from expunge.bench._records import Record
-from expunge.bench._runs import Arm, Sweep, TaskRuns, group_records, select_arms
+from expunge.bench._results import Result
+from expunge.bench._runs import Variant
 from expunge.bench._sweeps import (
     MIN_SETTINGS,
     SWEPT_ADDONS,
@@ -24,6 +24,7 @@ from expunge.bench._sweeps import (
     seeds_of,
     unseen_gap,
 )
+from expunge.bench._tasks import Sweep, TaskResults, group_results, select_variants
 from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
 from expunge.evaluation import METRICS
 
@@ -43,15 +44,15 @@ COLUMNS = {
 class Stop(NamedTuple):
     """An evaluated epoch of a run, the points of TA it lost, and its gap to unseen images."""
 
-    record: Record
+    result: Result
     epoch: int
     lost: float
     gap: float
 
 
-def stops(records: Iterable[Record]) -> list[Summary]:
-    """Where each arm would be stopped without an ideal model, a table per task with a sweep."""
-    tables = [_table(runs) for runs in group_records(records) if runs.unlearned]
+def stops(results: Iterable[Result]) -> list[Summary]:
+    """Where each variant would be stopped without an ideal model, a table per task with a sweep."""
+    tables = [_table(runs) for runs in group_results(results) if runs.unlearned]
     return [table for table in tables if table.groups]
 
 
@@ -59,12 +60,12 @@ def candidates(sweep: Sweep, seed: int) -> list[Stop]:
     """Every evaluated epoch of every setting that a seed was run with, epoch 0 excluded."""
     found = []
     for seeds in sweep.values():
-        record = seeds[seed]
-        start = record.value("ta", 0)
-        for row in record.evaluated:
+        result = seeds[seed]
+        start = result.value("ta", 0)
+        for row in result.evaluated:
             gap = unseen_gap(row)
             if row["epoch"] and gap is not None and start is not None:
-                found.append(Stop(record, int(row["epoch"]), start - row["ta"], gap))
+                found.append(Stop(result, int(row["epoch"]), start - row["ta"], gap))
     return found
 
 
@@ -74,19 +75,19 @@ def chosen_stop(stops: Iterable[Stop]) -> Stop | None:
     return min(admissible, key=lambda stop: (stop.lost, stop.epoch), default=None)
 
 
-def _table(runs: TaskRuns) -> Summary:
+def _table(runs: TaskResults) -> Summary:
     groups = []
     for method in SWEPT_METHODS:
         rows: dict[tuple[object, ...], Row] = {}
-        for arm in select_arms(runs.arms, method, SWEPT_ADDONS):
+        for variant in select_variants(runs.variants, method, SWEPT_ADDONS):
             # Add-ons with other settings have a row of the method alone of their own.
-            base, addon = balanced((runs.sweep(Arm(method)), runs.sweep(arm)), MIN_SETTINGS)
+            base, addon = balanced((runs.sweep(Variant(method)), runs.sweep(variant)), MIN_SETTINGS)
             if base:
                 settings = f", {len(base)} settings"
-                rows.setdefault(tuple(base), _row(Arm(method).label + settings, base))
-                rows[arm, *base] = _row(arm.label + settings, addon)
+                rows.setdefault(tuple(base), _row(Variant(method).label + settings, base))
+                rows[variant, *base] = _row(variant.label + settings, addon)
         if rows:
-            groups.append(RowGroup(Arm(method).label, tuple(rows.values())))
+            groups.append(RowGroup(Variant(method).label, tuple(rows.values())))
     notes = (
         "Chosen among all evaluated epochs of all settings of rate and α: forgotten images right "
         f"at most {TOLERANCE:g} points more often than test images of their classes, then the "
@@ -112,6 +113,6 @@ def _row(label: str, sweep: Sweep) -> Row:
         "least": tuple(min(stop.gap for stop in found) for found in tried),
     }
     for metric in ("abs_rua", "rmia_auc"):
-        known = (stop.record.value(metric, stop.epoch) for stop in chosen)
+        known = (stop.result.value(metric, stop.epoch) for stop in chosen)
         values[metric] = tuple(value for value in known if value is not None)
     return Row(label, values, {"seeds": (len(chosen), math.nan)})

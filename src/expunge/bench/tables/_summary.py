@@ -152,7 +152,7 @@ class Summary:
         return frozenset(row.label for row in group.rows if row.label in winners)
 
     def _badness(self, group: RowGroup, row: Row, metric: str) -> float:
-        """Rounded below what is printed: records are, and means of equal shares should tie."""
+        """Rounded below what is printed: results are, and means of equal shares should tie."""
         mean, what = row.mean(metric), self.metric(metric)
         ideal = group.ideal or self.ideal
         aim = math.nan if ideal is None else ideal.mean(metric)

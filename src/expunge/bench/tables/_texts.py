@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from expunge.bench._records import Record
-from expunge.bench._runs import TaskRuns, group_records
-from expunge.bench.tables._rows import all_rows, task_notes
-from expunge.bench.tables._seed_values import refuse_varying
+from expunge.bench._results import Result
+from expunge.bench._tasks import TaskResults, group_results
+from expunge.bench.tables._rows import all_rows, refuse_varying, task_notes
 from expunge.bench.tables._summary import Column, Row, Summary
 
 SHOWN = (
@@ -40,14 +39,14 @@ COLUMNS = {
 }
 
 
-def texts(records: Iterable[Record]) -> list[Summary]:
+def texts(results: Iterable[Result]) -> list[Summary]:
     """Forget quality, utility and memorisation, a table per task."""
-    return [_table(runs) for runs in group_records(records) if runs.unlearned]
+    return [_table(runs) for runs in group_results(results) if runs.unlearned]
 
 
-def nearest_epoch(record: Record) -> int | None:
+def nearest_epoch(result: Result) -> int | None:
     """The epoch, past the start, at which a run's memorisation is nearest to the ideal model's."""
-    rows = [row for row in record.evaluated if row.get("gap_exact_memorisation") is not None]
+    rows = [row for row in result.evaluated if row.get("gap_exact_memorisation") is not None]
     later = [row for row in rows if row["epoch"]] or rows
     if not later:
         return None
@@ -55,10 +54,10 @@ def nearest_epoch(record: Record) -> int | None:
     return int(best["epoch"])
 
 
-def _table(runs: TaskRuns) -> Summary:
-    def row(records: Sequence[Record], label: str) -> Row:
-        refuse_varying(records, ("method", "addon", "moments", "lr", "alpha", "budget"), label)
-        return Row(label, {name: _values(records, name) for name in SHOWN})
+def _table(runs: TaskResults) -> Summary:
+    def row(results: Sequence[Result], label: str) -> Row:
+        refuse_varying(results, ("method", "addon", "moments", "lr", "alpha", "budget"), label)
+        return Row(label, {name: _values(results, name) for name in SHOWN})
 
     summary = all_rows(runs, SHOWN, row=row, columns=COLUMNS)
     note = (
@@ -68,11 +67,11 @@ def _table(runs: TaskRuns) -> Summary:
     return replace(summary, title=runs.task.title, notes=(note, *task_notes(runs)))
 
 
-def _values(records: Iterable[Record], name: str) -> tuple[float, ...]:
+def _values(results: Iterable[Result], name: str) -> tuple[float, ...]:
     values = []
-    for record in records:
-        epoch = nearest_epoch(record)
-        value = epoch if name == "epoch" else record.value(name, epoch)
-        if value is not None and not (name == "epoch" and record.is_reference):
+    for result in results:
+        epoch = nearest_epoch(result)
+        value = epoch if name == "epoch" else result.value(name, epoch)
+        if value is not None and not (name == "epoch" and result.is_reference):
             values.append(float(value))
     return tuple(values)

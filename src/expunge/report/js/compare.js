@@ -11,7 +11,7 @@ if (byId("compare-table")) {
   if (names.includes("abs_rua")) metricBox.value = "rua";
   const epochs = [
     ...new Set(
-      data.records.flatMap((r) => r.epochs.filter((row) => row.scored).map((row) => row.epoch)),
+      data.results.flatMap((r) => r.epochs.filter((row) => row.scored).map((row) => row.epoch)),
     ),
   ].sort((a, b) => a - b);
   epochBox.append(
@@ -53,7 +53,7 @@ if (byId("compare-table")) {
   const ideal = () =>
     metric().reference
       ? summary(
-          data.records
+          data.results
             .filter((r) => r.settings.model === "ideal")
             .map((r) => valueAt(r, metricBox.value, "last")),
         ).mean
@@ -70,7 +70,7 @@ if (byId("compare-table")) {
 
   function regroup() {
     const chosen = data.fields.filter((field) => fields.has(field));
-    rows = grouped(data.records, chosen);
+    rows = grouped(data.results, chosen);
     ticked ??= new Set(family(rows.filter((row) => !row.reference)).map((row) => row.key));
     table = pagedTable({
       table: byId("compare-table"),

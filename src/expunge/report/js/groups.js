@@ -1,15 +1,15 @@
 // Runs grouped into rows: those of a row agree in the chosen settings and differ in their seed.
 
-const fieldValue = (record, field) => (field === "label" ? record.label : record.settings[field]);
+const fieldValue = (result, field) => (field === "label" ? result.label : result.settings[field]);
 const formatField = (value) =>
   value === null || value === undefined || value === "" ? "–" : String(value);
 
 /** A metric of a run at an epoch; "last" is the last one that was scored. */
-function valueAt(record, metric, epoch) {
+function valueAt(result, metric, epoch) {
   const row =
     epoch === "last"
-      ? record.epochs.findLast((r) => r.scored)
-      : record.epochs.find((r) => r.epoch === epoch);
+      ? result.epochs.findLast((r) => r.scored)
+      : result.epochs.find((r) => r.epoch === epoch);
   return isNumber(row?.[metric]) ? row[metric] : null;
 }
 
@@ -64,14 +64,14 @@ function distinctNames(rows) {
   return parts.map((own) => own.filter((part) => !common.has(part)).join(" · ") || own.join(" · "));
 }
 
-/** One row for each combination of the fields, in the order of the records. */
-function grouped(records, fields) {
+/** One row for each combination of the fields, in the order of the results. */
+function grouped(results, fields) {
   const groups = new Map();
-  for (const record of records) {
-    const values = fields.map((field) => fieldValue(record, field));
+  for (const result of results) {
+    const values = fields.map((field) => fieldValue(result, field));
     const key = JSON.stringify(values);
     if (!groups.has(key)) groups.set(key, { key, values, runs: [] });
-    groups.get(key).runs.push(record);
+    groups.get(key).runs.push(result);
   }
   for (const group of groups.values()) {
     const apart = fields

@@ -9,8 +9,8 @@ if (byId("overview-chart")) {
   const chosen = new Set(data.side_by_side);
   const NARROW = 560;
 
-  const records = () =>
-    data.records.filter(
+  const results = () =>
+    data.results.filter(
       (r) => r.task === taskBox.value && (r.main || (r.settings.model ?? "unlearned") !== "unlearned"),
     );
   const epoch = () => (epochBox.value === "last" ? "last" : Number(epochBox.value));
@@ -22,7 +22,7 @@ if (byId("overview-chart")) {
 
   function offerEpochs() {
     const found = new Set(
-      records()
+      results()
         .filter((r) => r.main)
         .flatMap((r) => r.epochs.filter((row) => row.scored).map((row) => row.epoch)),
     );
@@ -33,7 +33,7 @@ if (byId("overview-chart")) {
   }
 
   function regroup() {
-    rows = grouped(records(), ["label", "moments"]);
+    rows = grouped(results(), ["label", "moments"]);
     for (const row of rows) {
       row.label = shortLabel(row, rows);
       row.point = ["ta", "abs_rua"].map((name) => summary(row.runs.map((run) => at(run, name))));

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from expunge.bench._sweeps import balanced
 from expunge.bench.plots._frontier import corners_of, frontier, points_of, preferred_sweep
 from tests.unit.bench.making import references
-from tests.unit.bench.plots.made_records import arm, everything, only_task
+from tests.unit.bench.plots.made_results import everything, only_task, variant
 
 
 def test_a_frontier_leaves_out_what_another_point_beats() -> None:
@@ -18,8 +18,8 @@ def test_a_frontier_leaves_out_what_another_point_beats() -> None:
 
 
 def test_frontier_points_are_means_at_settings_that_both_arms_have() -> None:
-    records = [*everything(), *arm({10: [70.0] * 3}, "SRL", lr=1.0)]
-    runs = only_task(records)
+    results = [*everything(), *variant({10: [70.0] * 3}, "SRL", lr=1.0)]
+    runs = only_task(results)
     base, focus = (preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus"))
     assert (len(base), len(focus)) == (4, 3)
     both = balanced((base, focus))
@@ -36,11 +36,11 @@ def drawn_arms(figure: Figure) -> list[str]:
 
 def test_an_add_on_at_fewer_settings_has_a_figure_of_its_own() -> None:
     tried = {"none": (0.5, 1.0, 2.0), "FOCUS": (0.5, 1.0, 2.0), "AND": (0.5, 1.0), "PROB": (0.5,)}
-    records = references()
+    results = references()
     for addon, rates in tried.items():
         for rate in rates:
-            records += arm({10: [95.0 - rate] * 3}, "SRL", addon, lr=rate)
-    (first, focus), (second, every) = frontier(records)
+            results += variant({10: [95.0 - rate] * 3}, "SRL", addon, lr=rate)
+    (first, focus), (second, every) = frontier(results)
     assert (first, second) == ("srl-cifar10-vgg16-random-0.1", "srl-all-cifar10-vgg16-random-0.1")
     assert drawn_arms(focus) == ["SRL", "SRL-FOCUS"]
     assert drawn_arms(every) == ["SRL", "SRL-FOCUS", "SRL-AND"]

@@ -1,15 +1,18 @@
-"""Line styles tell arms apart."""
+"""Line styles tell variants apart."""
 
 from __future__ import annotations
 
-from expunge.bench.plots._curves import addon_curves, baseline_curves, shown_arms
+from expunge.bench.paper.figures._curves import addon_curves, baseline_curves, shown_variants
 from expunge.bench.plots._style import ADDON_STYLES, METHOD_STYLES, line_style
-from tests.unit.bench.plots.made_records import everything, only_task
+from tests.unit.bench.plots.made_results import everything, only_task
 
 
 def test_arms_of_one_figure_differ_in_colour_marker_and_dash() -> None:
-    arms = shown_arms(only_task(everything()))
-    for curves in (addon_curves(arms, "random-label"), baseline_curves(arms, "random-label")):
+    variants = shown_variants(only_task(everything()))
+    for curves in (
+        addon_curves(variants, "random-label"),
+        baseline_curves(variants, "random-label"),
+    ):
         for part in ("colour", "marker", "dash"):
             values = [getattr(curve.style, part) for curve in curves]
             assert len(set(values)) == len(values)

@@ -1,4 +1,4 @@
-"""All figures: their files, and what is left out for lack of records."""
+"""All figures: their files, and what is left out for lack of results."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from expunge._errors import InvalidInput
-from expunge.bench.plots import FIGURES, WrittenFigures, write_figures
-from expunge.bench.plots._registry import OF_TEXTS
-from expunge.plotting import save_figure
+from expunge.bench.plots import FIGURES, OF_TEXTS, WrittenFigures, write_figures
+from expunge.report import save_figure
 from tests.unit.bench.making import run
-from tests.unit.bench.plots.made_records import everything
+from tests.unit.bench.plots.made_results import everything
 
 GROUP = "cifar10-vgg16-random-0.1"
 SAVED = ("heatmap", f"frontier-srl-{GROUP}")

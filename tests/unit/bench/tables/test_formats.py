@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from expunge._errors import InvalidInput
+from expunge.bench.paper._values import MASKS_SRL, beside_printed
 from expunge.bench.tables._formats import FORMATS, latex_escape, render
-from expunge.bench.tables._paper_values import MASKS_SRL, beside
 from expunge.bench.tables._pivot import pivot
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from tests.unit.bench.making import over_seeds, references
@@ -36,7 +36,7 @@ UNEQUAL = Summary(
     (RowGroup("a", (Row("A", {"ua": (93.0, 95.0)}), Row("B", {"ua": (91.0,), "ta": (1.0, 2.0)}))),),
     ("ua", "ta"),
 )
-BESIDE = beside(pivot([*references(), *over_seeds([96, 97, 98])], "label"), MASKS_SRL)
+BESIDE = beside_printed(pivot([*references(), *over_seeds([96, 97, 98])], "label"), MASKS_SRL)
 
 
 def printed(summary: Summary, width: int = 200) -> str:

@@ -73,17 +73,17 @@ def test_references_stand_on_top_and_do_not_compete() -> None:
 @pytest.mark.parametrize("name", ["lr", "alpha", "method", "budget", "block", "batch_size"])
 def test_other_settings_are_never_averaged_over(name: str) -> None:
     other = {"lr": 1e-3, "alpha": 0.2, "method": "scrub", "budget": 20, "block": "b"}.get(name, 8)
-    records = [run(91, seed=0), run(92, seed=1, **{name: other})]
+    results = [run(91, seed=0), run(92, seed=1, **{name: other})]
     with pytest.raises(InvalidInput, match=rf"differ in {name},.*--where {name}=.*add {name} to"):
-        pivot(records, "addon")
-    labels = [row.label for row in pivot(records, f"addon,{name}").rows]
+        pivot(results, "addon")
+    labels = [row.label for row in pivot(results, f"addon,{name}").rows]
     assert len(labels) == 2
 
 
 def test_data_sets_are_kept_apart_even_where_no_cell_mixes_them() -> None:
-    records = [run(91, "SRL"), run(92, "NGPlus", dataset="svhn")]
+    results = [run(91, "SRL"), run(92, "NGPlus", dataset="svhn")]
     with pytest.raises(InvalidInput, match=r"differ in dataset.*--where dataset=cifar10"):
-        pivot(records, "label")
+        pivot(results, "label")
 
 
 def test_each_data_set_has_its_own_best_and_ideal() -> None:
@@ -102,22 +102,22 @@ def test_a_seed_twice_is_refused_but_the_same_run_twice_is_one() -> None:
 
 
 def test_last_epochs_that_differ_are_refused() -> None:
-    records = [run({5: 91}, seed=0), run({10: 92}, seed=1)]
+    results = [run({5: 91}, seed=0), run({10: 92}, seed=1)]
     with pytest.raises(InvalidInput, match="last evaluated epoch varies"):
-        pivot(records)
-    assert rows(pivot(records, metrics=("ua",), epoch=10))["none"].values["ua"] == (92,)
+        pivot(results)
+    assert rows(pivot(results, metrics=("ua",), epoch=10))["none"].values["ua"] == (92,)
 
 
 def test_a_run_that_diverged_is_missing_and_said_to_be() -> None:
-    records = [run({5: 95, 10: 91}, seed=0), run({5: 60}, seed=1, diverged="loss is nan")]
-    found = pivot(records, metrics=("ua",))
+    results = [run({5: 95, 10: 91}, seed=0), run({5: 60}, seed=1, diverged="loss is nan")]
+    found = pivot(results, metrics=("ua",))
     assert rows(found)["none"].values["ua"] == (91,)
     assert any("SRL (seed 1)" in note for note in found.notes)
 
 
 def test_epochs_across_the_top() -> None:
-    records = [*references((0,)), run({1: 98, 10: 91}), run({1: 93, 10: 80}, "SRL", "AND")]
-    found = pivot(records, "label", "epoch", ("ua",))
+    results = [*references((0,)), run({1: 98, 10: 91}), run({1: 93, 10: 80}, "SRL", "AND")]
+    found = pivot(results, "label", "epoch", ("ua",))
     assert [found.heading(m) for m in found.metrics] == ["epoch 0", "epoch 1", "epoch 10"]
     assert best(found, "ua@epoch=1") == {"SRL-AND"}
     assert best(found, "ua@epoch=10") == {"SRL"}
@@ -125,19 +125,19 @@ def test_epochs_across_the_top() -> None:
 
 
 def test_settings_across_the_top_are_sorted() -> None:
-    records = [
+    results = [
         run(90 + i + 5 * j, "SRL", addon, lr=lr)
         for i, lr in enumerate((1e-2, 1e-4))
         for j, addon in enumerate(("FOCUS", "none"))
     ]
-    found = pivot(records, "lr", "addon", ("rua",))
+    found = pivot(results, "lr", "addon", ("rua",))
     assert [found.heading(m) for m in found.metrics] == ["none", "FOCUS"]
     assert [row.label for row in found.rows] == ["lr 0.0001", "lr 0.01"]
     assert best(found, "rua@addon=focus") == {"lr 0.01"}
 
 
 def test_the_ideal_is_known_from_rua_where_its_records_are_filtered_out() -> None:
-    found = pivot([r for r in SRL if r["method"]], metrics=("ua", "mia_entropy"))
+    found = pivot([r for r in SRL if r.variant.method], metrics=("ua", "mia_entropy"))
     assert best(found, "ua") == {"FOCUS"}
     assert best(found, "mia_entropy") == set()
     assert any("ideal" in note for note in found.notes)
@@ -154,14 +154,14 @@ def test_bad_names_are_answered_with_the_known_ones() -> None:
         pivot(SRL, "addon,method", "addon", ("ua",))
     with pytest.raises(InvalidInput, match="leave the epoch out"):
         pivot(SRL, "label", "epoch", ("ua",), epoch=10)
-    with pytest.raises(InvalidInput, match="no records"):
+    with pytest.raises(InvalidInput, match="no results"):
         pivot([])
 
 
 @pytest.mark.parametrize("name", [name for name in FIELDS if name != "metric"])
 def test_every_field_can_be_rows_or_columns(name: str) -> None:
-    records = [reference("initial", 99), reference("ideal", 90), run({1: 95, 10: 91})]
-    assert pivot(records, name, metrics=("ua",)).rows
+    results = [reference("initial", 99), reference("ideal", 90), run({1: 95, 10: 91})]
+    assert pivot(results, name, metrics=("ua",)).rows
     if name != "label":
-        assert pivot(records, "label", name, ("ua",)).metrics
-    assert pivot(records, "metric", name, ("ua",)).rows[0].label
+        assert pivot(results, "label", name, ("ua",)).metrics
+    assert pivot(results, "metric", name, ("ua",)).rows[0].label

@@ -1,4 +1,4 @@
-"""Where an arm of a sweep would be stopped without an ideal model."""
+"""Where an variant of a sweep would be stopped without an ideal model."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from expunge.bench._records import Record
-from expunge.bench.tables._registry import TABLES
+from expunge.bench._results import Result
+from expunge.bench.tables import TABLES
 from expunge.bench.tables._stops import TOLERANCE, Stop, chosen_stop
 from expunge.bench.tables._summary import Row
 from tests.unit.bench.making import run
@@ -17,16 +17,16 @@ from tests.unit.bench.making import run
 RATES = (1e-4, 2e-4, 4e-4)
 
 
-def with_gap(record: Record, gap: float) -> Record:
+def with_gap(result: Result, gap: float) -> Result:
     """Forgotten images of two classes are right ``gap`` points more often than test images."""
-    for row in record.epochs:
+    for row in result.epochs:
         row |= {"ua_class_1": row["ta"] + gap - 1, "ta_class_1": row["ta"]}
         row |= {"ua_class_2": row["ta"] + gap + 1, "ta_class_2": row["ta"]}
         row |= {"ta_class_3": 0.0}
-    return record
+    return result
 
 
-def sweep(addon: str, gaps: tuple[float, ...], seed: int = 0) -> list[Record]:
+def sweep(addon: str, gaps: tuple[float, ...], seed: int = 0) -> list[Result]:
     """A run for each rate, whose gap to unseen images is given; larger rates lose more TA."""
     return [
         with_gap(run({10: 98.0 - k}, "SRL", addon, seed=seed, lr=rate), gap)
@@ -34,14 +34,14 @@ def sweep(addon: str, gaps: tuple[float, ...], seed: int = 0) -> list[Record]:
     ]
 
 
-def rows_of(records: list[Record]) -> dict[str, Row]:
-    (table,) = TABLES["stops"](records)
+def rows_of(results: list[Result]) -> dict[str, Row]:
+    (table,) = TABLES["stops"](results)
     return {row.label: row for row in table.rows}
 
 
 def test_of_the_admissible_epochs_that_of_highest_accuracy_is_chosen() -> None:
-    records = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, -1.0, -3.0))
-    rows = rows_of(records)
+    results = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, -1.0, -3.0))
+    rows = rows_of(results)
     alone, focus = rows["SRL, 3 settings"], rows["SRL-FOCUS, 3 settings"]
     assert (alone.values["lost"], focus.values["lost"]) == ((3.0,), (2.0,))
     assert (alone.values["abs_rua"], focus.values["abs_rua"]) == ((6.0,), (7.0,))
@@ -57,12 +57,12 @@ def test_an_arm_that_never_gets_there_has_no_stop_but_a_least_gap() -> None:
 
 
 def test_seeds_count_one_by_one() -> None:
-    records = [
+    results = [
         *(r for seed in range(3) for r in sweep("none", (5.0, 4.0, 0.0), seed)),
         *(r for seed in range(2) for r in sweep("FOCUS", (5.0, 0.0, 0.0), seed)),
         *sweep("FOCUS", (5.0, 5.0, 5.0), 2),
     ]
-    rows = rows_of(records)
+    rows = rows_of(results)
     assert rows["SRL, 3 settings"].mean("seeds") == 3
     assert rows["SRL-FOCUS, 3 settings"].mean("seeds") == 2
     assert len(rows["SRL-FOCUS, 3 settings"].values["least"]) == 3
@@ -71,9 +71,9 @@ def test_seeds_count_one_by_one() -> None:
 def test_an_add_on_with_fewer_settings_stands_beside_the_method_with_as_few() -> None:
     focus, prob = sweep("FOCUS", (5.0, 5.0, 0.0)), sweep("PROB", (5.0, 5.0, 0.0))
     alone = sweep("none", (5.0, 5.0, 5.0))
-    for records in (alone, focus):
-        gap = 5.0 if records is alone else 0.0
-        records.append(with_gap(run({10: 99.0}, "SRL", records[0]["addon"], lr=9.0), gap))
+    for results in (alone, focus):
+        gap = 5.0 if results is alone else 0.0
+        results.append(with_gap(run({10: 99.0}, "SRL", results[0].variant.addon, lr=9.0), gap))
     assert list(rows_of(alone + focus + prob)) == [
         "SRL, 4 settings",
         "SRL-FOCUS, 4 settings",
@@ -83,19 +83,19 @@ def test_an_add_on_with_fewer_settings_stands_beside_the_method_with_as_few() ->
 
 
 def test_a_seed_of_one_arm_alone_does_not_count() -> None:
-    records = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, 0.0, 0.0))
-    both, more = rows_of(records), rows_of(records + sweep("none", (0.0, 0.0, 0.0), seed=1))
+    results = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, 0.0, 0.0))
+    both, more = rows_of(results), rows_of(results + sweep("none", (0.0, 0.0, 0.0), seed=1))
     assert both["SRL, 3 settings"] == more["SRL, 3 settings"]
 
 
 def test_two_settings_are_no_sweep_and_accuracies_by_class_are_needed() -> None:
-    records = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, -1.0, -3.0))
-    assert TABLES["stops"]([r for r in records if r["lr"] < RATES[-1]]) == []
-    for record in records:
-        for row in record.epochs:
+    results = sweep("none", (5.0, 4.0, 0.0)) + sweep("FOCUS", (5.0, -1.0, -3.0))
+    assert TABLES["stops"]([r for r in results if r.hyperparameters.lr < RATES[-1]]) == []
+    for result in results:
+        for row in result.epochs:
             for name in [name for name in row if "_class_" in name]:
                 del row[name]
-    alone = rows_of(records)["SRL, 3 settings"]
+    alone = rows_of(results)["SRL, 3 settings"]
     assert alone.mean("seeds") == 0
     assert math.isnan(alone.mean("least"))
 
@@ -104,8 +104,8 @@ def test_two_settings_are_no_sweep_and_accuracies_by_class_are_needed() -> None:
 def test_no_admissible_epoch_loses_less_than_the_chosen_one(
     points: list[tuple[float, float]],
 ) -> None:
-    record = run(95.0)
-    stops = [Stop(record, epoch, lost, gap) for epoch, (lost, gap) in enumerate(points, start=1)]
+    result = run(95.0)
+    stops = [Stop(result, epoch, lost, gap) for epoch, (lost, gap) in enumerate(points, start=1)]
     chosen = chosen_stop(stops)
     admissible = [stop for stop in stops if stop.gap <= TOLERANCE]
     assert (chosen is None) == (not admissible)

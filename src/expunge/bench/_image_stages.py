@@ -1,0 +1,216 @@
+"""Images in the stages of a protocol: data, models, scores, and histograms of f."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from expunge import _tensors as tensors
+from expunge import dispatch
+from expunge._errors import DataError
+from expunge._serialisation import rebuild
+from expunge.bench._stage_functions import HISTOGRAM_PREFIX, WEIGHTS
+from expunge.data import Division, Examples, Splits, divide, load
+from expunge.data._splits import thin_out
+from expunge.engine import Callback, Execution, Recipe, Result, Run
+from expunge.engine._model_from_config import (
+    restore_from_config,
+    sizes_for,
+    train_from_config,
+    untrained_for,
+)
+from expunge.evaluation import Predictions, Views, predict
+from expunge.evaluation._benign_steps import after_benign_steps
+from expunge.evaluation._scorer import EpochScores, Scorer
+from expunge.models._modes import kept_modes
+from expunge.store import Entry
+from expunge.update._agreement import signed_agreement
+from expunge.update._gradients import loss_gradient
+
+IDEAL = "ideal.safetensors"
+"""What the ideal models say, kept with the reference."""
+UNTRAINED_SEED = 2000
+HISTOGRAM_BINS = 50
+
+
+class Images:
+    """The :class:`~expunge.bench._stage_functions.Material` of image classifiers."""
+
+    def load(self, data: Mapping[str, Any], options: Mapping[str, Any]) -> Splits:
+        splits = load(
+            options["data"],
+            options.get("root"),
+            val_fraction=data["val_fraction"],
+            limit=data["limit"],
+        )
+        fingerprint = data.get("fingerprint")
+        if fingerprint is not None and splits.train.fingerprint() != fingerprint:
+            raise DataError(f"The data {options['data']} have changed since the run was planned.")
+        return splits
+
+    def divide(self, splits: Splits, config: Mapping[str, Any]) -> Division:
+        most = config.get("test_limit")
+        if most is not None and most < len(splits.test):
+            few = thin_out(splits.test, most, 0)
+            splits = Splits(splits.name, splits.train, splits.val, few, splits.flip)
+        return divide(splits, config["scenario"], config["scenario_seed"])
+
+    def train(
+        self, config: Mapping[str, Any], splits: Splits, data: Examples, execution: Execution
+    ) -> Result:
+        model, recipe = config["model"] | sizes_for(splits), Recipe(**config["recipe"])
+        augment = rebuild(config["augment"])
+        return train_from_config(model, data, recipe=recipe, augment=augment, execution=execution)
+
+    def restore(self, entry: Entry, splits: Splits) -> nn.Module:
+        return restore_from_config(entry.config["model"] | sizes_for(splits), entry.path(WEIGHTS))
+
+    def score(
+        self, context: dispatch.Context, models: Mapping[str, nn.Module], division: Division
+    ) -> dict[str, Mapping[str, float]]:
+        config = context.config
+        outputs = _ideal_outputs(models, division, context.parents[0], config)
+        tensors.save(context.folder / IDEAL, outputs, {})
+        scores: dict[str, Mapping[str, float]] = {}
+        for done, (name, model) in enumerate(models.items()):
+            context.progress(done, len(models), f"scoring {name}")
+            scorer = _scorer(division, outputs, config, name)
+            scores[name] = scorer.score_by_name(model, per_class=True)
+        return scores
+
+    def unlearning(
+        self, context: dispatch.Context, division: Division
+    ) -> tuple[list[Callback], dict[str, Any]]:
+        initial, reference = context.parents
+        config, epochs = context.config, frozenset(context.config["evaluate_at"])
+        scorer = _scorer(division, tensors.load(reference.path(IDEAL))[0], reference.config)
+        full = config.get("full_scores", "every")
+        watchers = [EpochScores(scorer, epochs, per_class=True, full=full)]
+        data = {
+            "forget": division.forget,
+            "retain": division.retain,
+            "unseen": division.splits.val,
+            "augment": rebuild(initial.config["augment"]),
+        }
+        return [*watchers, AgreementHistograms(epochs)], data
+
+
+def _ideal_outputs(
+    models: Mapping[str, nn.Module], parts: Division, initial: Entry, config: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    """Logits and labels of the ideal model on the forget set.
+
+    With more metrics also those of val, test, an untrained model, the second ideal model, and the
+    ideal model after benign steps.
+    """
+    more = config.get("metrics", ())
+    forget = predict(models["ideal"], parts.forget)
+    outputs = {"logits": forget.logits, "labels": forget.labels}
+    if not more:
+        return outputs
+    for name, split in (("val", parts.splits.val), ("test", parts.splits.test)):
+        predictions = predict(models["ideal"], split)
+        outputs |= {f"{name}_logits": predictions.logits, f"{name}_labels": predictions.labels}
+        if "ideal-2" in models:
+            outputs[f"second_{name}_logits"] = predict(models["ideal-2"], split).logits
+    if "ideal-2" in models:
+        outputs["second_logits"] = predict(models["ideal-2"], parts.forget).logits
+    if "relearned" in more:
+        again = after_benign_steps(models["ideal"], parts.retain)
+        outputs["relearned_logits"] = predict(again, parts.forget).logits
+    model = initial.config["model"] | sizes_for(parts.splits)
+    untrained = untrained_for(model, parts.splits.train, UNTRAINED_SEED)
+    return outputs | {"untrained_logits": predict(untrained, parts.forget).logits}
+
+
+def _scorer(
+    parts: Division, outputs: dict[str, Tensor], config: Mapping[str, Any], model: str = ""
+) -> Scorer:
+    """Scores against the ideal model's ``outputs``, as a protocol wants it.
+
+    RMIA has every ideal model but the ``model`` itself as a reference, if there is another.
+    """
+    labels = outputs["labels"]
+    forget = Predictions(outputs["logits"], labels)
+    more = config.get("metrics", ())
+    if not more:
+        return Scorer(parts, forget, attacks=config["attacks"])
+
+    def views(prefix: str) -> Views:
+        val, test = (
+            Predictions(outputs[f"{prefix}{name}_logits"], outputs[f"{name}_labels"])
+            for name in ("val", "test")
+        )
+        return Views(forget=Predictions(outputs[f"{prefix}logits"], labels), test=test, val=val)
+
+    ideals = {"ideal": views("")}
+    if "second_logits" in outputs:
+        ideals["ideal-2"] = views("second_")
+    relearned = outputs.get("relearned_logits")
+    return Scorer(
+        parts,
+        ideals["ideal"],
+        attacks=config["attacks"],
+        more=more,
+        untrained=Predictions(outputs["untrained_logits"], labels),
+        relearned=None if relearned is None else Predictions(relearned, labels),
+        references=[each for name, each in ideals.items() if name != model],
+    )
+
+
+class AgreementHistograms(Callback):
+    """A histogram of f (18) over all parameters after each epoch of ``epochs``.
+
+    It is taken for one pair of batches: what the add-on would see at its next step. The run is
+    left as it was. The share of each bin goes into the epoch's row, as ``f_bin_00`` and so on, so
+    that a killed run does not lose it; the stage moves them to a file of their own.
+    """
+
+    def __init__(self, epochs: frozenset[int], bins: int = HISTOGRAM_BINS) -> None:
+        self.epochs, self.bins = epochs, bins
+
+    def on_epoch(self, run: Run) -> None:
+        moments = run.update.addon.statistics
+        if run.epoch not in self.epochs or moments is None or moments.from_parts:
+            return
+        if not run.method.constrained or not run.update.state.moments_u:
+            return
+        counts = torch.zeros(self.bins)
+        for f in agreement_of(run):
+            counts += torch.histc(f.float().cpu(), bins=self.bins, min=0.0, max=1.0)
+        shares = (counts / counts.sum()).tolist()
+        run.record(**{f"{HISTOGRAM_PREFIX}{k:02d}": share for k, share in enumerate(shares)})
+
+
+def agreement_of(run: Run) -> list[Tensor]:
+    """f of every parameter for the first pair of batches, as the run's next step would see it."""
+    problem, update = run.problem, run.update
+    forget, retain = next(problem.pairs())
+    buffers = [(buffer, buffer.clone()) for buffer in run.model.buffers()]
+    random: Any = problem.generator.get_state()
+    try:
+        with kept_modes(run.model), torch.enable_grad():
+            run.model.train()
+            params = problem.parameters
+            first = loss_gradient(run.method.objective(problem, forget, retain), params)
+            second = loss_gradient(run.method.constraint(problem, forget, retain), params)
+    finally:
+        problem.generator.set_state(random)
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+    moments, state = update.addon.statistics, update.state
+    assert moments is not None
+    keep, add, scale = moments.coefficients(state.step + 1, 1)
+    agreement = []
+    pairs = zip(first.gradients, second.gradients, state.moments_u, state.moments_c, strict=True)
+    for u, c, v_u, v_c in pairs:
+        if u is None or c is None:
+            continue
+        new_u, new_c = (keep * v + add * g * g for v, g in ((v_u, u), (v_c, c)))
+        sure = signed_agreement(u, c, new_u, new_c, update.addon.stability, (scale, scale))
+        agreement.append((0.5 + 0.5 * sure).detach())
+    return agreement

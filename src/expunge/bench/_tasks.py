@@ -1,0 +1,235 @@
+"""Results grouped by task, variant, hyperparameters and seed: what tables, figures and claims read.
+
+A task's *main* hyperparameters are those its tables show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+from expunge._errors import InvalidInput
+from expunge.bench._results import Result
+from expunge.bench._runs import Hyperparameters, Task, Variant
+
+K = TypeVar("K", bound=Hashable)
+
+PAPER_EPOCH = 10
+"""The epoch of the paper's tables."""
+
+_MOMENTS_FIRST = ("published", "", "adam")
+
+Seeds = dict[int, Result]
+"""One result per seed, by seed."""
+
+Sweep = dict[Hyperparameters, Seeds]
+"""The results of a variant by hyperparameters and seed."""
+
+
+@dataclass(frozen=True)
+class TaskResults:
+    """The results of one task: its unlearning runs and its reference models.
+
+    ``name`` is the task's short name with as much else as tells it from the other tasks, and
+    ``file_name`` the same for paths: ``cifar10-vgg16-random-0.1``.
+    """
+
+    task: Task
+    name: str
+    file_name: str
+    unlearned: tuple[Result, ...]
+    initial: tuple[Result, ...] = ()
+    ideal: tuple[Result, ...] = ()
+
+    @cached_property
+    def variants(self) -> dict[Variant, list[Result]]:
+        """The results of each variant, at all hyperparameters."""
+        return _grouped(self.unlearned, _variant)
+
+    @cached_property
+    def main(self) -> Hyperparameters | None:
+        """The hyperparameters that tables, figures and claims show; None where nothing ran.
+
+        They are those that most methods share; of equals most variants, then most runs, then the
+        first.
+        """
+        groups = _grouped(self.unlearned, lambda run: (run.variant.aggregate, run.hyperparameters))
+
+        def popularity(group: tuple[str, Hyperparameters]) -> tuple[int, int, int]:
+            variants = {run.variant for run in groups[group]}
+            return len({v.method for v in variants}), len(variants), len(groups[group])
+
+        return max(groups, key=popularity)[1] if groups else None
+
+    @cached_property
+    def main_variants(self) -> dict[Variant, list[Result]]:
+        """The results of each variant at the main hyperparameters, without those of a sweep.
+
+        A variant that was never run at them, as its method has weights of its own, is there with
+        the one setting that shares rate, batches and epochs with them, or with its only one.
+        """
+        shown = {}
+        for variant, runs in self.variants.items():
+            tried = _grouped(runs, _hyperparameters)
+            alike = [each for each in tried if each.same_budget(self.main)]
+            for chosen in ([each for each in tried if each == self.main], alike, [*tried]):
+                if len(chosen) == 1:
+                    shown[variant] = tried[chosen[0]]
+                    break
+        return shown
+
+    @property
+    def references(self) -> dict[str, tuple[Result, ...]]:
+        """Initial and ideal models, as far as there are any, by name."""
+        models = {"initial": self.initial, "ideal": self.ideal}
+        return {name: results for name, results in models.items() if results}
+
+    @property
+    def evaluated_epochs(self) -> list[int]:
+        """The epochs at which a run at the main hyperparameters was evaluated, except the start."""
+        main = self.main_variants.values()
+        rows = (row for runs in main for run in runs for row in run.evaluated)
+        return sorted({row["epoch"] for row in rows} - {0})
+
+    @property
+    def epoch(self) -> int:
+        """The epoch that tables show: the paper's where it was evaluated, else the last one."""
+        epochs = self.evaluated_epochs
+        return PAPER_EPOCH if PAPER_EPOCH in epochs or not epochs else epochs[-1]
+
+    def at_main(self, variant: Variant) -> Seeds:
+        """The results of a variant at the main hyperparameters; empty where there are none."""
+        return one_per_seed(self.main_variants.get(variant, ()))
+
+    def sweep(self, variant: Variant) -> Sweep:
+        """The results of a variant at all hyperparameters; empty where there are none."""
+        tried = _grouped(self.variants.get(variant, ()), _hyperparameters)
+        return {chosen: one_per_seed(runs) for chosen, runs in tried.items()}
+
+
+def group_results(
+    results: Iterable[Result], *, tell_blocks_apart: bool = False
+) -> list[TaskResults]:
+    """The results by task, in their order and without repetitions.
+
+    With ``tell_blocks_apart``, a task on which runs of two blocks look the same becomes one task
+    per block; two runs of a block with the same settings and seed raise.
+    """
+    by_task = _grouped({each.key: each for each in results}.values(), lambda each: each.task)
+    parts: dict[Task, list[Result]] = {}
+    for task, of_task in by_task.items():
+        unlearned = [result for result in of_task if not result.is_reference]
+        if tell_blocks_apart and _first_repeated(unlearned) is not None:
+            by_block = _grouped(unlearned, lambda result: result.block)
+            parts |= {replace(task, block=block): runs for block, runs in by_block.items()}
+        else:
+            parts[task] = unlearned
+    names = _unique_names(list(parts))
+    file_names = _file_names(list(parts))
+    if tell_blocks_apart:
+        for task, runs in parts.items():
+            if (repeated := _first_repeated(runs)) is not None:
+                raise InvalidInput(
+                    f"Two runs of {repeated.label} have the same settings and seed "
+                    f"{repeated.seed}: {names[task]}. Judge their results apart."
+                )
+    groups = []
+    for task, runs in parts.items():
+        of_task = by_task[replace(task, block="")]
+        references = (
+            tuple(r for r in of_task if r.model == model) for model in ("initial", "ideal")
+        )
+        groups.append(TaskResults(task, names[task], file_names[task], tuple(runs), *references))
+    return groups
+
+
+def select_variants(
+    variants: Iterable[Variant], method: str, addons: Sequence[str]
+) -> list[Variant]:
+    """The variants of a method with some add-ons, in their order; published moments come first.
+
+    Those with an aggregation of their own are left out.
+    """
+    chosen = [v for v in variants if v.method == method and v.is_linear and v.addon in addons]
+    return sorted(chosen, key=lambda v: (addons.index(v.addon), *_moments_rank(v)))
+
+
+def preferred_variants(variants: Iterable[Variant]) -> dict[tuple[str, str], Variant]:
+    """One variant per method and add-on: with published moments, else with Adam's, else others.
+
+    Those with an aggregation of their own are left out.
+    """
+    chosen: dict[tuple[str, str], Variant] = {}
+    for variant in (each for each in variants if each.is_linear):
+        rival = chosen.setdefault((variant.method, variant.addon), variant)
+        chosen[variant.method, variant.addon] = min(variant, rival, key=_moments_rank)
+    return chosen
+
+
+def one_per_seed(results: Iterable[Result]) -> Seeds:
+    """The first result of each seed, by ascending seed."""
+    first: Seeds = {}
+    for result in results:
+        first.setdefault(result.seed, result)
+    return dict(sorted(first.items()))
+
+
+def _variant(result: Result) -> Variant:
+    return result.variant
+
+
+def _hyperparameters(result: Result) -> Hyperparameters:
+    return result.hyperparameters
+
+
+def _grouped(results: Iterable[Result], key: Callable[[Result], K]) -> dict[K, list[Result]]:
+    groups: dict[K, list[Result]] = {}
+    for result in results:
+        groups.setdefault(key(result), []).append(result)
+    return groups
+
+
+def _moments_rank(variant: Variant) -> tuple[int, str]:
+    first = _MOMENTS_FIRST
+    rank = first.index(variant.moments) if variant.moments in first else len(first)
+    return rank, variant.moments
+
+
+def _first_repeated(runs: Iterable[Result]) -> Result | None:
+    """The first run with the variant, hyperparameters and seed of an earlier one."""
+    seen: set[tuple[Any, ...]] = set()
+    for run in runs:
+        identity = (run.variant, run.hyperparameters, run.seed)
+        if identity in seen:
+            return run
+        seen.add(identity)
+    return None
+
+
+def _unique_names(tasks: Sequence[Task]) -> dict[Task, str]:
+    """Short names, with as much else in brackets as it takes to tell them apart."""
+    names = {}
+    for task in tasks:
+        alike = [other for other in tasks if other.short_name == task.short_name]
+        differing = [
+            field.name
+            for field in fields(Task)
+            if len({getattr(other, field.name) for other in alike}) > 1
+        ]
+        details = ", ".join(f"{name} {getattr(task, name)}" for name in differing)
+        names[task] = f"{task.short_name} ({details})" if details else task.short_name
+    return names
+
+
+def _file_names(tasks: Sequence[Task]) -> dict[Task, str]:
+    """Short names for paths, with width and number of images where two tasks share one."""
+    shared = [task.short_name for task in tasks]
+    names = {}
+    for task in tasks:
+        words = [task.dataset, task.arch, task.scenario]
+        if shared.count(task.short_name) > 1:
+            words += [f"x{task.width or 1:g}", f"n{task.limit or 'all'}"]
+        names[task] = "-".join(words).replace(":", "-")
+    return names

@@ -1,0 +1,265 @@
+"""The paper's two tables, and those behind its claims: attacks, moments, early epochs, cost.
+
+Each is a function from results to summaries, one per task or part. Rows without results are left
+out, and a note says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from expunge.bench._results import Result
+from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._tasks import PAPER_EPOCH, TaskResults, group_results, select_variants
+from expunge.bench.paper._values import PAPER_TABLES, PaperTable, beside_printed
+from expunge.bench.tables._rows import (
+    ADDON_ORDER,
+    METRIC_NAMES,
+    PROCESSOR,
+    absent,
+    all_rows,
+    ideal_row,
+    paper_variants,
+    row_of,
+    task_notes,
+    task_title,
+    value_at,
+    variant_rows,
+    without_empty_columns,
+)
+from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
+from expunge.evaluation import METRICS
+from expunge.methods import METHODS
+from expunge.update import ADDONS
+
+OVERVIEW = ("ua", "ra", "ta", "rua", "fid", "mia_entropy", "rte")
+"""The columns of :func:`overview`."""
+
+
+def table1(results: Iterable[Result]) -> list[Summary]:
+    """Masks compared: a method alone, and with each add-on (Table 1 of the paper).
+
+    Its two parts where there are results of them, else SRL and NGPlus on every task.
+    """
+    tasks = group_results(results)
+    parts = [part for part in PAPER_TABLES if part.table == "table1"]
+    chosen = [(part, runs) for part in parts for runs in tasks if _fits(part, runs)]
+    if not chosen:
+        both = tuple(method for part in parts for method in part.methods)
+        return [masks(runs, both) for runs in tasks if _has(runs, both)]
+    summaries = [masks(runs, part.methods) for part, runs in chosen]
+    missing = [part for part in parts if part not in [done for done, _ in chosen]]
+    notes = [f"Absent: the paper's part on {part.dataset}, {part.arch}" for part in missing]
+    return [replace(s, notes=(*s.notes, *notes)) for s in summaries]
+
+
+def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
+    """Each method alone and with its add-ons; they compete within the method."""
+    groups = [
+        RowGroup(METHODS.label(method), variant_rows(runs, variants, METRIC_NAMES))
+        for method in methods
+        if (variants := select_variants(runs.main_variants, method, ("none", *ADDON_ORDER)))
+    ]
+    wanted = [variant for variant in paper_variants() if variant.method in methods]
+    return without_empty_columns(
+        Summary(
+            tuple(groups),
+            METRIC_NAMES,
+            ideal_row(runs, METRIC_NAMES),
+            title=task_title(runs),
+            notes=(*task_notes(runs), *absent(runs, wanted)),
+        )
+    )
+
+
+def table2(results: Iterable[Result]) -> list[Summary]:
+    """The benchmark: references, methods, and add-ons of each method (Table 2 of the paper).
+
+    On the paper's task where there are results of it, else on every task. All rows compete.
+    """
+    tasks = group_results(results)
+    (part,) = (part for part in PAPER_TABLES if part.table == "table2")
+    chosen = [runs for runs in tasks if _fits(part, runs)] or tasks
+    return [benchmark(runs) for runs in chosen if runs.unlearned]
+
+
+def benchmark(runs: TaskResults) -> Summary:
+    """All rows of a task."""
+    summary = all_rows(runs, METRIC_NAMES)
+    return replace(summary, notes=(*summary.notes, *absent(runs, paper_variants())))
+
+
+def overview(results: Iterable[Result]) -> list[Summary]:
+    """References and baselines, then each method alone and with every add-on.
+
+    They compete within the method, and baselines with each other.
+    """
+    return [_overview(runs) for runs in group_results(results) if runs.unlearned]
+
+
+def _overview(runs: TaskResults) -> Summary:
+    references = (row_of(runs, of, OVERVIEW, name) for name, of in runs.references.items())
+    alone = [variant for variant in runs.main_variants if variant.method not in CONSTRAINED_METHODS]
+    groups = [
+        RowGroup("references", tuple(references), ranked=False),
+        RowGroup("baselines", variant_rows(runs, alone, OVERVIEW)),
+    ]
+    for method in CONSTRAINED_METHODS:
+        variants = select_variants(runs.main_variants, method, list(ADDONS))
+        groups.append(RowGroup(METHODS.label(method), variant_rows(runs, variants, OVERVIEW)))
+    return without_empty_columns(
+        Summary(
+            tuple(group for group in groups if group.rows),
+            OVERVIEW,
+            ideal_row(runs, OVERVIEW),
+            title=task_title(runs),
+            notes=task_notes(runs),
+        )
+    )
+
+
+def beside(results: Iterable[Result]) -> list[Summary]:
+    """Ours beside the paper's: the parts of its tables that there are results of."""
+    tasks = group_results(results)
+    summaries = []
+    for part in PAPER_TABLES:
+        for runs in tasks:
+            if _fits(part, runs):
+                is_first = part.table == "table1"
+                summary = masks(runs, part.methods) if is_first else benchmark(runs)
+                side = beside_printed(summary, part.rows)
+                title = f"Table {part.table[-1]} of the paper beside ours: {summary.title}"
+                summaries.append(replace(side, title=title))
+    return summaries
+
+
+def _fits(part: PaperTable, runs: TaskResults) -> bool:
+    names = ("dataset", "arch", "scenario")
+    same = all(getattr(runs.task, name) == getattr(part, name) for name in names)
+    return same and _has(runs, part.methods)
+
+
+def _has(runs: TaskResults, methods: Sequence[str]) -> bool:
+    return any(variant.method in methods for variant in runs.main_variants)
+
+
+ATTACKS = tuple(
+    f"mia_{name}" for name in ("correctness", "confidence", "logits", "entropy", "modified_entropy")
+)
+EPOCHS = (1, 2, 5, PAPER_EPOCH)
+
+
+def attacks(results: Iterable[Result]) -> list[Summary]:
+    """All five membership attacks, on every task."""
+    columns = {m: replace(METRICS[m], label=METRICS[m].label.removeprefix("MIA ")) for m in ATTACKS}
+    summaries = [all_rows(runs, ATTACKS, columns=columns) for runs in _unlearned(results)]
+    return [replace(s, title=f"Membership attacks: {s.title}") for s in summaries if s.metrics]
+
+
+def moments(results: Iterable[Result]) -> list[Summary]:
+    """FOCUS and PROB with the moments of the published code, and with Adam's as in the text."""
+    return [_moments(runs) for runs in _unlearned(results) if _variants_with_moments(runs)]
+
+
+def epochs(results: Iterable[Result]) -> list[Summary]:
+    """rUA and TA early and late, on every task: one table each."""
+    return [
+        summary
+        for runs in _unlearned(results)
+        for metric in ("rua", "ta")
+        if (summary := _over_epochs(runs, metric)).metrics
+    ]
+
+
+def cost(results: Iterable[Result]) -> list[Summary]:
+    """Times, and their ratio to the same method without add-on, seed by seed."""
+    summaries = [_cost(runs) for runs in _unlearned(results)]
+    return [summary for summary in summaries if summary.metrics]
+
+
+def _unlearned(results: Iterable[Result]) -> list[TaskResults]:
+    return [runs for runs in group_results(results) if runs.unlearned]
+
+
+def _variants_with_moments(runs: TaskResults) -> list[Variant]:
+    return [variant for variant in runs.main_variants if variant.moments]
+
+
+def _moments(runs: TaskResults) -> Summary:
+    variants = _variants_with_moments(runs)
+    groups = []
+    for method, addon in dict.fromkeys((variant.method, variant.addon) for variant in variants):
+        rows = variant_rows(
+            runs, select_variants(runs.main_variants, method, (addon,)), METRIC_NAMES
+        )
+        groups.append(RowGroup(Variant(method, addon).label, rows))
+    kinds = {variant.moments for variant in variants}
+    missing = [kind for kind in ("published", "adam") if kind not in kinds]
+    notes = [f"Absent: results with the moments {' and '.join(missing)}"] if missing else []
+    return without_empty_columns(
+        Summary(
+            tuple(groups),
+            METRIC_NAMES,
+            ideal_row(runs, METRIC_NAMES),
+            title=task_title(runs),
+            notes=("Plain names have the published moments", *task_notes(runs), *notes),
+        )
+    )
+
+
+def _over_epochs(runs: TaskResults, metric: str) -> Summary:
+    about, evaluated = METRICS[metric], runs.evaluated_epochs
+    shown = [epoch for epoch in EPOCHS if epoch in evaluated] or evaluated
+    columns = {f"{metric}@epoch={e}": replace(about, label=f"epoch {e}") for e in shown}
+
+    def row(results: Sequence[Result], label: str) -> Row:
+        values = {}
+        for name, epoch in zip(columns, shown, strict=True):
+            values[name] = row_of(runs, results, (metric,), label, epoch).values[metric]
+        return Row(label, values)
+
+    title = f"{about.label} by epoch: {runs.task.title}"
+    return replace(all_rows(runs, tuple(columns), row=row, columns=columns), title=title)
+
+
+def _cost(runs: TaskResults) -> Summary:
+    ratio = Column("RTE / base", "RTE over that of the method alone", "none", "", least=2)
+    columns = {
+        "rte": replace(METRICS["rte"], label="RTE, s"),
+        "processor_seconds": replace(PROCESSOR, label="processor, s"),
+        "rte_ratio": ratio,
+        "processor_ratio": replace(ratio, label="processor / base"),
+    }
+    times = ("rte", "processor_seconds")
+
+    def row(results: Sequence[Result], label: str) -> Row:
+        values = dict(row_of(runs, results, times, label).values)
+        method = results[0].variant.method
+        if method and results[0].variant.addon != "none":
+            base = runs.at_main(Variant(method))
+            for name, metric in zip(("rte_ratio", "processor_ratio"), times, strict=True):
+                values[name] = _ratios(results, base, metric, runs.epoch)
+        return Row(label, values)
+
+    summary = all_rows(runs, tuple(columns), row=row, columns=columns)
+    environments = (run.environment for variant in runs.main_variants.values() for run in variant)
+    machines = dict.fromkeys(
+        f"{e.get('processor', 'unknown')}, {e.get('cores')} cores" for e in environments if e
+    )
+    notes = [f"Measured on {'; '.join(machines)}"] if machines else []
+    notes += ["References: the time of training"] if runs.references else []
+    title = f"Cost: {task_title(runs)}"
+    return replace(summary, title=title, notes=(*summary.notes, *notes))
+
+
+def _ratios(
+    results: Sequence[Result], base: Mapping[int, Result], metric: str, epoch: int
+) -> tuple[float, ...]:
+    """The metric over that of the base run with the same seed, by seed."""
+    ratios = []
+    for result in sorted(results, key=lambda r: r.seed):
+        if result.seed in base:
+            value, rival = (value_at(r, metric, epoch) for r in (result, base[result.seed]))
+            ratios += [value / rival] if value is not None and rival else []
+    return tuple(ratios)

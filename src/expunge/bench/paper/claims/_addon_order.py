@@ -1,0 +1,153 @@
+"""The claim that the order of the add-ons is the same on other data and architectures."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from expunge._arrays import Array
+from expunge.bench._runs import CONSTRAINED_METHODS, Task, Variant
+from expunge.bench._statistics import LEVEL, MIN_SEEDS, Region, SeedMean
+from expunge.bench._tasks import TaskResults, select_variants
+from expunge.bench.paper.claims._base import Claim, ClaimFinding, each_variant, settle
+
+
+def kendall(a: Array, b: Array) -> Array:
+    """Kendall's τ_b along the last axis; 0 where one side is all ties. Infinities may tie.
+
+    >>> kendall(np.array([1.0, 2.0, 3.0]), np.array([1.0, 3.0, 2.0]))
+    array(0.33333333)
+    """
+    i, j = np.triu_indices(a.shape[-1], k=1)
+
+    def signs(x: Array) -> Array:
+        return (x[..., i] > x[..., j]).astype(float) - (x[..., i] < x[..., j])
+
+    first, second = signs(a), signs(b)
+    untied = np.sqrt((first != 0).sum(axis=-1) * (second != 0).sum(axis=-1))
+    agreed = np.asarray((first * second).sum(axis=-1), dtype=np.float64)
+    return np.asarray(np.divide(agreed, untied, out=np.zeros_like(agreed), where=untied > 0))
+
+
+Values = dict[str, dict[int, float]]
+"""|rUA| by add-on and seed; infinite where a run diverged."""
+
+
+@dataclass(frozen=True)
+class SameOrder:
+    """Kendall's τ between the orders by mean |rUA|, averaged over pairs of tasks.
+
+    A pair differs in data or architecture and shares method and scenario, or the scenario's kind
+    where no pair shares more. "The same" is τ above ``least``: more than three pairs of add-ons in
+    four keep their order. The interval resamples seeds within each task; runs that diverged rank
+    last.
+    """
+
+    least: float = 0.5
+    addons: tuple[str, ...] = ("none", "saliency", "and", "prob", "focus")
+    methods: tuple[str, ...] = CONSTRAINED_METHODS
+    resamples: int = 2000
+
+    def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+        kinds = dict.fromkeys(runs.task.kind for runs in tasks)
+        for method, kind, moments in itertools.product(self.methods, kinds, _moments(tasks)):
+            name = Variant(method).label + ("" if moments == "published" else f" ({moments})")
+
+            # The tasks of this kind of scenario that can be compared with another.
+            values = {
+                runs.task: found
+                for runs in tasks
+                if runs.task.kind == kind and (found := self._values(runs, method, moments))
+            }
+            pairs = _pairs(list(values))
+            compared = {task: values[task] for pair in pairs for task in pair}
+            tau = self._agreement(pairs, compared) if pairs else None
+            if tau is None:
+                why = "needs two data sets or architectures with three add-ons in common"
+                yield ClaimFinding(claim, f"{kind} {name}", "no data", detail=why)
+                continue
+
+            names = [runs.name for task in compared for runs in tasks if runs.task == task]
+            diverged = sum(_count_diverged(each) for each in compared.values())
+            yield settle(
+                claim,
+                f"{kind} {name}: {', '.join(names)}",
+                tau,
+                Region(low=self.least),
+                "tau",
+                f"pairs of tasks: {len(pairs)}",
+                f"add-on runs diverged: {diverged}" if diverged else "",
+                failures=diverged,
+            )
+
+    def _values(self, runs: TaskResults, method: str, moments: str) -> Values:
+        """The values of a method on a task; empty without an add-on that uses these moments."""
+        values: Values = {}
+        variants = select_variants(runs.variants, method, self.addons)
+        for variant in variants:
+            if variant.moments in ("", moments):
+                distances = {
+                    seed: np.inf if result.diverged else result.value("abs_rua")
+                    for seed, result in runs.at_main(variant).items()
+                }
+                values[variant.addon] = {s: v for s, v in distances.items() if v is not None}
+        return values if any(variant.moments == moments for variant in variants) else {}
+
+    def _agreement(
+        self, pairs: Sequence[tuple[Task, Task]], values: dict[Task, Values]
+    ) -> SeedMean | None:
+        """τ over the add-ons that all tasks have, seeds that have them all resampled."""
+        random = np.random.default_rng(0)
+        shared = [a for a in self.addons if all(a in found for found in values.values())]
+        if len(shared) < 3:
+            return None
+        means, drawn, counts = {}, {}, []
+        for task, found in values.items():
+            seeds = sorted(set.intersection(*(set(found[addon]) for addon in shared)))
+            if not seeds:
+                return None
+            table = np.array([[found[addon][seed] for addon in shared] for seed in seeds])
+            counts.append(len(seeds))
+            means[task] = table.mean(axis=0)
+            rows = random.integers(len(seeds), size=(self.resamples, len(seeds)))
+            drawn[task] = table[rows].mean(axis=1)
+        n = min(counts)
+        tau = float(np.mean([kendall(means[a], means[b]) for a, b in pairs]))
+        taus = np.mean([kendall(drawn[a], drawn[b]) for a, b in pairs], axis=0)
+        low, high = np.quantile(taus, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]).tolist()
+        return SeedMean(tau, (low, high) if n >= MIN_SEEDS else None, n)
+
+
+def _count_diverged(values: Values) -> int:
+    """The number of add-on runs that diverged."""
+    addons = (seeds for addon, seeds in values.items() if addon != "none")
+    return sum(value == np.inf for seeds in addons for value in seeds.values())
+
+
+def _moments(tasks: Sequence[TaskResults]) -> list[str]:
+    """The kinds of moments there are, the published ones first."""
+    found = each_variant(tasks, CONSTRAINED_METHODS, ("focus", "prob"))
+    others = {variant.moments for _, variant, _ in found}
+    return ["published", *sorted(others - {"published", ""})]
+
+
+def _pairs(tasks: Sequence[Task]) -> list[tuple[Task, Task]]:
+    """The pairs of tasks that differ in data or architecture, of one scenario if there are any."""
+    differ = [
+        (a, b)
+        for a, b in itertools.combinations(tasks, 2)
+        if (a.dataset, a.arch) != (b.dataset, b.arch)
+    ]
+    return [(a, b) for a, b in differ if a.scenario == b.scenario] or differ
+
+
+ORDER = Claim(
+    "order",
+    "The order of the add-ons by |rUA| does not depend on data or architecture: Kendall's tau "
+    f"above {SameOrder.least} between tasks with the same method and kind of scenario.",
+    "Sect. 6.3; the bound is ours",
+    SameOrder(),
+)

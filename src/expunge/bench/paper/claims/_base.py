@@ -1,0 +1,193 @@
+"""A claim: a sentence of the paper, where it stands, and the rule that tests it on results.
+
+A rule measures something of each seed; the mean over seeds with its interval settles the claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from expunge.bench._results import Result
+from expunge.bench._runs import Variant
+from expunge.bench._statistics import (
+    MIN_SEEDS,
+    ClaimStatus,
+    Region,
+    SeedMean,
+    mean_over_seeds,
+    verdict,
+)
+from expunge.bench._tasks import Seeds, TaskResults, select_variants
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What is claimed, in words; ``source`` is the section or table, ``rule`` the test.
+
+    A rule gives a finding for each group of runs that the claim speaks of. ``texts``: it is about
+    language models, not about images.
+    """
+
+    name: str
+    statement: str
+    source: str
+    rule: Callable[[Claim, Sequence[TaskResults]], Iterable[ClaimFinding]]
+    texts: bool = False
+
+    def judge(self, tasks: Sequence[TaskResults]) -> list[ClaimFinding]:
+        """Its findings; a single one of "no data" where there is nothing to test it on."""
+        tasks = [runs for runs in tasks if runs.task.is_text == self.texts]
+        return list(self.rule(self, tasks)) or [ClaimFinding(self, "", "no data")]
+
+
+@dataclass(frozen=True)
+class ClaimFinding:
+    """What the results say about a claim in one group of runs.
+
+    Args:
+        group: data set / architecture / scenario, then the method with its add-on.
+        effect: the mean over ``n`` seeds in ``unit``; what it measures is in the statement.
+        interval: 95 %, over seeds.
+        detail: what else a reader wants to know, such as runs that diverged.
+    """
+
+    claim: Claim
+    group: str
+    status: ClaimStatus
+    effect: float | None = None
+    interval: tuple[float, float] | None = None
+    n: int = 0
+    unit: str = ""
+    detail: str = ""
+
+
+def each_variant(
+    tasks: Iterable[TaskResults], methods: Sequence[str], addons: Sequence[str]
+) -> Iterator[tuple[TaskResults, Variant, str]]:
+    """Every task with every variant of these methods and add-ons, whether it was run or not.
+
+    A method with an add-on is one variant for each kind of moments, the published ones first. The
+    third item names the group: ``cifar10/vgg16/random:0.1 SRL-FOCUS``.
+    """
+    for runs in tasks:
+        for method in methods:
+            for addon in addons:
+                found = select_variants(runs.variants, method, (addon,))
+                for variant in found or [Variant(method, addon)]:
+                    yield runs, variant, f"{runs.name} {variant.label}"
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """Runs of two variants with the same seed; the seeds where one diverged are kept apart."""
+
+    both: dict[int, tuple[Result, Result]] = field(default_factory=dict)
+    base_diverged: tuple[int, ...] = ()
+    other_diverged: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, base: Seeds, other: Seeds) -> Pairs:
+        """The pairs of the seeds that both variants have."""
+        seeds = sorted(set(base) & set(other))
+        return cls(
+            {s: (base[s], other[s]) for s in seeds if not (base[s].diverged or other[s].diverged)},
+            tuple(s for s in seeds if base[s].diverged),
+            tuple(s for s in seeds if other[s].diverged),
+        )
+
+    @classmethod
+    def with_addon(cls, runs: TaskResults, variant: Variant) -> Pairs:
+        """The method alone and the variant, at the main hyperparameters."""
+        return cls.of(runs.at_main(Variant(variant.method)), runs.at_main(variant))
+
+    def values(self, measure: Callable[[Result, Result], float | None]) -> list[float]:
+        """``measure(base, other)`` of every pair that has it."""
+        measured = (measure(base, other) for base, other in self.both.values())
+        return [value for value in measured if value is not None]
+
+    @property
+    def remark(self) -> str:
+        """The seeds that diverged, in words."""
+        parts = [("base", self.base_diverged), ("add-on", self.other_diverged)]
+        return _joined([diverged_in_words(seeds, name) for name, seeds in parts])
+
+
+def diverged_in_words(seeds: Sequence[int], name: str = "") -> str:
+    """``AND diverged with seed 0, 2``; empty without seeds."""
+    return f"{name} diverged with seed {', '.join(map(str, seeds))}".lstrip() if seeds else ""
+
+
+def count_diverged(sweep: Iterable[Seeds]) -> int:
+    """The number of runs of a sweep that diverged."""
+    return sum(bool(result.diverged) for seeds in sweep for result in seeds.values())
+
+
+def settle(
+    claim: Claim,
+    group: str,
+    values: Sequence[float] | SeedMean,
+    region: Region,
+    unit: str,
+    *details: str,
+    failures: int = 0,
+    scale: Callable[[float], float] = float,
+) -> ClaimFinding:
+    """The finding that ``values``, one per seed, lead to; ``region`` is on their scale.
+
+    ``failures`` counts runs that came to nothing, such as add-on runs that diverged: any of them
+    keeps a claim from being held, and 3 or more with no values make it "not held".
+    """
+    # Nothing was measured: only failures can speak.
+    if not isinstance(values, SeedMean) and not values:
+        status: ClaimStatus = "inconclusive" if failures else "no data"
+        status = "not held" if failures >= MIN_SEEDS else status
+        return ClaimFinding(claim, group, status, detail=_joined(details))
+
+    # The mean over seeds, and on which side of the region its interval lies.
+    notes = list(details)
+    if isinstance(values, SeedMean):
+        mean = values
+    else:
+        mean = mean_over_seeds(values)
+        if len(values) >= MIN_SEEDS and max(values) - min(values) < 1e-9:
+            notes.append("all seeds alike: the interval says little")
+    status = verdict(mean.interval, mean.n, region)
+    if failures and status == "held":
+        status = "inconclusive"
+
+    # The same in the unit that readers see.
+    ends = mean.interval and (scale(mean.interval[0]), scale(mean.interval[1]))
+    effect, detail = scale(mean.value), _joined(notes)
+    return ClaimFinding(claim, group, status, effect, ends, mean.n, unit, detail)
+
+
+@dataclass(frozen=True)
+class OfEachRun:
+    """A rule on a quantity that each run has by itself, without a base to compare with.
+
+    ``describe`` says in words what the measured runs have in common.
+    """
+
+    measure: Callable[[Result], float | None]
+    describe: Callable[[list[Result]], str]
+    region: Region
+    unit: str
+    methods: tuple[str, ...]
+    addon: str = "none"
+
+    def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+        for runs, variant, group in each_variant(tasks, self.methods, (self.addon,)):
+            seeds = runs.at_main(variant)
+            found = {s: value for s, r in seeds.items() if (value := self.measure(r)) is not None}
+            lost = [s for s, result in seeds.items() if result.diverged and s not in found]
+            words = self.describe([seeds[s] for s in found]) if found else ""
+            values = [*found.values()]
+            yield settle(
+                claim, group, values, self.region, self.unit, words, diverged_in_words(lost),
+                failures=len(lost),
+            )  # fmt: skip
+
+
+def _joined(details: Sequence[str]) -> str:
+    return "; ".join(detail for detail in details if detail)

@@ -1,0 +1,143 @@
+"""Claims on time: what an add-on adds to a step, and how many epochs FOCUS needs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from expunge.bench._results import Result
+from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._statistics import Region
+from expunge.bench._tasks import TaskResults
+from expunge.bench.paper.claims._base import Claim, ClaimFinding, Pairs, each_variant, settle
+
+CLOCKS = {"processor_seconds": "processor time", "seconds": "wall time"}
+
+
+def steady_time(result: Result, clock: str) -> float | None:
+    """Time of the steps after the first epoch, which may be a warm-up; of the only one if alone."""
+    times = [row[clock] for row in result.epochs if row["epoch"] > 0 and row.get(clock)]
+    if not times:
+        return None
+    return float(times[-1] - times[0]) if len(times) > 1 else float(times[0])
+
+
+def log_ratio(base: float | None, other: float | None) -> float | None:
+    """log(other / base); None unless both are positive."""
+    return math.log(other / base) if base and other and base > 0 and other > 0 else None
+
+
+def overhead(
+    claim: Claim,
+    tasks: Sequence[TaskResults],
+    *,
+    cases: Sequence[tuple[str, str]],
+    most: float,
+) -> Iterator[ClaimFinding]:
+    """A step with the add-on takes at most ``most`` per cent more time than one without.
+
+    ``cases`` are methods with add-ons. Ratios are averaged on a log scale; processor time is taken
+    where every run has it, since other work on the machine disturbs it less. Cheaper than the
+    paper's figure is fine.
+    """
+    for method, addon in cases:
+        for runs, variant, group in each_variant(tasks, (method,), (addon,)):
+            pairs = Pairs.with_addon(runs, variant)
+            clock = _best_clock(pairs)
+
+            def slowdown(base: Result, other: Result, clock: str = clock) -> float | None:
+                return log_ratio(steady_time(base, clock), steady_time(other, clock))
+
+            yield settle(
+                claim,
+                group,
+                pairs.values(slowdown),
+                Region(high=math.log1p(most / 100)),
+                "%",
+                CLOCKS[clock] if pairs.both else "",
+                pairs.remark,
+                failures=len(pairs.other_diverged),
+                scale=lambda x: 100 * math.expm1(x),
+            )
+
+
+def sooner(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+    """FOCUS reaches the method's final |rUA| in fewer epochs than the method itself.
+
+    The level is the |rUA| that the method alone ends with; each variant reaches it at the first
+    evaluated epoch at which it is no higher. The effect is the ratio of the two epochs, averaged on
+    a log scale. A run that never gets there is a failure, and counts as having needed all its
+    epochs.
+    """
+    for runs, variant, group in each_variant(tasks, CONSTRAINED_METHODS, ("focus",)):
+        pairs = Pairs.with_addon(runs, variant)
+        late = [s for s, (a, b) in pairs.both.items() if b.evaluated and _misses(a, b)]
+        yield settle(
+            claim,
+            group,
+            [] if len(late) == len(pairs.both) else pairs.values(epochs_needed),
+            Region(high=0.0),
+            "× epochs",
+            _epochs_in_words(pairs),
+            f"not reached with seed {', '.join(map(str, late))}" if late else "",
+            pairs.remark,
+            failures=len(late) + len(pairs.other_diverged),
+            scale=math.exp,
+        )
+
+
+def first_at(result: Result, level: float) -> int | None:
+    """The first epoch evaluated, from 1, with |rUA| no higher than ``level``."""
+    rows = (row for row in result.evaluated if row["epoch"] > 0 and "rua" in row)
+    return next((int(row["epoch"]) for row in rows if abs(row["rua"]) <= level + 1e-9), None)
+
+
+def epochs_needed(base: Result, other: Result) -> float | None:
+    """log of the ratio of the epochs that both need to reach the base's final |rUA|."""
+    level = base.value("abs_rua")
+    if level is None or not other.evaluated or base.final["epoch"] < 1:
+        return None
+    return log_ratio(first_at(base, level), first_at(other, level) or other.final["epoch"])
+
+
+def _misses(base: Result, other: Result) -> bool:
+    level = base.value("abs_rua")
+    return level is not None and first_at(other, level) is None
+
+
+def _epochs_in_words(pairs: Pairs) -> str:
+    epochs = []
+    for base, focus in pairs.both.values():
+        level = base.value("abs_rua")
+        if level is not None:
+            epochs.append("/".join(str(first_at(r, level) or "never") for r in (focus, base)))
+    return f"epochs by seed, FOCUS/base: {', '.join(epochs)}" if epochs else ""
+
+
+def _best_clock(pairs: Pairs) -> str:
+    name = "processor_seconds"
+    runs = (result for pair in pairs.both.values() for result in pair)
+    return name if all(steady_time(run, name) is not None for run in runs) else "seconds"
+
+
+_PAPERS_ADDONS = tuple(itertools.product(CONSTRAINED_METHODS, ("focus", "prob", "and")))
+OVERHEAD = Claim(
+    "overhead",
+    "FOCUS, PROB and AND, and SalUn on NGPlus, add at most 22 % to the time of a step.",
+    "Sect. 6.3.1, which gives about 22 %",
+    partial(overhead, cases=(*_PAPERS_ADDONS, ("neg-grad-plus", "saliency")), most=22.0),
+)
+SALUN_OVERHEAD = Claim(
+    "salun-overhead",
+    "SalUn on SRL and SCRUB, where it needs a third gradient, adds at most 55 % to a step's time.",
+    "Sect. 6.3.1, which gives about 55 %",
+    partial(overhead, cases=(("random-label", "saliency"), ("scrub", "saliency")), most=55.0),
+)
+FAST = Claim(
+    "fast",
+    "FOCUS reaches the method's final |rUA| in fewer epochs (about half).",
+    'Fig. 6, 8 and 9, Sect. 6.3.4: "competitors need about twice as much time"',
+    sooner,
+)

@@ -1,0 +1,112 @@
+"""Claims on the two gradients: their product is near zero and falls, and how many signs agree."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from expunge._arrays import Array
+from expunge.bench._results import Result
+from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._statistics import Region
+from expunge.bench.paper.claims._base import Claim, OfEachRun
+
+TINY = 1e-300
+UNCERTAIN = (0.4, 0.6)
+"""A parameter with f below disagrees, one above agrees.
+
+With the published moments f stays within [0.249, 0.751]; these thresholds leave the outer three
+tenths of that range on either side to the likely, and are edges of the histogram's bins.
+"""
+SMALL_COSINE = 0.1
+ROUGHLY = 10.0
+"""Points that the shares of parameters may be off 25, 50 and 25 %."""
+PART = 0.25
+"""The part of the steps at either end whose medians are compared."""
+
+
+def zone_sums(bins: Array) -> Array:
+    """The parts of a histogram of f that disagree, are uncertain and agree, [3]."""
+    low, high = (round(edge * len(bins)) for edge in UNCERTAIN)
+    return np.array([part.sum() for part in (bins[:low], bins[low:high], bins[high:])])
+
+
+def _magnitudes(result: Result, name: str) -> Array:
+    """|quantity| of every step that has it; none of a run that diverged."""
+    values = [] if result.diverged else result.steps.get(name, [])
+    return np.array([abs(value) for value in values if value is not None], dtype=np.float64)
+
+
+def median_cosine(result: Result) -> float | None:
+    """The median over the steps of |cos(ĝ_U, ĝ_C)|."""
+    steps = _magnitudes(result, "cosine")
+    return float(np.median(steps)) if len(steps) else None
+
+
+def _cosines_in_words(results: list[Result]) -> str:
+    """The share of small ones, and their mean: Proposition 6 supposes a mean product of zero."""
+    steps = np.concatenate([_magnitudes(result, "cosine") for result in results])
+    signed = [v for result in results for v in result.steps["cosine"] if v is not None]
+    share = 100 * np.mean(steps < SMALL_COSINE)
+    return f"{share:.0f} % of steps below {SMALL_COSINE:g}, mean cosine {np.mean(signed):+.3f}"
+
+
+def _ends(result: Result) -> tuple[float, float] | None:
+    """The median |⟨ĝ_U, ĝ_C⟩| of the first and of the last part of the steps."""
+    steps = _magnitudes(result, "product")
+    k = int(PART * len(steps))
+    return (float(np.median(steps[:k])), float(np.median(steps[-k:]))) if k else None
+
+
+def fall_in_decades(result: Result) -> float | None:
+    """log10 of the last part over the first; the paper's products fall by five, 1e-5 to 1e-10."""
+    medians = _ends(result)
+    return medians and float(np.log10(max(medians[1], TINY) / max(medians[0], TINY)))
+
+
+def _ends_in_words(results: list[Result]) -> str:
+    early, late = np.median([_ends(result) for result in results], axis=0)
+    return f"|product| {early:.1e} → {late:.1e}"
+
+
+def _shares(result: Result) -> Array | None:
+    """Per cent that disagree, are uncertain, agree, in the last histogram."""
+    if not result.agreement or result.diverged:
+        return None
+    bins = np.array(result.agreement[max(result.agreement, key=int)], dtype=np.float64)
+    return 100 * zone_sums(bins) / bins.sum() if bins.sum() > 0 else None
+
+
+def off_the_quarters(result: Result) -> float | None:
+    """The largest distance of the three shares from 25, 50 and 25 % at the last epoch."""
+    shares = _shares(result)
+    return None if shares is None else float(np.abs(shares - [25.0, 50.0, 25.0]).max())
+
+
+def _shares_in_words(results: list[Result]) -> str:
+    shares = [found for result in results if (found := _shares(result)) is not None]
+    disagree, uncertain, agree = np.mean(shares, axis=0)
+    return f"{disagree:.0f} % disagree, {uncertain:.0f} % uncertain, {agree:.0f} % agree"
+
+
+_of_focus = partial(OfEachRun, methods=CONSTRAINED_METHODS, addon="focus")
+PRODUCT_ZERO = Claim(
+    "product-zero",
+    f"⟨g_U, g_C⟩ concentrates at zero: the median |cosine| of steps is below {SMALL_COSINE}.",
+    "Sect. 5.3, the hypothesis of Prop. 6; the bound is ours",
+    _of_focus(median_cosine, _cosines_in_words, Region(high=SMALL_COSINE), "|cos|"),
+)
+PRODUCT_SHRINKS = Claim(
+    "product-shrinks",
+    "|⟨g_U, g_C⟩| shrinks over the run: last quarter of the steps against the first.",
+    "Sect. 5.3: from 1e-5 to 1e-10",
+    _of_focus(fall_in_decades, _ends_in_words, Region(high=0.0), "decades"),
+)
+QUARTERS = Claim(
+    "quarters",
+    "Roughly a quarter of the parameters disagrees (f < 0.4), half is uncertain, a quarter agrees "
+    f"(f > 0.6): within {ROUGHLY:g} points.",
+    "Fig. 3 and Sect. 5.1; thresholds and margin are ours",
+    _of_focus(off_the_quarters, _shares_in_words, Region(high=ROUGHLY), "points off"),
+)

@@ -1,0 +1,186 @@
+"""Claims tested on results, and the ledger of findings: terminal, Markdown, LaTeX and CSV."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from expunge.bench._results import Result
+from expunge.bench._statistics import STATUSES, ClaimStatus
+from expunge.bench._tasks import TaskResults, group_results
+from expunge.bench.paper.claims import CLAIMS
+from expunge.bench.paper.claims._base import Claim, ClaimFinding
+from expunge.bench.tables._formats import csv_text, latex_escape, latex_row, markdown_table
+
+STATUS_COLOURS: dict[ClaimStatus, str] = {
+    "held": "green",
+    "not held": "red",
+    "inconclusive": "yellow",
+    "no data": "dim",
+}
+HEADER = ("group", "status", "effect", "95 % interval", "n")
+CAUTION = (
+    "Intervals are 95 % each, over seeds; with many findings some are bound to fall on a side by "
+    "chance."
+)
+DECIMALS = {"share": 3, "%": 1, "|cos|": 3}
+MAGNITUDES = ("|cos|", "× epochs", "points off")
+"""Units of what has no sign."""
+
+
+def judge_claims(
+    results: Iterable[Result], names: Sequence[str] | None = None
+) -> list[ClaimFinding]:
+    """Test claims on results: the named ones, in the order of :data:`CLAIMS`.
+
+    By default all those about the kind of data at hand, images or texts.
+    """
+    return _judge(_tasks(results), names)
+
+
+def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) -> ClaimLedger:
+    """The findings of :func:`judge_claims`; the notes say which hyperparameters were compared."""
+    tasks = _tasks(results)
+    notes = []
+    for runs in tasks:
+        main = runs.main
+        assert main is not None  # there are runs
+        weights = f"linear, alpha {main.alpha:g}, beta {main.beta:g}" if main.alpha else ""
+        notes.append(
+            f"{runs.name}: {weights or next(iter(runs.variants)).aggregate}, lr {main.lr:g}, "
+            f"batches of {main.batch_size}, {main.budget} epochs."
+        )
+    return ClaimLedger(tuple(_judge(tasks, names)), tuple(notes))
+
+
+def _tasks(results: Iterable[Result]) -> list[TaskResults]:
+    """The tasks that something was unlearned on."""
+    return [runs for runs in group_results(results, tell_blocks_apart=True) if runs.unlearned]
+
+
+def _judge(tasks: Sequence[TaskResults], names: Sequence[str] | None) -> list[ClaimFinding]:
+    if names is None:
+        kinds = {runs.task.is_text for runs in tasks} or {False, True}
+        chosen = [CLAIMS[name] for name in CLAIMS if CLAIMS[name].texts in kinds]
+    else:
+        wanted = {CLAIMS.name(name) for name in names}
+        chosen = [CLAIMS[name] for name in CLAIMS if name in wanted]
+    return [finding for claim in chosen for finding in claim.judge(tasks)]
+
+
+@dataclass(frozen=True)
+class ClaimLedger:
+    """Findings in the order of their claims, the same in every format."""
+
+    findings: tuple[ClaimFinding, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def count(self) -> str:
+        """``12 held, 5 not held, 9 inconclusive``."""
+        numbers = {s: sum(f.status == s for f in self.findings) for s in STATUSES}
+        text = ", ".join(f"{numbers[s]} {s}" for s in STATUSES if s != "no data")
+        return text + (f", {numbers['no data']} without data" if numbers["no data"] else "")
+
+    def _sections(self) -> Iterator[tuple[Claim, list[ClaimFinding]]]:
+        """The claims that have data, with their findings."""
+        for claim, findings in itertools.groupby(self.findings, key=lambda f: f.claim):
+            with_data = [finding for finding in findings if finding.status != "no data"]
+            if with_data:
+                yield claim, with_data
+
+    def _missing(self) -> list[tuple[str, str]]:
+        """Claims without data, each with the groups where it has none."""
+        missing: dict[str, list[str]] = {}
+        for finding in self.findings:
+            if finding.status == "no data":
+                missing.setdefault(finding.claim.name, []).append(finding.group or "anywhere")
+        return [(name, ", ".join(groups)) for name, groups in missing.items()]
+
+    def terminal(self) -> RenderableType:
+        """A table for each claim under its statement, statuses in colour."""
+        # The same widths in all tables.
+        cells = [cells_of(finding) for _, findings in self._sections() for finding in findings]
+        widths = [max(map(len, column)) for column in zip(HEADER, *cells, strict=True)]
+
+        # A heading and a table for each claim.
+        parts: list[RenderableType] = [Text(self.count, style="bold")]
+        for claim, findings in self._sections():
+            heading = f"[bold]{claim.name}[/] {escape(claim.statement)}"
+            parts.append(Text.from_markup(f"\n{heading} [dim]{escape(claim.source)}[/]"))
+            table = Table(box=box.SIMPLE, show_header=False, padding=(0, 1, 0, 0))
+            table.add_column(min_width=24, overflow="fold")
+            table.add_column(width=widths[1], no_wrap=True)
+            for width in widths[2:]:
+                table.add_column(width=width, no_wrap=True, justify="right")
+            for finding in findings:
+                group, status, *numbers = cells_of(finding)
+                detail = f"\n[dim]{escape(finding.detail)}[/]" if finding.detail else ""
+                colour = STATUS_COLOURS[finding.status]
+                shown = [escape(text) for text in numbers]
+                table.add_row(escape(group) + detail, f"[{colour}]{status}[/]", *shown)
+            parts.append(table)
+
+        # What could not be tested, and what was compared.
+        if self._missing():
+            parts.append(Text("\nno data", style="bold"))
+            parts += [Text(f"  {name}: {groups}", style="dim") for name, groups in self._missing()]
+        parts.append(Text("\n" + " ".join([CAUTION, *self.notes]), style="dim"))
+        return Group(*parts)
+
+    def markdown(self) -> str:
+        """A heading and a table for each claim; details in the last column."""
+        lines = [f"{self.count}. {CAUTION}", ""]
+        lines += [f"- {note}" for note in self.notes] + ([""] if self.notes else [])
+        for claim, findings in self._sections():
+            lines += [f"### {claim.name}", "", f"{claim.statement} *({claim.source})*", ""]
+            rows = [[*cells_of(finding), finding.detail] for finding in findings]
+            lines += [*markdown_table([*HEADER, "detail"], rows, alignment="llrrrl"), ""]
+        if self._missing():
+            lines += ["### No data", ""]
+            lines += [f"- {name}: {groups}" for name, groups in self._missing()] + [""]
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """A booktabs table with one line per finding under the statement of its claim."""
+        lines = [r"\begin{tabular}{llrrr}", r"\toprule", latex_row(map(latex_escape, HEADER))]
+        for claim, findings in self._sections():
+            statement = latex_escape(f"{claim.statement} ({claim.source})")
+            heading = rf"\textbf{{{latex_escape(claim.name)}.}} {statement}"
+            lines += [r"\midrule", rf"\multicolumn{{5}}{{p{{\linewidth}}}}{{{heading}}} \\"]
+            lines += [latex_row(map(latex_escape, cells_of(finding))) for finding in findings]
+        lines += [r"\bottomrule", r"\end{tabular}", "", f"% {self.count}"]
+        lines += [f"% no data: {name}: {groups}" for name, groups in self._missing()]
+        return "\n".join(lines) + "\n"
+
+    def csv(self) -> str:
+        """One line per finding, "no data" included."""
+        names = ["claim", "group", "status", "effect", "low", "high", "unit", "n", "detail"]
+        rows = []
+        for f in self.findings:
+            low, high = f.interval or ("", "")
+            effect = "" if f.effect is None else f.effect
+            cells = [f.claim.name, f.group, f.status, effect, low, high, f.unit, f.n, f.detail]
+            rows.append([*cells, f.claim.statement, f.claim.source])
+        return csv_text([*names, "statement", "source"], rows)
+
+
+def cells_of(finding: ClaimFinding) -> list[str]:
+    """Group, status, effect with sign and unit, interval, n."""
+    decimals = DECIMALS.get(finding.unit, 2)
+    sign = "" if finding.unit in MAGNITUDES else "+"
+
+    def shown(number: float) -> str:
+        return f"{round(number, decimals) + 0.0:{sign}.{decimals}f}"  # + 0.0 makes -0.0 zero
+
+    effect = "" if finding.effect is None else f"{shown(finding.effect)} {finding.unit}"
+    ends = finding.interval
+    interval = "" if ends is None else f"[{shown(ends[0])}, {shown(ends[1])}]"
+    return [finding.group, finding.status, effect, interval, str(finding.n)]

@@ -1,0 +1,225 @@
+"""Claims on how an add-on shifts a metric, on unstable runs, and on the first epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from expunge.bench._results import Result
+from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._statistics import MIN_SEEDS, ClaimStatus, Region
+from expunge.bench._tasks import TaskResults
+from expunge.bench.paper.claims._base import (
+    Claim,
+    ClaimFinding,
+    OfEachRun,
+    Pairs,
+    diverged_in_words,
+    each_variant,
+    settle,
+)
+from expunge.evaluation import METRICS
+
+EXCEPTED = (("neg-grad-plus", "and"),)
+"""NGPlus-AND, "which does not perform well": the exception that the paper itself makes."""
+MUCH = 1.0
+"""|rUA| that nobody would call forgotten."""
+MOST_TA = 1.6
+"""Points of TA: the largest price of FOCUS and PROB in the paper's tables, NGPlus-PROB's:
+94.75 - 93.18 = 1.57. (FOCUS: 1.06 on SRL, 1.33 on NGPlus, 0.24 on SCRUB.)"""
+LITTLE = 1.0
+"""Points. The largest moves of SalUn in the paper's tables are 0.46 in rUA and 0.22 in TA."""
+
+
+def at_common_epoch(
+    metric: str, base: Result, other: Result
+) -> tuple[float | None, float | None] | None:
+    """A metric of both runs at the last epoch at which both were evaluated."""
+    shared = {row["epoch"] for row in base.evaluated} & {row["epoch"] for row in other.evaluated}
+    if not shared:
+        return None
+    return base.value(metric, max(shared)), other.value(metric, max(shared))
+
+
+def change(metric: str, base: Result, other: Result) -> float | None:
+    """The other's metric minus the base's, at the last epoch of both; to the digits of a result."""
+    first, second = at_common_epoch(metric, base, other) or (None, None)
+    return None if first is None or second is None else round(second - first, 5)
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The metric of method and add-on minus that of the method alone lies in a region."""
+
+    addons: tuple[str, ...]
+    metrics: tuple[str, ...]
+    region: Region
+
+    def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+        for runs, variant, name in each_variant(tasks, CONSTRAINED_METHODS, self.addons):
+            pairs = Pairs.with_addon(runs, variant)
+            excepted = (variant.method, variant.addon) in EXCEPTED
+            for metric in self.metrics:
+                percent = metric == "abs_rua" or METRICS[metric].unit in ("%", "points")
+                yield settle(
+                    claim,
+                    f"{name}, {_label(metric)}" if len(self.metrics) > 1 else name,
+                    pairs.values(partial(change, metric)),
+                    self.region,
+                    "points" if percent else "share",
+                    _means_in_words(pairs, metric),
+                    _what_is_left(pairs, metric),
+                    pairs.remark,
+                    "an exception that the paper itself makes" if excepted else "",
+                    failures=len(pairs.other_diverged),
+                )
+
+
+def _label(metric: str) -> str:
+    return "|rUA|" if metric == "abs_rua" else METRICS[metric].label
+
+
+def _means_in_words(pairs: Pairs, metric: str) -> str:
+    """``4.62 → 0.41; ideal 0.84``: what the difference is made of."""
+    rows = [
+        (*found, _ideal(other, metric))
+        for base, other in pairs.both.values()
+        if (found := at_common_epoch(metric, base, other)) is not None
+    ]
+    columns = [[v for v in column if v is not None] for column in zip(*rows, strict=True)]
+    if not columns or not columns[0] or not columns[1]:
+        return ""
+    base_mean, other_mean = np.mean(columns[0]), np.mean(columns[1])
+    ideal = f", ideal {np.mean(columns[2]):.2f}" if columns[2] else ""
+    return f"{_label(metric)} {base_mean:.2f} → {other_mean:.2f}{ideal}"
+
+
+def _what_is_left(pairs: Pairs, metric: str) -> str:
+    """That lower is not low: what an add-on leaves of |rUA|, where that is much."""
+    if metric != "abs_rua":
+        return ""
+    ends = [at_common_epoch(metric, *pair) or (None, None) for pair in pairs.both.values()]
+    known = [other for _, other in ends if other is not None]
+    left = float(np.mean(known)) if known else 0.0
+    return f"{left:.1f} points from the ideal model are left" if left > MUCH else ""
+
+
+def _ideal(result: Result, metric: str) -> float | None:
+    value, gap = result.value(metric), result.value(f"gap_{metric}")
+    return None if value is None or gap is None else value - gap
+
+
+def swing(result: Result) -> float | None:
+    """Highest minus lowest rUA over the evaluated epochs except the initial model, in points."""
+    values = [row["rua"] for row in result.evaluated if row["epoch"] > 0 and "rua" in row]
+    return float(max(values) - min(values)) if len(values) > 1 else None
+
+
+def swings_more(focus: Result, mask: Result) -> float | None:
+    """The mask's swing minus FOCUS's."""
+    first, second = swing(focus), swing(mask)
+    return None if first is None or second is None else round(second - first, 5)
+
+
+def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+    """AND against FOCUS on NGPlus, by three measures, each a finding of its own:
+
+    - |rUA| of AND is higher at the last epoch;
+    - TA of AND is lower at the last epoch;
+    - rUA of AND swings more (highest minus lowest) over the epochs evaluated.
+
+    The spread of rUA over seeds goes into the detail: three seeds cannot test a spread. AND runs
+    that diverge speak for the claim, FOCUS runs that do against it.
+    """
+    measures: list[tuple[str, Callable[[Result, Result], float | None], Region]] = [
+        ("|rUA|", partial(change, "abs_rua"), Region(low=0.0)),
+        ("TA", partial(change, "ta"), Region(high=0.0)),
+        ("swing of rUA", swings_more, Region(low=0.0)),
+    ]
+    for runs, focus, _ in each_variant(tasks, ("neg-grad-plus",), ("focus",)):
+        mask = Variant(focus.method, "and")
+        pairs = Pairs.of(runs.at_main(focus), runs.at_main(mask))
+        lost = len(pairs.other_diverged)
+        group = f"{runs.name} {mask.label} against {focus.label.partition('-')[2]}"
+        for name, measure, region in measures:
+            finding = settle(
+                claim,
+                f"{group}, {name}",
+                pairs.values(measure),
+                region,
+                "points",
+                _spread_in_words(pairs) if name == "|rUA|" else "",
+                diverged_in_words(pairs.other_diverged, "AND"),
+                diverged_in_words(pairs.base_diverged, "FOCUS"),
+                failures=len(pairs.base_diverged),
+            )
+            if not finding.n and lost and not pairs.base_diverged:
+                status: ClaimStatus = "held" if lost >= MIN_SEEDS else "inconclusive"
+                finding = ClaimFinding(claim, finding.group, status, detail=finding.detail)
+            yield finding
+
+
+def _spread_in_words(pairs: Pairs) -> str:
+    last = [(a.value("rua"), b.value("rua")) for a, b in pairs.both.values()]
+    measured = [(a, b) for a, b in last if a is not None and b is not None]
+    if len(measured) < 2:
+        return ""
+    focus, mask = np.std(np.array(measured), axis=0, ddof=1)
+    return f"std of rUA over seeds: AND {mask:.2f}, FOCUS {focus:.2f}"
+
+
+def ta_gained(result: Result, epoch: int | None) -> float | None:
+    """TA at an epoch (default: the last) minus that of the initial model."""
+    start, then = result.value("ta", 0), result.value("ta", epoch)
+    return None if start is None or then is None else then - start
+
+
+def _last_in_words(results: list[Result]) -> str:
+    gains = [ta_gained(result, None) or 0.0 for result in results]
+    return f"{np.mean(gains):+.2f} at the last epoch"
+
+
+_RUA = "lowers |rUA| compared with the method alone at the last epoch (SRL, NGPlus, SCRUB)."
+_WHERE, _LOWER = "Tables 1 and 2, Sect. 6.3", Region(high=0.0)
+FOCUS_RUA = Claim("focus-rua", f"FOCUS {_RUA}", _WHERE, Shift(("focus",), ("abs_rua",), _LOWER))
+PROB_RUA = Claim("prob-rua", f"PROB {_RUA}", _WHERE, Shift(("prob",), ("abs_rua",), _LOWER))
+AND_RUA = Claim("and-rua", f"AND {_RUA}", _WHERE, Shift(("and",), ("abs_rua",), _LOWER))
+FOCUS_MIA = Claim(
+    "focus-mia",
+    "FOCUS lowers the score of the entropy attack compared with the method alone.",
+    "Table 2, Fig. 6 and Sect. 6.3.2",
+    Shift(("focus",), ("mia_entropy",), _LOWER),
+)
+TA_COST = Claim(
+    "ta-cost",
+    f"The add-ons cost little TA: at most {MOST_TA} points.",
+    "Sect. 6.3.1 and 6.3.2; the margin is the largest cost of FOCUS and PROB in Tables 1 and 2",
+    Shift(("focus", "prob", "and"), ("ta",), Region(low=-MOST_TA)),
+)
+SALUN_LITTLE = Claim(
+    "salun-little",
+    f"SalUn hardly changes |rUA| and TA: by less than {LITTLE:g} point.",
+    "Tables 1 and 2; the margin is ours",
+    Shift(("saliency",), ("abs_rua", "ta"), Region(-LITTLE, LITTLE)),
+)
+AND_UNSTABLE = Claim(
+    "and-unstable",
+    "NGPlus-AND is unstable where NGPlus-FOCUS is not: higher |rUA|, lower TA, larger swings.",
+    "Table 1, Fig. 5 and Sect. 6.3.1",
+    unstable,
+)
+EARLY_TA = Claim(
+    "early-ta",
+    "MSG and CT lose TA at first: after one epoch it is below the initial model's.",
+    "Fig. 8 and 9, Sect. 6.3.4",
+    OfEachRun(
+        partial(ta_gained, epoch=1),
+        _last_in_words,
+        Region(high=0.0),
+        "points",
+        methods=("mask-small-gradients", "conv-transpose"),
+    ),
+)

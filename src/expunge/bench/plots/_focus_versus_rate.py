@@ -1,0 +1,139 @@
+"""The sceptic's question in ten seconds: is FOCUS more than a faster clock of its method?
+
+One panel per method: the best that a sweep reaches for each loss of accuracy, alone and with FOCUS.
+Two lines on top of each other mean that a larger rate does the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from expunge.bench._results import Result
+from expunge.bench._runs import Variant
+from expunge.bench._statistics import Region, mean_over_seeds, verdict
+from expunge.bench._sweeps import (
+    MIN_SETTINGS,
+    RUA,
+    SWEPT_METHODS,
+    Frontiers,
+    compare_frontiers,
+    frontier_at,
+)
+from expunge.bench._tasks import TaskResults, group_results
+from expunge.bench.plots._frontier import preferred_sweep
+from expunge.bench.plots._style import (
+    GREY,
+    VERMILLION,
+    Drawn,
+    MissingResults,
+    add_note,
+    draw_grid,
+    styled,
+)
+from expunge.report import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MOST = 3.0
+"""Points of TA lost that the figure shows: nobody would give more."""
+
+
+@styled
+def focus_versus_rate(results: Sequence[Result]) -> Drawn:
+    """The least |rUA| for each loss of TA, every method alone and with FOCUS."""
+    drawn: Drawn = []
+    for runs in group_results(results):
+        compared = {}
+        for method in SWEPT_METHODS:
+            base, focus = (preferred_sweep(runs, method, addon) for addon in ("none", "focus"))
+            frontiers = compare_frontiers(base, focus)
+            if frontiers.means:
+                compared[method] = frontiers
+        if compared:
+            drawn.append((runs.file_name, _figure(runs, compared)))
+    if not drawn:
+        raise MissingResults(
+            f"there should be runs of a method alone and with FOCUS at {MIN_SETTINGS} settings, "
+            "the same for both, of lr, alpha or epochs."
+        )
+    return drawn
+
+
+def in_words(frontiers: Frontiers, margin: float = RUA.margin) -> str:
+    """What lies between two frontiers, in words: more, the same, less, or not yet."""
+    area = mean_over_seeds(frontiers.means)
+    if verdict(area.interval, area.n, Region(high=-margin)) == "held":
+        return "FOCUS forgets more"
+    if verdict(area.interval, area.n, Region(-margin, margin)) == "held":
+        return "the same: a faster clock"
+    if verdict(area.interval, area.n, Region(low=margin)) == "held":
+        return "FOCUS forgets less"
+    return "cannot be told yet"
+
+
+def _figure(runs: TaskResults, compared: dict[str, Frontiers]) -> Figure:
+    figure = new_figure(2.35 * len(compared) + 0.5, 3.0)
+    axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
+    for ax, frontiers in zip(axes, compared.values(), strict=True):
+        _draw_panel(ax, frontiers)
+    axes[0].set_ylabel("still remembered\n(|rUA|, points)", fontsize=9)
+    axes[0].set_ylim(bottom=0)
+    for ax, method in zip(axes, compared, strict=True):
+        _name_lines(ax, Variant(method).label)
+    axes[0].annotate(
+        "better", (0.06, 0.07), (0.2, 0.2), xycoords="axes fraction", color=GREY, fontsize=8,
+        arrowprops={"arrowstyle": "->", "color": GREY},
+    )  # fmt: skip
+    counts = sorted({frontiers.settings for frontiers in compared.values()})
+    settings = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
+    seeds = min(len(frontiers.means) for frontiers in compared.values())
+    add_note(
+        figure,
+        [
+            f"{runs.task.title}. The best of {settings} settings of rate and α at every epoch, "
+            f"mean of {seeds} seeds; numbers: mean difference up to 5 points of TA, "
+            "95\u00a0% interval."
+        ],
+    )
+    return figure
+
+
+def _name_lines(ax: Any, method: str) -> None:
+    """Names at the right, above the lines or, where there is no room, below them."""
+    heights = np.concatenate([line.get_ydata()[60:] for line in ax.lines]) / ax.get_ylim()[1]
+    known = heights[~np.isnan(heights)]
+    high = 0.95 if known.size == 0 or known.max() < 0.7 else float(known.min()) - 0.06
+    for row, (text, colour) in enumerate(((method, GREY), (f"{method}-FOCUS", VERMILLION))):
+        ax.text(
+            0.97, high - 0.11 * row, text, color=colour, fontsize=9, weight="bold", ha="right",
+            va="top", transform=ax.transAxes,
+        )  # fmt: skip
+
+
+def _draw_panel(ax: Any, frontiers: Frontiers) -> None:
+    """Means over seeds of their frontiers, so that what lies between them is the area it names."""
+    budgets = np.linspace(0.0, MOST, 121)
+    reached = budgets <= frontiers.budgets[-1] + 1e-9
+    lines = []
+    for fronts, colour, width in (
+        (frontiers.base, GREY, 3.2),
+        (frontiers.addon, VERMILLION, 2.0),
+    ):
+        values = np.mean(
+            [frontier_at(front, budgets.tolist()) for front in fronts.values()], axis=0
+        )
+        shown = np.where(reached, values, np.nan)
+        ax.plot(budgets, shown, color=colour, lw=width, solid_capstyle="round")
+        lines.append(shown)
+    ax.fill_between(budgets, *lines, color=VERMILLION, alpha=0.12, lw=0)
+    area = mean_over_seeds(frontiers.means)
+    ends = area.interval
+    interval = "" if ends is None else f" [{ends[0]:+.2f}, {ends[1]:+.2f}]"
+    ax.set_title(f"{in_words(frontiers)}\n{area.value:+.2f} points{interval}", fontsize=8.5)
+    ax.set(xlim=(0, MOST))
+    ax.set_xlabel("accuracy lost (TA, points)", fontsize=9)
+    draw_grid(ax)
