@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
-"""For durations below so many seconds: the unit's length in seconds, and its name."""
+"""For durations below this many seconds: the unit's length in seconds, and its name."""
 
 
 def format_duration(seconds: object) -> str:

@@ -75,7 +75,7 @@ NaturalNumber = Annotated[int, Range(0, ends="[)")]
 SEEDS = range(2**63)
 """What every random generator here takes."""
 CHECKED_ITEMS = 100
-"""Of a long list, so many items are checked."""
+"""Of a long list, this many items are checked."""
 
 
 def check_arguments(function: Any, arguments: Mapping[str, Any]) -> None:
@@ -134,7 +134,7 @@ def check_kind(name: str, kind: Any, value: Any) -> None:
 
 
 def is_of_kind(kind: Any, value: Any) -> bool:
-    """Whether ``value`` is a whole number, a number or a switch; a switch is no number."""
+    """Whether ``value`` is a whole number, a number or a switch; a switch is not a number."""
     return isinstance(value, NUMBERS[kind][0]) and (kind is bool or not isinstance(value, bool))
 
 

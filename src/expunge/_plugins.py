@@ -6,7 +6,7 @@ A package offers parts by name in its own ``pyproject.toml``::
     push-away = "my_package.methods:PushAway"
 
 The registries in ``GROUPS`` list them beside the built-in ones. A plug-in that cannot be used is
-reported by a :class:`~expunge.PluginWarning` that names it; everything else goes on without it.
+reported by a :class:`~expunge.PluginWarning` that names it; everything else continues without it.
 """
 
 from __future__ import annotations

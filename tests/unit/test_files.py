@@ -107,7 +107,7 @@ def test_existing_files_are_refused_unless_forced(tmp_path: Path) -> None:
 
 
 def make_target(path: Path, kind: str) -> None:
-    """Put something that is no regular file at ``path``."""
+    """Put something that is not a regular file at ``path``."""
     if kind == "a folder":
         path.mkdir()
     elif kind == "a pipe":
@@ -172,7 +172,7 @@ def test_what_is_no_regular_file_is_never_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
         for read in (read_regular, file_digest):
-            with pytest.raises(OSError, match="no regular file"):
+            with pytest.raises(OSError, match="not a regular file"):
                 read(path)
     write_text(tmp_path / "file", "text")
     assert read_regular(tmp_path / "file") == b"text"

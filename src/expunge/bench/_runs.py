@@ -37,7 +37,7 @@ _WRITTEN = {
 class Task:
     """What is forgotten from what: data, model and scenario.
 
-    ``block`` is empty, except where blocks of a protocol are told apart
+    ``block`` is empty, except where blocks of a protocol are distinguished
     (:func:`~expunge.bench._tasks.group_results`).
     """
 

@@ -1,6 +1,6 @@
 """Two variants over one sweep: where their runs could stop, and the frontiers of these points.
 
-Every evaluated epoch of every run is a point (TA lost, what is left to forget): one could have
+Every evaluated epoch of every run is a point (TA lost, what is left to forget): you could have
 stopped there. So is the place between two epochs of a run where what is left passes zero, for
 otherwise a variant of large steps would never be seen to arrive. The initial model, at TA lost 0,
 is a point of every sweep. A frontier consists of the points that no other point betters; between

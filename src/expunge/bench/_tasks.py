@@ -209,7 +209,7 @@ def _first_repeated(runs: Iterable[Result]) -> Result | None:
 
 
 def _unique_names(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Short names, with as much else in brackets as it takes to tell them apart."""
+    """Short names, with as much else in brackets as it takes to distinguish them."""
     names = {}
     for task in tasks:
         alike = [other for other in tasks if other.short_name == task.short_name]

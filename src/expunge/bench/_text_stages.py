@@ -144,6 +144,6 @@ def _sized(model: Mapping[str, Any], splits: TextSplits) -> dict[str, Any]:
 
 
 def _sample(data: TextSet, most: int) -> TextSet:
-    """At most so many records, always the same ones, in their order."""
+    """At most this many records, always the same ones, in their order."""
     order = np.random.default_rng(0).permutation(len(data))[:most]
     return data.subset(np.sort(order))

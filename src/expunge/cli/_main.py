@@ -144,7 +144,7 @@ def main() -> None:
     if COMPLETION in os.environ:
         build_app()()
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is no error
+        if isinstance(stream, io.TextIOWrapper):  # a letter that the terminal lacks is not an error
             stream.reconfigure(errors="replace")
     show, warnings.showwarning = warnings.showwarning, _show_warning
     try:

@@ -93,7 +93,7 @@ def verify_command(
     Computes the numbers again, from the weights in the bundles and the data. Runs no code that only
     a bundle names. Says what was purged, and what still remembers forgotten records.
     Exits with 0 if everything holds, with 1 if something does not, and with 4 if nothing is wrong
-    but numbers could not be recomputed, so that nobody knows whether the verdict is true. With
+    but numbers could not be recomputed, so it is unknown whether the verdict is true. With
     --quick it exits with 0 if all hashes and signatures hold.
 
     Example:  expunge verify requests

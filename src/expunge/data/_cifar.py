@@ -26,7 +26,7 @@ RawBatch = tuple[npt.NDArray[np.uint8], Sequence[int], list[str] | None]
 
 @dataclass(frozen=True)
 class CifarLayout:
-    """What tells the two data sets apart.
+    """What distinguishes the two data sets.
 
     ``train`` and ``test`` are batches, by name, with their numbers of images. A record of the
     binary version begins with ``label_bytes``, the last of which is the label; the python version

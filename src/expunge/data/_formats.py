@@ -42,7 +42,7 @@ class Format:
     options: tuple[Option, ...] = ()
     suffixes: tuple[str, ...] = ()
     takes_names: bool = False
-    """Whether what stands for the path may be a name that is no path."""
+    """Whether a name that is not a path may stand in place of the path."""
 
 
 MAX_TOKENS = 1 << 20

@@ -22,7 +22,7 @@ SIDE = 16
 UNITS = 1024
 """Random features of an image."""
 DECIMALS = 6
-"""Margins are compared to so many decimals, so that rounding decides nothing."""
+"""Margins are compared to this many decimals, so that rounding decides nothing."""
 
 
 @dataclass(frozen=True)

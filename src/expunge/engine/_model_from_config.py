@@ -110,7 +110,7 @@ def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments of :func:`expunge.build_model`; a card has the model's options by themselves."""
     options: dict[str, Any] = config.get("options", {})
     if wrong := [name for name in options if name in RESERVED]:
-        raise InvalidInput(f"`{wrong[0]}` is no option of the model {config['name']}.")
+        raise InvalidInput(f"`{wrong[0]}` is not an option of the model {config['name']}.")
     return {name: value for name, value in config.items() if name != "options"} | options
 
 

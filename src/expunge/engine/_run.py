@@ -78,7 +78,7 @@ from expunge.update import Aggregate, LossScale, Update
 from expunge.update._aggregate import as_aggregate
 
 FEW_STEPS = 10
-"""The end of an epoch is worth a checkpoint if the last one is at least so many steps ago."""
+"""The end of an epoch is worth a checkpoint if the last one is at least this many steps ago."""
 
 
 @dataclass(frozen=True)

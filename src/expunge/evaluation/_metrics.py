@@ -118,7 +118,7 @@ def _paper_attacks() -> Iterator[tuple[str, Metric]]:
             f"mia_{name}",
             Metric(
                 f"MIA {name.replace('_', ' ')}",
-                f"share of the forget set an SVC on {words} takes for retained data",
+                f"share of the forget set an SVC on {words} classifies as retained data",
                 "ideal",
                 unit="0 to 1",
                 decimals=3,
@@ -132,7 +132,7 @@ def _paper_attacks() -> Iterator[tuple[str, Metric]]:
         "mia_error",
         Metric(
             "MIA error",
-            "share of the forget set an SVC on the absolute error takes for retained data",
+            "share of the forget set an SVC on the absolute error classifies as retained data",
             "ideal",
             unit="0 to 1",
             decimals=3,

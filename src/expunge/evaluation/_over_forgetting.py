@@ -62,7 +62,7 @@ def over_forgetting(
             "attack below chance",
             report.auc,
             f"The {report.name} attack scores forgotten data below unseen data (AUC {report.auc}, "
-            "chance is 0.5): they can be told apart by how little the model knows them.",
+            "chance is 0.5): they stand out by how little the model knows them.",
         )
         for report in reports
         if report.verdict == "over-forgotten"

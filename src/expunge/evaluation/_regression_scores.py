@@ -70,7 +70,7 @@ def rms_difference(a: Predictions, b: Predictions) -> float:
 
 
 def member_share_by_error(views: Views, *, exact: bool = False, seed: int = 0) -> float:
-    """The share of the forget set that an SVC on the absolute error takes for retained data.
+    """The share of the forget set that an SVC on the absolute error classifies as retained data.
 
     Members to learn from are retained examples, non-members test examples, as many of either: the
     paper's attacks with the one feature that a regression has.

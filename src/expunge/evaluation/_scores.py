@@ -117,7 +117,7 @@ def evaluate(
         attacks: also run the paper's five membership attacks (4), on the ideal model too;
             ``"released"`` with the features of its released code.
         exact: fit them with the plain, slow solver.
-        benign_steps: also train a copy on ``retain`` for so many steps (50 is usual), and score it
+        benign_steps: also train a copy on ``retain`` this many steps (50 is usual), and score it
             on ``forget`` and ``test``: what comes back was hidden, not forgotten. Gives the AUC of
             the loss attack before and after, UA, TA and, with an ``ideal`` model, rUA.
         seed: draws the retained examples that the attacks learn from.

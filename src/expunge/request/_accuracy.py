@@ -12,7 +12,7 @@ decimal: together with the data and the models, more would say which records the
 
 
 def decimals_of(records: int) -> int:
-    """To how many decimals AUCs and means over so many forgotten records are stated.
+    """To how many decimals AUCs and means over this many forgotten records are stated.
 
     Intervals of few records are wider than a tenth, those of many wider than a hundredth.
     """

@@ -30,7 +30,7 @@ JOB = "job.toml"
 FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
 """Fields of a job that are arguments of :func:`expunge.forget`, not settings."""
 CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
-"""Fields that a card may state otherwise than the defaults: written only if they were given."""
+"""Fields for which a card may have other values than the defaults: written only if given."""
 
 TEMPLATE = """\
 # A deletion request. Run it with:  expunge forget --job FILE

@@ -262,7 +262,7 @@ def _other_files(
 
 
 def _job_file_problems(path: Path, config: Mapping[str, Any]) -> list[str]:
-    """What the job file says otherwise than the configuration; where it lies is not compared."""
+    """Where the job file differs from the configuration; its path is not compared."""
     try:
         stated = tomllib.loads(read_text(path, "UTF-8 TOML"))
     except tomllib.TOMLDecodeError as error:

@@ -57,7 +57,7 @@ class Store:
             yield Entry(folder, folder.parent.name, folder.name)
 
     def remove(self, stage: Keyed) -> None:
-        """Remove a result and any unfinished work, atomically; an absent one is no error."""
+        """Remove a result and any unfinished work, atomically; an absent one is not an error."""
         folders = [path for path in (self._place(stage), self.work_path(stage)) if path.is_dir()]
         if not folders:
             return

@@ -226,7 +226,7 @@ def test_options_of_a_model_are_in_its_card_where_there_are_any(tmp_path: Path) 
     assert load_artifact(path).model.body.classifier[2].p == 0.25
     reserved = named.model_copy(update={"options": {"seed": 3}})
     save_artifact(path, build_model(**config), CARD.model_copy(update={"model": reserved}))
-    with pytest.raises(InvalidInput, match="`seed` is no option of the model vgg16"):
+    with pytest.raises(InvalidInput, match="`seed` is not an option of the model vgg16"):
         load_artifact(path)
 
 

@@ -56,7 +56,7 @@ def test_a_file_that_is_no_key_is_refused(text: str, words: str, tmp_path: Path)
         find_key(tmp_path / "id.key")
     with pytest.raises(DataError, match="There is no id key"):
         require_key(tmp_path / "other.key")
-    with pytest.raises(DataError, match=r"cannot be read: .*no regular file"):
+    with pytest.raises(DataError, match=r"cannot be read: .*not a regular file"):
         find_key(tmp_path)
 
 

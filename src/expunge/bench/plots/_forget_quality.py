@@ -121,7 +121,7 @@ def _figure(runs: TaskResults, curves: dict[str, list[tuple[str, LineStyle, Arra
         figure,
         [
             f"{runs.task.title}; a point is an evaluated epoch, means over {max(seeds)} seeds",
-            "right is better; up to the dotted line (p = 0.05) the two models are told apart",
+            "right is better; up to the dotted line (p = 0.05) the two models are distinguished",
         ],
     )
     return figure

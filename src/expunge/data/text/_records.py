@@ -101,7 +101,7 @@ def with_answers(records: Sequence[TextRecord], answers: Sequence[str]) -> list[
 
 
 def refuse_as_images(path: Path) -> Any:
-    """Say where texts can be used: they are no images, which other commands take."""
+    """Say where texts can be used: they are not images, which other commands take."""
     raise InvalidInput(
         f"qa:{path} holds texts, which `expunge forget` takes, and `expunge.TextSet` in Python."
     )

@@ -1,4 +1,4 @@
-"""The paper's five membership attacks: the share of the forget set taken for training data."""
+"""The paper's five membership attacks: the share of the forget set called training data."""
 
 from __future__ import annotations
 

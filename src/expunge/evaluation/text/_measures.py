@@ -91,7 +91,7 @@ def forget_quality(ratios: Array, ideal: Array) -> float:
     """The p-value of the two-sample Kolmogorov-Smirnov test of truth ratios, in [0, 1].
 
     ``ideal`` are those of a model retrained without the records. A small value says that the two
-    models can be told apart; a large one only that these records do not show a difference.
+    models differ; a large one only that these records do not show a difference.
     """
     from scipy.stats import ks_2samp
 

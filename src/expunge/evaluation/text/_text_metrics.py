@@ -99,7 +99,7 @@ USES = {
     "probability": "to see knowledge that greedy decoding does not show",
     "rouge_l": "for the answers as somebody would read them",
     "truth_ratio": "to see whether the model still prefers the truth, however it is worded",
-    "forget_quality": "where there is a retrained model: above 0.05 the two cannot be told apart",
+    "forget_quality": "where there is a retrained model: above 0.05 the two look the same",
     "model_utility": "as the one number of what forgetting cost",
     "auc_loss": "as the simplest attack, and the one that others have to beat",
     "auc_zlib": "where answers differ in how predictable they are",

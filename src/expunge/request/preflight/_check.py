@@ -145,7 +145,7 @@ def _summarise_ids(
 
 
 def _compare_hardness(forget: Predictions, val: Predictions) -> dict[str, Any]:
-    """Accuracy, confidence and entropy of both, and how well confidence tells them apart."""
+    """Accuracy, confidence and entropy of both, and how well confidence distinguishes them."""
     rows: dict[str, Any] = {}
     decimals = decimals_of(len(forget.labels))
     for name, predictions in (("forget", forget), ("val", val)):

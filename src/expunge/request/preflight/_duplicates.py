@@ -152,7 +152,7 @@ def find_duplicates(
     near.sort(key=lambda duplicate: (-duplicate.similarity, duplicate.split, duplicate.index))
     notes = [
         f"In {name}, unrelated records can be as similar as {threshold:.6f} to this model, so near "
-        "duplicates can hardly be told apart."
+        "duplicates can hardly be distinguished."
         for name, threshold in thresholds.items()
         if USELESS_THRESHOLD < threshold < math.inf
     ]

@@ -57,7 +57,7 @@ def with_duplicates(
     earlier: Collection[int],
     records: int,
 ) -> list[int]:
-    """The records to forget, with the duplicates among so many ``records`` that are included."""
+    """The records to forget, with the duplicates among this many ``records`` that are included."""
     duplicates = findings.duplicates.to_include(include)
     chosen = sorted({*to_forget, *(duplicate.index for duplicate in duplicates)})
     if len(chosen) + len(earlier) >= records:

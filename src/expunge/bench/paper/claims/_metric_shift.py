@@ -132,7 +132,7 @@ def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindin
     - rUA of AND swings more (highest minus lowest) over the epochs evaluated.
 
     The spread of rUA over seeds goes into the detail: three seeds cannot test a spread. AND runs
-    that diverge speak for the claim, FOCUS runs that do against it.
+    that diverge support the claim, FOCUS runs that do contradict it.
     """
     measures: list[tuple[str, Callable[[Result, Result], float | None], Region]] = [
         ("|rUA|", partial(change, "abs_rua"), Region(low=0.0)),

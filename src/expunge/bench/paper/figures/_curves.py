@@ -89,7 +89,7 @@ def method_curves(variants: ShownVariants) -> list[Curve]:
 def baseline_curves(variants: ShownVariants, method: str) -> list[Curve]:
     """The baselines, SCRUB, SalUn, the method itself, and the method with FOCUS.
 
-    Of many baselines, those of the paper: more lines than :data:`MOST` cannot be told apart.
+    Of many baselines, those of the paper: more lines than :data:`MOST` cannot be distinguished.
     """
     pair = [(method, "none"), (method, "focus")]
     _require(variants, pair)
