@@ -24,6 +24,8 @@ from expunge.distributed._loader import batch_count, divide_loader, has_distribu
 Split = Literal["forget", "retain"]
 Data = Dataset[Any] | DataLoader[Any]
 CPU = torch.device("cpu")
+_ENDED = object()
+"""What a loader can never yield."""
 
 
 class Batch(NamedTuple):
@@ -53,26 +55,20 @@ class Batch(NamedTuple):
     def parts(self, count: int) -> list[Batch]:
         """Split into at most ``count`` micro-batches, whose sizes differ by at most one."""
         count = min(count, len(self.targets))
-        targets = self.targets.tensor_split(count)
         shares = [None] * count if self.share is None else self.share.parts(count)
-        indices = [None] * count if self.indices is None else self.indices.tensor_split(count)
-        preferred = [None] * count if self.preferred is None else self.preferred.parts(count)
-        if isinstance(self.inputs, Mapping):
-            split = {name: tensor.tensor_split(count) for name, tensor in self.inputs.items()}
-            inputs = [{name: pieces[k] for name, pieces in split.items()} for k in range(count)]
-        else:
-            inputs = self.inputs.tensor_split(count)
-        return [
-            Batch(inputs[k], targets[k], self.split, shares[k], indices[k], preferred[k])
-            for k in range(count)
-        ]
+        pieces = torch.arange(len(self.targets)).tensor_split(count)
+        rows = [slice(int(piece[0]), int(piece[-1]) + 1) for piece in pieces]
+        return [self.rows(chosen, share) for chosen, share in zip(rows, shares, strict=True)]
 
     def take(self, share: BatchShare) -> Batch:
         """Cut out this process's share; the batch should be that of all processes."""
-        chosen = slice(share.start, share.stop)
+        return self.rows(slice(share.start, share.stop), share)
+
+    def rows(self, chosen: slice, share: BatchShare | None) -> Batch:
+        """Some examples of the batch, which are ``share`` of that of all processes."""
         inputs = rows_of(self.inputs, chosen)
         indices = None if self.indices is None else self.indices[chosen]
-        preferred = None if self.preferred is None else self.preferred.take(share)
+        preferred = None if self.preferred is None else self.preferred.rows(chosen, share)
         return Batch(inputs, self.targets[chosen], self.split, share, indices, preferred)
 
 
@@ -215,8 +211,9 @@ class LoaderSource:
         return f"{kind} in {len(self)} batches of {self.loader.batch_size}"
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
+        # Every pass is seeded, and draws from random states apart from the model's.
         seed = seed_of(self.seed, self.split, k)
-        random_state = _RandomState(seed)
+        states: list[Any] = []
         for generator in _generators(self.loader):
             generator.manual_seed(seed)
         loader, shares = divide_loader(
@@ -224,11 +221,10 @@ class LoaderSource:
         )
         batches = read_items(loader, self.split)
         for j in range(len(self)):
-            with random_state.active():
-                try:
-                    item = next(batches)
-                except StopIteration:
-                    return
+            with _random_states(states, seed):
+                item = next(batches, _ENDED)
+            if item is _ENDED:
+                return
             share = next(shares)
             if j >= skip:
                 batch = self._batch(item)
@@ -413,43 +409,35 @@ def labels_of(data: Data) -> Tensor:
     return as_targets(next(read_items(read(), "data")))
 
 
-class _RandomState:
-    """The random states that a user's dataset may draw from, swapped in while it loads."""
+@contextmanager
+def _random_states(states: list[Any], seed: int) -> Iterator[None]:
+    """Let a user's dataset draw from ``states`` of its own, which are seeded first if empty.
 
-    def __init__(self, seed: int) -> None:
-        with self._borrowed():
-            # Not torch.manual_seed: it would also reset the accelerator that the model draws from.
-            torch.default_generator.manual_seed(seed)
-            random.seed(seed)
-            np.random.seed(seed % 2**32)  # noqa: NPY002
-            self.state = self._read()
+    All others, such as the model's dropout, find their random states as they left them.
+    """
+    before = _read_states()
+    if states:
+        _write_states(states[0])
+    else:
+        # Not torch.manual_seed: it would also reset the accelerator that the model draws from.
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+    try:
+        yield
+    finally:
+        states[:] = [_read_states()]
+        _write_states(before)
 
-    @contextmanager
-    def active(self) -> Iterator[None]:
-        with self._borrowed():
-            self._write(self.state)
-            try:
-                yield
-            finally:
-                self.state = self._read()
 
-    @contextmanager
-    def _borrowed(self) -> Iterator[None]:
-        before = self._read()
-        try:
-            yield
-        finally:
-            self._write(before)
+def _read_states() -> tuple[Any, Any, Any]:
+    return torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
 
-    @staticmethod
-    def _read() -> tuple[Any, Any, Any]:
-        return torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
 
-    @staticmethod
-    def _write(state: tuple[Any, Any, Any]) -> None:
-        torch.set_rng_state(state[0])
-        random.setstate(state[1])
-        np.random.set_state(state[2])  # noqa: NPY002
+def _write_states(states: tuple[Any, Any, Any]) -> None:
+    torch.set_rng_state(states[0])
+    random.setstate(states[1])
+    np.random.set_state(states[2])  # noqa: NPY002
 
 
 def seed_of(*words: object) -> int:

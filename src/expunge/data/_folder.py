@@ -27,8 +27,8 @@ GREY = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "I;16N"}
 Size = int | tuple[int, int]
 
 
-def load_folder(root: Path, size: Size | None = None) -> tuple[ImageSet, ImageSet]:
-    """(train, test) from ``root/train/<class>/*`` and ``root/test/<class>/*``.
+def load_folder(root: Path, size: Size | None = None) -> tuple[ImageSet, ImageSet, ImageSet | None]:
+    """(train, test, val) from ``root/train/<class>/*``, and the same in ``test`` and ``val``.
 
     ``root`` may also be a zip or tar (gz, bz2, xz) of such a folder. Without the train/test level
     (``root/<class>/*``), a fixed 20 % of every class becomes test. Classes are the subfolders of
@@ -41,16 +41,9 @@ def load_folder(root: Path, size: Size | None = None) -> tuple[ImageSet, ImageSe
     if not tree.parted:
         full = tree.read("")
         rest, held = split_stratified(full.labels, fraction=0.2)
-        return full.subset(rest), full.subset(held)
-    return tree.read("train"), tree.read("test")
-
-
-def load_folder_val(root: Path, size: Size | None = None) -> ImageSet | None:
-    """The images under ``root/val``, prepared as by :func:`load_folder`, or None."""
-    if not list_files(root, lambda place: _is_image(place) and "val" in place.parts[:2]):
-        return None  # without opening an image
-    tree = _Tree.of(root, size)
-    return tree.read("val") if tree.parted else None
+        return full.subset(rest), full.subset(held), None
+    has_val = any(place.parts[0] == "val" for place in tree.files)
+    return tree.read("train"), tree.read("test"), tree.read("val") if has_val else None
 
 
 @dataclass(frozen=True)

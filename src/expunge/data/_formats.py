@@ -29,7 +29,7 @@ class Format:
     ``description`` says what it is; further paragraphs of it begin with "Use it" and "Reference:".
     ``load`` takes a path (or None), and the ``options`` that were given by name. It gives
     (train, test), or (train, test, val) with None for a validation part that the files do not
-    define; ``load_val`` can give that part by itself. ``flip``: a mirror image keeps its label.
+    define. ``flip``: a mirror image keeps its label.
     ``suffixes`` are the endings of files that need not be introduced by the format's name.
     """
 
@@ -38,7 +38,6 @@ class Format:
     load: Callable[..., tuple[Examples | None, ...]]
     flip: bool
     needs_path: bool = False
-    load_val: Callable[..., Examples | None] | None = None
     options: tuple[Option, ...] = ()
     suffixes: tuple[str, ...] = ()
     takes_names: bool = False
@@ -126,7 +125,6 @@ for _format in (
         deferred("expunge.data._folder:load_folder"),
         flip=True,
         needs_path=True,
-        load_val=deferred("expunge.data._folder:load_folder_val"),
     ),
     Format(
         "npz",
@@ -135,7 +133,6 @@ for _format in (
         deferred("expunge.data._npz:load_npz"),
         flip=True,
         needs_path=True,
-        load_val=deferred("expunge.data._npz:load_npz_val"),
         options=ARRAY_OPTIONS,
         suffixes=(".npz",),
     ),
@@ -197,12 +194,9 @@ class DataSource:
     def load(self) -> tuple[Examples, Examples, Examples | None]:
         """Train, test, and the validation part that the files define, if any."""
         train, test, *rest = self.format.load(self.path, **self.options)
-        val = rest[0] if rest else None
-        if self.format.load_val is not None:
-            val = self.format.load_val(self.path, **self.options)
         assert train is not None
         assert test is not None
-        return train, test, val
+        return train, test, rest[0] if rest else None
 
 
 def load(

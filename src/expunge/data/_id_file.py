@@ -50,12 +50,8 @@ def read_placed_ids(path: Path, columns: Sequence[str] = COLUMNS) -> list[tuple[
     """
     kind = path.suffix.lower()
     placed: list[tuple[str, Id]]
-    if kind == ".json":
-        entries = [(f"entry {k}", entry) for k, entry in enumerate(_from_json(path), 1)]
-        placed = [(place, _from_entry(entry, place, path, columns)) for place, entry in entries]
-    elif kind == ".jsonl":
-        lines = _numbered(read_text(path, "UTF-8 JSON"))
-        entries = [(place, _parse(line, f"{path}, {place}")) for place, line in lines if line]
+    if kind in (".json", ".jsonl"):
+        entries = read_json_entries(path)
         placed = [(place, _from_entry(entry, place, path, columns)) for place, entry in entries]
     elif kind in (".csv", ".tsv"):
         placed = _from_csv(path, columns)
@@ -73,18 +69,23 @@ def _numbered(text: str) -> list[tuple[str, str]]:
     return [(f"line {k}", line) for k, line in enumerate(text.split("\n"), 1)]
 
 
-def _from_json(path: Path) -> list[Any]:
-    content = _parse(read_text(path, "UTF-8 JSON"), str(path))
+def read_json_entries(path: Path) -> list[tuple[str, Any]]:
+    """What a file holds, with its places: ``.json`` is a list, any other one has a value a line."""
+    text = read_text(path, "UTF-8 JSON")
+    if path.suffix.lower() != ".json":
+        lines = [(place, line) for place, line in _numbered(text) if line.strip()]
+        return [(place, _parse(line, f"{path}, {place}")) for place, line in lines]
+    content = _parse(text, str(path))
     if not isinstance(content, list):
         raise DataError(f"{path} should hold a JSON list. (got {type(content).__name__})")
-    return content
+    return [(f"entry {k}", entry) for k, entry in enumerate(content, 1)]
 
 
 def _parse(text: str, place: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{place} is not valid JSON: {error}.") from error
+        raise DataError(f"{place}: this is not valid JSON: {error}.") from error
 
 
 def _from_entry(entry: Any, place: str, path: Path, columns: Sequence[str]) -> Id:

@@ -17,7 +17,7 @@ from expunge.data._archive import check_unpacked_size
 from expunge.data._examples import Examples
 from expunge.data._formats import MAX_TOKENS
 from expunge.data._images import image_set_from
-from expunge.data._splits import split_off_test
+from expunge.data._splits import split_off
 
 MAX_LABEL = 65_535
 _LABEL_KEYS = ("y", "y_train", "y_test", "y_val")
@@ -35,8 +35,10 @@ _BROKEN = (
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def load_npz(root: Path, **options: Any) -> tuple[Examples, Examples]:
-    """(train, test) from the keys ``x_train, y_train, x_test, y_test``, or from ``x, y``.
+def load_npz(root: Path, **options: Any) -> tuple[Examples, Examples, Examples | None]:
+    """(train, test, val) from the keys ``x_train, y_train, x_test, y_test``, or from ``x, y``.
+
+    Val has the keys ``x_val, y_val``, if they are there beside ``x_train``.
 
     Of ``x, y`` a fixed 20 % of every class becomes test (of a regression: of all).
 
@@ -50,30 +52,22 @@ def load_npz(root: Path, **options: Any) -> tuple[Examples, Examples]:
     arrays = _read(root)
     if "x_train" not in arrays:
         full = _examples(root, arrays, "x", "y", options, _ids(arrays))
-        rest, held = split_off_test(full)
-        return full.subset(rest), full.subset(held)
+        rest, held = split_off(full)
+        return full.subset(rest), full.subset(held), None
     train = _examples(root, arrays, "x_train", "y_train", options, _ids(arrays))
-    return train, _examples(root, arrays, "x_test", "y_test", options)
+    test = _examples(root, arrays, "x_test", "y_test", options)
+    has_val = "x_val" in arrays
+    return train, test, _examples(root, arrays, "x_val", "y_val", options) if has_val else None
 
 
-def load_npz_val(root: Path, **options: Any) -> Examples | None:
-    """The examples of ``x_val, y_val``, if the file has them beside ``x_train``."""
-    arrays = _read(root, only_with="x_val")
-    if "x_train" not in arrays:
-        return None
-    return _examples(root, arrays, "x_val", "y_val", options)
-
-
-def _read(path: Path, only_with: str | None = None) -> Arrays:
-    """All arrays of the file, or none if ``only_with`` is not among them."""
+def _read(path: Path) -> Arrays:
+    """All arrays of the file."""
     if not path.is_file():
         raise DataError(f"There is no file {path}. Check the path.")
     try:
         with path.open("rb") as file:
             _check_sizes(path)
             content = np.load(file, allow_pickle=False)
-            if only_with and only_with not in content.files:
-                return {}
             arrays = {key: np.asarray(content[key]) for key in content.files}
     except _BROKEN as error:
         raise DataError(

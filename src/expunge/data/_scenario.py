@@ -213,10 +213,7 @@ def _parse_random(rest: str) -> Scenario:
 
     Reference: the paper's random forgetting.
     """
-    fraction = _float(rest)
-    if fraction is None:
-        raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
-    return RandomForget(fraction)
+    return RandomForget(_fraction(rest))
 
 
 def _parse_class(rest: str) -> Scenario:
@@ -241,10 +238,7 @@ def _parse_hardest(rest: str) -> Scenario:
     """
     from expunge.data._hardest import HardestForget
 
-    fraction = _float(rest)
-    if fraction is None:
-        raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
-    return HardestForget(fraction)
+    return HardestForget(_fraction(rest))
 
 
 def _parse_people(rest: str) -> Scenario:
@@ -254,10 +248,7 @@ def _parse_people(rest: str) -> Scenario:
 
     Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024.
     """
-    fraction = _float(rest)
-    if fraction is None:
-        raise InvalidInput(f"`fraction` of people should be a number in (0, 1). (got {rest!r})")
-    return PeopleForget(fraction)
+    return PeopleForget(_fraction(rest))
 
 
 def _parse_ids(rest: str) -> Scenario:
@@ -293,6 +284,13 @@ def absolute_spec(spec: str) -> str:
     if source.path is None or not is_there(source.path):
         return spec
     return str(replace(source, path=source.path.resolve()))
+
+
+def _fraction(text: str) -> float:
+    fraction = _float(text)
+    if fraction is None:
+        raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {text!r})")
+    return fraction
 
 
 def _float(text: str) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -76,13 +76,14 @@ def split_stratified(labels: Tensor, fraction: float, seed: int = 0) -> tuple[li
     >>> split_stratified(torch.tensor([0, 0, 0, 0, 1]), 0.25)
     ([0, 1, 3, 4], [2])
     """
-
-    def share(size: int) -> int:
-        return min(max(round(fraction * size), 1), size - 1)
-
-    held = _draw_per_class(labels, share, seed)
-    rest = sorted(set(range(len(labels))) - set(held))
-    return rest, held
+    rng = np.random.default_rng(seed)
+    values = labels.cpu().numpy()
+    held: list[int] = []
+    for label in np.unique(values):
+        members = np.flatnonzero(values == label)
+        count = min(max(round(fraction * len(members)), 1), len(members) - 1)
+        held += rng.permutation(members)[:count].tolist()
+    return sorted(set(range(len(labels))) - set(held)), sorted(held)
 
 
 def draw_val(whole: Examples, wanted: int, seed: int = 0) -> tuple[list[int], list[int]]:
@@ -90,20 +91,17 @@ def draw_val(whole: Examples, wanted: int, seed: int = 0) -> tuple[list[int], li
 
     At most half of it, and at least one.
     """
-    share = min(max(wanted, 1) / max(len(whole), 1), 0.5)
-    if not whole.is_regression:
-        return split_stratified(whole.labels, share, seed)
-    order = np.random.default_rng(seed).permutation(len(whole)).tolist()
-    held = round(share * len(whole))
-    return sorted(order[held:]), sorted(order[:held])
+    return split_off(whole, min(max(wanted, 1) / max(len(whole), 1), 0.5), seed)
 
 
-def split_off_test(data: Examples) -> tuple[list[int], list[int]]:
-    """Indices (rest, test): a fixed 20 % of every class is for test; of a regression, of all."""
+def split_off(
+    data: Examples, share: float = TEST_SHARE, seed: int = 0
+) -> tuple[list[int], list[int]]:
+    """Indices (rest, held), with that share of every class held; of a regression, of all."""
     if not data.is_regression:
-        return split_stratified(data.labels, fraction=TEST_SHARE)
-    order = np.random.default_rng(0).permutation(len(data)).tolist()
-    held = round(TEST_SHARE * len(data))
+        return split_stratified(data.labels, share, seed)
+    order = np.random.default_rng(seed).permutation(len(data)).tolist()
+    held = round(share * len(data))
     return sorted(order[held:]), sorted(order[:held])
 
 
@@ -116,9 +114,7 @@ def thin_out(train: Some, limit: Count, seed: int = 0) -> Some:
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(train))
     labels = train.labels.cpu().numpy()[order]
-    position = np.empty(
-        len(train), dtype=np.int64
-    )  # an example's position among those of its class
+    position = np.empty(len(train), dtype=np.int64)  # among the examples of its class
     for label in np.unique(labels):
         members = labels == label
         position[members] = np.arange(members.sum())
@@ -168,14 +164,3 @@ def divide(splits: Splits, scenario: str, seed: int) -> Division:
     chosen = parse_scenario(scenario).pick(splits.train, seed)
     train = splits.train
     return Division(splits, train.subset(chosen.forget), train.subset(chosen.retain))
-
-
-def _draw_per_class(labels: Tensor, share: Callable[[int], int], seed: int) -> list[int]:
-    """``share(n)`` random indices from each class of n examples, sorted."""
-    rng = np.random.default_rng(seed)
-    values = labels.cpu().numpy()
-    drawn: list[int] = []
-    for label in np.unique(values):
-        members = np.flatnonzero(values == label)
-        drawn += rng.permutation(members)[: share(len(members))].tolist()
-    return sorted(drawn)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data._examples import Examples, Indices, as_index
-from expunge.data._splits import split_off_test
+from expunge.data._splits import split_off
 
 LABEL_COLUMNS = ("label", "labels", "target", "class", "y")
 ID_COLUMNS = ("id",)
@@ -194,7 +194,7 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
             )
     everything = Rows(torch.arange(len(table)), labels, classes, names, table, roles)
     if splits is None:
-        rest, held = split_off_test(everything)
+        rest, held = split_off(everything)
         return everything.subset(rest), everything.subset(held), None
     found = np.array(splits)
     train, val, test = (

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data._folder import load_folder, load_folder_val
+from expunge.data._folder import load_folder
 
 
 def paint(path, colour=(10, 20, 30), size=(6, 4), mode="RGB"):
@@ -28,7 +28,7 @@ def plant(root):
 
 
 def test_folders_are_classes_and_paths_are_names(tmp_path):
-    train, test = load_folder(plant(tmp_path))
+    train, test, _ = load_folder(plant(tmp_path))
     assert train.classes == test.classes == ("ant", "bee")
     assert train.labels.tolist() == [0, 0, 0, 1, 1, 1]
     assert train.names[4] == "train/bee/1.png"
@@ -43,9 +43,8 @@ def test_an_archive_is_as_good_as_its_folder(tmp_path, kind, wrapped):
     plant(tmp_path / "outer" / "mine")
     source = tmp_path / "outer" if wrapped else tmp_path / "outer" / "mine"
     archive = shutil.make_archive(str(tmp_path / "packed"), kind, source)
-    for packed, plain in zip(
-        load_folder(tmp_path / archive), load_folder(tmp_path / "outer" / "mine"), strict=True
-    ):
+    both = (load_folder(path)[:2] for path in (tmp_path / archive, tmp_path / "outer" / "mine"))
+    for packed, plain in zip(*both, strict=True):
         assert packed.fingerprint() == plain.fingerprint()
         assert packed.names == plain.names
 
@@ -54,7 +53,7 @@ def test_without_parts_a_fifth_of_every_class_is_test(tmp_path):
     for name in ("ant", "bee"):
         for number in range(10):
             paint(tmp_path / name / f"{number}.png")
-    train, test = load_folder(tmp_path)
+    train, test, _ = load_folder(tmp_path)
     assert (len(train), len(test)) == (16, 4)
     assert test.labels.tolist() == [0, 0, 1, 1]
     assert not set(train.names) & set(test.names)
@@ -65,7 +64,7 @@ def test_without_parts_a_fifth_of_every_class_is_test(tmp_path):
 def test_the_usual_formats_are_read(tmp_path, suffix):
     paint(tmp_path / "train" / "a" / f"x.{suffix}", (200, 100, 50))
     paint(tmp_path / "test" / "a" / f"x.{suffix}", (200, 100, 50))
-    train, _ = load_folder(tmp_path)
+    train, *_ = load_folder(tmp_path)
     assert np.abs(train.images[0, :, 0, 0].numpy().astype(int) - [200, 100, 50]).max() < 6
 
 
@@ -83,11 +82,11 @@ def test_all_images_take_the_size_of_the_first_of_train_or_the_one_given(tmp_pat
 def test_grey_stays_grey_only_if_all_are(tmp_path):
     for part in ("train", "test"):
         paint(tmp_path / part / "a" / "x.png", 77, mode="L")
-    train, _ = load_folder(tmp_path)
+    train, *_ = load_folder(tmp_path)
     assert train.shape == (1, 4, 6)
     assert train.images.unique().tolist() == [77]
     paint(tmp_path / "test" / "a" / "y.png")
-    train, _ = load_folder(tmp_path)
+    train, *_ = load_folder(tmp_path)
     assert train.images[0, :, 0, 0].tolist() == [77, 77, 77]
 
 
@@ -104,7 +103,7 @@ def test_palettes_and_transparency_are_flattened(tmp_path):
         paint(tmp_path / part / "a" / "x.png", (9, 8, 7, 255), mode="RGBA")
         image = Image.new("RGB", (6, 4), (9, 8, 7)).quantize(4)
         image.save(tmp_path / part / "a" / "y.png", transparency=b"\x80\x80\x80\x80")
-    train, _ = load_folder(tmp_path)
+    train, *_ = load_folder(tmp_path)
     assert train.images[:, :, 0, 0].tolist() == [[9, 8, 7]] * 2
 
 
@@ -136,9 +135,9 @@ def test_a_class_that_is_a_link_to_a_folder_is_not_left_out(tmp_path):
 
 def test_a_validation_folder_is_read_if_there_is_one(tmp_path):
     plant(tmp_path)
-    assert load_folder_val(tmp_path) is None
+    assert load_folder(tmp_path)[2] is None
     paint(tmp_path / "val" / "bee" / "0.png", size=(9, 9))
-    val = load_folder_val(tmp_path)
+    val = load_folder(tmp_path)[2]
     assert val.labels.tolist() == [1]
     assert val.shape == (3, 4, 6)
 

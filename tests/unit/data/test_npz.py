@@ -5,7 +5,7 @@ import pytest
 
 from expunge._errors import DataError
 from expunge.data import _archive as archive
-from expunge.data._npz import load_npz, load_npz_val
+from expunge.data._npz import load_npz
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 256, (10, 3, 6, 5), np.uint8)
@@ -22,7 +22,7 @@ def parts(x=X, y=Y, **more):
 
 
 def test_train_and_test_are_read(tmp_path):
-    train, test = load_npz(save(tmp_path, **parts()))
+    train, test, _ = load_npz(save(tmp_path, **parts()))
     assert (len(train), len(test)) == (10, 4)
     assert np.array_equal(train.images.numpy(), X)
     assert train.labels.tolist() == Y.tolist()
@@ -30,24 +30,24 @@ def test_train_and_test_are_read(tmp_path):
 
 
 def test_channels_may_come_last_or_not_at_all(tmp_path):
-    last, _ = load_npz(save(tmp_path, **parts(X.transpose(0, 2, 3, 1))))
+    last, *_ = load_npz(save(tmp_path, **parts(X.transpose(0, 2, 3, 1))))
     assert np.array_equal(last.images.numpy(), X)
-    grey, _ = load_npz(save(tmp_path, **parts(X[:, 0])))
+    grey, *_ = load_npz(save(tmp_path, **parts(X[:, 0])))
     assert np.array_equal(grey.images.numpy(), X[:, :1])
 
 
 def test_fractions_become_bytes(tmp_path):
-    train, _ = load_npz(save(tmp_path, **parts((X / 255).astype(np.float32))))
+    train, *_ = load_npz(save(tmp_path, **parts((X / 255).astype(np.float32))))
     assert np.array_equal(train.images.numpy(), X)
 
 
 def test_whole_numbers_of_any_width_become_bytes(tmp_path):
-    train, _ = load_npz(save(tmp_path, **parts(X.astype(np.int64))))
+    train, *_ = load_npz(save(tmp_path, **parts(X.astype(np.int64))))
     assert np.array_equal(train.images.numpy(), X)
 
 
 def test_of_one_part_a_fifth_of_every_class_is_test(tmp_path):
-    train, test = load_npz(save(tmp_path, x=X, y=Y, ids=np.arange(100, 110)))
+    train, test, _ = load_npz(save(tmp_path, x=X, y=Y, ids=np.arange(100, 110)))
     assert (len(train), len(test)) == (8, 2)
     assert sorted(test.labels.tolist()) == [0, 1]
     assert sorted(train.names + test.names) == [str(i) for i in range(100, 110)]
@@ -55,15 +55,15 @@ def test_of_one_part_a_fifth_of_every_class_is_test(tmp_path):
 
 def test_classes_and_ids_are_names(tmp_path):
     path = save(tmp_path, **parts(classes=np.array(["no", "yes"]), ids=np.arange(10)))
-    train, test = load_npz(path)
+    train, test, _ = load_npz(path)
     assert train.classes == test.classes == ("no", "yes")
     assert train.names[3] == "3"
     assert test.names is None
 
 
 def test_a_validation_part_is_read_if_there_is_one(tmp_path):
-    assert load_npz_val(save(tmp_path, **parts())) is None
-    val = load_npz_val(save(tmp_path, **parts(x_val=X[:3], y_val=np.array([0, 1, 2]))))
+    assert load_npz(save(tmp_path, **parts()))[2] is None
+    val = load_npz(save(tmp_path, **parts(x_val=X[:3], y_val=np.array([0, 1, 2]))))[2]
     assert val.labels.tolist() == [0, 1, 2]
     assert load_npz(tmp_path / "data.npz")[0].classes == val.classes == ("0", "1", "2")
 

@@ -10,14 +10,15 @@ text without a question has none of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from expunge._errors import DataError, InvalidInput
-from expunge._files import read_text, write_text
+from expunge._files import write_text
 from expunge._kinds import check_arguments, check_fields
+from expunge.data._id_file import read_json_entries
 
 PERTURBED = ("perturbed_answer", "perturbed_answers")
 """TOFU's own name of the list, and the one that people write."""
@@ -66,8 +67,8 @@ def load_records(path: str | Path) -> tuple[TextRecord, ...]:
     check_arguments(load_records, locals())
     path = Path(path)
     records = [
-        _record(values, place, str(position))
-        for position, (place, values) in enumerate(_objects(path))
+        _record(values, f"{path}, {place}", str(position))
+        for position, (place, values) in enumerate(read_json_entries(path))
     ]
     if not records:
         raise DataError(f"{path} should hold records, each with a question and an answer. (got 0)")
@@ -105,29 +106,6 @@ def refuse_as_images(path: Path) -> Any:
     raise InvalidInput(
         f"qa:{path} holds texts, which `expunge forget` takes, and `expunge.TextSet` in Python."
     )
-
-
-def _objects(path: Path) -> Iterator[tuple[str, Any]]:
-    """Every object of a file, with the place that a message calls it by."""
-    text = read_text(path, "UTF-8 JSON")
-    if path.suffix.lower() == ".json":
-        content = _parse(text, str(path))
-        if not isinstance(content, list):
-            raise DataError(f"{path} should hold a JSON list. (got {type(content).__name__})")
-        for position, values in enumerate(content):
-            yield f"{path}, record {position}", values
-        return
-    for number, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            place = f"{path}, line {number}"
-            yield place, _parse(line, place)
-
-
-def _parse(text: str, place: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"{place}: this is not valid JSON: {error}.") from error
 
 
 def _record(values: Any, place: str, position: str) -> TextRecord:
