@@ -84,12 +84,11 @@ def test_files_without_a_table_are_refused(tmp_path, text, complaint):
         load(f"csv:{path},label=label")
 
 
-def test_an_option_that_does_not_exist_is_wrong_usage_where_the_file_does(tmp_path):
+def test_an_option_that_does_not_exist_is_wrong_usage_whether_or_not_the_file_does(tmp_path):
     path = write_csv(tmp_path / "t.csv", ["1,a", "2,b"], "x,label")
-    with pytest.raises(InvalidInput, match=r"Unknown option 'lable'\. Did you mean 'label'\?"):
-        load(f"csv:{path},lable=label")
-    with pytest.raises(DataError, match="There is no file or folder"):
-        load(f"csv:{tmp_path / 'gone.csv'},lable=label")
+    for name in (path, tmp_path / "gone.csv"):
+        with pytest.raises(InvalidInput, match=r"Unknown option 'lable'\. Did you mean 'label'\?"):
+            load(f"csv:{name},lable=label")
 
 
 def test_classes_are_no_numbers_to_predict(tmp_path):
