@@ -84,7 +84,7 @@ def _updating(addon: str, params: list[nn.Parameter]) -> Callable[[], float]:
     def run() -> float:
         pair = [[torch.randn_like(p).mul_(1e-3) for p in params] for _ in range(2)]
         start = time.perf_counter()
-        update.backward(Given.apply(pair[0], *params), Given.apply(pair[1], *params), params)
+        update.backward(Given.apply(pair[0], *params), Given.apply(pair[1], *params), params=params)
         return time.perf_counter() - start
 
     return run

@@ -145,7 +145,7 @@ def _step(model: nn.Module, order: dict[str, str | float]) -> None:
     x = torch.randn(2, SIDE)
     for _ in range(2):
         losses = ((sign * model(x).square().mean() for _ in range(1)) for sign in (-1.0, 1.0))
-        update.backward(*losses, params)
+        update.backward(*losses, params=params)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
 

@@ -74,7 +74,7 @@ def _plain(loss_u: Tensor, loss_c: Tensor) -> None:
 
 
 def _updating(update: Update, params: list[nn.Parameter]) -> Step:
-    return lambda loss_u, loss_c: update.backward(loss_u, loss_c, params)
+    return lambda loss_u, loss_c: update.backward(loss_u, loss_c, params=params)
 
 
 def _textbook(params: list[nn.Parameter]) -> Step:

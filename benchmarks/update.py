@@ -140,7 +140,9 @@ class Bench:
         def run() -> float:
             u, c = ([g.clone() for g in side] for side in (self.g_u, self.g_c))
             start = clock()
-            update.backward(Given.apply(u, *self.params), Given.apply(c, *self.params), self.params)
+            update.backward(
+                Given.apply(u, *self.params), Given.apply(c, *self.params), params=self.params
+            )
             return self.clear(clock() - start)
 
         return run
@@ -211,7 +213,7 @@ def measure_memory(contender: str, params: float) -> None:
         textbook(g_u, g_c, {"step": 0, "v_u": zeros[0], "v_c": zeros[1]})
     else:
         update = Update("focus", compile=contender.startswith("compiled"))
-        update.backward(Given.apply(g_u, *weights), Given.apply(g_c, *weights), weights)
+        update.backward(Given.apply(g_u, *weights), Given.apply(g_c, *weights), params=weights)
     _, peak = resident()
     print((peak - before) / count)
 

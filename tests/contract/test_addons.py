@@ -246,7 +246,7 @@ def test_compiled_strict_steps_are_blocked_ones():
         optimizer = torch.optim.Adam([p], lr=0.1)
         update = Update(Focus(), WeightedSum(), strict=True, compile=compile)
         for k in range(2):
-            update.backward((p * (k + 1)).sin().sum(), p.cos().sum(), [p])
+            update.backward((p * (k + 1)).sin().sum(), p.cos().sum(), params=[p])
             update.step(optimizer)
         results.append(p.detach())
     torch.testing.assert_close(*results)

@@ -180,9 +180,10 @@ class ArraySource:
 
     def walk(self, k: int, skip: int) -> Iterator[Batch]:
         order = torch.randperm(len(self.inputs), generator=_generator(self.seed, self.split, k))
-        for j in range(skip, len(self)):
+        count = len(self)
+        for j in range(skip, count):
             start = j * self.batch_size
-            stop = len(order) if j + 1 == len(self) else start + self.batch_size
+            stop = len(order) if j + 1 == count else start + self.batch_size
             share = self.division.share(stop - start)
             chosen = order[start + share.start : start + share.stop]
             chosen = chosen.to(self.inputs.device, non_blocking=True)

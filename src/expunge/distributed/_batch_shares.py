@@ -47,6 +47,8 @@ class BatchDivision:
 
     def share(self, total: int) -> BatchShare:
         """This process's share of a global batch of ``total`` examples."""
+        if self.size == 1:
+            return BatchShare(0, total, total)
         if total < self.size:
             raise InvalidInput(
                 "A batch should have at least one example for every process. "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -184,6 +184,8 @@ class Run:
             # A line has what the others recorded of the epoch, so it comes last.
             self.callbacks = [ProgressBar(title), *self.callbacks, EpochLines(title)]
 
+        self._listening = bool(execution.callbacks)
+
         # Where the run is.
         self.step = 0
         self.history = History()
@@ -252,7 +254,7 @@ class Run:
         """Epochs to run, unless the run is stopped."""
         return self.procedure.epochs
 
-    @property
+    @cached_property
     def steps_per_epoch(self) -> int:
         """Batches of the split that one epoch goes through."""
         if self.forget is None or self.method.epoch_over == "retain":
@@ -383,9 +385,8 @@ class Run:
 
     def _is_stopped(self) -> bool:
         """Whether a callback has stopped the run, in any process: all continue, or none does."""
-        quiet = (ProgressBar, EpochLines)
-        listening = any(not isinstance(callback, quiet) for callback in self.callbacks)
-        return self.group.any(self._stopped) if listening else self._stopped
+        alone = self.group.size == 1 or not self._listening
+        return self._stopped if alone else self.group.any(self._stopped)
 
     def _take_step(self) -> bool:
         """Take one step; False if it diverged and a callback handled that."""

@@ -19,8 +19,7 @@ from expunge.distributed import SINGLE, as_group
 from expunge.distributed._batch_shares import BatchDivision
 from expunge.engine._checkpoint import describe, model_digest
 from expunge.engine._history import mean_row, step_row
-from expunge.engine._loss_weights import weigh, weigh_reduced, weights_by_size
-from expunge.engine._losses import weigh_micro_batches
+from expunge.engine._losses import weigh, weigh_micro_batches, weigh_reduced, weights_by_size
 from expunge.engine._overlap_check import check_disjoint
 from expunge.integrations._hf_batches import DividedBatches
 from expunge.integrations._hf_checks import check_arguments, check_method, warn_of_unreached

@@ -17,7 +17,7 @@ from expunge.data._batches import Batch
 from expunge.distributed import SINGLE, Group
 from expunge.distributed._batch_shares import BatchShare, draw_share, share_weight
 from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
-from expunge.methods._precision import cast_to, widened
+from expunge.methods._precision import HALVES, cast_to, widened
 from expunge.models._modes import eval_mode
 from expunge.update._gradients import check_scalar
 
@@ -109,8 +109,13 @@ class Problem:
     def logits(self, batch: Batch) -> Tensor:
         """The model's output on a batch, with BatchNorm as the policy says for its split."""
         size = len(batch.targets) * self.group.size
-        with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
-            logits = widened(apply(self.model, batch.inputs))
+        if self.batchnorm == "published" and size > 1 and self.precision == torch.float32:
+            logits = apply(self.model, batch.inputs)
+        else:
+            with batchnorm_as(self.model, self.batchnorm, batch.split, size), self._cast(batch):
+                logits = apply(self.model, batch.inputs)
+        if logits.dtype in HALVES:
+            logits = logits.float()
         check_class_numbers(logits, batch.targets)
         if self._first_batch:  # once in a run: on an accelerator it waits for the device
             self._first_batch = False

@@ -1,42 +1,15 @@
-"""The arguments of an update, checked and put into lists."""
+"""The arguments of ``Update.combine``, checked and put into lists."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge._kinds import shown
 from expunge.update._gradients import LossGradient
-
-
-def trainable(params: Iterable[Tensor]) -> list[Tensor]:
-    """The parameters that require a gradient, in order; each should be given once."""
-    if isinstance(params, Tensor | Mapping | str) or not isinstance(params, Iterable):
-        raise InvalidInput(
-            "`params` should be an iterable of parameters, as model.parameters(). "
-            f"(got {shown(params)})"
-        )
-    given = list(params)
-    for p in given:
-        if not isinstance(p, Tensor):
-            raise InvalidInput(f"`params` should hold tensors. (got {shown(p)})")
-    moving = [p for p in given if p.requires_grad]
-    unique = {id(p): p for p in moving}
-    if len(unique) != len(moving):
-        raise InvalidInput(
-            f"`params` should hold each parameter once. (got {len(moving)}, of which "
-            f"{len(unique)} differ) Pass model.parameters(), which does."
-        )
-    if not unique:
-        raise InvalidInput("`params` should hold at least one parameter that requires a gradient.")
-    for p in unique.values():
-        if not p.dtype.is_floating_point:
-            raise InvalidInput(f"Parameters should be real floating-point. (got {p.dtype})")
-    return list(unique.values())
 
 
 class CombineArguments(NamedTuple):

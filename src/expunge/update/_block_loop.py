@@ -11,15 +11,18 @@ from torch import Tensor
 from expunge.update import _compiler as compiler
 from expunge.update._compiler import ROW
 from expunge.update._diagnostics import DiagnosticSums
-from expunge.update._flat_views import moment_dtype
 from expunge.update._kernel import Block, KernelSpec, advance
-from expunge.update._state import State
+from expunge.update._state import State, moment_dtype
 
 COMPILED_BLOCK = 1 << 20
 CPU_BLOCK = 1 << 17
 DEVICE_BLOCK = 1 << 23
 SMALL = 1 << 14
 """Parameters below this size are joined: a pass over each would be mostly overhead."""
+
+
+ONE_FOR_ALL = ("balance", "weight_u", "weight_c")
+"""Fields of a block that are the same for all parameters."""
 
 
 class BlockLoop:
@@ -44,7 +47,7 @@ class BlockLoop:
         self._stream = stream
         self._coefficients = coefficients
         self._constants: dict[tuple[torch.device, torch.dtype], Tensor] = {}
-        self._small: dict[tuple[object, ...], SmallTensors] = {}
+        self._small: dict[tuple[torch.device, torch.dtype], SmallTensors] = {}
 
     def run(self, blocks: Iterable[Block]) -> None:
         """Advance every parameter, each given as one flat block."""
@@ -52,28 +55,34 @@ class BlockLoop:
             if self.compile:  # warnings from the compiler's own imports
                 warnings.simplefilter("ignore", DeprecationWarning)
             for block in blocks:
-                self._advance_parameter(block)
+                if block.objective.numel() < SMALL:
+                    self._hold_back(block)
+                else:
+                    self._advance_large(block)
             for small in self._small.values():
                 self._advance_joined(small)
 
-    def _advance_parameter(self, block: Block) -> None:
+    def _advance_large(self, block: Block) -> None:
+        """Whole rows in place, a range after the other; what is left waits for more of its kind."""
         count, device = block.objective.numel(), block.objective.device
-        # Whole rows of a large parameter, in place.
-        whole = 0 if count < SMALL else count - count % ROW
-        if whole and not self.spec.addon.draws and not self._compiles(device):
+        whole = count - count % ROW
+        if not self.spec.addon.draws and not self._compiles(device):
             whole = count  # nobody needs whole rows
         for start, stop in _even_ranges(whole, count, self._block_size(device)):
             self._advance_rows(block.slice(start, stop))
-        # What is left waits for more of its kind.
         if whole < count:
-            rest = block.slice(whole, count)
-            key = SmallTensors.key(rest)
-            if key not in self._small:
-                self._small[key] = SmallTensors(self.spec)
-            small = self._small[key]
-            small.add(rest)
-            if small.size >= CPU_BLOCK:
-                self._advance_joined(small)
+            self._hold_back(block.slice(whole, count))
+
+    def _hold_back(self, block: Block) -> None:
+        """Keep a small block until those of its device and type fill a larger one."""
+        key = (block.objective.device, block.objective.dtype)
+        small = self._small.get(key)
+        if small is None:
+            small = self._small[key] = SmallTensors(self.spec)
+        small.pieces.append(block)
+        small.size += block.objective.numel()
+        if small.size >= CPU_BLOCK:
+            self._advance_joined(small)
 
     def _block_size(self, device: torch.device) -> int:
         if self._compiles(device):
@@ -107,7 +116,10 @@ class BlockLoop:
 
     def _advance_joined(self, small: SmallTensors) -> None:
         if small.size:
-            block = self._with_draws(_fetch_moments(small.join(), copy=False))
+            block = small.join()
+            if self.state.offload:
+                block = _fetch_moments(block, copy=False)
+            block = self._with_draws(block)
             self._advance_eagerly(block)
             small.write_back(block)
 
@@ -134,54 +146,43 @@ class BlockLoop:
 class SmallTensors:
     """Small parameters, and the ends of large ones, that are advanced together.
 
-    All are on one device and of the same types: one pass over them instead of one each.
+    All are on one device and of one type: one pass over them instead of one each.
     """
 
     def __init__(self, spec: KernelSpec) -> None:
         self.size = 0
-        self._pieces: list[Block] = []
+        self.pieces: list[Block] = []
+        moments = spec.addon.statistics
         self._written = ["constraint"]
         if spec.strict:
             self._written.append("objective")
-        if spec.addon.statistics is not None and not spec.addon.statistics.from_parts:
+        if moments is not None and not moments.from_parts:
             self._written += ["moment_u", "moment_c"]
-
-    @staticmethod
-    def key(piece: Block) -> tuple[object, ...]:
-        """What pieces need in common to be joined."""
-        return (piece.objective.device, *(None if t is None else t.dtype for t in piece))
-
-    def add(self, piece: Block) -> None:
-        """Hold a piece back until :meth:`join`."""
-        self._pieces.append(piece)
-        self.size += piece.objective.numel()
 
     def join(self) -> Block:
         """One block of all pieces, a copy."""
-        return Block(*(self._join(field) for field in Block._fields))  # type: ignore[arg-type]
+        joined: list[Tensor | None] = []
+        for field, tensors in zip(Block._fields, zip(*self.pieces, strict=True), strict=True):
+            if tensors[0] is None or field in ONE_FOR_ALL:
+                joined.append(tensors[0])
+            elif field == "threshold":  # one per parameter
+                pairs = zip(tensors, self.pieces, strict=True)
+                joined.append(torch.cat([t.expand(p.objective.shape) for t, p in pairs]))
+            else:
+                joined.append(torch.cat(tensors))
+        return Block(*joined)  # type: ignore[arg-type]
 
     def write_back(self, block: Block) -> None:
         """Copy what the kernel changed in the joined ``block`` to the pieces, and drop them."""
-        sizes = [piece.objective.numel() for piece in self._pieces]
+        sizes = [piece.objective.numel() for piece in self.pieces]
         owners: list[Tensor] = []
         values: list[Tensor] = []
         for field in self._written:
-            owners += [getattr(piece, field) for piece in self._pieces]
+            owners += [getattr(piece, field) for piece in self.pieces]
             values += getattr(block, field).split(sizes)
         torch._foreach_copy_(owners, values)
-        self._pieces = []
+        self.pieces = []
         self.size = 0
-
-    def _join(self, field: str) -> Tensor | None:
-        tensors: list[Tensor] = [getattr(piece, field) for piece in self._pieces]
-        if tensors[0] is None or field in ("balance", "weight_u", "weight_c"):  # one for all
-            return tensors[0]
-        if field == "threshold":  # one per parameter
-            tensors = [
-                t.expand(piece.objective.shape)
-                for t, piece in zip(tensors, self._pieces, strict=True)
-            ]
-        return torch.cat(tensors)
 
 
 def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]]:

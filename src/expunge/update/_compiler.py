@@ -27,11 +27,6 @@ broken: set[tuple[str, KernelSpec]] = set()
 """Devices and specs for which compiling failed in this process."""
 
 
-def should_compile(device: str, parameters: int) -> bool:
-    """Whether the automatic choice for a model of this size on this device is to compile."""
-    return parameters >= COMPILE_FROM and can_compile(device)
-
-
 @functools.lru_cache(maxsize=8)
 def can_compile(device: str) -> bool:
     """Whether this machine has what ``torch.compile`` needs for ``device``."""

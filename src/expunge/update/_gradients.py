@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.update._flat_views import moment_dtype
+from expunge._kinds import shown
 from expunge.update._shards import check_not_gathered, is_sharded, local_gradient, local_part
+from expunge.update._state import moment_dtype
 
 
 class Term(NamedTuple):
@@ -27,7 +28,7 @@ class Term(NamedTuple):
 
 
 Losses = Tensor | Term | Iterable[Tensor | Term]
-"""A scalar loss, or one per micro-batch; a generator makes them lazily."""
+"""A scalar loss, or one per micro-batch; a generator makes each when its turn comes."""
 
 
 class LossGradient(NamedTuple):
@@ -45,6 +46,32 @@ class LossGradient(NamedTuple):
     """Mean weight of the micro-batches."""
 
 
+def trainable(params: Iterable[Tensor]) -> list[Tensor]:
+    """The parameters that require a gradient, in order; each should be given once."""
+    if isinstance(params, Tensor | Mapping | str) or not isinstance(params, Iterable):
+        raise InvalidInput(
+            "`params` should be an iterable of parameters, as model.parameters(). "
+            f"(got {shown(params)})"
+        )
+    moving = []
+    for p in params:
+        if not isinstance(p, Tensor):
+            raise InvalidInput(f"`params` should hold tensors. (got {shown(p)})")
+        if p.requires_grad:
+            moving.append(p)
+            if not p.dtype.is_floating_point:
+                raise InvalidInput(f"Parameters should be real floating-point. (got {p.dtype})")
+    different = len(set(map(id, moving)))
+    if different != len(moving):
+        raise InvalidInput(
+            f"`params` should hold each parameter once. (got {len(moving)}, of which "
+            f"{different} differ) Pass model.parameters(), which does."
+        )
+    if not moving:
+        raise InvalidInput("`params` should hold at least one parameter that requires a gradient.")
+    return moving
+
+
 def loss_gradient(
     losses: Losses,
     params: Sequence[Tensor],
@@ -53,37 +80,47 @@ def loss_gradient(
     salient: bool = False,
     retain_graph: bool = False,
     scale: float = 1.0,
+    sharded: bool = False,
 ) -> LossGradient:
     """The gradient of the mean of ``losses`` with respect to each of ``params``.
 
     Goes through ``backward`` rather than ``torch.autograd.grad``, so that hooks on parameters fire
-    and each gradient owns its memory in its parameter's layout. ``p.grad`` is left at None. Of a
-    parameter sharded over processes, only the gradient of the part that is here.
+    and each gradient owns its memory in its parameter's layout. ``p.grad`` is left at None. Where
+    parameters are ``sharded`` over processes, only the gradient of the part that is here.
+
+    Losses that come from a generator are computed here, one after the other: each one's graph is
+    gone before the next forward pass, so that the memory of one micro-batch is enough.
 
     Each loss is multiplied by ``scale`` before its backward pass, for float16; the gradients stay
     scaled.
     """
-    parts = [local_part(p) for p in params]
-    mean = _RunningMean(parts, squares=squares)
-    ranks = _RunningMean(parts, squares=False)
+    mean = _RunningMean(params, squares=squares)
+    ranking = _RunningMean(params, squares=False) if salient else None
     seen: list[Tensor] = []
     weights: list[float] = []
-    for term in _terms(losses):
-        loss, saliency = (_full_value(t) for t in term[:2])
-        if salient and saliency is not None:
+    if isinstance(losses, (Tensor, Term)) or not isinstance(losses, Iterable):
+        losses = (losses,)
+    for given in losses:
+        term = given if isinstance(given, Term) else Term(given)
+        loss, saliency = term.loss, term.saliency
+        if sharded:
+            loss, saliency = _full_value(loss), _full_value(saliency)
+        if ranking is not None and saliency is not None:
             weight = term.weight if term.saliency_weight is None else term.saliency_weight
-            ranks.add(_backward(saliency, params, retain_graph=True, scale=scale), weight)
-        mean.add(_backward(loss, params, retain_graph=retain_graph, scale=scale), term.weight)
+            gradients = _backward(saliency, params, True, scale, sharded)
+            ranking.add(gradients, weight)
+        mean.add(_backward(loss, params, retain_graph, scale, sharded), term.weight)
         seen.append(loss.detach().reshape(()))
         weights.append(term.weight)
     if not seen:
         raise InvalidInput("A loss should come in at least one part. (got none)")
-    if ranks.parts not in (0, len(seen)):
+    ranked = 0 if ranking is None else ranking.parts
+    if ranked not in (0, len(seen)):
         raise InvalidInput(
             "Every micro-batch should bring a saliency loss, or none. "
-            f"(got {ranks.parts} for {len(seen)} micro-batches)"
+            f"(got {ranked} for {len(seen)} micro-batches)"
         )
-    salience = ranks.gradients if ranks.parts else None
+    salience = ranking.gradients if ranking is not None and ranked else None
     loss, weight = _average(seen, weights), sum(weights) / len(weights)
     return LossGradient(mean.gradients, salience, mean.squares, len(seen), loss, weight)
 
@@ -127,7 +164,7 @@ def _unreached(params: Sequence[Tensor]) -> InvalidInput:
 
 def _average(losses: list[Tensor], weights: list[float]) -> Tensor:
     stacked = torch.stack(losses)
-    if all(weight == 1.0 for weight in weights):
+    if set(weights) == {1.0}:
         return stacked.mean()
     return (stacked * stacked.new_tensor(weights)).sum() / sum(weights)
 
@@ -137,15 +174,8 @@ def _full_value(loss: Any) -> Any:
     return loss.full_tensor() if is_sharded(loss) else loss
 
 
-def _terms(losses: Losses) -> Iterator[Term]:
-    if isinstance(losses, (Tensor, Term)) or not isinstance(losses, Iterable):
-        losses = [losses]
-    for loss in losses:
-        yield loss if isinstance(loss, Term) else Term(loss)
-
-
 def _backward(
-    loss: Tensor, params: Sequence[Tensor], *, retain_graph: bool, scale: float
+    loss: Tensor, params: Sequence[Tensor], retain_graph: bool, scale: float, sharded: bool
 ) -> list[Tensor | None]:
     _check_loss(loss)
     if scale != 1.0:
@@ -153,19 +183,24 @@ def _backward(
     for p in params:
         p.grad = None
     # The graph of a sharded model hangs on its gathered parameters: its hooks fill `p.grad`.
-    inputs = None if any(map(is_sharded, params)) else list(params)
-    _differentiate(loss, inputs, retain_graph=retain_graph)
+    _differentiate(loss, None if sharded else list(params), retain_graph=retain_graph)
     check_not_gathered(params)
-    gradients = [None if p.grad is None else local_gradient(p.grad, p) for p in params]
+    gradients: list[Tensor | None] = []
+    missing = 0
     for p in params:
-        p.grad = None
-    if inputs is not None and any(g is None for g in gradients):
+        gradient, p.grad = p.grad, None
+        if gradient is None:
+            missing += 1
+        elif sharded:
+            gradient = local_gradient(gradient, p)
+        if gradient is not None and gradient.layout is not torch.strided:
+            gradient = gradient.to_dense()
+        gradients.append(gradient)
+    if missing and not sharded:
         _check_recomputation(loss)
-    if all(g is None for g in gradients):
+    if missing == len(gradients):
         raise _unreached(params)
-    return [
-        g.to_dense() if g is not None and g.layout is not torch.strided else g for g in gradients
-    ]
+    return gradients
 
 
 def _differentiate(loss: Tensor, inputs: list[Tensor] | None, *, retain_graph: bool) -> None:
@@ -193,30 +228,33 @@ class _RunningMean:
         self._total = 0.0
         self.squares: list[Tensor] | None = None
         if squares:
-            self.squares = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in params]
-        self._means: list[Tensor | None] = [None] * len(params)
-        self._dtypes = [p.dtype for p in params]
+            parts = map(local_part, params)
+            self.squares = [torch.zeros_like(p, dtype=moment_dtype(p.dtype)) for p in parts]
+        self._means: list[Tensor | None] = []
+        self._params = params
 
     @property
     def gradients(self) -> list[Tensor | None]:
         """The mean so far, in the parameters' types; None where no micro-batch had a gradient."""
-        pairs = zip(self._means, self._dtypes, strict=True)
-        return [None if mean is None else mean.to(dtype) for mean, dtype in pairs]
+        if self.parts == 1:
+            return self._means
+        pairs = zip(self._means, self._params, strict=True)
+        return [None if mean is None else mean.to(p.dtype) for mean, p in pairs]
 
     @torch.no_grad()
-    def add(self, gradients: Sequence[Tensor | None], weight: float = 1.0) -> None:
+    def add(self, gradients: list[Tensor | None], weight: float = 1.0) -> None:
         """Add the gradients of one more micro-batch; None counts as zero."""
         self.parts += 1
         self._total += weight
         if self.parts == 1:
-            self._means = list(gradients)
+            self._means = gradients
             return
         for k, gradient in enumerate(gradients):
             if gradient is not None or self._means[k] is not None:
                 self._add(k, gradient, weight)
 
     def _add(self, k: int, gradient: Tensor | None, weight: float) -> None:
-        wide = moment_dtype(self._dtypes[k])
+        wide = moment_dtype(self._params[k].dtype)
         before = self._means[k]
         if before is None:
             assert gradient is not None

@@ -66,12 +66,14 @@ def check_not_gathered(params: Sequence[Tensor]) -> None:
     """
     if "torch.distributed.fsdp" not in sys.modules:
         return
-    gone = [p for p in params if p.numel() and not is_sharded(p) and not p.untyped_storage().size()]
+    gone = 0
+    for p in params:
+        gone += type(p) in _PLAIN and p.numel() > 0 and not p.untyped_storage().size()
     if gone:
         raise InvalidInput(
             "`params` should be the sharded parameters, and FSDP swaps them for whole ones in a "
             "forward pass: take `params = list(model.parameters())` before it, once and for all. "
-            f"(got {len(gone)} that are gone after the backward pass)"
+            f"(got {gone} that are gone after the backward pass)"
         )
 
 
@@ -144,6 +146,22 @@ class ShardedParameters:
             part, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
         )
 
+    def gathered(self, k: int, part: Tensor) -> Tensor:
+        """The whole of a tensor sharded like parameter ``k``, in every process."""
+        p: Any = self._params[k]
+        if not is_sharded(p):
+            return part
+        sharded = type(p.detach()).from_local(
+            part.to(p.device_mesh.device_type),
+            p.device_mesh,
+            p.placements,
+            run_check=False,
+            shape=p.shape,
+            stride=p.stride(),
+        )
+        whole: Tensor = sharded.full_tensor()
+        return whole.to(part.device)
+
     def sum_parts(self, count: Tensor) -> Tensor:
         """The sum of ``count`` over all layouts and parts, in place; 0 where it is 0 everywhere."""
         for layout in self.layouts:
@@ -160,9 +178,10 @@ def by_layout(
 
 def sharded_parameters(params: Sequence[Tensor]) -> ShardedParameters | None:
     """How ``params`` are sharded; None where every one is a plain tensor."""
-    if not any(home in sys.modules for home in _HOMES) or not any(map(is_sharded, params)):
-        return None
-    return ShardedParameters(params)
+    for p in params:
+        if type(p) not in _PLAIN and is_sharded(p):
+            return ShardedParameters(params)
+    return None
 
 
 def _sharded_dims(p: Any) -> tuple[Any, ...] | None:

@@ -1,4 +1,4 @@
-"""The state of an update: step count, moments and random streams, saved and loaded."""
+"""The state of an update: step count, moments laid out as the parameters, random streams."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.update._flat_views import laid_out, moment_dtype
 from expunge.update._shards import local_part
 
 
@@ -43,6 +42,7 @@ class State:
         self.moments_c: list[Tensor] = []
         self.aggregate: dict[str, Tensor] = {}
         self._generators: dict[str, torch.Generator] = {}
+        self._layout: list[tuple[Any, ...]] = []
 
     def prepare(self, params: Sequence[Tensor]) -> None:
         """Make room for ``params`` at the first step; afterwards check that they are the same.
@@ -50,6 +50,9 @@ class State:
         The buffers follow their parameters to another device or memory format, and come back from
         a file that knows no memory format.
         """
+        layout = [(p.shape, p.stride(), p.device, p.dtype) for p in params]
+        if layout == self._layout:
+            return
         if not self.moments_u:
             self.moments_u = [self._zeros(p) for p in params]
             self.moments_c = [self._zeros(p) for p in params]
@@ -62,6 +65,7 @@ class State:
             for k, p in enumerate(params):
                 device, dtype = self._home(p)
                 buffers[k] = _pinned(laid_out(buffers[k].to(device, dtype), p), p)
+        self._layout = layout
 
     def generator(self, device: torch.device, stream: str = "") -> torch.Generator:
         """The random stream of a device; parts of sharded parameters have streams of their own."""
@@ -94,7 +98,7 @@ class State:
         self.moments_u = [local_part(m).clone() for m in state["moments_u"]]
         self.moments_c = [local_part(m).clone() for m in state["moments_c"]]
         self.aggregate = {name: value.clone() for name, value in state.get("aggregate", {}).items()}
-        self._generators = {}
+        self._generators, self._layout = {}, []
         for key, bits in state["generators"].items():
             device, _, stream = key.partition("#")
             self.generator(torch.device(device), stream).set_state(bits.cpu())
@@ -119,3 +123,58 @@ def _pinned(moment: Tensor, parameter: Tensor) -> Tensor:
     """The moment in pinned memory, where it is on the host and its parameter is on a GPU."""
     apart = parameter.device.type == "cuda" and moment.device.type == "cpu"
     return moment.pin_memory() if apart and not moment.is_pinned() else moment
+
+
+def moment_dtype(dtype: torch.dtype) -> torch.dtype:
+    """Statistics are kept in float32, or in float64 beside float64 parameters."""
+    return torch.float64 if dtype == torch.float64 else torch.float32
+
+
+def laid_out(tensor: Tensor, like: Tensor) -> Tensor:
+    """``tensor`` itself if it is dense in the memory order of ``like``, else a copy that is.
+
+    >>> image = torch.zeros(1, 3, 2, 2).to(memory_format=torch.channels_last)
+    >>> laid_out(torch.ones(1, 3, 2, 2), image).stride()
+    (12, 1, 6, 3)
+    """
+    if tensor.layout is not torch.strided:
+        tensor = tensor.to_dense()
+    if tensor.is_contiguous() and like.is_contiguous():
+        return tensor
+    strides = _strides_of(like)
+    if _same_order(tensor, strides):
+        return tensor
+    copy = torch.empty_strided(tensor.shape, strides, dtype=tensor.dtype, device=tensor.device)
+    return copy.copy_(tensor)
+
+
+def flat(tensor: Tensor) -> Tensor:
+    """A dense tensor as one dimension in memory order: a view, never a copy.
+
+    >>> x = torch.arange(12.0).view(1, 3, 2, 2).to(memory_format=torch.channels_last)
+    >>> flat(x)[:3]
+    tensor([0., 4., 8.])
+    """
+    tensor = tensor.detach()
+    if tensor.is_contiguous():
+        return tensor.view(-1)
+    return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset())
+
+
+def flatten(tensors: list[Tensor]) -> Tensor:
+    """All tensors in one vector, a copy, on the first one's device, in float32 at least."""
+    dtype = torch.float32
+    for tensor in tensors:
+        dtype = torch.promote_types(dtype, tensor.dtype)
+    return torch.cat([flat(t).to(tensors[0].device, dtype) for t in tensors])
+
+
+def _strides_of(tensor: Tensor) -> tuple[int, ...]:
+    """The strides of a dense tensor laid out like ``tensor`` (channels-last stays so)."""
+    return torch.empty_like(tensor, device="meta").stride()
+
+
+def _same_order(tensor: Tensor, strides: tuple[int, ...]) -> bool:
+    """Whether the strides agree, wherever a dimension is long enough for its stride to matter."""
+    pairs = zip(tensor.shape, tensor.stride(), strides, strict=True)
+    return all(size == 1 or actual == wanted for size, actual, wanted in pairs)

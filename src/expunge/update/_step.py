@@ -14,13 +14,12 @@ from expunge.update._aggregate import Alone, WeightedSum
 from expunge.update._agreement import signed_agreement
 from expunge.update._block_loop import BlockLoop
 from expunge.update._diagnostics import DiagnosticSums, merge_records
-from expunge.update._flat_views import flat, flatten, laid_out, moment_dtype
 from expunge.update._gradients import LossGradient
 from expunge.update._kernel import SUMS, Block, KernelSpec
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
-from expunge.update._quantiles import Interpolation, absolute_quantile, absolute_quantiles
+from expunge.update._quantiles import Interpolation, absolute_quantile
 from expunge.update._shards import ShardedParameters, ShardLayout, by_layout
-from expunge.update._state import State
+from expunge.update._state import State, flat, flatten, laid_out, moment_dtype
 from expunge.update._stochastic_rounding import salt_of
 from expunge.update._weighted import Readings, Weighted, read_products
 
@@ -62,13 +61,13 @@ def compute_step(
         spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics)
     # Both gradients of the parameters that some loss reaches, laid out like them.
     coefficients = _advance_state(spec, state, params, first, second)
-    pairs = zip(first.gradients, second.gradients if second else first.gradients, strict=True)
-    used = [k for k, (u, c) in enumerate(pairs) if u is not None or c is not None]
-    g_u = [_dense(first.gradients[k], params[k]) for k in used]
-    if second is None:
-        g_c = [u.clone() for u in g_u]
-    else:
-        g_c = [_dense(second.gradients[k], params[k]) for k in used]
+    used, g_u, g_c = [], [], []
+    sides = first.gradients, second.gradients if second else first.gradients
+    for k, (u, c) in enumerate(zip(*sides, strict=True)):
+        if u is not None or c is not None:
+            used.append(k)
+            g_u.append(_dense(u, params[k]))
+            g_c.append(_dense(c, params[k]) if second else g_u[-1].clone())
     # An aggregation that is not elementwise sees all of them at once; one that weighs them anew
     # at every step decides now.
     layouts = by_layout(shards, used)
@@ -86,15 +85,22 @@ def compute_step(
         spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnostics)
     # The scales that tell a gradient from rounding.
     salience = first.salience
-    ranked = g_u if salience is None else [salience[k] for k in used]
-    scales = _scales(spec.addon, layouts, g_u, g_c, ranked)._replace(weights=weights, ratio=ratio)
+    scales = Scales(weights=weights, ratio=ratio)
+    if spec.addon.compares_signs:
+        scales = scales._replace(balance=balance_of(*_largest(layouts, g_u, g_c)))
+    if spec.addon.needs_saliency:
+        ranked = g_u if salience is None else [salience[k] for k in used]
+        [largest] = _largest(layouts, ranked)
+        scales = scales._replace(floor=noise_level(largest.dtype) * largest)
     # Moments, agreement, weight and aggregation, block by block.
     records: list[Tensor] = []
     for layout, members in layouts:
         loop = BlockLoop(spec, state, coefficients, compile, layout.stream)
         chosen = [(used[j], g_u[j], g_c[j]) for j in members]
-        blocks = _blocks(spec, state, params, chosen, whole, salience, layout, scales)
-        loop.run(_with_thresholds(spec, blocks, coefficients, layout, scales))
+        blocks = _blocks(spec, state, params, chosen, whole, salience, shards, scales)
+        if spec.addon.has_threshold:
+            blocks = _with_thresholds(spec, blocks, coefficients, layout, scales)
+        loop.run(blocks)
         if spec.diagnostics:
             records.append(_over_processes(loop.sums, layout))
     record = merge_records(records) if spec.diagnostics else None
@@ -151,7 +157,9 @@ def _advance_state(
         state.step += 1
         return 0.0, 0.0, 0.0, 0.0
     keep, add, scale_u = moments.coefficients(state.step + 1, first.parts)
-    scale_c = moments.coefficients(state.step + 1, second.parts).scale
+    scale_c = scale_u
+    if second.parts != first.parts:
+        scale_c = moments.coefficients(state.step + 1, second.parts).scale
     state.prepare(params)
     state.step += 1
     if first.squares is not None and second.squares is not None:
@@ -168,23 +176,23 @@ def _blocks(
     chosen: Sequence[tuple[int, Tensor, Tensor]],
     whole: Tensor | None,
     salience: list[Tensor | None] | None,
-    layout: ShardLayout,
+    shards: ShardedParameters | None,
     scales: Scales,
 ) -> Iterator[Block]:
     """Each chosen parameter that is not empty, flat, with all that the kernel reads about it."""
-    rankings: list[Tensor] = []
+    moments, ranked = spec.addon.statistics, spec.addon.needs_saliency
     thresholds: list[Tensor] = []
-    if spec.addon.needs_saliency and layout.groups:
-        # All thresholds together, before the first block: each exchange serves every tensor.
-        rankings = [_ranking(spec, u, salience, params, k) for k, u, _ in chosen]
-        flat_rankings = [flat(ranking) for ranking in rankings]
-        thresholds = absolute_quantiles(flat_rankings, layout.sum_parts, *_quantile(spec.addon))
+    if ranked and shards is not None:
+        # Before the first block: a process may hold no part of a tensor that it helps to gather.
+        for k, u, _ in chosen:
+            part = u if salience is None else _dense(salience[k], params[k])
+            thresholds.append(_quantile(spec.addon, shards.gathered(k, part)))
     offset = 0
     for j, (k, u, c) in enumerate(chosen):
         count = u.numel()
         if count == 0:
             continue
-        if spec.addon.statistics is None:
+        if moments is None:
             block = Block(flat(u), flat(c))
         else:
             block = Block(flat(u), flat(c), flat(state.moments_u[k]), flat(state.moments_c[k]))
@@ -195,15 +203,12 @@ def _blocks(
             block = block._replace(weight_u=weight_u, weight_c=weight_c)
         if whole is not None:
             block = block._replace(aggregated=whole[offset : offset + count].to(u.device))
-        if spec.addon.needs_saliency:
-            values = flat(rankings[j] if rankings else _ranking(spec, u, salience, params, k))
-            if thresholds:
-                threshold = thresholds[j]
-            else:
-                threshold = absolute_quantile(values, *_quantile(spec.addon))
+        if ranked:
+            values = _ranking(spec, u, salience, params, k)
+            threshold = thresholds[j] if thresholds else _quantile(spec.addon, values)
             if scales.floor is not None:
                 threshold = threshold.masked_fill(threshold <= scales.floor.to(u.device), 0.0)
-            block = block._replace(salience=values, threshold=threshold)
+            block = block._replace(salience=flat(values), threshold=threshold)
         offset += count
         yield block
 
@@ -221,9 +226,10 @@ class Scales(NamedTuple):
     """α/β of the aggregation ``linear``."""
 
 
-def _quantile(addon: Addon) -> tuple[float, Interpolation]:
-    """Which quantile of a tensor its threshold is, for add-ons that rank."""
-    return getattr(addon, "quantile", 0.5), getattr(addon, "interpolation", "lower")
+def _quantile(addon: Addon, values: Tensor) -> Tensor:
+    """The threshold of a whole tensor, for add-ons that rank."""
+    interpolation: Interpolation = getattr(addon, "interpolation", "lower")
+    return absolute_quantile(values, getattr(addon, "quantile", 0.5), interpolation)
 
 
 def _readings(
@@ -276,23 +282,6 @@ def _with_thresholds(
             sure = signed_agreement(u, c, *kept, spec.addon.stability, (scale_u, scale_c))
         signals = Signals(u, c, sure, balance=block.balance)
         yield block._replace(threshold=spec.addon.threshold(signals, scales.ratio))
-
-
-def _scales(
-    addon: Addon,
-    layouts: Sequence[tuple[ShardLayout, list[int]]],
-    g_u: Sequence[Tensor],
-    g_c: Sequence[Tensor],
-    ranked: Sequence[Tensor | None],
-) -> Scales:
-    """One pass over the gradients, for the add-ons that need it."""
-    balance = floor = None
-    if addon.compares_signs:
-        balance = balance_of(*_largest(layouts, g_u, g_c))
-    if addon.needs_saliency:
-        [largest] = _largest(layouts, ranked)
-        floor = noise_level(largest.dtype) * largest
-    return Scales(balance, floor)
 
 
 def _largest(

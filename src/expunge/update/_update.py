@@ -14,8 +14,8 @@ from expunge.distributed import as_group
 from expunge.distributed._reduction import start_reduction
 from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, WeightedSum, as_aggregate
-from expunge.update._arguments import check_combine_arguments, trainable
-from expunge.update._compiler import should_compile
+from expunge.update._arguments import check_combine_arguments
+from expunge.update._compiler import COMPILE_FROM, can_compile
 from expunge.update._diagnostics import Diagnostics, read_record
 from expunge.update._gradients import (
     Losses,
@@ -24,6 +24,7 @@ from expunge.update._gradients import (
     add_gradients,
     check_scalar,
     loss_gradient,
+    trainable,
 )
 from expunge.update._kernel import KernelSpec
 from expunge.update._loss_scale import LossScale
@@ -125,16 +126,18 @@ class Update:
         self,
         objective: Losses,
         constraint: Losses | None = None,
-        params: Iterable[Tensor] = (),
         *,
+        params: Iterable[Tensor],
         saliency: Tensor | None = None,
         retain_graph: bool = False,
     ) -> None:
         """Differentiate both losses and fill ``p.grad`` with the step to take.
 
-        A loss is a scalar reduced by its mean, or an iterable of them, one per micro-batch (a
-        generator keeps one graph alive at a time); ``SampleMoments`` needs at least two. Frozen
-        parameters are skipped; one that neither loss reaches keeps ``grad=None``.
+        A loss is a scalar reduced by its mean, or an iterable of them, one per micro-batch;
+        ``SampleMoments`` needs at least two. Pass a generator to compute each loss when its turn
+        comes: it is differentiated, and its graph dropped, before the generator goes on, so that
+        one graph is in memory at a time. Frozen parameters are skipped; one that neither loss
+        reaches keeps ``grad=None``.
 
         Args:
             objective: U, to minimise on the data to forget.
@@ -167,23 +170,27 @@ class Update:
             check_scalar(saliency)
             objective = Term(objective, saliency)
         squares = self._from_parts and constraint is not None
-        salient = self.addon.needs_saliency
         scale = 1.0 if self.loss_scale is None else self.loss_scale.value
-        # Both gradients, averaged over the processes.
+        sharded, alone = shards is not None, self.group.size == 1
+        # Both gradients, averaged over the processes: that of the objective is on its way while
+        # the constraint is computed.
         first = loss_gradient(
             objective,
             moving,
             squares=squares,
-            salient=salient,
+            salient=self.addon.needs_saliency,
             retain_graph=retain_graph,
             scale=scale,
+            sharded=sharded,
         )
-        reduced = start_reduction(self.group, first, moving)  # on its way during the constraint
+        reduced = None if alone else start_reduction(self.group, first, moving)
         second = None
         if constraint is not None:
-            second = loss_gradient(constraint, moving, squares=squares, scale=scale)
-            second = start_reduction(self.group, second, moving)()
-        first = reduced()
+            second = loss_gradient(
+                constraint, moving, squares=squares, scale=scale, sharded=sharded
+            )
+            second = second if alone else start_reduction(self.group, second, moving)()
+        first = first if reduced is None else reduced()
         # Checks, losses and the loss scale.
         if squares and second is not None and min(first.parts, second.parts) < 2:
             raise InvalidInput(
@@ -262,7 +269,8 @@ class Update:
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         """``optimizer.step()``; under ``strict``, scaled parameter by parameter by the weight."""
-        check_kind("optimizer", torch.optim.Optimizer, optimizer)
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            check_kind("optimizer", torch.optim.Optimizer, optimizer)
         if self.skipped:
             return
         if not self.strict:
@@ -379,7 +387,7 @@ class Update:
         beside hooks, which see the gradients of the losses themselves.
         """
         combined = self.keeps_diagnostics or self.strict or not self.addon.moves_all
-        elsewhere = self.loss_scale is not None or self._shards is not None or bool(self.group)
+        elsewhere = self.loss_scale or self._shards is not None or self.group.size > 1
         if combined or elsewhere or not isinstance(self.aggregate, WeightedSum):
             return None
         for p in params:
@@ -397,8 +405,8 @@ class Update:
     ) -> StepResult:
         compile = self.compile
         if compile == "auto":
-            total = sum(p.numel() for p in params)
-            compile = bool(params) and should_compile(params[0].device.type, total)
+            large = sum(map(Tensor.numel, params)) >= COMPILE_FROM
+            compile = large and can_compile(params[0].device.type)
         spec = KernelSpec(self.addon, self.aggregate, self.strict, self.keeps_diagnostics)
         step = compute_step(
             spec, self.state, params, first, second, compile=compile, shards=self._shards

@@ -52,7 +52,7 @@ def focus_both_ways() -> dict[str, list[float]]:
         model = Plain()
         update = Update("focus", WeightedSum(0.5, 0.5), group=group)
         losses = [model(part).square().mean() for part in x]
-        update.backward(-losses[0], losses[1], model.parameters())
+        update.backward(-losses[0], losses[1], params=model.parameters())
         gradients = [p.grad for p in model.parameters() if p.grad is not None]
         if group is None:
             gradients = as_group("auto").average(gradients)
@@ -66,7 +66,9 @@ def test_focus_is_that_of_the_global_batch_only_if_reduced_before(pair: Team) ->
     model = Plain()
     x = torch.randn(2, 16, 4, generator=torch.Generator().manual_seed(0))
     losses = [model(part).square().mean() for part in x]
-    Update("focus", WeightedSum(0.5, 0.5)).backward(-losses[0], losses[1], model.parameters())
+    Update("focus", WeightedSum(0.5, 0.5)).backward(
+        -losses[0], losses[1], params=model.parameters()
+    )
     alone = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
     before, after = (torch.tensor(steps[name]) for name in ("before", "after"))
     torch.testing.assert_close(before, alone, rtol=1e-5, atol=1e-7)
@@ -101,7 +103,7 @@ def sample_variances(parts: int) -> tuple[list[float], float]:
     update.backward(
         (-model(part).square().mean() for part in own),
         [model(part).exp().mean() for part in own],
-        model.parameters(),
+        params=model.parameters(),
     )
     state = update.state_dict()
     moments = torch.cat([m.flatten() for m in (*state["moments_u"], *state["moments_c"])])
@@ -113,7 +115,7 @@ def uneven_micro_batches() -> str:
     losses = [model(torch.ones(2, 4)).sum() * k for k in range(1, 3 + dist.get_rank())]
     update = Update(Focus(moments=SampleMoments(2)), group="auto")
     with pytest.raises(InvalidInput) as error:
-        update.backward(losses, losses, model.parameters(), retain_graph=True)
+        update.backward(losses, losses, params=model.parameters(), retain_graph=True)
     return str(error.value)
 
 

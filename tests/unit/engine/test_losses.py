@@ -108,7 +108,7 @@ def test_sample_moments_of_unequal_parts_are_unbiased():
         update = Update(Focus(moments="sample"))
         pieces = x.tensor_split(3)
         terms = [Term((w * p).sum(dim=1).mean(), weight=3 * len(p) / 10) for p in pieces]
-        update.backward(terms, list(terms_again(w, pieces)), [w])
+        update.backward(terms, list(terms_again(w, pieces)), params=[w])
         torch.testing.assert_close(update.losses[0], (w * x).sum(dim=1).mean().detach())
         total = total + update.state.moments_u[0].mean() / (3 * 2)
     assert float(total / 40) == pytest.approx(0.1, rel=0.02)
@@ -191,7 +191,7 @@ def kept(model: nn.Module, parts: int) -> int:
         losses = (
             nn.functional.cross_entropy(model(b.inputs), b.targets) for b in batch.parts(parts)
         )
-        Update("and").backward(losses, -model(x[:2]).sum(), model.parameters())
+        Update("and").backward(losses, -model(x[:2]).sum(), params=model.parameters())
     return max(sizes)
 
 

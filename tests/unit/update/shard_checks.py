@@ -91,7 +91,7 @@ def a_loss_made_of_the_parameters(rank: int) -> None:
         update, optimizer = Update("focus"), torch.optim.SGD(model.parameters(), lr=0.1)
         _, constraint = losses(model, 0, own, torch.float64)  # lazily: after the norm
         norm = torch.stack([p.abs().sum() for p in model.parameters()]).sum()
-        update.backward(norm, constraint, model.parameters())
+        update.backward(norm, constraint, params=model.parameters())
         optimizer.step()
         results.append((full(model), float(update.losses[0])))
     torch.testing.assert_close(results[1], results[0], rtol=1e-9, atol=1e-12)
@@ -117,7 +117,7 @@ def the_level_of_rounding_is_that_of_all_parts(rank: int) -> None:
     x, params = torch.ones(1, 1), list(model.parameters())
     for addon, moved in (("and", [1, 0]), ("saliency", [1, 1])):
         objective = (model(x) * torch.tensor([1.0, 1e-9])).sum()
-        Update(addon, WeightedSum(0.0, 1.0)).backward(objective, model(x).sum(), params)
+        Update(addon, WeightedSum(0.0, 1.0)).backward(objective, model(x).sum(), params=params)
         assert params[0].grad.full_tensor().flatten().tolist() == moved
 
 
@@ -245,7 +245,7 @@ def an_overflow_in_one_part_skips_everywhere(rank: int) -> None:
     params = list(model.parameters())
     wild = model.scale.full_tensor().sum() * 1e38
     wild = wild + F.cross_entropy(model(x), y)
-    update.backward(wild, F.cross_entropy(model(x), y), params)
+    update.backward(wild, F.cross_entropy(model(x), y), params=params)
     assert update.skipped
     assert update.loss_scale.value == 2.0**9
     assert all(p.grad is None for p in model.parameters())
@@ -261,7 +261,7 @@ def parameters_taken_too_late_are_refused(rank: int) -> None:
     for model in (sharded(net()), fully_shard(net(), mesh=init_device_mesh("cpu", (2,)))):
         objective, constraint = (next(part) for part in losses(model, 0, rank, torch.float64))
         with pytest.raises(InvalidInput, match=r"should be the sharded parameters.*before it"):
-            Update("and").backward(objective, constraint, model.parameters())
+            Update("and").backward(objective, constraint, params=model.parameters())
 
 
 @check
@@ -280,7 +280,7 @@ def what_needs_all_parameters_is_refused(rank: int) -> None:
     update = Update("none", Jacobian(lambda matrix: matrix.mean(dim=0)))
     objective, constraint = losses(model, 0, rank, torch.float64)
     with pytest.raises(InvalidInput, match="should be elementwise, as linear and min-abs are"):
-        update.backward(objective, constraint, model.parameters())
+        update.backward(objective, constraint, params=model.parameters())
     with pytest.raises(InvalidInput, match="`combine` takes whole tensors"):
         Update("and", WeightedSum()).combine([*model.parameters()], [*model.parameters()])
 

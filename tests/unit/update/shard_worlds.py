@@ -119,7 +119,7 @@ def train(
         u, c = losses(model, step, rank, dtype, parts)
         if eager:  # both forward passes before either backward
             u, c = list(u), list(c)
-        update.backward(u, c if constrained else None, params)
+        update.backward(u, c if constrained else None, params=params)
         update.step(optimizer)
         if update.keeps_diagnostics:
             watched.append(update.diagnostics.as_dict())

@@ -92,7 +92,7 @@ def test_sparse_gradients_become_dense():
     )
     update = Update("focus")
     other = table(torch.tensor([1])).square().sum()
-    update.backward(table(torch.tensor([1, 3])).sum(), other, table.parameters())
+    update.backward(table(torch.tensor([1, 3])).sum(), other, params=table.parameters())
     assert table.weight.grad.layout is torch.strided
 
 

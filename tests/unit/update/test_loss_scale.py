@@ -17,7 +17,7 @@ def train(update: Update, steps: int = 3) -> tuple[nn.Module, Update]:
     for step in range(steps):
         first, second = (losses(model, 2 * step + k) for k in range(2))
         objective, constraint = zip(first, second, strict=True)
-        update.backward(list(objective), list(constraint), model.parameters())
+        update.backward(list(objective), list(constraint), params=model.parameters())
         update.step(optimizer)
     return model, update
 
@@ -36,7 +36,7 @@ def test_a_scale_changes_nothing_where_nothing_overflows(addon, strict):
 
 
 def overflowing(update: Update, p: nn.Parameter, size: float) -> None:
-    update.backward((p * size).sum(), p.square().sum(), [p])
+    update.backward((p * size).sum(), p.square().sum(), params=[p])
 
 
 def test_a_skipped_step_leaves_everything_as_it_was():
@@ -71,7 +71,9 @@ def test_a_skipped_strict_step_may_be_followed_by_another():
 def test_at_scale_one_what_is_not_finite_is_handed_on():
     p = nn.Parameter(torch.ones(3))
     update = Update("none", loss_scale=LossScale(1.0))
-    update.backward((p - 1).abs().sqrt().sum(), p.square().sum(), [p])  # finite, with slope ∞
+    update.backward(
+        (p - 1).abs().sqrt().sum(), p.square().sum(), params=[p]
+    )  # finite, with slope ∞
     assert not update.skipped
     assert not p.grad.isfinite().all()
 
@@ -101,7 +103,7 @@ def test_float16_parameters_are_refused():
     p = nn.Parameter(torch.ones(3, dtype=torch.float16))
     update = Update("focus", loss_scale=LossScale())
     with pytest.raises(InvalidInput, match=r"parameters in float32.*\(got gradients in float16\)"):
-        update.backward(p.sum(), p.sum() * 2, [p])
+        update.backward(p.sum(), p.sum() * 2, params=[p])
 
 
 @pytest.mark.parametrize(
@@ -128,7 +130,7 @@ def test_weights_make_unequal_micro_batches_the_whole():
             Term((p * q).sin().mean(), (p * q).cos().mean(), weight=len(parts) * len(q) / 7)
             for q in parts
         ]
-        update.backward(terms, p.square().sum(), [p])
+        update.backward(terms, p.square().sum(), params=[p])
         update.kept = p.grad.clone()
     torch.testing.assert_close(cut.kept, whole.kept)
     torch.testing.assert_close(cut.losses, whole.losses)

@@ -26,7 +26,7 @@ def advance(update: Update, model, optimizer, steps: range) -> None:
         first, second = (losses(model, 2 * step + k) for k in range(2))
         parts = zip(first, second, strict=True)
         objective, constraint = ([a, b] for a, b in parts)
-        update.backward(objective, constraint, model.parameters())
+        update.backward(objective, constraint, params=model.parameters())
         update.step(optimizer)
 
 

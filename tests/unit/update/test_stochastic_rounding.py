@@ -126,7 +126,7 @@ def test_a_float32_state_may_be_taken_up_in_bfloat16():
 def test_beside_float64_parameters_too():
     p = nn.Parameter(torch.linspace(-1, 1, 50, dtype=torch.float64))
     update = Update("focus", moment_dtype=torch.bfloat16)
-    update.backward(p.sin().sum(), p.cos().sum(), [p])
+    update.backward(p.sin().sum(), p.cos().sum(), params=[p])
     assert p.grad.dtype == torch.float64
     torch.testing.assert_close(
         update.state.moments_u[0].double(), 1e-3 * p.detach().cos().square(), rtol=1e-2, atol=0

@@ -22,7 +22,7 @@ def test_backward_is_combine_of_the_gradients(addon, aggregate):
     one, other = Update(addon, aggregate), Update(addon, aggregate)
     for step in range(3):
         g_u, g_c = (gradients(loss, params) for loss in losses(model, step))
-        one.backward(*losses(model, step), params)
+        one.backward(*losses(model, step), params=params)
         want = other.combine(g_u, g_c)
         for p, step_taken in zip(params, want, strict=True):
             assert torch.equal(p.grad, step_taken)
@@ -45,7 +45,7 @@ def test_a_plain_sum_without_diagnostics_is_the_one_with_them(kind):
             outputs = [model(batch(k)[0].to(params[0])) for k in range(3 * step, 3 * step + 3)]
             *objective, constraint = (output.float().exp().mean() for output in outputs)
             objective = objective if kind == "micro-batches" else objective[0]
-            update.backward(objective, constraint, params)
+            update.backward(objective, constraint, params=params)
         assert update.state.step == 2
         assert update.losses[1] == constraint.detach()
         steps[diagnostics] = [*(p.grad for p in params), *seen]
@@ -57,8 +57,8 @@ def test_a_plain_sum_needs_both_losses_to_depend_on_the_parameters():
     a, b, c = (nn.Parameter(torch.ones(3)) for _ in range(3))
     update = Update("none", WeightedSum(0.5, 0.25), diagnostics=False)
     with pytest.raises(InvalidInput, match="depend on `params`"):
-        update.backward(a.sum(), c.sum(), [a, b])
-    update.backward((2 * a).sum(), (3 * a * b).sum(), [a, b, c])
+        update.backward(a.sum(), c.sum(), params=[a, b])
+    update.backward((2 * a).sum(), (3 * a * b).sum(), params=[a, b, c])
     assert a.grad.tolist() == [1.75] * 3
     assert b.grad.tolist() == [0.75] * 3
     assert c.grad is None
@@ -68,7 +68,7 @@ def test_losses_are_kept_detached():
     model = small_model()
     update = Update("focus")
     objective, constraint = losses(model)
-    update.backward(objective, constraint, model.parameters())
+    update.backward(objective, constraint, params=model.parameters())
     assert update.losses == (objective.detach(), constraint.detach())
     assert not update.losses[0].requires_grad
     update.backward(losses(model)[0], params=model.parameters())
@@ -80,7 +80,7 @@ def test_frozen_parameters_are_passed_over(addon):
     model = small_model()
     model[0].weight.requires_grad_(False)
     update = Update(addon)
-    update.backward(*losses(model), model.parameters())
+    update.backward(*losses(model), params=model.parameters())
     assert model[0].weight.grad is None
     assert model[0].bias.grad is not None
 
@@ -88,7 +88,7 @@ def test_frozen_parameters_are_passed_over(addon):
 @pytest.mark.parametrize("addon", list(ADDONS))
 def test_parameters_that_one_loss_or_none_reaches(addon):
     a, b, c = (nn.Parameter(torch.ones(3)) for _ in range(3))
-    Update(addon).backward((2 * a).sum(), (3 * a * b).sum(), [a, b, c])
+    Update(addon).backward((2 * a).sum(), (3 * a * b).sum(), params=[a, b, c])
     assert c.grad is None
     one = Update(addon, seed=0).combine(
         [torch.full((3,), 2.0), torch.zeros(3)], [torch.full((3,), 3.0)] * 2
@@ -104,7 +104,7 @@ def test_a_loss_that_reaches_no_parameter_is_refused(aggregate, stray):
     both = [a.sum(), a.sum()]
     both[stray] = outside.sum()
     with pytest.raises(InvalidInput, match=r"should depend on `params`.*none of these 1"):
-        Update("focus", aggregate).backward(*both, [a])
+        Update("focus", aggregate).backward(*both, params=[a])
     assert a.grad is None
 
 
@@ -117,7 +117,7 @@ def test_a_loss_that_is_not_finite_fills_in_no_gradient(value, stray):
     update = Update("focus")
     name = ("objective", "constraint")[stray]
     with pytest.raises(Diverged, match=rf"`{name}` should be finite\. \(got {value}\)"):
-        update.backward(*both, [a])
+        update.backward(*both, params=[a])
     assert a.grad is None
     assert not update.state.moments_u
 
@@ -143,8 +143,8 @@ def test_shared_parameters_count_once_and_repeated_ones_are_refused():
     want = Update("focus").combine(*(gradients(loss, once) for loss in pair()))
     update = Update("focus")
     with pytest.raises(InvalidInput, match=r"each parameter once\. \(got 5, of which 3 differ\)"):
-        update.backward(*pair(), params)
-    update.backward(*pair(), nn.Sequential(first, second).parameters())
+        update.backward(*pair(), params=params)
+    update.backward(*pair(), params=nn.Sequential(first, second).parameters())
     assert len(update.state.moments_u) == 3
     for p, step in zip(once, want, strict=True):
         assert torch.equal(p.grad, step)
@@ -154,7 +154,7 @@ def test_old_gradients_do_not_leak_in():
     model = small_model()
     for p in model.parameters():
         p.grad = torch.full_like(p, 1e9)
-    Update("focus").backward(*losses(model), model.parameters())
+    Update("focus").backward(*losses(model), params=model.parameters())
     assert all(p.grad.abs().max() < 1e3 for p in model.parameters())
 
 
@@ -167,9 +167,9 @@ def test_a_shared_graph_needs_retain_graph():
         return -loss, loss + 0.0
 
     with pytest.raises(InvalidInput, match="`retain_graph=True`"):
-        Update("focus").backward(*pair(), model.parameters())
+        Update("focus").backward(*pair(), params=model.parameters())
     update = Update("none", WeightedSum(1.0, 3.0))
-    update.backward(*pair(), model.parameters(), retain_graph=True)
+    update.backward(*pair(), params=model.parameters(), retain_graph=True)
     plain = gradients(F.cross_entropy(model(x), y), model.parameters())
     torch.testing.assert_close([p.grad for p in model.parameters()], [2 * g for g in plain])
 
@@ -283,9 +283,9 @@ def test_saliency_from_the_same_forward_pass():
     want = Update(Saliency()).combine(g_u, g_c, saliency=rank)
     update = Update(Saliency())
     loss, saliency = objective()
-    update.backward(loss, losses(model)[1], params, saliency=saliency)
+    update.backward(loss, losses(model)[1], params=params, saliency=saliency)
     assert all(torch.equal(p.grad, w) for p, w in zip(params, want, strict=True))
-    update.backward([Term(*objective())], losses(model)[1], params)
+    update.backward([Term(*objective())], losses(model)[1], params=params)
     assert all(torch.equal(p.grad, w) for p, w in zip(params, want, strict=True))
 
 
@@ -297,7 +297,7 @@ def run_strictly(strict: bool, optimizer_kind, steps: int = 4):
     history = []
     for step in range(steps):
         sign = torch.tensor([1.0, 1.0 if step == 0 else -1.0])
-        update.backward(p.sum(), (p * sign).sum(), [p])
+        update.backward(p.sum(), (p * sign).sum(), params=[p])
         update.step(optimizer)
         history.append(p.detach().clone())
     return torch.stack(history)
@@ -322,7 +322,7 @@ def test_strict_scales_the_step_by_a_fractional_weight():
     p, q = (nn.Parameter(torch.tensor([1.0, -2.0])) for _ in range(2))
     scale = torch.tensor([1.0, 0.2])
     update = Update("focus", WeightedSum(1.0, 1.0), strict=True)
-    update.backward(p.square().sum(), (p * scale).square().sum(), [p])
+    update.backward(p.square().sum(), (p * scale).square().sum(), params=[p])
     q.grad = p.grad.clone()
     update.step(torch.optim.Adam([p], lr=0.1))
     torch.optim.Adam([q], lr=0.1).step()
@@ -340,7 +340,7 @@ def test_strict_with_sgd_is_the_plain_update(addon):
         model = small_model()
         update = Update(addon, strict=strict)
         for step in range(2):
-            update.backward(*losses(model, step), model.parameters())
+            update.backward(*losses(model, step), params=model.parameters())
             update.step(torch.optim.SGD(model.parameters(), lr=0.1))
         runs.append([p.detach() for p in model.parameters()])
     torch.testing.assert_close(*runs)
@@ -349,16 +349,16 @@ def test_strict_with_sgd_is_the_plain_update(addon):
 def test_forgetting_the_strict_step_raises():
     model = small_model()
     update = Update("and", strict=True)
-    update.backward(*losses(model), model.parameters())
+    update.backward(*losses(model), params=model.parameters())
     with pytest.raises(InvalidInput, match=r"step with `update.step\(optimizer\)`"):
-        update.backward(*losses(model), model.parameters())
+        update.backward(*losses(model), params=model.parameters())
 
 
 def test_a_second_strict_step_raises():
     model = small_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     update = Update("and", strict=True)
-    update.backward(*losses(model), model.parameters())
+    update.backward(*losses(model), params=model.parameters())
     update.step(optimizer)
     with pytest.raises(InvalidInput, match="follows a `backward` of its own"):
         update.step(optimizer)
@@ -375,11 +375,11 @@ def test_sample_moments_take_micro_batches():
         stacks = [torch.stack(g) for g in zip(*each, strict=True)]
         means.append([s.mean(0) for s in stacks])
         variances.append([s.var(0) / 3 for s in stacks])
-    update.backward(objective, constraint, params)
+    update.backward(objective, constraint, params=params)
     want = other.combine(*means, variances=tuple(variances))
     torch.testing.assert_close([p.grad for p in params], want)
     with pytest.raises(InvalidInput, match=r"at least 2 micro-batches.*\(got 1 and 2\)"):
-        update.backward(losses(model)[0], [losses(model, k)[1] for k in range(2)], params)
+        update.backward(losses(model)[0], [losses(model, k)[1] for k in range(2)], params=params)
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_variances_go_with_sample_moments_only():
 def test_what_cannot_move_is_refused(params, message):
     loss = torch.ones((), requires_grad=True) * 1
     with pytest.raises(InvalidInput, match=message):
-        Update("and").backward(loss, loss, params)
+        Update("and").backward(loss, loss, params=params)
 
 
 def test_strict_has_no_combine():
@@ -435,4 +435,4 @@ def test_strict_has_no_combine():
 def test_saliency_of_micro_batches_comes_in_terms():
     p = nn.Parameter(torch.ones(2))
     with pytest.raises(InvalidInput, match="use `Term`s instead"):
-        Update("saliency").backward([p.sum()], p.sum(), [p], saliency=p.sum())
+        Update("saliency").backward([p.sum()], p.sum(), params=[p], saliency=p.sum())

@@ -1,0 +1,107 @@
+"""How many files and functions of expunge does one step enter?
+
+    python benchmarks/calls.py [--list]
+
+One FOCUS step around a linear layer of two tensors, traced with ``sys.setprofile``: in a loop of
+one's own (``Update.backward``), and within ``unlearn``, from one step to the next. A file change is
+a call from a function of one file into one of another. ``--list`` names every function.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import TensorDataset
+
+import expunge
+
+SOURCE = str(Path(expunge.__file__).parent)
+Calls = list[tuple[str, str]]
+
+
+@contextmanager
+def traced(calls: Calls) -> Iterator[None]:
+    """Note file and name of every function of expunge that is called within."""
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(SOURCE):
+            calls.append((code.co_filename[len(SOURCE) + 1 :], code.co_name))
+
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def own_loop() -> Calls:
+    """The third step of a loop around ``Update``."""
+    model, update = nn.Linear(3, 2), expunge.Update("focus")
+    x, y = torch.randn(8, 3), torch.arange(8) % 2
+    calls: Calls = []
+    for _ in range(3):
+        calls.clear()
+        losses = -cross_entropy(model(x[:4]), y[:4]), cross_entropy(model(x[4:]), y[4:])
+        with traced(calls):
+            update.backward(*losses, params=model.parameters())
+    return calls
+
+
+def within_unlearn() -> Calls:
+    """From the third step of a run to its fourth."""
+    data = TensorDataset(torch.randn(48, 3), torch.arange(48) % 2)
+    forget, retain = torch.utils.data.random_split(data, [16, 32])
+    calls: Calls = []
+
+    class Trace(expunge.Callback):
+        def on_step(self, run: expunge.engine.Run) -> None:
+            sys.setprofile(None)
+            if run.step == 3:
+                calls.clear()
+                tracing.__enter__()
+            elif run.step == 4:
+                tracing.__exit__(None, None, None)
+
+    tracing = traced(calls)
+    expunge.unlearn(
+        nn.Linear(3, 2),
+        forget=forget,
+        retain=retain,
+        method="neg-grad-plus",
+        epochs=1,
+        batch_size=2,
+        lr=1e-2,
+        execution=expunge.Execution(callbacks=[Trace()], progress=False, device="cpu"),
+    )
+    return calls
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--list", action="store_true", help="name every function")
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    print(f"{'':16}{'files':>8}{'changes':>9}{'calls':>8}")
+    for name, calls in (("own loop", own_loop()), ("within unlearn", within_unlearn())):
+        files = {file for file, _ in calls}
+        changes = sum(one[0] != other[0] for one, other in pairwise(calls))
+        print(f"{name:16}{len(files):8}{changes:9}{len(calls):8}")
+        if options.list:
+            for (file, function), count in Counter(calls).most_common():
+                print(f"{count:8}  {file}: {function}")
+
+
+if __name__ == "__main__":
+    main()
