@@ -1,17 +1,18 @@
-"""A callback that logs a run in progress."""
+"""Log runs to a tracker: one in progress, by a callback, or finished ones."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import sys
 import uuid
 import warnings
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
+from expunge._errors import InvalidInput
 from expunge.engine._callbacks import Callback
-from expunge.methods import METHODS
-from expunge.track._tracker import KEY, RunStatus, Tracker, Value, key_of, open_tracker
-from expunge.update import ADDONS
+from expunge.track._trackers import KEY, Tracker, Value, open_tracker
 
 if TYPE_CHECKING:
     from expunge.engine._run import Run
@@ -39,44 +40,36 @@ class Track(Callback):
         key: str | None = None,
     ) -> None:
         self.tracker = open_tracker(tracker) if isinstance(tracker, str) else tracker
-        self.name = name
-        self.params = dict(params or {})
-        self.tags = dict(tags or {})
-        self.key = key
-        self._started = False
-        self._failed = False
+        self.name, self.key = name, key
+        self.params, self.tags = dict(params or {}), dict(tags or {})
+        self._started = self._failed = False
         self._outer: BaseException | None = None
 
     def on_start(self, run: Run) -> None:
         self._started = self._failed = False
         self._outer = sys.exc_info()[1]
-        name = self.name or label_of(run)
-        tags = {KEY: self.key or run_key(name, run), **self.tags}
-        self.tracker.start(name, {**params_of(run), **self.params}, tags)
+        name = self.name or run.procedure.label
+        key = self.key or uuid.uuid4().hex
+        if not self.key and run.fingerprint:  # the same for a run and its continuation
+            key = _hash({"name": name, "run": run.fingerprint})
+        self.tracker.start(name, {**params_of(run), **self.params}, {KEY: key, **self.tags})
         self._started = True
-        self._attempt(lambda: self._log_all(run))
+        self._attempt(lambda: _log_rows(self.tracker, run.history.epochs))
 
     def on_epoch(self, run: Run) -> None:
         if not self._failed:
-            self._attempt(lambda: self._log(run.history.epochs[-1]))
+            self._attempt(lambda: _log_rows(self.tracker, run.history.epochs[-1:]))
 
     def on_end(self, run: Run) -> None:
         if not self._started:
             return
         # Also called while an error propagates, which may have been raised before the run.
         error = sys.exc_info()[1]
-        status: RunStatus = "finished" if error is None or error is self._outer else "failed"
-        self._attempt(lambda: self._log_all(run))  # including what later callbacks recorded
-        self._attempt(lambda: self.tracker.finish(status))
+        well = error is None or error is self._outer
+        # All rows once more, with what later callbacks recorded.
+        self._attempt(lambda: _log_rows(self.tracker, run.history.epochs))
+        self._attempt(lambda: self.tracker.finish("finished" if well else "failed"))
         self._started = False
-
-    def _log(self, row: Mapping[str, float]) -> None:
-        values = {name: value for name, value in row.items() if name != "epoch"}
-        self.tracker.log(values, int(row["epoch"]))
-
-    def _log_all(self, run: Run) -> None:
-        for row in run.history.epochs:
-            self._log(row)
 
     def _attempt(self, action: Callable[[], None]) -> None:
         try:
@@ -88,17 +81,29 @@ class Track(Callback):
                 warnings.warn(text, stacklevel=2)
 
 
-def label_of(run: Run) -> str:
-    """The paper's short names of method and add-on: ``SRL-FOCUS``."""
-    method, addon = METHODS.label_of(run.method), ADDONS.label_of(run.update.addon)
-    return method if addon == "none" else f"{method}-{addon}"
+def track_runs(runs: Iterable[Mapping[str, Any]], tracker: Tracker) -> int:
+    """Log each run once, however often this is called; returns how many there were.
 
-
-def run_key(name: str, run: Run) -> str:
-    """The same key for a run and its continuation; a new one for a run without a checkpoint."""
-    if not run.fingerprint:
-        return uuid.uuid4().hex
-    return key_of({"name": name, "run": run.fingerprint})
+    A run is ``{"name": ..., "params": {...}, "tags": {...}, "epochs": [{"epoch": 1, "ua": 97.2}],
+    "status": "finished"}``; only name and epochs are required. Its tag ``expunge.key`` identifies
+    it: under a key that the tracker knows, only what is missing is added. Without the tag, a hash
+    of the whole run is its key.
+    """
+    seen: set[str] = set()
+    for run in runs:
+        name, rows = run.get("name"), run.get("epochs")
+        if not name or name in seen or rows is None or not all("epoch" in row for row in rows):
+            raise InvalidInput(
+                "A run should have a name of its own, and `epochs`: rows with an `epoch` each. "
+                f"(got {name!r})"
+            )
+        seen.add(name)
+        params, tags = dict(run.get("params") or {}), dict(run.get("tags") or {})
+        tags.setdefault(KEY, _hash([name, params, tags, rows]))
+        tracker.start(name, params, tags)
+        _log_rows(tracker, rows)
+        tracker.finish(run.get("status", "finished"))
+    return len(seen)
 
 
 def params_of(run: Run) -> dict[str, Value]:
@@ -115,3 +120,14 @@ def params_of(run: Run) -> dict[str, Value]:
         "epochs": run.epochs,
         "steps_per_epoch": run.steps_per_epoch,
     }
+
+
+def _log_rows(tracker: Tracker, rows: Iterable[Mapping[str, Any]]) -> None:
+    for row in rows:
+        values = {name: value for name, value in row.items() if name != "epoch"}
+        tracker.log(values, int(row["epoch"]))
+
+
+def _hash(content: Any) -> str:
+    text = json.dumps(content, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""A run with the callback is the same run, and the tracker shows its rows."""
+"""A run with the callback is the same run, and the tracker shows its rows; finished runs once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 import expunge
-from expunge import Callback, Diverged, Result
+from expunge import Callback, Diverged, InvalidInput, Result
 from expunge.engine import Run
-from expunge.track import MlflowTracker, TensorBoardTracker, Track
-from expunge.track._tracker import RunStatus, Value
+from expunge.track import MlflowTracker, TensorBoardTracker, Track, track_runs
+from expunge.track._trackers import RunStatus, Value
 from tests import tiny
 from tests.tiny import Counting, bits, points, same, without_seconds
 from tests.unit.track.read import (
@@ -190,3 +190,65 @@ def test_a_tracker_that_cannot_start_stops_the_run_before_its_first_step() -> No
     with pytest.raises(OSError, match="closed"):
         unlearn(Track(tracker))
     assert tracker.calls == []
+
+
+def finished(name: str, *values: float, **more: Any) -> dict[str, Any]:
+    rows = [{"epoch": epoch, "ua": value} for epoch, value in enumerate(values, start=1)]
+    return {"name": name, "params": {"seed": 0}, "tags": {}, "epochs": rows, **more}
+
+
+RUNS = [finished("a", 1.0, 2.0), finished("b", 3.0, math.nan, 5.0, status="failed")]
+
+
+def test_runs_are_logged_once_however_often_they_are_given(store: str, tmp_path: Path) -> None:
+    for _ in range(2):
+        for tracker in (MlflowTracker(store), TensorBoardTracker(tmp_path)):
+            assert track_runs(iter(RUNS), tracker) == 2
+    a, b = mlflow_runs(store)
+    assert (a.info.status, b.info.status) == ("FINISHED", "FAILED")
+    assert a.data.params == {"seed": "0"}
+    assert mlflow_curves(store, a) == {"ua": [(1, 1.0), (2, 2.0)]}
+    assert mlflow_curves(store, b) == {"ua": [(1, 3.0), (3, 5.0)]}
+    assert tensorboard_curves(tmp_path / "a") == {"ua": [(1, 1.0), (2, 2.0)]}
+    assert tensorboard_curves(tmp_path / "b") == {"ua": [(1, 3.0), (3, 5.0)]}
+
+
+def test_a_logging_that_was_cut_short_is_completed(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(MlflowTracker, "finish", lambda self, status: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            track_runs(RUNS, MlflowTracker(store))
+    track_runs(RUNS, MlflowTracker(store))
+    assert [r.info.status for r in mlflow_runs(store)] == ["FINISHED", "FAILED"]
+    assert mlflow_curves(store, mlflow_runs(store)[0]) == {"ua": [(1, 1.0), (2, 2.0)]}
+
+
+def test_a_key_decides_which_run_it_is(store: str) -> None:
+    tracker = MlflowTracker(store)
+    for values in ((1.0,), (1.0, 2.0)):
+        track_runs([finished("a", *values, tags={"expunge.key": "k"})], tracker)
+    (only,) = mlflow_runs(store)
+    assert mlflow_curves(store, only) == {"ua": [(1, 1.0), (2, 2.0)]}
+
+
+def test_without_a_key_other_results_are_another_run(store: str) -> None:
+    tracker = MlflowTracker(store)
+    for value in (1.0, 2.0):
+        track_runs([finished("a", value)], tracker)
+    assert sorted(r.data.metrics["ua"] for r in mlflow_runs(store)) == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        [{"epochs": []}],
+        [finished("a"), finished("a")],
+        [{"name": "a", "epochs": [{"ua": 1.0}]}],
+        [{"name": "a"}],
+    ],
+)
+def test_malformed_runs_are_refused(runs: list[dict[str, Any]], tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="should have a name of its own"):
+        track_runs(runs, TensorBoardTracker(tmp_path))
