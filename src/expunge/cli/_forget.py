@@ -319,10 +319,9 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
         soft_wrap=True,
     )
     seconds = outcome.seconds
-    if seconds is not None and seconds.processor is not None:
-        output.message(
-            f"It {seconds.processor.in_words()}; {format_duration(seconds.total)} went by."
-        )
+    if seconds is not None:
+        total = format_duration(seconds.wall.total)
+        output.message(f"It {seconds.processor.in_words()}; {total} went by.")
     if code := EXIT_CODES[verdict.status]:
         raise typer.Exit(code)
 

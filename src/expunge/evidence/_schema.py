@@ -17,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from expunge._errors import DataError
 from expunge._strict_json import read_json
+from expunge.evidence._preflight import PreflightFindings
 from expunge.evidence._sections import (
     Check,
     ClassRow,
@@ -28,14 +29,13 @@ from expunge.evidence._sections import (
     ExposureCounts,
     Hashes,
     MetricRow,
-    PreflightFindings,
     RequestSummary,
     RequestVerdict,
+    Seconds,
     Section,
     Status,
     Stop,
 )
-from expunge.evidence._times_and_cost import CostComparison, Seconds
 
 SCHEMA_VERSION: Final = 4
 
@@ -50,8 +50,7 @@ class Evidence(Section):
     hashes: Hashes
     config: dict[str, Any] = Field(description="All settings of the request.")
     environment: Environment = Environment()
-    seeds: dict[str, int] = Field(default={}, description="Seeds of the run and of the data.")
-    preflight: PreflightFindings = PreflightFindings()
+    preflight: PreflightFindings
     margins: dict[str, float] = Field(default={}, description="Declared before anything was done.")
     checks: list[Check] = Field(default=[], description="What the verdict rests on.")
     metrics: list[MetricRow] = Field(default=[], description="Headline accuracies.")
@@ -67,12 +66,12 @@ class Evidence(Section):
         default=False,
         description="Whether the page and a file show single forgotten records, with images.",
     )
-    cost: CostComparison | None = None
     earlier: list[EarlierRequest] = Field(default=[], description="One row per earlier request.")
     limits: list[str] = Field(default=[], description="What the evidence cannot show.")
     commands: list[str] = Field(default=[], description="What repeats and what checks the request.")
     attempts: list[EarlierAttempt] = Field(
-        default=[], description="Earlier attempts to forget the same ids, as far as known."
+        default=[],
+        description="Earlier attempts to forget some of the same records, as far as known.",
     )
     seconds: Seconds | None = None
     texts: bool = Field(
@@ -92,10 +91,15 @@ class Evidence(Section):
 
     @pydantic.field_validator("config")
     @classmethod
-    def _states_its_level(cls, config: dict[str, Any]) -> dict[str, Any]:
-        if not isinstance(config.get("level", 0.95), float):
-            raise ValueError(f"`level` should be a number. (got {config['level']!r})")
+    def _states_its_seed(cls, config: dict[str, Any]) -> dict[str, Any]:
+        if type(config.get("seed")) is not int:
+            raise ValueError(f"`seed` should be a whole number. (got {config.get('seed')!r})")
         return config
+
+    @property
+    def seed(self) -> int:
+        """The seed of everything random."""
+        return int(self.config["seed"])
 
     @property
     def status(self) -> Status:

@@ -51,14 +51,13 @@ class Interval(Section):
     high: Number
 
     @classmethod
-    def of(cls, estimate: tuple[float, float, float], decimals: int = 6) -> Interval:
-        """An interval from value, low and high, rounded."""
-        value, low, high = (round(float(number), decimals) for number in estimate)
-        return cls(value=value, low=low, high=high)
+    def of(cls, value: float, low: float, high: float) -> Interval:
+        """An interval in six decimals."""
+        return cls(value=round(value, 6), low=round(low, 6), high=round(high, 6))
 
 
 class RequestVerdict(Section):
-    """The verdict, why, what was and was not shown, and what to try next, in sentences.
+    """The verdict, why, what was shown, and what to try next, in sentences.
 
     - *achieved*: every bound lies inside its margin, as delivered and after benign steps;
     - *not achieved*: a bound lies outside; the bundle holds the model as it was;
@@ -69,7 +68,6 @@ class RequestVerdict(Section):
     headline: str
     reasons: list[str]
     shown: list[str]
-    not_shown: list[str]
     next_steps: list[str] = Field(default=[], description="What to try if it was not achieved.")
 
 
@@ -134,18 +132,6 @@ class Environment(Section):
     hardware: dict[str, Any] = {}
 
 
-class PreflightFindings(Section):
-    """What was known before anything was changed; also in ``preflight.json``."""
-
-    fit: dict[str, Any] = {}
-    ids: dict[str, Any] = {}
-    duplicates: dict[str, Any] = {}
-    hardness: dict[str, Any] = {}
-    cost: dict[str, Any] = {}
-    warnings: list[str] = []
-    notes: list[str] = []
-
-
 class Check(Section):
     """A quantity with one-sided 95 % bounds on either side, and the margin it should be within.
 
@@ -196,8 +182,9 @@ class MetricRow(Section):
     explain: str = ""
 
 
-class RunValues(Section):
-    """What the unlearning run itself records of an epoch; step diagnostics are means."""
+class EpochRow(Section):
+    """An epoch: what the run recorded (step diagnostics are means) and, where it was watched, how
+    val and records did."""
 
     epoch: int
     steps: int = 0
@@ -215,11 +202,6 @@ class RunValues(Section):
     bound: Number = math.nan
     undecided: Number = math.nan
     feasible: Number = math.nan
-
-
-class EpochRow(RunValues):
-    """An epoch: what the run recorded and, where it was watched, how val and records did."""
-
     ua: Number = math.nan
     va: Number = math.nan
     unseen: Number = Field(default=math.nan, description="Accuracy on val of the records' classes.")
@@ -306,9 +288,47 @@ class EarlierRequest(Section):
 
 
 class EarlierAttempt(Section):
-    """An earlier attempt to forget the same ids from the same model, here or in another folder."""
+    """An earlier attempt to forget some of the same records from the same model."""
 
     when: str = Field(description="ISO 8601, UTC.")
     seed: int
     status: AttemptStatus
     request: int | None = Field(description="Its number in this folder; null if it was elsewhere.")
+    shared: int = Field(description="How many of these records it was about, too.")
+
+
+class StageSeconds(Section):
+    """Seconds of each stage of a request, and in all."""
+
+    loading: float = Field(description="Libraries, the model and the data.")
+    preflight: float
+    steps: float = Field(description="Gradient steps.")
+    method: float = Field(description="What the method does between epochs, such as new targets.")
+    checks: float = Field(description="Comparisons after epochs, and checkpoints.")
+    audit: float
+    page: float = Field(description="The files of the bundle, those made before the evidence.")
+    total: float
+
+    def in_words(self) -> str:
+        """The stages in a sentence, those that took longest first.
+
+        >>> StageSeconds(
+        ...     loading=2.0, preflight=4.0, steps=22.0, method=0.2, checks=6.0, audit=7.0, page=2.0,
+        ...     total=43.2,
+        ... ).in_words()
+        'took 43 s of processor time: 22 s gradient steps, 7 s audit, 6 s checks, 4 s preflight, \
+2 s loading, 2 s page, 0 s method'
+        """
+        stages = self.model_dump(exclude={"total"})
+        parts = (
+            f"{value:.0f} s {'gradient steps' if name == 'steps' else name}"
+            for name, value in sorted(stages.items(), key=lambda item: -item[1])
+        )
+        return f"took {self.total:.0f} s of processor time: {', '.join(parts)}"
+
+
+class Seconds(Section):
+    """What the request took by stage: on the wall clock, and in processor time of all threads."""
+
+    wall: StageSeconds
+    processor: StageSeconds

@@ -1,8 +1,8 @@
-"""Attempts: how often somebody has tried to forget the same records from the same model.
+"""Attempts: how often somebody has tried to forget some of the same records from the same model.
 
 A verdict that was reached at the third seed means less than one that was reached at the first. The
 requests in a folder know each other; a journal in the user's cache knows those in other folders.
-It holds hashes, dates, seeds and statuses, no ids and no paths.
+It holds keyed hashes of records, dates, seeds and statuses, no ids and no paths.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -21,26 +22,24 @@ from expunge.ledger._ledger import Ledger, digest_config
 from expunge.store._environment import now
 
 JOURNAL = "attempts.jsonl"
+DIGITS = 10
+"""Of a record's keyed hash in the journal: two of a million records hardly ever share them."""
 
 
 @dataclass(frozen=True)
 class JournalLine:
     """One line of the journal: an attempt that was started, or how it ended.
 
-    ``records`` is the hash of ids and weights together, ``run`` that of all settings: a run that
-    was killed and resumed is one attempt.
+    ``model`` is a hash of the weights, ``run`` that of all settings: a run that was killed and
+    resumed is one attempt. ``records`` are left out of the line that says how it ended.
     """
 
-    records: str
+    model: str
     run: str
     seed: int
-    when: str
     status: AttemptStatus
-
-
-def digest_records(ids: str, weights: str) -> str:
-    """The hash of the ids' and the weights' hashes."""
-    return hashlib.sha256(f"{ids}/{weights}".encode()).hexdigest()
+    when: str
+    records: list[str]
 
 
 def journal_path() -> Path:
@@ -48,9 +47,12 @@ def journal_path() -> Path:
     return cache_dir() / JOURNAL
 
 
-def write_attempt(records: str, run: str, seed: int, status: AttemptStatus) -> None:
+def write_attempt(
+    weights: str, run: str, seed: int, status: AttemptStatus, records: Iterable[str] = ()
+) -> None:
     """Add a line to the journal; a journal that cannot be written stops nothing."""
-    line = JournalLine(records, run, seed, now(), status)
+    shortened = sorted(record[:DIGITS] for record in records)
+    line = JournalLine(_digest(weights), run, seed, status, now(), shortened)
     with suppress(OSError):
         path = journal_path()
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,8 +63,8 @@ def write_attempt(records: str, run: str, seed: int, status: AttemptStatus) -> N
             os.close(handle)
 
 
-def read_journal(records: str) -> list[JournalLine]:
-    """The attempts on ``records`` in the order they were started, each with its latest status."""
+def read_journal(weights: str) -> list[JournalLine]:
+    """The attempts on a model in the order they were started, each with its latest status."""
     try:
         text = journal_path().read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -71,37 +73,42 @@ def read_journal(records: str) -> list[JournalLine]:
     for row in text.splitlines():
         try:
             line = JournalLine(**json.loads(row))
+            known = line.model == _digest(weights) and line.status in get_args(AttemptStatus)
         except (ValueError, TypeError):
-            continue  # half a line, or one of a later version
-        if line.records == records and line.status in get_args(AttemptStatus):
-            attempts[line.run] = line
+            continue  # half a line
+        if known:
+            started = attempts.get(line.run, line)
+            attempts[line.run] = replace(line, records=[*started.records, *line.records])
     return list(attempts.values())
 
 
-def earlier_attempts(ledger: Ledger, ids: str, weights: str, run: str) -> list[EarlierAttempt]:
-    """Attempts to forget the same ids before this ``run``: in this folder, then elsewhere.
+def earlier_attempts(
+    ledger: Ledger, records: Iterable[str], weights: str, run: str
+) -> list[EarlierAttempt]:
+    """Attempts to forget any of these ``records`` before this ``run``: here, then elsewhere.
 
-    All requests of a folder are of one model, so there the ids alone decide; elsewhere ids and
-    ``weights`` (a hash of their values, not of a file) have to be the same.
+    Records are keyed hashes. All requests of a folder are of one model; elsewhere the ``weights``
+    (a hash of their values, not of a file) have to be the same.
     """
-    attempts, runs = [], {run}
+    wanted = set(records)
+    shortened = {record[:DIGITS] for record in wanted}
+    runs = {run}
+    attempts: list[tuple[str, int, AttemptStatus, int | None, int]] = []
     for entry in ledger.entries:
-        evidence = entry.evidence
-        if evidence.hashes.ids != ids:
-            continue
-        hashes = evidence.hashes
+        evidence, hashes = entry.evidence, entry.evidence.hashes
         runs.add(digest_config(evidence.config, hashes.ids, hashes.weights_before))
-        attempts.append(
-            EarlierAttempt(
-                when=evidence.request.when,
-                seed=evidence.seeds.get("run", 0),
-                status=evidence.status,
-                request=entry.number,
-            )
-        )
-    attempts += [
-        EarlierAttempt(when=line.when, seed=line.seed, status=line.status, request=None)
-        for line in read_journal(digest_records(ids, weights))
-        if line.run not in runs
+        started = evidence.request.when, evidence.seed, evidence.status
+        attempts.append((*started, entry.number, len(wanted & {*entry.records.asked})))
+    for line in read_journal(weights):
+        if line.run not in runs:
+            shared = len(shortened & {*line.records})
+            attempts.append((line.when, line.seed, line.status, None, shared))
+    return [
+        EarlierAttempt(when=when, seed=seed, status=status, request=number, shared=shared)
+        for when, seed, status, number, shared in attempts
+        if shared
     ]
-    return attempts
+
+
+def _digest(weights: str) -> str:
+    return hashlib.sha256(weights.encode()).hexdigest()

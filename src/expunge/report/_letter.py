@@ -266,9 +266,8 @@ def _of_100(share: float) -> int:
 
 def _proportion(evidence: Evidence) -> tuple[str, ...]:
     """Why the model was not retrained, with what both would cost as far as that is known."""
-    cost = evidence.cost
-    taken = None if cost is None else cost.request_seconds or cost.unlearning_seconds
-    retraining = None if cost is None else cost.retraining_seconds
+    taken = None if evidence.seconds is None else evidence.seconds.wall.total
+    retraining = evidence.preflight.cost.retraining_seconds
     share = _share(evidence.request.share)
     if taken is None or retraining is None:
         known = "" if taken is None else f", which took {_duration(taken)}"

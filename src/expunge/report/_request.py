@@ -12,9 +12,10 @@ from expunge.report._formatting import facts, number, share
 from expunge.report._page import render
 
 if TYPE_CHECKING:
+    from expunge.evidence._preflight import Cost
     from expunge.evidence._schema import Evidence
-    from expunge.evidence._sections import Check, Interval, MetricRow
-    from expunge.evidence._times_and_cost import CostComparison
+    from expunge.evidence._sections import Check, Interval, MetricRow, Seconds
+
 
 SECTIONS = (
     ("verdict", "Verdict"),
@@ -28,7 +29,6 @@ SECTIONS = (
     ("preflight", "Preflight"),
     ("earlier", "Earlier requests"),
     ("cost", "Cost"),
-    ("limits", "Limits"),
     ("reproduce", "Reproduce"),
     ("record", "For the record"),
 )
@@ -109,10 +109,8 @@ def _has(evidence: Evidence, section: str) -> bool:
         "examples": evidence.exposure,
         "classes": evidence.classes,
         "steps": _step_charts(evidence),
-        "preflight": evidence.preflight.model_fields_set,
         "earlier": evidence.earlier,
-        "cost": evidence.cost,
-        "limits": evidence.limits,
+        "cost": evidence.seconds,
         "reproduce": evidence.commands,
     }
     return bool(needs.get(section, True))
@@ -165,7 +163,7 @@ def _preflight(data: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     """The few numbers at the top that everyone asks for."""
-    request, cost = evidence.request, evidence.cost
+    request = evidence.request
     tiles = [
         {
             "label": LOOKS[evidence.status][-1],
@@ -179,24 +177,21 @@ def _tiles(evidence: Evidence) -> list[dict[str, str]]:
     attacks = [check for check in evidence.checks if check.is_attack]
     if attacks and not evidence.discarded:
         tiles.append(_attacks_tile(attacks))
-    if cost is not None:
-        tiles.append(_cost_tile(cost))
+    if evidence.seconds is not None:
+        tiles.append(_cost_tile(evidence.seconds, evidence.preflight.cost))
     return tiles
 
 
-def _cost_tile(cost: CostComparison) -> dict[str, str]:
+def _cost_tile(seconds: Seconds, cost: Cost) -> dict[str, str]:
     """The whole request against retraining."""
-    note = ""
-    if cost.request_processor_seconds is not None:
-        note = f"{format_duration(cost.request_processor_seconds)} of processor time; "
+    note = f"{format_duration(seconds.processor.total)} of processor time; "
     if cost.retraining_seconds is None:
         note += "retraining: unknown, --training-epochs tells"
     else:
         note += f"retraining: about {format_duration(cost.retraining_seconds)}"
         if cost.retraining_epochs is not None:
             note += f" for {cost.retraining_epochs} epochs"
-    taken = cost.request_seconds or cost.unlearning_seconds
-    return {"label": "Time taken", "text": format_duration(taken), "note": note}
+    return {"label": "Time taken", "text": format_duration(seconds.wall.total), "note": note}
 
 
 def _metric_tile(metric: MetricRow, discarded: bool) -> dict[str, str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from expunge._arrays import Array
-from expunge.evaluation import Estimate, Predictions
+from expunge.evaluation import Predictions
 from expunge.evaluation._statistics import student_reach, wilson_interval
+from expunge.evidence._sections import Interval
 
 FEW = 20
 """With fewer forgotten records, no histogram of them is written, and their AUCs and means have one
@@ -19,23 +20,22 @@ def decimals_of(records: int) -> int:
     return 1 if records < FEW else 2
 
 
-def mean_interval(values: Array, level: float = 0.95) -> Estimate:
+def mean_interval(values: Array, level: float = 0.95) -> Interval:
     """The mean of shares in 0 to 1, in percent, with Student's interval, cut off at 0 and 100.
 
     >>> import numpy as np
-    >>> [round(value, 1) for value in mean_interval(np.array([0.5, 0.7, 0.9]))]
-    [70.0, 20.3, 100.0]
+    >>> print(mean_interval(np.array([0.5, 0.7, 0.9])))
+    value=70.0 low=20.317249 high=100.0
     """
-    mean, count = float(values.mean()), len(values)
-    if count < 2:
-        return Estimate(100 * mean, 0.0, 100.0)
-    reach = student_reach(values, level)
-    return Estimate(100 * mean, 100 * max(mean - reach, 0.0), 100 * min(mean + reach, 1.0))
+    mean, reach = float(values.mean()), 1.0
+    if len(values) > 1:
+        reach = student_reach(values, level)
+    return Interval.of(100 * mean, 100 * max(mean - reach, 0.0), 100 * min(mean + reach, 1.0))
 
 
-def accuracy_interval(predictions: Predictions, level: float = 0.95) -> Estimate:
+def accuracy_interval(predictions: Predictions, level: float = 0.95) -> Interval:
     """Accuracy in percent with its interval, over examples; of texts, the share of right tokens."""
     if predictions.of_texts:
         return mean_interval(predictions.right.numpy(), level)
     hits = int((predictions.classes == predictions.labels).sum())
-    return wilson_interval(hits, len(predictions.labels), level)
+    return Interval.of(*wilson_interval(hits, len(predictions.labels), level))

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from torch import nn
 
 from expunge import _tensors as tensors
 from expunge._errors import StorageError
 from expunge._files import sync, write_text
 from expunge.engine._artifact import Card
 from expunge.evidence._schema import Evidence
-from expunge.evidence._sections import ConfidenceScores, ExampleRow, Interval
-from expunge.evidence._times_and_cost import Seconds
+from expunge.evidence._sections import ConfidenceScores, Hashes, Interval, Seconds
 from expunge.ledger._id_key import ForgottenRecords
 from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 from expunge.ledger._seal import (
@@ -35,50 +32,39 @@ from expunge.ledger._signing_keys import SigningKey
 from expunge.report import COLOURS, hide_frame, legend_beside, new_figure, save_figure
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._model_card import model_card
-from expunge.request.verdict._build import RequestInputs
+from expunge.request.verdict._build import Conclusion, Request
+from expunge.request.verdict._examination import Examination
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True)
-class BundleContents:
-    """What a bundle holds beside the evidence.
-
-    ``attempt`` is the model of a run that was discarded: to look at, not to use.
-    """
-
-    model: nn.Module
-    attempt: nn.Module | None
-    inputs: RequestInputs
-    chosen: tuple[int, ...]
-    card: Card | None
-    key: SigningKey | None = None
-    """What signs the bundle, if it is to be signed."""
-    examples: Sequence[ExampleRow] = ()
-    """The forgotten records one by one, if they are to be kept."""
-
-
 def write_bundle(
     folder: Path,
-    evidence: Evidence,
-    contents: BundleContents,
+    request: Request,
+    examination: Examination,
+    conclusion: Conclusion,
+    *,
+    key: SigningKey | None = None,
     seconds: Callable[[], Seconds] | None = None,
 ) -> Evidence:
     """Write everything under a hidden name, then rename it to ``folder``.
 
-    ``seconds`` is asked for the times of the request when all but the evidence and its page is
-    written. Returns the evidence as written, with the hashes of the weights and of all files.
+    ``key`` signs it. ``seconds`` is asked for the times of the request when all but the evidence
+    and its page is written. Returns the evidence as written, with the hashes of the weights and of
+    all files.
     """
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        evidence = _write_files(scratch, evidence, contents, seconds)
+        _write_models(scratch, examination.subject.card, conclusion)
+        _write_request(scratch, request, examination, conclusion)
+        evidence = _write_evidence(scratch, conclusion, key, seconds)
         sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
-        if contents.key is not None:
+        if key is not None:
             # Before the folder appears: killed in between, the command resumes and signs again.
-            sign_head(folder.parent, evidence.request, digest_of(scratch / SEAL), contents.key)
+            sign_head(folder.parent, evidence.request, digest_of(scratch / SEAL), key)
         scratch.rename(folder)
         sync([folder.parent])
     except (OSError, StorageError) as error:
@@ -92,60 +78,72 @@ def write_bundle(
     return evidence
 
 
-def _write_files(
-    folder: Path,
-    evidence: Evidence,
-    contents: BundleContents,
-    seconds: Callable[[], Seconds] | None,
-) -> Evidence:
-    # The models: the second to look at, and both remember what a later request asks to forget.
-    state = contents.model.state_dict()
-    tensors.save(folder / WEIGHTS, state, card_after(contents.card, evidence))
-    if contents.attempt is not None:
-        tensors.save(folder / ATTEMPT, contents.attempt.state_dict(), {})
-    if contents.key is not None:
-        sign_weights(folder, contents.key)
-        evidence = evidence.model_copy(update={"signed_by": contents.key.key_id})
+def _write_models(folder: Path, card: Card | None, conclusion: Conclusion) -> None:
+    """The second one is to look at; both remember what a later request asks to forget."""
+    state = conclusion.model.state_dict()
+    tensors.save(folder / WEIGHTS, state, card_after(card, conclusion.evidence))
+    if conclusion.discarded is not None:
+        tensors.save(folder / ATTEMPT, conclusion.discarded.state_dict(), {})
 
-    # What was asked for and found, for reading and for repeating the request.
-    rows = [row.model_dump(mode="json") for row in contents.examples]
+
+def _write_request(
+    folder: Path, request: Request, examination: Examination, conclusion: Conclusion
+) -> None:
+    """What was asked for and found, for reading and for repeating the request."""
+    evidence = conclusion.evidence
     if evidence.keep_examples:
-        write_text(folder / THUMBNAILS, json.dumps(rows), private=True)
-    records = forgotten_records(contents.inputs, contents.chosen)
+        write_text(folder / THUMBNAILS, json.dumps(_rows(conclusion)), private=True)
+    records = forgotten_records(request, examination.to_forget)
     write_text(folder / RECORDS, records.model_dump_json(), private=True)
     if not evidence.in_memory:
-        write_text(folder / JOB, job_to_toml(contents.inputs.job), private=True)
+        write_text(folder / JOB, job_to_toml(request.job), private=True)
     write_text(folder / PREFLIGHT, preflight_file(evidence), private=True)
     save_figure(accuracy_figure(evidence), folder / "figures" / "accuracy.png", ["png"])
     if evidence.scores is not None:
         figure = scores_figure(evidence.scores, judged_name(evidence))
         save_figure(figure, folder / "figures" / "scores.png", ["png"])
 
-    # The evidence, with the hashes of all the above, and what shows it: page, letter, model card.
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    files = {path.relative_to(folder).as_posix(): digest_of(path) for path in paths}
-    digests = {"weights_after": tensors.state_digest(state)}
-    if contents.attempt is not None:
-        digests["attempt"] = tensors.state_digest(contents.attempt.state_dict())
-    hashes = evidence.hashes.model_copy(update=digests)
-    evidence = evidence.model_copy(update={"hashes": hashes, "files": files})
+
+def _write_evidence(
+    folder: Path,
+    conclusion: Conclusion,
+    key: SigningKey | None,
+    seconds: Callable[[], Seconds] | None,
+) -> Evidence:
+    """The evidence with the hashes of all files so far, what shows it, and the seal over all."""
+    known: dict[str, Any] = {"hashes": with_weights(conclusion)}
+    if key is not None:
+        sign_weights(folder, key)
+        known["signed_by"] = key.key_id
+    known["files"] = {
+        path.relative_to(folder).as_posix(): digest_of(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
     if seconds is not None:
-        evidence = _with_seconds(evidence, seconds())
+        known["seconds"] = seconds()
+    evidence = conclusion.evidence.model_copy(update=known)
     text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
     write_text(folder / EVIDENCE, text, private=True)
-    for name, content in shown_files(evidence, digest_of(folder / EVIDENCE), rows).items():
+    fingerprint = digest_of(folder / EVIDENCE)
+    for name, content in shown_files(evidence, fingerprint, _rows(conclusion)).items():
         write_text(folder / name, content, private=True)
-
-    # The seal over everything, and the signature over that.
     write_seal(folder)
-    if contents.key is not None:
-        sign_bundle(folder, evidence, contents.key)
+    if key is not None:
+        sign_bundle(folder, evidence, key)
     return evidence
 
 
-def _with_seconds(evidence: Evidence, seconds: Seconds) -> Evidence:
-    cost = None if evidence.cost is None else evidence.cost.with_request(seconds)
-    return evidence.model_copy(update={"seconds": seconds, "cost": cost})
+def with_weights(conclusion: Conclusion) -> Hashes:
+    """The hashes of the evidence, with those of the weights in the bundle."""
+    digests = {"weights_after": tensors.state_digest(conclusion.model.state_dict())}
+    if conclusion.discarded is not None:
+        digests["attempt"] = tensors.state_digest(conclusion.discarded.state_dict())
+    return conclusion.evidence.hashes.model_copy(update=digests)
+
+
+def _rows(conclusion: Conclusion) -> list[dict[str, Any]]:
+    return [row.model_dump(mode="json") for row in conclusion.examples]
 
 
 def preflight_file(evidence: Evidence) -> str:
@@ -169,9 +167,9 @@ def shown_files(
     }
 
 
-def forgotten_records(inputs: RequestInputs, chosen: Sequence[int]) -> ForgottenRecords:
+def forgotten_records(request: Request, chosen: Sequence[int]) -> ForgottenRecords:
     """The records of a request as keyed hashes; the ``chosen`` ones are gone."""
-    key, hashed = inputs.key, inputs.hashed
+    key, hashed = request.key, request.hashed
     return ForgottenRecords(
         key=key.fingerprint,
         records=sorted(map(key.hash_record, chosen)),
@@ -179,7 +177,7 @@ def forgotten_records(inputs: RequestInputs, chosen: Sequence[int]) -> Forgotten
         ids=list(hashed.ids),
         unseen=sorted(
             key.hash_record(index, split)
-            for split, indices in inputs.requested.unseen.items()
+            for split, indices in request.requested.unseen.items()
             for index in indices
         ),
         digest=hashed.digest,

@@ -64,7 +64,6 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
 
 def _model_card(evidence: Evidence) -> dict[str, Any]:
     verdict = evidence.verdict
-    limitations = list(dict.fromkeys([*verdict.not_shown, *evidence.limits]))
     done = "Retraining" if evidence.config.get("exact") else "Approximate unlearning"
     return {
         "modelParameters": {
@@ -80,7 +79,7 @@ def _model_card(evidence: Evidence) -> dict[str, Any]:
         },
         "quantitativeAnalysis": {"performanceMetrics": list(_performance(evidence))},
         "considerations": {
-            "technicalLimitations": limitations,
+            "technicalLimitations": list(evidence.limits),
             "performanceTradeoffs": [AS_IT_WAS] if evidence.discarded else list(verdict.shown),
             "ethicalConsiderations": [
                 {

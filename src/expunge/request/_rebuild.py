@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pydantic
 from torch import nn
 
 from expunge import __version__
@@ -18,7 +17,6 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there, read_text
 from expunge._strict_json import read_json
 from expunge.engine import History
-from expunge.evidence._schema import Evidence
 from expunge.ledger._id_key import IdKey
 from expunge.ledger._ledger import EVIDENCE, RECORDS, WEIGHTS, Ledger, LedgerEntry
 from expunge.ledger._seal import ATTEMPT, PREFLIGHT, THUMBNAILS
@@ -34,13 +32,12 @@ from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import CARD_FIELDS, JOB
 from expunge.request.preflight._check import preflight
-from expunge.request.preflight._cost import Cost
 from expunge.request.subject._load import Subject
-from expunge.request.verdict._build import RequestInputs, conclude
-from expunge.request.verdict._examination import Examination, examine, with_duplicates
+from expunge.request.verdict._build import Request, conclude, config_of
+from expunge.request.verdict._examination import Examination, examine
 
 NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
-    "times and costs": ("request.when", "seconds", "cost", "preflight.cost"),
+    "times and costs": ("request.when", "seconds", "preflight.cost"),
     "versions and hardware": ("environment",),
     "the course of the run (epochs, steps, warnings, why it stopped)": (
         "epochs",
@@ -96,7 +93,7 @@ def compare_with_rebuilt(
         indices=entry.asked,
         ids=entry.requested.ids,
         by_id={},
-        repeated=_count(evidence, "twice"),
+        repeated=evidence.preflight.ids.twice,
         skipped=evidence.request.skipped,
         unmapped=evidence.request.unmapped,
         unseen=entry.unseen,
@@ -107,25 +104,18 @@ def compare_with_rebuilt(
     if job.inputs is not None:
         subject = subject.with_inputs(job.inputs)
     to_forget, gone = earlier.still_to_forget(requested.indices)
-    cost = _stated_cost(evidence)
-    findings = preflight(subject, requested, job, earlier=gone, cost=cost)
-    include, records = job.include_duplicates, len(subject.train)
-    to_forget = with_duplicates(to_forget, findings, include, gone, records)
-    examination = examine(subject, findings, to_forget, gone)
+    cost = evidence.preflight.cost
+    found = preflight(subject, requested, job, earlier=gone, cost=cost)
+    examination = examine(subject, found, to_forget, gone, job.include_duplicates)
 
     # The evidence, of the model that was judged then.
-    inputs = RequestInputs(
-        job,
-        requested,
-        entry.requested,
-        key,
-        earlier,
-        _config(job, entry, len(to_forget)),
-        evidence.in_memory,
-        evidence.attempts,
+    forgotten = len(examination.to_forget)
+    config = config_of(
+        job, {}, in_memory=evidence.in_memory, number=entry.number, forgotten=forgotten
     )
+    request = Request(job, requested, entry.requested, key, earlier, config, evidence.attempts)
     result = _stated_run(entry, examination)
-    conclusion = conclude(inputs, examination, result, advise=False)
+    conclusion = conclude(request, examination, result, advise=False)
     state, notes = tensors.load(entry.folder / WEIGHTS)
     digests = {"weights_after": tensors.state_digest(state)}
     if evidence.discarded:
@@ -142,7 +132,7 @@ def compare_with_rebuilt(
             for each in compare_trees(stated, _plain(rebuilt.as_json()), left_out)
             if not _is_last_digit(each)
         ),
-        *_other_files(entry, inputs, to_forget, conclusion.examples),
+        *_other_files(entry, request, examination, conclusion.examples),
         *(f"the card of {each}" for each in compare_trees(
             notes, _plain(card_after(subject.card, rebuilt)), path=WEIGHTS
         )),
@@ -180,29 +170,6 @@ def _recorded_job(entry: LedgerEntry) -> Job:
         raise DataError(
             f"The configuration of request {entry.number} is damaged: {error}"
         ) from error
-
-
-def _config(job: Job, entry: LedgerEntry, forgotten: int) -> dict[str, Any]:
-    return job.model_dump(mode="json", exclude={"ids"}) | {
-        "in_memory": entry.evidence.in_memory,
-        "out": str(job.out),
-        "number": entry.number,
-        "forgotten": forgotten,
-    }
-
-
-def _count(evidence: Evidence, name: str) -> int:
-    count = evidence.preflight.ids.get(name, 0)
-    if not isinstance(count, int):
-        raise DataError(f"preflight.ids.{name} should be a number. (got {count!r})")
-    return count
-
-
-def _stated_cost(evidence: Evidence) -> Cost:
-    try:
-        return pydantic.TypeAdapter(Cost).validate_python(evidence.preflight.cost)
-    except pydantic.ValidationError as error:
-        raise DataError(f"preflight.cost is damaged: {error}.") from error
 
 
 def _before(entry: LedgerEntry, earlier: Ledger, subject: Subject) -> Subject:
@@ -246,18 +213,18 @@ def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> st
 
 
 def _other_files(
-    entry: LedgerEntry, inputs: RequestInputs, to_forget: list[int], examples: Any
+    entry: LedgerEntry, request: Request, examination: Examination, examples: Any
 ) -> list[str]:
     """What is wrong with the files that hold more than the evidence."""
     folder = entry.folder
-    found = forgotten_records(inputs, to_forget).model_dump()
+    found = forgotten_records(request, examination.to_forget).model_dump()
     problems = [f"{RECORDS}: {each}" for each in compare_trees(entry.records.model_dump(), found)]
     if is_there(folder / THUMBNAILS):
         rows = _plain([row.model_dump(mode="json") for row in examples])
         found_rows = compare_trees(read_json(folder / THUMBNAILS), rows, ["*.id"])
         problems += [f"{THUMBNAILS}: {each}" for each in found_rows]
     if not entry.evidence.in_memory:
-        problems += [f"{JOB}: {each}" for each in _job_file_problems(folder / JOB, inputs.config)]
+        problems += [f"{JOB}: {each}" for each in _job_file_problems(folder / JOB, request.config)]
     return problems
 
 

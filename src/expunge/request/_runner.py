@@ -11,14 +11,13 @@ from torch import nn
 
 from expunge._errors import DataError
 from expunge.evidence._schema import Evidence
-from expunge.evidence._sections import Status
-from expunge.evidence._times_and_cost import Seconds
-from expunge.ledger._attempts import digest_records, earlier_attempts, write_attempt
+from expunge.evidence._sections import Seconds, Status
+from expunge.ledger._attempts import earlier_attempts, write_attempt
 from expunge.ledger._id_key import IdKey, create_key, find_key, require_key
 from expunge.ledger._ledger import SEAL, Ledger, digest_config, digest_of
 from expunge.ledger._ledger_head import require_all, write_ledger_head
 from expunge.ledger._signing_keys import SigningKey
-from expunge.request._bundle import BundleContents, write_bundle
+from expunge.request._bundle import write_bundle
 from expunge.request._forgetting import forget_for
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
@@ -29,8 +28,8 @@ from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._comparable import compares_all_words
 from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
-from expunge.request.verdict._build import RequestInputs, conclude
-from expunge.request.verdict._examination import examine, with_duplicates
+from expunge.request.verdict._build import Request, conclude, config_of
+from expunge.request.verdict._examination import Examination, examine
 
 
 @dataclass(frozen=True)
@@ -122,51 +121,33 @@ class RequestRunner:
 
         # Preflight: the last moment to stop without a trace.
         with self.stopwatch.time("preflight"):
-            findings = self._preflight(earlier)
-            correction = findings.fit.correction
-            if correction is not None and self.subject.inputs and self.job.inputs is None:
-                form, why = correction
-                note = f"{why} So it gets the images {IN_WORDS[form]} (--inputs {form})."
-                self.on_message(note)
-                self.subject = self.subject.with_inputs(form, note)
-                findings = self._preflight(earlier)
-        if self.subject.inputs:
-            self.job = self.job.model_copy(update={"inputs": self.subject.inputs})
-        on_preflight(findings)
+            found = self._preflight(earlier)
+        on_preflight(found)
         if dry_run:
-            return Outcome(findings)
-        if not findings.fits and not force:
+            return Outcome(found)
+        if not found.fits and not force:
             raise DataError(
                 "The model does not seem to fit the data: "
-                + " ".join(findings.warnings)
+                + " ".join(found.findings.warnings)
                 + " If model and data are right as they are, use --force."
             )
-        asked_for, train = len(to_forget), self.subject.train
         include = self.job.include_duplicates
-        to_forget = with_duplicates(to_forget, findings, include, earlier, len(train))
-        if added := len(to_forget) - asked_for:
+        examination = examine(self.subject, found, to_forget, earlier, include)
+        if added := len(examination.to_forget) - len(to_forget):
             self.on_message(f"{added} duplicates of these records are also forgotten.")
-        examination = examine(self.subject, findings, to_forget, earlier)
-        self.subject = examination.subject
-        if not compares_all_words(self.subject):
+        if not compares_all_words(examination.subject):
             self.on_message(
                 "Others about the same people are retained, and the unseen records are about "
                 "strangers: answers are compared without the words of their questions."
             )
 
         # Unlearn, from a checkpoint if this request was killed before.
-        id_key = self._id_key()
-        hashed = self.requested.hashed(id_key)
-        asked, config = hashed.digest, self._config(len(to_forget))
-        run = digest_config(config, asked, self.subject.weights_digest)
-        self.work.claim(run, discard=discard)
-        weights = self.subject.weights_digest
-        attempts = earlier_attempts(self.ledger, asked, weights, run)
-        write_attempt(digest_records(asked, weights), run, self.job.seed, "not finished")
+        request = self._request(examination, to_forget)
+        run = self._claim(request, discard=discard)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
             result = forget_for(
                 self.job,
-                self.subject,
+                examination.subject,
                 examination.forget,
                 examination.retain,
                 checkpoint=self.work.checkpoint,
@@ -174,45 +155,60 @@ class RequestRunner:
                 callbacks=[self.stopwatch.steps],
             )
 
-        # Audit on test data, which took no part in any decision so far.
-        inputs = RequestInputs(
-            self.job,
-            self.requested,
-            hashed,
-            id_key,
-            self.ledger,
-            config,
-            self.in_memory,
-            attempts,
-        )
+        # Judge on test data, which took no part in any decision so far.
         with self.stopwatch.time("audit"):
-            conclusion = conclude(inputs, examination, result)
+            conclusion = conclude(request, examination, result)
 
         # Write the bundle; only then is the checkpoint dispensable.
-        contents = BundleContents(
-            conclusion.model,
-            conclusion.discarded,
-            inputs,
-            tuple(to_forget),
-            self.subject.card,
-            self.key,
-            conclusion.examples,
-        )
         folder = self.job.out / f"{self.number:04d}"
-        evidence = write_bundle(folder, conclusion.evidence, contents, self.stopwatch.seconds)
+        seconds = self.stopwatch.seconds
+        evidence = write_bundle(
+            folder, request, examination, conclusion, key=self.key, seconds=seconds
+        )
         self._tidy_up(run, evidence)
-        return Outcome(findings, evidence, folder, conclusion.model, self.stopwatch.seconds())
+        return Outcome(found, evidence, folder, conclusion.model, seconds())
 
     def _preflight(self, earlier: set[int]) -> Preflight:
-        return preflight(
-            self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
-        )
+        """The preflight; images go to the model as it was trained to get them, if that is clear."""
+
+        def run() -> Preflight:
+            return preflight(
+                self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
+            )
+
+        found = run()
+        if found.correction is not None and self.subject.inputs and self.job.inputs is None:
+            form, why = found.correction
+            note = f"{why} So it gets the images {IN_WORDS[form]} (--inputs {form})."
+            self.on_message(note)
+            self.subject = self.subject.with_inputs(form, note)
+            found = run()
+        if self.subject.inputs:
+            self.job = self.job.model_copy(update={"inputs": self.subject.inputs})
+        return found
+
+    def _request(self, examination: Examination, to_forget: Sequence[int]) -> Request:
+        """What was asked, with earlier attempts to forget any of the records ``to_forget``."""
+        key = self._id_key()
+        hashed, config = self.requested.hashed(key), self._config(len(examination.to_forget))
+        weights = self.subject.weights_digest
+        run = digest_config(config, hashed.digest, weights)
+        self.records = [key.hash_record(index) for index in to_forget]
+        attempts = earlier_attempts(self.ledger, self.records, weights, run)
+        return Request(self.job, self.requested, hashed, key, self.ledger, config, attempts)
+
+    def _claim(self, request: Request, *, discard: bool) -> str:
+        """Mark the folder as that of ``request``, and note the attempt; returns its digest."""
+        weights = self.subject.weights_digest
+        run = digest_config(request.config, request.hashed.digest, weights)
+        self.work.claim(run, discard=discard)
+        write_attempt(weights, run, self.job.seed, "not finished", self.records)
+        return run
 
     def _tidy_up(self, run: str, evidence: Evidence) -> None:
         """What comes after the bundle: note the head and the attempt, remove the checkpoint."""
         write_ledger_head(Ledger.read(self.job.out))
-        records = digest_records(evidence.hashes.ids, evidence.hashes.weights_before)
-        write_attempt(records, run, evidence.seeds.get("run", 0), evidence.status)
+        write_attempt(evidence.hashes.weights_before, run, evidence.seed, evidence.status)
         self.work.remove()
 
     def _finish_killed(self) -> Outcome | None:
@@ -248,14 +244,7 @@ class RequestRunner:
         return key
 
     def _config(self, forgotten: int) -> dict[str, Any]:
-        values = {} if self.in_memory else job_values(self.job)
-        return (
-            self.job.model_dump(mode="json", exclude={"ids"})
-            | values
-            | {
-                "in_memory": self.in_memory,
-                "out": str(self.job.out),
-                "number": self.number,
-                "forgotten": forgotten,
-            }
+        values = {} if self.in_memory else job_values(self.job) | {"out": str(self.job.out)}
+        return config_of(
+            self.job, values, in_memory=self.in_memory, number=self.number, forgotten=forgotten
         )

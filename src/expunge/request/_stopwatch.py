@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from expunge.engine import Callback, Run
-from expunge.evidence._times_and_cost import Seconds, StageSeconds
+from expunge.evidence._sections import Seconds, StageSeconds
 
 
 class Clocks(NamedTuple):
@@ -70,31 +70,21 @@ class RequestStopwatch:
 
     def seconds(self) -> Seconds:
         """Seconds by stage until now; what follows the audit is the ``page``."""
-        total = Clocks.now().since(self.started)
-        zero = Clocks(0.0, 0.0)
-        stages = {"loading": zero, "preflight": zero, "unlearning": zero, "audit": zero}
-        stages |= self._stages
-        known = zero
+        total, zero = Clocks.now().since(self.started), Clocks(0.0, 0.0)
+        unlearning, method = self._stages.get("unlearning", zero), self.steps.method
+        stages = {name: self._stages.get(name, zero) for name in ("loading", "preflight", "audit")}
+        known = unlearning
         for each in stages.values():
             known = known.plus(each)
-        steps, method = self.steps.steps, self.steps.method
-        checks = stages["unlearning"].since(steps.plus(method))
-        split = {
-            "loading": stages["loading"],
-            "preflight": stages["preflight"],
-            "steps": steps,
+        stages |= {
+            "steps": self.steps.steps,
             "method": method,
-            "checks": checks,
-            "audit": stages["audit"],
+            "checks": unlearning.since(self.steps.steps.plus(method)),
             "page": total.since(known),
+            "total": total,
         }
-
-        def rounded(clock: str) -> dict[str, float]:
-            return {name: round(getattr(each, clock), 3) for name, each in split.items()}
-
-        return Seconds(
-            unlearning=round(stages["unlearning"].wall, 3),
-            total=round(total.wall, 3),
-            **rounded("wall"),
-            processor=StageSeconds(total=round(total.processor, 3), **rounded("processor")),
+        wall, processor = (
+            StageSeconds(**{name: round(getattr(each, clock), 3) for name, each in stages.items()})
+            for clock in Clocks._fields
         )
+        return Seconds(wall=wall, processor=processor)

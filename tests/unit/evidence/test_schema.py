@@ -91,5 +91,5 @@ def test_the_schema_describes_every_section() -> None:
     schema = json.loads(json_schema())
     assert set(values()) <= set(schema["properties"])
     required = {"schema_version", "kind", "verdict", "request", "hashes", "config", "stopped"}
-    assert set(schema["required"]) == required
+    assert set(schema["required"]) == required | {"preflight"}
     assert schema["$defs"]["Interval"]["properties"]["low"] == {"type": ["number", "null"]}

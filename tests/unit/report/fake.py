@@ -17,13 +17,13 @@ from expunge.evidence._sections import (
     Interval,
     LedgerName,
     MetricRow,
-    PreflightFindings,
     RequestSummary,
     RequestVerdict,
+    Seconds,
+    StageSeconds,
     Status,
     Stop,
 )
-from expunge.evidence._times_and_cost import CostComparison, Seconds, StageSeconds
 from tests.unit.report import fake_rows as rows
 
 HOSTILE = (
@@ -83,17 +83,17 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             "versions": {"expunge": "0.1.0", "torch": "2.13.0", "python": "3.11.9"},
             "hardware": {"processor": "AMD EPYC", "cores": 2, "gpus": []},
         },
-        seeds={"run": 0, "bootstrap": 1},
         seconds=Seconds(
-            loading=1.02,
-            preflight=1.24,
-            unlearning=8.93,
-            steps=8.13,
-            method=0.21,
-            checks=0.59,
-            audit=2.02,
-            page=0.98,
-            total=14.21,
+            wall=StageSeconds(
+                loading=1.02,
+                preflight=1.24,
+                steps=8.13,
+                method=0.21,
+                checks=0.59,
+                audit=2.02,
+                page=0.98,
+                total=14.21,
+            ),
             processor=StageSeconds(
                 loading=1.32,
                 preflight=0.94,
@@ -131,19 +131,13 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             before=[0, 0, records, 0],
             after=[0, records // 2, records - records // 2, 0],
         ),
-        cost=CostComparison(
-            unlearning_seconds=8.34,
-            request_seconds=14.21,
-            request_processor_seconds=13.33,
-            retraining_seconds=61.04,
-            retraining_processor_seconds=58.41,
-            retraining_epochs=40,
-            ratio=4.3,
-            note="Retraining for 40 epochs, as stated.",
-        ),
         attempts=[
             EarlierAttempt(
-                when="2026-03-13T09:26:53+00:00", seed=7, status="not achieved", request=None
+                when="2026-03-13T09:26:53+00:00",
+                seed=7,
+                status="not achieved",
+                request=None,
+                shared=records,
             )
         ],
         earlier=[
@@ -206,7 +200,9 @@ def hostile() -> Evidence:
     values["verdict"]["headline"] = HOSTILE[2]
     values["verdict"]["reasons"] = list(HOSTILE)
     values["preflight"]["warnings"] = list(HOSTILE)
-    values["preflight"]["fit"][HOSTILE[0]] = {HOSTILE[1]: HOSTILE[2]}
+    accuracy = values["preflight"]["fit"]["accuracy"]
+    accuracy[HOSTILE[0]] = accuracy["val"]
+    values["preflight"]["fit"]["reasons"] = list(HOSTILE)
     values["scores"]["name"] = HOSTILE[0]
     values["stopped"]["reason"] = HOSTILE[1]
     values["commands"] = [HOSTILE[2], "expunge verify bundle"]
@@ -239,7 +235,7 @@ def bare() -> Evidence:
         stopped=Stop(epoch=0, reason="The model diverged at once."),
         epochs=[],
         steps={},
-        preflight=PreflightFindings(),
+        preflight=whole.preflight,
         earlier=[],
     )
 
@@ -252,7 +248,6 @@ def _verdict(records: int, status: Status) -> RequestVerdict:
             "and no check failed; but there are too few examples to tell.",
             reasons=["AUC of the attack that guesses from the loss: 0.52, margin 0.55 (open)."],
             shown=["Of 25 checks: 23 inside, 2 open."],
-            not_shown=["That no trace is left."],
             next_steps=["Use the unlearned model of the bundle."],
         )
     if status == "not achieved":
@@ -262,7 +257,6 @@ def _verdict(records: int, status: Status) -> RequestVerdict:
             "holds the model as it was before the request.",
             reasons=["AUC of the attack that guesses from the loss: 0.66, margin 0.55 (outside)."],
             shown=["Accuracy on the records went from 100.0 % to 88.1 %."],
-            not_shown=["That the records can be forgotten with these settings."],
             next_steps=["Try another method: `--method refresh`."],
         )
     return RequestVerdict(
@@ -272,8 +266,4 @@ def _verdict(records: int, status: Status) -> RequestVerdict:
         "further training; test accuracy is 0.6 points lower.",
         reasons=["Trained for 6 epochs on retained data."],
         shown=["Of 25 checks: 25 inside."],
-        not_shown=[
-            "That no trace is left: approximate unlearning is judged by what can be measured.",
-            "What an attacker with models trained for the purpose could find.",
-        ],
     )

@@ -7,6 +7,16 @@ from typing import Any
 
 import torch
 
+from expunge.evidence._preflight import (
+    ClassCounts,
+    Cost,
+    DuplicateCounts,
+    Familiarity,
+    Hardness,
+    ModelFit,
+    PreflightFindings,
+    RecordCounts,
+)
 from expunge.evidence._sections import (
     Check,
     CheckResult,
@@ -16,7 +26,6 @@ from expunge.evidence._sections import (
     Interval,
     MetricRow,
     Moment,
-    PreflightFindings,
     SplitScores,
     Status,
 )
@@ -208,37 +217,56 @@ def picture(seed: int) -> str | None:
 
 
 def preflight(records: int) -> PreflightFindings:
+    forgotten, unseen = interval(99.2, 0.8), interval(91.1, 1.9)
     return PreflightFindings(
-        fit={
-            "train": interval(99.6, 0.4).model_dump(),
-            "val": interval(91.1, 1.9).model_dump(),
-            "test": interval(91.43, 0.61).model_dump(),
-            "fits": True,
-            "reasons": [],
-        },
-        ids={
-            "asked": 3,
-            "records": records,
-            "repeated": ["person-17"],
-            "share": 0.035,
-            "classes": dict.fromkeys(CLASSES[:6], 4),
-        },
-        duplicates={
-            "threshold": 0.994,
-            "exact": [[1007, "retain", 33, 1.0]],
-            "near": [],
-        },
-        hardness={
-            "confidence": {"forget": 0.992, "val": 0.871},
-            "entropy": {"forget": 0.021, "val": 0.342},
-        },
-        cost={
-            "step_seconds": 0.0113,
-            "epoch_seconds": 1.16,
-            "unlearning_seconds": 34.8,
-            "retraining_seconds": 61.04,
-            "advice": "unlearn",
-            "words": "Unlearning takes about a seventh of the time of retraining.",
-        },
+        fit=ModelFit(
+            accuracy={"train": interval(99.6, 0.4), "val": unseen, "test": interval(91.43, 0.61)},
+            chance=10.0,
+            fits=True,
+            reasons=[],
+        ),
+        ids=RecordCounts(
+            asked=3,
+            records=records,
+            earlier=0,
+            train=1200,
+            share=0.035,
+            twice=1,
+            skipped=0,
+            unmapped=0,
+            unseen=0,
+            classes=[
+                ClassCounts(name=name, forgotten=4, train=120, share=0.0333) for name in CLASSES[:6]
+            ],
+        ),
+        duplicates=DuplicateCounts(
+            exact=1,
+            near=0,
+            in_retain={"exact": 1, "near": 0},
+            near_expected_by_chance=1.2,
+            thresholds={"retain": 0.994, "val and test": None},
+            quantile=0.999,
+            notes=[],
+        ),
+        hardness=Hardness(
+            forget=Familiarity(accuracy=forgotten, confidence=0.99, entropy=0.02),
+            val=Familiarity(accuracy=unseen, confidence=0.87, entropy=0.34),
+            auc=0.71,
+            sentence="By confidence, the records to forget stand out from val.",
+        ),
+        cost=Cost(
+            training_step=0.0113,
+            epoch_seconds=1.16,
+            unlearning_seconds=34.8,
+            request_seconds=39.3,
+            retraining_epoch_seconds=1.53,
+            retraining_seconds=61.04,
+            retraining_processor_seconds=58.41,
+            retraining_epochs=40,
+            advice="unlearn",
+            sentence="Unlearn: about 39 s against 61 s for retraining.",
+            note="Retraining for 40 epochs, as stated.",
+        ),
         warnings=["One exact copy of a forgotten record stays in the retained data."],
+        notes=[],
     )

@@ -90,16 +90,22 @@ def test_what_was_asked_done_and_measured_is_there_in_numbers() -> None:
     assert "one record" in markdown(fake.evidence(1))
 
 
+def with_retraining(evidence: Evidence, seconds: float | None) -> Evidence:
+    """The same evidence where retraining takes another time."""
+    cost = evidence.preflight.cost.model_copy(update={"retraining_seconds": seconds})
+    preflight = evidence.preflight.model_copy(update={"cost": cost})
+    return evidence.model_copy(update={"preflight": preflight})
+
+
 def test_why_it_was_not_trained_again_is_said_with_what_it_costs() -> None:
     evidence = fake.evidence()
-    assert evidence.cost is not None
+    assert evidence.seconds is not None
+    wall = evidence.seconds.wall.model_copy(update={"total": 60.0})
+    seconds = evidence.seconds.model_copy(update={"wall": wall})
 
     def letter(retraining: float | None, status: Status = "achieved") -> str:
-        cost = evidence.cost
-        assert cost is not None
-        update = {"retraining_seconds": retraining, "request_seconds": 60.0}
-        given = fake.evidence(status=status)
-        return markdown(given.model_copy(update={"cost": cost.model_copy(update=update)}))
+        given = fake.evidence(status=status).model_copy(update={"seconds": seconds})
+        return markdown(with_retraining(given, retraining))
 
     assert (
         "would take about 2.0 hours, 120 times as long as what we did, which took 60 seconds."
@@ -114,7 +120,7 @@ def test_why_it_was_not_trained_again_is_said_with_what_it_costs() -> None:
     assert "about 2.0 seconds, less than what we did, which took 60 seconds" in letter(2.0)
     assert "disproportionate" not in letter(2.0)
     assert "We do not know how long" in letter(None)
-    without = markdown(evidence.model_copy(update={"cost": None}))
+    without = markdown(evidence.model_copy(update={"seconds": None}))
     assert "compare it with what we did. [Say why" in without
 
 

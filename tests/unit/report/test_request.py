@@ -107,10 +107,11 @@ def test_the_cost_is_that_of_the_whole_request(page: Browser) -> None:
 
 
 def test_an_unknown_cost_of_retraining_is_unknown(browser: Browser, tmp_path: Path) -> None:
-    assert EVIDENCE.cost is not None
-    unknown = {"retraining_seconds": None, "retraining_epochs": None, "ratio": None}
-    cost = EVIDENCE.cost.model_copy(update=unknown | {"retraining_processor_seconds": None})
-    write_page(tmp_path / "page.html", render_request(EVIDENCE.model_copy(update={"cost": cost})))
+    unknown = {"retraining_seconds": None, "retraining_epochs": None}
+    cost = EVIDENCE.preflight.cost.model_copy(update=unknown)
+    preflight = EVIDENCE.preflight.model_copy(update={"cost": cost})
+    evidence = EVIDENCE.model_copy(update={"preflight": preflight})
+    write_page(tmp_path / "page.html", render_request(evidence))
     browser.open(tmp_path / "page.html")
     assert browser.problems() == []
     assert "retraining: unknown, --training-epochs tells" in browser.texts(".tiles > div")[-1]

@@ -50,7 +50,7 @@ def carry_out_quietly(job: Job, **options: Any) -> Outcome:
 def timeless(evidence: dict[str, Any]) -> dict[str, Any]:
     """The evidence without what the clock and the folder decide."""
     kept = json.loads(json.dumps(evidence))
-    for name in ("seconds", "environment", "cost", "files", "commands"):
+    for name in ("seconds", "environment", "files", "commands"):
         kept.pop(name)
     kept["verdict"].pop("next_steps")  # they say what retraining would cost
     kept["request"].pop("when")

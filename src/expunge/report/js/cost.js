@@ -2,8 +2,8 @@
 
 if (byId("cost-chart")) {
   const bars = [
-    ["Retraining (estimate)", data.cost.retraining_seconds, "before"],
-    ["The whole request", data.cost.request_seconds ?? data.cost.unlearning_seconds, "after"],
+    ["Retraining (estimate)", data.preflight.cost.retraining_seconds, "before"],
+    ["The whole request", data.seconds.wall.total, "after"],
   ].filter(([, value]) => isNumber(value));
   draw(
     "cost-chart",

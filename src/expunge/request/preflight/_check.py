@@ -12,13 +12,21 @@ from rich.console import RenderableType
 from expunge.engine._predict import Predictions
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.attacks._features import confidence, entropy
+from expunge.evidence._preflight import (
+    ClassCounts,
+    Cost,
+    Familiarity,
+    Hardness,
+    PreflightFindings,
+    RecordCounts,
+)
 from expunge.request._accuracy import accuracy_interval, decimals_of
 from expunge.request._ids import RequestedRecords
-from expunge.request._job import Job
-from expunge.request.preflight._cost import Cost, estimate_cost
+from expunge.request._job import InputForm, Job
+from expunge.request.preflight._cost import estimate_cost
 from expunge.request.preflight._duplicates import Duplicates, find_duplicates
 from expunge.request.preflight._features import predict_with_features
-from expunge.request.preflight._model_fit import ModelFit, check_model_fit
+from expunge.request.preflight._model_fit import check_model_fit
 from expunge.request.preflight._terminal import render_preflight
 from expunge.request.preflight._warnings import collect_warnings
 from expunge.request.subject._load import Subject
@@ -26,43 +34,29 @@ from expunge.request.subject._load import Subject
 
 @dataclass(frozen=True)
 class Preflight:
-    """The findings. ``ids`` and ``hardness`` are plain values, as :meth:`as_dict` keeps them."""
+    """The findings, and what is used of them but not written: it describes single records."""
 
-    fit: ModelFit
-    ids: Mapping[str, Any]
+    findings: PreflightFindings
     duplicates: Duplicates
-    hardness: Mapping[str, Any]
-    cost: Cost
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...] = ()
+    correction: tuple[InputForm, str] | None = None
+    """How the model should get images beyond doubt, and why, if that is all that is wrong."""
     predictions: Mapping[str, Predictions] = field(default_factory=dict, repr=False)
     """Of the given model, on "train", "val" and "test"."""
 
     @property
     def fits(self) -> bool:
         """Whether the model seems to fit these data."""
-        return self.fit.fits
-
-    @property
-    def exact_duplicates_in_retain(self) -> tuple[int, ...]:
-        """Training indices of exact duplicates of forgotten records; near ones need a human eye."""
-        return self.duplicates.in_retain()
+        return self.findings.fit.fits
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "fit": self.fit.as_dict(),
-            "ids": dict(self.ids),
-            "duplicates": self.duplicates.as_dict(),
-            "hardness": dict(self.hardness),
-            "cost": self.cost.as_dict(),
-            "warnings": list(self.warnings),
-            "notes": list(self.notes),
-        }
+        """Plain values, for JSON, with the duplicates one by one."""
+        values = self.findings.model_dump(mode="json", exclude_unset=True)
+        values["duplicates"]["found"] = self.duplicates.listed()
+        return values
 
     def terminal(self) -> RenderableType:
         """The findings for a terminal of 80 columns."""
-        return render_preflight(self.as_dict())
+        return render_preflight(self.findings, self.duplicates)
 
 
 def preflight(
@@ -88,7 +82,7 @@ def preflight(
 
     progress("checking whether the model fits the data")
     plain = subject.with_inputs("fractions").model  # takes floats as they are
-    fit = check_model_fit(plain, subject.train, predictions, subject.classes)
+    fit, correction = check_model_fit(plain, subject.train, predictions, subject.classes)
 
     progress("looking for duplicates of the records to forget")
     forgotten_before = set(earlier)
@@ -101,66 +95,63 @@ def preflight(
         retain = len(subject.train) - len({*to_forget, *earlier})
         cost = estimate_cost(subject, len(to_forget), retain, job)
 
-    ids = _summarise_ids(subject, requested, to_forget)
-    return Preflight(
+    ids = _count_records(subject, requested, to_forget)
+    warnings = collect_warnings(
+        subject, requested, predictions, fit, ids, duplicates, cost, exact=job.exact
+    )
+    findings = PreflightFindings(
         fit=fit,
         ids=ids,
-        duplicates=duplicates,
+        duplicates=duplicates.counts(),
         hardness=_compare_hardness(predictions["train"].take(to_forget), predictions["val"]),
         cost=cost,
-        warnings=(
-            *fit.reasons,
-            *collect_warnings(
-                subject, requested, predictions, fit, ids, duplicates, cost, exact=job.exact
-            ),
-        ),
-        notes=(*subject.notes, *duplicates.notes),
-        predictions=predictions,
+        warnings=[*fit.reasons, *warnings],
+        notes=[*subject.notes, *duplicates.notes],
     )
+    return Preflight(findings, duplicates, correction, predictions)
 
 
-def _summarise_ids(
+def _count_records(
     subject: Subject, requested: RequestedRecords, to_forget: list[int]
-) -> dict[str, Any]:
-    """How many records the ids stand for, in all and per class."""
+) -> RecordCounts:
     labels = subject.train.labels
     in_train = torch.bincount(labels, minlength=len(subject.classes)).tolist()
     forgotten = torch.bincount(labels[to_forget], minlength=len(subject.classes)).tolist()
-    return {
-        "asked": len(requested.ids),
-        "records": len(to_forget),
-        "earlier": len(requested.indices) - len(to_forget),
-        "train": len(subject.train),
-        "share": round(len(to_forget) / len(subject.train), 6),
-        "twice": requested.repeated,
-        "skipped": requested.skipped,
-        "unmapped": requested.unmapped,
-        "unseen": sum(map(len, requested.unseen.values())),
-        "classes": [
-            {"name": name, "forgotten": part, "train": size, "share": round(part / size, 6)}
+    return RecordCounts(
+        asked=len(requested.ids),
+        records=len(to_forget),
+        earlier=len(requested.indices) - len(to_forget),
+        train=len(subject.train),
+        share=round(len(to_forget) / len(subject.train), 6),
+        twice=requested.repeated,
+        skipped=requested.skipped,
+        unmapped=requested.unmapped,
+        unseen=sum(map(len, requested.unseen.values())),
+        classes=[
+            ClassCounts(name=name, forgotten=part, train=size, share=round(part / size, 6))
             for name, part, size in zip(subject.classes, forgotten, in_train, strict=True)
             if part
         ],
-    }
-
-
-def _compare_hardness(forget: Predictions, val: Predictions) -> dict[str, Any]:
-    """Accuracy, confidence and entropy of both, and how well confidence distinguishes them."""
-    rows: dict[str, Any] = {}
-    decimals = decimals_of(len(forget.labels))
-    for name, predictions in (("forget", forget), ("val", val)):
-        accuracy = accuracy_interval(predictions)
-        rows[name] = {
-            "accuracy": {key: round(value, 3) for key, value in accuracy._asdict().items()},
-            "confidence": round(float(confidence(predictions).mean()), decimals),
-        }
-        if not predictions.of_texts:
-            rows[name]["entropy"] = round(float(entropy(predictions).mean()), decimals)
-    auc = round(auc_of(confidence(forget)[:, 0], confidence(val)[:, 0]), decimals)
-    verb = "stand out from" if abs(auc - 0.5) > 0.1 else "look much like"
-    rows["auc"] = auc
-    rows["sentence"] = (
-        f"By confidence, the records to forget {verb} val: the model is more confident of one of "
-        f"them than of one of val in {auc:.0%} of pairs (50 % is chance)."
     )
-    return rows
+
+
+def _compare_hardness(forget: Predictions, val: Predictions) -> Hardness:
+    """Accuracy, confidence and entropy of both, and how well confidence distinguishes them."""
+    decimals = decimals_of(len(forget.labels))
+
+    def familiarity(of: Predictions) -> Familiarity:
+        values = {"accuracy": accuracy_interval(of), "confidence": float(confidence(of).mean())}
+        if not of.of_texts:
+            values["entropy"] = float(entropy(of).mean())
+        rounded = {k: round(v, decimals) for k, v in values.items() if isinstance(v, float)}
+        return Familiarity.model_validate(values | rounded)
+
+    area = round(auc_of(confidence(forget)[:, 0], confidence(val)[:, 0]), decimals)
+    verb = "stand out from" if abs(area - 0.5) > 0.1 else "look much like"
+    return Hardness(
+        forget=familiarity(forget),
+        val=familiarity(val),
+        auc=area,
+        sentence=f"By confidence, the records to forget {verb} val: the model is more confident of "
+        f"one of them than of one of val in {area:.0%} of pairs (50 % is chance).",
+    )

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -14,6 +12,7 @@ from expunge._errors import InvalidInput
 from expunge.data.text._text_examples import TextExamples
 from expunge.engine import Procedure
 from expunge.engine._step_times import StepTimes, measure_step_times
+from expunge.evidence._preflight import Advice, Cost
 from expunge.methods import Method, next_token_loss
 from expunge.request._forgetting import BENIGN_EXAMPLES, fit_to_size, known_recipe
 from expunge.request._job import Job
@@ -34,35 +33,6 @@ HOW_TO_KNOW = (
     "say for how many epochs the model was trained (`--training-epochs`, or `training_epochs` in "
     "the job)"
 )
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Estimated seconds, the advice that follows from them, and what they assume.
-
-    What retraining costs is None where nothing says for how many epochs the model was trained.
-    """
-
-    training_step: float
-    """Seconds per example in a training step."""
-    epoch_seconds: float
-    unlearning_seconds: float
-    """For all epochs allowed; a run that stops earlier takes less."""
-    request_seconds: float
-    """The same with everything around it: preflight, audit, page."""
-    retraining_epoch_seconds: float
-    """One epoch of retraining."""
-    retraining_seconds: float | None
-    retraining_processor_seconds: float | None
-    retraining_epochs: int | None
-    advice: Literal["unlearn", "exact", "either"]
-    sentence: str
-    note: str
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        rounded = {k: float(f"{v:.4g}") for k, v in asdict(self).items() if isinstance(v, float)}
-        return asdict(self) | rounded
 
 
 def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
@@ -95,13 +65,13 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         processor = OVERHEAD * epochs * retain * speed.training_processor
     advice, sentence = advise(request, retraining, retraining_epoch, exact=job.exact)
     return Cost(
-        training_step=speed.training,
-        epoch_seconds=epoch,
-        unlearning_seconds=unlearning,
-        request_seconds=request,
-        retraining_epoch_seconds=retraining_epoch,
-        retraining_seconds=retraining,
-        retraining_processor_seconds=processor,
+        training_step=_rounded(speed.training),
+        epoch_seconds=_rounded(epoch),
+        unlearning_seconds=_rounded(unlearning),
+        request_seconds=_rounded(request),
+        retraining_epoch_seconds=_rounded(retraining_epoch),
+        retraining_seconds=None if retraining is None else _rounded(retraining),
+        retraining_processor_seconds=None if processor is None else _rounded(processor),
         retraining_epochs=epochs,
         advice=advice,
         sentence=sentence,
@@ -109,6 +79,10 @@ def estimate_cost(subject: Subject, forget: int, retain: int, job: Job) -> Cost:
         f"steps of {len(inputs)} examples timed on this machine, plus {OVERHEAD - 1:.0%} for "
         "everything else.",
     )
+
+
+def _rounded(seconds: float) -> float:
+    return float(f"{seconds:.4g}")
 
 
 def _training_epochs(subject: Subject, job: Job) -> tuple[int | None, str]:
@@ -128,7 +102,7 @@ def advise(
     retraining_epoch: float = 0.0,
     *,
     exact: bool = False,
-) -> tuple[Literal["unlearn", "exact", "either"], str]:
+) -> tuple[Advice, str]:
     """What to prefer, from the seconds of a request, of retraining and of one of its epochs.
 
     >>> [advise(cost, 100.0)[0] for cost in (20.0, 50.0, 80.0)]

@@ -17,13 +17,13 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from expunge.data._row_hashes import row_hashes
+from expunge.evidence._preflight import DuplicateCounts
 from expunge.request._job import IncludeDuplicates
 from expunge.request.preflight._features import nearest_neighbours
 from expunge.request.subject._load import Subject
@@ -53,10 +53,6 @@ class Duplicate:
     index: int
     similarity: float
 
-    def as_list(self) -> list[Any]:
-        """Plain values: forgotten index, split, index, similarity."""
-        return [self.forgotten, self.split, self.index, round(self.similarity, 6)]
-
 
 @dataclass(frozen=True)
 class Duplicates:
@@ -77,30 +73,32 @@ class Duplicates:
         chosen = {"none": (), "exact": self.exact, "near": (*self.exact, *self.near)}[kind]
         return tuple(duplicate for duplicate in chosen if duplicate.split == "retain")
 
-    def in_retain(self, *, near: bool = False) -> tuple[int, ...]:
-        """Training indices of the exact duplicates and, with ``near``, of the near ones."""
-        return tuple(sorted(d.index for d in self.to_include("near" if near else "exact")))
-
     def count(self, split: str) -> tuple[int, int]:
         """Number of exact and of near duplicates in a split."""
         exact, near = (sum(d.split == split for d in kind) for kind in (self.exact, self.near))
         return exact, near
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "exact": [duplicate.as_list() for duplicate in self.exact],
-            "near": [duplicate.as_list() for duplicate in self.near[:MAX_LISTED]],
-            "near_count": len(self.near),
-            "in_retain": dict(zip(("exact", "near"), self.count("retain"), strict=True)),
-            "near_expected_by_chance": round(self.expected, 2),
-            "thresholds": {
+    def listed(self) -> list[tuple[int, str, int, float]]:
+        """The forgotten record, split, index and similarity of each; not all of the near ones."""
+        return [
+            (each.forgotten, each.split, each.index, round(each.similarity, 6))
+            for each in (*self.exact, *self.near[:MAX_LISTED])
+        ]
+
+    def counts(self) -> DuplicateCounts:
+        """What is written of them: none of them singly."""
+        return DuplicateCounts(
+            exact=len(self.exact),
+            near=len(self.near),
+            in_retain=dict(zip(("exact", "near"), self.count("retain"), strict=True)),
+            near_expected_by_chance=round(self.expected, 2),
+            thresholds={
                 name: round(value, 6) if math.isfinite(value) else None
                 for name, value in self.thresholds.items()
             },
-            "quantile": QUANTILE,
-            "notes": list(self.notes),
-        }
+            quantile=QUANTILE,
+            notes=list(self.notes),
+        )
 
 
 def find_duplicates(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -61,9 +62,13 @@ def _projected(values: Tensor) -> Tensor:
     width = values.shape[1]
     if width <= MAX_WIDTH:
         return values
+    return values @ _projection(width)
+
+
+@functools.lru_cache(maxsize=1)
+def _projection(width: int) -> Tensor:
     generator = torch.Generator().manual_seed(0)
-    projection = torch.randn(width, MAX_WIDTH, generator=generator) / math.sqrt(MAX_WIDTH)
-    return values @ projection
+    return torch.randn(width, MAX_WIDTH, generator=generator) / math.sqrt(MAX_WIDTH)
 
 
 class _FeatureRecorder:
@@ -72,7 +77,6 @@ class _FeatureRecorder:
     def __init__(self) -> None:
         self.batches: list[Tensor] = []
         self._latest: Tensor | None = None
-        self._projection: Tensor | None = None
 
     def on_layer(self, _: nn.Module, inputs: tuple[Any, ...]) -> None:
         self._latest = inputs[0]
@@ -81,17 +85,7 @@ class _FeatureRecorder:
         latest, self._latest, logits = self._latest, None, logits_of(output)
         if latest is None or latest.ndim != 2 or len(latest) != len(logits):
             latest = logits
-        self.batches.append(self._project(latest.detach().float().cpu()).clone())
-
-    def _project(self, values: Tensor) -> Tensor:
-        width = values.shape[1]
-        if width <= MAX_WIDTH:
-            return values
-        if self._projection is None:
-            generator = torch.Generator().manual_seed(0)
-            scale = math.sqrt(MAX_WIDTH)
-            self._projection = torch.randn(width, MAX_WIDTH, generator=generator) / scale
-        return values @ self._projection
+        self.batches.append(_projected(latest.detach().float().cpu()).clone())
 
 
 def nearest_neighbours(

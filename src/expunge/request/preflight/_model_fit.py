@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +13,10 @@ from expunge._errors import InvalidInput
 from expunge.data import Examples
 from expunge.data.text._text_examples import TextExamples
 from expunge.data.text._text_set import IGNORED
-from expunge.evaluation import Estimate, Predictions, predict
+from expunge.evaluation import Predictions, predict
 from expunge.evaluation._statistics import wilson_interval
+from expunge.evidence._preflight import ModelFit
+from expunge.evidence._sections import Interval
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._job import InputForm
 
@@ -35,31 +36,6 @@ FORMS: dict[str, InputForm] = {
 Correction = Callable[[Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class ModelFit:
-    """Accuracy in percent per split, and why the model does not fit the data, if so."""
-
-    accuracy: Mapping[str, Estimate]
-    chance: float
-    """Accuracy in percent of always predicting the most frequent class of val."""
-    fits: bool
-    reasons: tuple[str, ...]
-    correction: tuple[InputForm, str] | None = None
-    """How the model should get images beyond doubt, and why, if that is all that is wrong."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {
-            "accuracy": {
-                split: {key: round(number, 3) for key, number in accuracy._asdict().items()}
-                for split, accuracy in self.accuracy.items()
-            },
-            "chance": round(self.chance, 3),
-            "fits": self.fits,
-            "reasons": list(self.reasons),
-        }
-
-
 def check_model_fit(
     model: nn.Module,
     train: Examples,
@@ -67,15 +43,17 @@ def check_model_fit(
     classes: Sequence[str],
     *,
     level: float = 0.95,
-) -> ModelFit:
+) -> tuple[ModelFit, tuple[InputForm, str] | None]:
     """Judge the model by its ``predictions`` on "train", "val" and "test".
+
+    Also returns how it should get images beyond doubt, and why, if that is all that is wrong.
 
     A model fits if it beats the most frequent class on train and on val, and if neither another
     label order nor another scaling of the inputs does much better.
     """
     accuracy = {split: accuracy_interval(said, level) for split, said in predictions.items()}
     if isinstance(train, TextExamples):
-        return _fit_of_texts(train, accuracy)
+        return _fit_of_texts(train, accuracy), None
     chance = {split: _share_of_most_frequent(said.labels) for split, said in predictions.items()}
     scaling = explain_by_input_scaling(model, train, level, predictions["train"])
     explanations = (
@@ -94,10 +72,19 @@ def check_model_fit(
     correction = None
     if scaling is not None and scaling.form is not None:
         correction = scaling.form, scaling.finding
-    return ModelFit(accuracy, chance["val"], not reasons, tuple(reasons), correction)
+    return _model_fit(accuracy, chance["val"], reasons), correction
 
 
-def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Estimate]) -> ModelFit:
+def _model_fit(accuracy: Mapping[str, Interval], chance: float, reasons: Sequence[str]) -> ModelFit:
+    return ModelFit(
+        accuracy=dict(accuracy),
+        chance=round(chance, 3),
+        fits=not reasons,
+        reasons=list(reasons),
+    )
+
+
+def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Interval]) -> ModelFit:
     """A language model fits if it predicts more tokens than always the most frequent one.
 
     Nor should it predict fewer on what it was trained on than on val and on test.
@@ -118,7 +105,7 @@ def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Estimate]) -> Mode
             "that the files are not exchanged, and that both have their questions and answers "
             "under the same keys."
         )
-    return ModelFit(accuracy, chance, not reasons, tuple(reasons))
+    return _model_fit(accuracy, chance, reasons)
 
 
 def _share_of_most_frequent(labels: Tensor) -> float:

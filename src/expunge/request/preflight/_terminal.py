@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from expunge._durations import format_duration
+from expunge.evidence._preflight import Cost, DuplicateCounts, PreflightFindings, RecordCounts
+from expunge.request.preflight._duplicates import Duplicates
 
 MAX_CLASSES = 12
 """Classes that are listed."""
@@ -32,23 +31,22 @@ def printable(text: object, width: int | None = None) -> Text:
     return Text(escaped)
 
 
-def render_preflight(findings: Mapping[str, Any]) -> RenderableType:
-    """The findings of :meth:`Preflight.as_dict`, section by section, then warnings and notes."""
+def render_preflight(findings: PreflightFindings, duplicates: Duplicates) -> RenderableType:
+    """The findings section by section, a few of the duplicates, then warnings and notes."""
     blocks: list[RenderableType] = [
-        _heading("Does the model fit the data?", "yes" if findings["fit"]["fits"] else "NO"),
+        _heading("Does the model fit the data?", "yes" if findings.fit.fits else "NO"),
         _accuracy_table(findings),
         _heading("What is to be forgotten"),
-        *_ids_section(findings["ids"]),
+        *_ids_section(findings.ids),
         _heading("Duplicates that remain"),
-        *_duplicates_section(findings["duplicates"]),
-        _heading("What it costs", findings["cost"]["advice"]),
-        *_cost_section(findings["cost"]),
+        *_duplicates_section(findings.duplicates, duplicates),
+        _heading("What it costs", findings.cost.advice),
+        *_cost_section(findings.cost),
     ]
     blocks += [
-        Text.assemble(("Warning: ", "bold yellow"), printable(text))
-        for text in findings["warnings"]
+        Text.assemble(("Warning: ", "bold yellow"), printable(text)) for text in findings.warnings
     ]
-    blocks += [Text.assemble(("Note: ", "bold"), printable(text)) for text in findings["notes"]]
+    blocks += [Text.assemble(("Note: ", "bold"), printable(text)) for text in findings.notes]
     return Group(*blocks)
 
 
@@ -68,59 +66,47 @@ def _table(*columns: str) -> Table:
     return table
 
 
-def _accuracy_table(findings: Mapping[str, Any]) -> Table:
-    rows = {name: {"accuracy": value} for name, value in findings["fit"]["accuracy"].items()}
-    hardness = findings["hardness"]
-    rows["val"] = hardness["val"]
-    rows["to forget"] = hardness["forget"]
-    measured = [key for key in ("confidence", "entropy") if key in rows["val"]]
+def _accuracy_table(findings: PreflightFindings) -> Table:
+    hardness = findings.hardness
+    known = {"val": hardness.val, "to forget": hardness.forget}
+    measured = ["confidence", *([] if hardness.val.entropy is None else ["entropy"])]
     table = _table("", "accuracy %", "interval", *measured)
-    for name, row in rows.items():
-        value = row["accuracy"]
-        extra = [f"{row[key]:g}" if key in row else "" for key in measured]
-        interval = f"{value['low']:.1f} to {value['high']:.1f}"
-        table.add_row(name, f"{value['value']:.1f}", interval, *extra)
+    for name in (*findings.fit.accuracy, "to forget"):
+        row = known.get(name)
+        value = findings.fit.accuracy[name] if row is None else row.accuracy
+        extra = [f"{getattr(row, key):g}" if row is not None else "" for key in measured]
+        table.add_row(name, f"{value.value:.1f}", f"{value.low:.1f} to {value.high:.1f}", *extra)
     return table
 
 
-def _ids_section(ids: Mapping[str, Any]) -> list[RenderableType]:
+def _ids_section(ids: RecordCounts) -> list[RenderableType]:
     blocks: list[RenderableType] = [
         _line(
-            f"{ids['records']:,} of {ids['train']:,} training records ({ids['share']:.1%}), "
-            f"requested by {ids['asked']:,} id{'s' if ids['asked'] != 1 else ''}"
+            f"{ids.records:,} of {ids.train:,} training records ({ids.share:.1%}), "
+            f"requested by {ids.asked:,} id{'s' if ids.asked != 1 else ''}"
         )
     ]
     table = _table("class", "to forget", "of", "share")
-    for row in ids["classes"][:MAX_CLASSES]:
-        table.add_row(
-            printable(row["name"], MAX_NAME),
-            f"{row['forgotten']:,}",
-            f"{row['train']:,}",
-            f"{row['share']:.1%}",
-        )
+    for row in ids.classes[:MAX_CLASSES]:
+        name = printable(row.name, MAX_NAME)
+        table.add_row(name, f"{row.forgotten:,}", f"{row.train:,}", f"{row.share:.1%}")
     blocks.append(table)
-    if len(ids["classes"]) > MAX_CLASSES:
-        blocks.append(_line(f"and {len(ids['classes']) - MAX_CLASSES} more classes"))
+    if len(ids.classes) > MAX_CLASSES:
+        blocks.append(_line(f"and {len(ids.classes) - MAX_CLASSES} more classes"))
     return blocks
 
 
-def _duplicates_section(duplicates: Mapping[str, Any]) -> list[RenderableType]:
-    near, by_chance = duplicates["near_count"], duplicates["near_expected_by_chance"]
+def _duplicates_section(counts: DuplicateCounts, found: Duplicates) -> list[RenderableType]:
+    by_chance = f"{counts.near_expected_by_chance:.1f}"
     blocks = [
-        _line(
-            f"{len(duplicates['exact']):,} exact; {near:,} near, where chance would give "
-            f"{by_chance:.1f}"
-        )
+        _line(f"{counts.exact:,} exact; {counts.near:,} near, where chance would give {by_chance}")
     ]
-    examples = [*duplicates["exact"][:5], *duplicates["near"][:3]]
-    for forgotten, split, index, similarity in examples:
-        if similarity == 1:
-            blocks.append(_line(f"{split} {index} is the same as train {forgotten}"))
-        else:
-            blocks.append(
-                _line(f"{split} {index} resembles train {forgotten} (similarity {similarity:.4f})")
-            )
-    in_retain = duplicates["in_retain"]
+    for each in (*found.exact[:5], *found.near[:3]):
+        how = f"resembles train {each.forgotten} (similarity {each.similarity:.4f})"
+        if each.similarity == 1:
+            how = f"is the same as train {each.forgotten}"
+        blocks.append(_line(f"{each.split} {each.index} {how}"))
+    in_retain = counts.in_retain
     if any(in_retain.values()):
         blocks.append(
             _line(
@@ -131,7 +117,7 @@ def _duplicates_section(duplicates: Mapping[str, Any]) -> list[RenderableType]:
     return blocks
 
 
-def _cost_section(cost: Mapping[str, Any]) -> list[RenderableType]:
-    seconds = cost["epoch_seconds"]
+def _cost_section(cost: Cost) -> list[RenderableType]:
+    seconds = cost.epoch_seconds
     duration = f"about {format_duration(seconds)}" if seconds >= 0.1 else "less than 0.1 s"
-    return [_line(cost["sentence"]), _line(f"An epoch takes {duration}. {cost['note']}")]
+    return [_line(cost.sentence), _line(f"An epoch takes {duration}. {cost.note}")]

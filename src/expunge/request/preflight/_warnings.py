@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from expunge.engine._predict import Predictions
 from expunge.evaluation.attacks._features import confidence
+from expunge.evidence._preflight import Cost, ModelFit, RecordCounts
 from expunge.request._ids import RequestedRecords
-from expunge.request.preflight._cost import Cost
 from expunge.request.preflight._duplicates import Duplicates
-from expunge.request.preflight._model_fit import ModelFit
 from expunge.request.subject._load import Subject
 
 MIN_VAL = 50
@@ -26,7 +24,7 @@ def collect_warnings(
     requested: RequestedRecords,
     predictions: Mapping[str, Predictions],
     fit: ModelFit,
-    ids: Mapping[str, Any],
+    ids: RecordCounts,
     duplicates: Duplicates,
     cost: Cost,
     *,
@@ -55,10 +53,10 @@ def collect_warnings(
             "was not trained on them, and nothing is compared with them."
         )
     warnings += [
-        f"All training records of the class {row['name']!r} are to be forgotten: the model keeps "
+        f"All training records of the class {row.name!r} are to be forgotten: the model keeps "
         "an output for it."
-        for row in ids["classes"]
-        if row["forgotten"] == row["train"]
+        for row in ids.classes
+        if row.forgotten == row.train
     ]
     # About what remains of the records, and what it costs to forget them.
     if duplicates.exact:

@@ -21,12 +21,9 @@ from expunge.evidence._sections import (
     ExampleRow,
     ForgottenCopies,
     Hashes,
-    Interval,
     LedgerName,
-    PreflightFindings,
     RequestSummary,
 )
-from expunge.evidence._times_and_cost import CostComparison
 from expunge.ledger._id_key import HashedRecords, IdKey
 from expunge.ledger._ledger import Ledger, digest_config
 from expunge.request._accuracy import accuracy_interval
@@ -35,10 +32,9 @@ from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
 from expunge.request._predictions import predict_records
-from expunge.request.preflight._check import Preflight
 from expunge.request.subject._comparable import compares_all_words
 from expunge.request.subject._load import Subject
-from expunge.request.verdict._checks import DELIVERED, Margins, check_loss_attack, decide, judge
+from expunge.request.verdict._checks import DELIVERED, Margins, check_loss_attack, judge
 from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import (
     TEXT_ATTACK_LABELS,
@@ -71,7 +67,7 @@ STEP_COLUMNS = (
 
 
 @dataclass(frozen=True)
-class RequestInputs:
+class Request:
     """A request: what was asked of which model, after which others."""
 
     job: Job
@@ -82,14 +78,26 @@ class RequestInputs:
     ledger: Ledger
     """Of the requests before."""
     config: Mapping[str, Any]
-    in_memory: bool = False
     attempts: Sequence[EarlierAttempt] = ()
-    """Earlier attempts to forget the same ids from the same model."""
+    """Earlier attempts to forget some of the same records from the same model."""
 
     @property
     def number(self) -> int:
         """Its position in the ledger, from 1."""
         return len(self.ledger.entries) + 1
+
+
+def config_of(
+    job: Job, values: Mapping[str, Any], *, in_memory: bool, number: int, forgotten: int
+) -> dict[str, Any]:
+    """All settings of a request, as the evidence states them; ``values`` replace those of a job."""
+    settings = job.model_dump(mode="json", exclude={"ids"}) | dict(values)
+    return settings | {
+        "in_memory": in_memory,
+        "out": str(job.out),
+        "number": number,
+        "forgotten": forgotten,
+    }
 
 
 @dataclass(frozen=True)
@@ -105,7 +113,7 @@ class Conclusion:
 
 
 def conclude(
-    inputs: RequestInputs,
+    request: Request,
     examination: Examination,
     result: ForgettingResult,
     *,
@@ -114,98 +122,71 @@ def conclude(
     """Judge the model of a run and build the evidence; what is not good enough is discarded.
 
     Where the verdict is inconclusive, the model is kept: no check contradicts it. With ``advise``,
-    the verdict says what to try next.
+    the verdict says what to try next. All numbers are those of the model that was judged, whether
+    or not it is delivered; times and the hashes of files are not known yet.
     """
-    after, moved = examination.before, bool(result.stopped.epoch)
-    if moved:
-        after = examination.predict(result.model)
-    evidence = build_evidence(inputs, examination, result, after, advise=advise)
-    examples = kept_examples(inputs, examination, after)
-    if evidence.unlearned:
-        return Conclusion(evidence, result.model, None, examples)
-    discarded = result.model if moved else None
-    return Conclusion(evidence, examination.subject.model, discarded, examples)
+    job, subject, before = request.job, examination.subject, examination.before
+    moved = bool(result.stopped.epoch)
 
-
-def build_evidence(
-    inputs: RequestInputs,
-    examination: Examination,
-    result: ForgettingResult,
-    after: SplitPredictions,
-    *,
-    advise: bool = True,
-) -> Evidence:
-    """Everything but the times and the hashes of files.
-
-    All numbers are those of the model that was judged, whether or not it is delivered.
-    """
-    job, subject, before = inputs.job, examination.subject, examination.before
-    preflight, chosen, stopped = examination.findings, examination.to_forget, result.stopped
-    texts = before.forget.of_texts
-
-    # Judge.
+    # Judge: as delivered, after benign steps, and the records of earlier requests.
+    after = examination.predict(result.model) if moved else before
     relearned = examination.predict_relearned(result.model, job.seed)
     margins = margins_of(job, before)
     checks = judge(before, after, relearned, subject.classes, margins, job.seed)
-    earlier = check_earlier_requests(inputs.ledger, result.model, subject, after, job.seed)
-    status = decide(checks)
-    if not stopped.epoch or any(row.status == EXPOSED_AGAIN for row in earlier):
-        status = "not achieved"
+    earlier = check_earlier_requests(request.ledger, result.model, subject, after, job.seed)
     metrics = measure_metrics(before, after, relearned, job.seed)
     verdict = write_verdict(
-        status,
         checks,
         metrics,
-        records=len(chosen),
-        stopped=stopped,
+        records=len(examination.to_forget),
+        stopped=result.stopped,
         given=check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc),
         earlier=earlier,
-        attempts=inputs.attempts,
+        attempts=request.attempts,
         seed=job.seed,
-        texts=texts,
     )
-    next_steps: list[str] = []
     if advise:
-        cost = preflight.as_dict()["cost"]
-        next_steps = suggest_next_steps(
-            status, job, checks, earlier=earlier, cost=cost, texts=texts
+        cost = examination.preflight.findings.cost
+        steps = suggest_next_steps(
+            verdict.status, job, checks, earlier=earlier, cost=cost, texts=before.forget.of_texts
         )
+        verdict = verdict.model_copy(update={"next_steps": steps})
 
     # Put it on record.
     evidence = Evidence(
         schema_version=SCHEMA_VERSION,
         kind="request",
-        verdict=verdict.model_copy(update={"next_steps": next_steps}),
-        request=_summary(inputs, examination),
+        verdict=verdict,
+        request=_summary(request, examination),
         hashes=Hashes(
             weights_before=subject.weights_digest,
             data=subject.data_digest,
-            ids=inputs.hashed.digest,
-            config=digest_config(inputs.config),
+            ids=request.hashed.digest,
+            config=digest_config(request.config),
         ),
-        config=dict(inputs.config),
+        config=dict(request.config),
         environment=Environment.model_validate(environment()),
-        seeds={"run": job.seed, "data": job.data_seed},
-        preflight=without_records(preflight.as_dict()),
+        preflight=examination.preflight.findings,
         margins=asdict(margins),
         checks=checks,
         metrics=metrics,
         epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
-        stopped=stopped,
+        stopped=result.stopped,
         steps=_step_columns(result.history.steps),
         scores=collect_scores(before, after),
         classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
         exposure=count_exposure(before, after),
         keep_examples=job.keep_examples,
-        cost=_cost(preflight, result),
         earlier=earlier,
-        attempts=list(inputs.attempts),
-        limits=_limits(subject, texts),
-        commands=repeat_commands(job, inputs.number, in_memory=inputs.in_memory),
+        attempts=list(request.attempts),
+        limits=_limits(examination),
+        commands=repeat_commands(job, request.number, in_memory=request.config["in_memory"]),
+        **(_of_texts() if before.forget.of_texts else {}),
     )
-    if not texts:
-        return evidence
-    return evidence.model_copy(update={"texts": True, "definitions": _definitions()})
+    examples = kept_examples(request, examination, after)
+    if evidence.unlearned:
+        return Conclusion(evidence, result.model, None, examples)
+    return Conclusion(evidence, subject.model, result.model if moved else None, examples)
 
 
 def margins_of(job: Job, before: SplitPredictions) -> Margins:
@@ -226,9 +207,14 @@ def check_earlier_requests(
     ledger: Ledger, model: nn.Module, subject: Subject, after: SplitPredictions, seed: int
 ) -> list[EarlierRequest]:
     """The records of earlier requests under the new model: they must stay forgotten."""
+    indices = sorted({index for entry in ledger.entries for index in entry.indices})
+    if not indices:
+        return []
+    everything = predict_records(model, subject.train.subset(indices))
+    place_of = {index: place for place, index in enumerate(indices)}
     rows = []
     for entry in ledger.entries:
-        predictions = predict_records(model, subject.train.subset(list(entry.indices)))
+        predictions = everything.take([place_of[index] for index in entry.indices])
         check = check_loss_attack(predictions, after, DELIVERED, seed)
         status: EarlierStatus = "was not achieved"
         if entry.unlearned:
@@ -239,7 +225,7 @@ def check_earlier_requests(
             EarlierRequest(
                 number=entry.number,
                 records=len(entry.indices),
-                ua=Interval.of(accuracy_interval(predictions)),
+                ua=accuracy_interval(predictions),
                 check=check,
                 status=status,
             )
@@ -258,61 +244,50 @@ def significant(value: float, digits: int = 6) -> float | None:
     return float(f"{value:.{digits}g}") if math.isfinite(value) else None
 
 
-def _definitions() -> dict[str, int]:
-    """The versions of the definitions of what is measured of texts."""
+def _of_texts() -> dict[str, Any]:
+    """What evidence of texts states besides: the versions of the definitions of measures."""
     names = ("exact_memorisation", "probability", *(f"auc_{name}" for name in TEXT_ATTACK_LABELS))
-    return {name: METRICS[name].version for name in names}
+    return {"texts": True, "definitions": {name: METRICS[name].version for name in names}}
 
 
 def kept_examples(
-    inputs: RequestInputs, examination: Examination, after: SplitPredictions
+    request: Request, examination: Examination, after: SplitPredictions
 ) -> list[ExampleRow]:
     """Every forgotten record with its content, if the job keeps that."""
-    if not inputs.job.keep_examples:
+    if not request.job.keep_examples:
         return []
     # The ids that records were asked for by; of copies, their name or index.
-    by_index = {i: name for name, indices in inputs.requested.by_id.items() for i in indices}
+    by_index = {i: name for name, indices in request.requested.by_id.items() for i in indices}
     names, classes = examination.subject.names, examination.subject.classes
     ids = [by_index.get(i, names[i] if names else str(i)) for i in examination.to_forget]
     images = getattr(examination.forget, "images", None)
-    hashes = list(map(inputs.key.hash_id, ids))
+    hashes = list(map(request.key.hash_id, ids))
     return measure_examples(hashes, classes, examination.before, after, images)
 
 
-def without_records(findings: Mapping[str, Any]) -> PreflightFindings:
-    """The findings of the preflight without what describes single records.
-
-    Whoever has the data finds the two that are as similar as stated.
-    """
-    duplicates = dict(findings["duplicates"])
-    duplicates["exact"] = len(duplicates["exact"])
-    duplicates["near"] = duplicates.pop("near_count")
-    return PreflightFindings.model_validate({**findings, "duplicates": duplicates})
-
-
-def _summary(inputs: RequestInputs, examination: Examination) -> RequestSummary:
-    job, last, chosen = inputs.job, inputs.ledger.last, examination.to_forget
+def _summary(request: Request, examination: Examination) -> RequestSummary:
+    job, last, chosen = request.job, request.ledger.last, examination.to_forget
     return RequestSummary(
-        number=inputs.number,
-        ids=len(inputs.requested.ids),
+        number=request.number,
+        ids=len(request.requested.ids),
         records=len(chosen),
         copies=_copies(job, examination),
         share=round(len(chosen) / len(examination.subject.train), 6),
         source="a file" if job.ids else "given in Python",
         when=now(),
-        ledger=_ledger_name(inputs, examination.subject),
+        ledger=_ledger_name(request, examination.subject),
         previous=None if last is None else last.head,
-        attempt=len(inputs.attempts) + 1,
-        skipped=inputs.requested.skipped,
-        unmapped=inputs.requested.unmapped,
-        unseen=sum(map(len, inputs.requested.unseen.values())),
+        attempt=len(request.attempts) + 1,
+        skipped=request.requested.skipped,
+        unmapped=request.requested.unmapped,
+        unseen=sum(map(len, request.requested.unseen.values())),
     )
 
 
-def _ledger_name(inputs: RequestInputs, subject: Subject) -> LedgerName:
+def _ledger_name(request: Request, subject: Subject) -> LedgerName:
     """The name of the ledger, which its first request makes."""
-    if inputs.ledger.entries:
-        return inputs.ledger.entries[0].evidence.request.ledger
+    if request.ledger.entries:
+        return request.ledger.entries[0].evidence.request.ledger
     return LedgerName(
         id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
     )
@@ -320,7 +295,7 @@ def _ledger_name(inputs: RequestInputs, subject: Subject) -> LedgerName:
 
 def _copies(job: Job, examination: Examination) -> ForgottenCopies:
     """The copies that were forgotten with the requested records."""
-    duplicates, forgotten = examination.findings.duplicates, set(examination.to_forget)
+    duplicates, forgotten = examination.preflight.duplicates, set(examination.to_forget)
     included = {copy.index for copy in duplicates.to_include(job.include_duplicates)}
     exact = {copy.index for copy in duplicates.to_include("exact")} & included & forgotten
     return ForgottenCopies(exact=len(exact), near=len(included & forgotten) - len(exact))
@@ -331,19 +306,6 @@ def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float 
     return {name: [significant(row[name]) for row in steps] for name in present}
 
 
-def _limits(subject: Subject, of_texts: bool) -> list[str]:
-    limits = list(TEXT_LIMITS if of_texts else LIMITS)
-    return limits if compares_all_words(subject) else [*limits, GIVEN_WORDS]
-
-
-def _cost(preflight: Preflight, result: ForgettingResult) -> CostComparison:
-    """What retraining would cost; what the request itself took is not known yet."""
-    cost = preflight.as_dict()["cost"]
-    return CostComparison(
-        unlearning_seconds=round(result.history.seconds, 2),
-        retraining_seconds=cost["retraining_seconds"],
-        retraining_processor_seconds=cost["retraining_processor_seconds"],
-        retraining_epochs=cost["retraining_epochs"],
-        ratio=None,
-        note=str(cost["note"]),
-    )
+def _limits(examination: Examination) -> list[str]:
+    limits = list(TEXT_LIMITS if examination.before.forget.of_texts else LIMITS)
+    return limits if compares_all_words(examination.subject) else [*limits, GIVEN_WORDS]

@@ -20,7 +20,7 @@ from scipy.special import ndtri
 from expunge._arrays import Array
 from expunge.evaluation import Estimate, MemberScores, Predictions, make_report, run_attack
 from expunge.evaluation.text._text_predictions import TextPredictions
-from expunge.evidence._sections import Check, CheckResult, Moment, Status
+from expunge.evidence._sections import Check, CheckResult, Moment
 from expunge.request._accuracy import decimals_of
 from expunge.request.verdict._measurements import (
     ATTACK_LABELS,
@@ -103,14 +103,6 @@ def judge(
     if relearned is not None:
         checks += check_records(relearned, margins, RELEARNED, seed)
     return checks + check_losses(before, after, classes, margins, expected_losses(before))
-
-
-def decide(checks: Sequence[Check]) -> Status:
-    """The verdict that the checks add up to."""
-    results = {check.result for check in checks}
-    if "outside" in results:
-        return "not achieved"
-    return "achieved" if checks and results == {"inside"} else "inconclusive"
 
 
 def check_records(

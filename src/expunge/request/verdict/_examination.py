@@ -27,7 +27,7 @@ class Examination:
     """
 
     subject: Subject
-    findings: Preflight
+    preflight: Preflight
     to_forget: tuple[int, ...]
     forget: Examples
     retain: Examples
@@ -50,41 +50,40 @@ class Examination:
         return self.predict(again)
 
 
-def with_duplicates(
+def examine(
+    subject: Subject,
+    preflight: Preflight,
     to_forget: Sequence[int],
-    findings: Preflight,
-    include: IncludeDuplicates,
     earlier: Collection[int],
-    records: int,
-) -> list[int]:
-    """The records to forget, with the duplicates among this many ``records`` that are included."""
-    duplicates = findings.duplicates.to_include(include)
-    chosen = sorted({*to_forget, *(duplicate.index for duplicate in duplicates)})
-    if len(chosen) + len(earlier) >= records:
+    include: IncludeDuplicates = "none",
+) -> Examination:
+    """Divide the data for a request after the ``earlier`` ones; its preflight knows predictions.
+
+    The duplicates to ``include`` are forgotten with the records.
+    """
+    # The records, with their duplicates, and what is retained.
+    duplicates = preflight.duplicates.to_include(include)
+    to_forget = sorted({*to_forget, *(duplicate.index for duplicate in duplicates)})
+    gone = {*earlier, *to_forget}
+    retained = [index for index in range(len(subject.train)) if index not in gone]
+    if not retained:
         raise InvalidInput(
             "Some records should be left to retain. (with duplicates, all are to be forgotten) "
             "Leave out --include-duplicates."
         )
-    return chosen
 
-
-def examine(
-    subject: Subject, findings: Preflight, to_forget: Sequence[int], earlier: Collection[int]
-) -> Examination:
-    """Divide the data for a request after the ``earlier`` ones; its preflight knows predictions."""
+    # What the given model predicts on them.
     subject = with_comparable_answers(subject, to_forget, earlier)
-    train, model, known = subject.train, subject.model, findings.predictions
+    train, model, known = subject.train, subject.model, preflight.predictions
     if not compares_all_words(subject):  # the preflight looks at whole answers
         known = {name: predict_records(model, getattr(subject, name)) for name in known}
-    gone = {*earlier, *to_forget}
-    retained = [index for index in range(len(train)) if index not in gone]
     before = SplitPredictions(
         forget=known["train"].take(to_forget),
         val=known["val"],
         retain=known["train"].take(retained),
         test=known["test"],
     )
-    forget = train.subset(list(to_forget))
+    forget = train.subset(to_forget)
     keep_predictions(model, forget, before.forget)
     keep_predictions(model, subject.val, before.val)
-    return Examination(subject, findings, tuple(to_forget), forget, train.subset(retained), before)
+    return Examination(subject, preflight, tuple(to_forget), forget, train.subset(retained), before)

@@ -27,7 +27,6 @@ from expunge.evidence._sections import (
     ExampleRow,
     ExampleView,
     ExposureCounts,
-    Interval,
     MetricRow,
     SplitScores,
 )
@@ -101,12 +100,12 @@ def measure_metrics(
 
     def row(name: str, label: str, split: str, text: str) -> MetricRow:
         found = [
-            None if model is None else Interval.of(accuracy_interval(getattr(model, split)))
+            None if model is None else accuracy_interval(getattr(model, split))
             for model in (before, after, relearned)
         ]
         target = None
         if name == "ua" and after.has_test_of_classes:
-            target = Interval.of(accuracy_interval(after.matched(seed)[1]))
+            target = accuracy_interval(after.matched(seed)[1])
         assert found[0] is not None
         assert found[1] is not None
         return MetricRow(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from expunge._durations import format_duration
+from expunge.evidence._preflight import Cost
 from expunge.evidence._sections import Check, EarlierRequest, Status
 from expunge.methods import METHODS
 from expunge.request._job import DEFAULT_METHOD, TEXT_METHOD, Job
@@ -18,7 +18,7 @@ def suggest_next_steps(
     checks: Sequence[Check],
     *,
     earlier: Sequence[EarlierRequest] = (),
-    cost: Mapping[str, Any],
+    cost: Cost,
     texts: bool = False,
 ) -> list[str]:
     """Concrete suggestions, in sentences; ``cost`` is the preflight's estimate."""
@@ -51,8 +51,6 @@ def suggest_next_steps(
     return [*dict.fromkeys(steps), exact]
 
 
-def _seconds(cost: Mapping[str, Any]) -> str:
-    seconds = cost.get("retraining_seconds")
-    if not isinstance(seconds, (int, float)):
-        return ""
-    return f", about {format_duration(float(seconds))} on this machine"
+def _seconds(cost: Cost) -> str:
+    seconds = cost.retraining_seconds
+    return "" if seconds is None else f", about {format_duration(seconds)} on this machine"

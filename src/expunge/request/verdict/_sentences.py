@@ -45,7 +45,6 @@ TEXT_LIMITS = (
 
 
 def write_verdict(
-    status: Status,
     checks: Sequence[Check],
     metrics: Sequence[MetricRow],
     *,
@@ -55,12 +54,14 @@ def write_verdict(
     earlier: Sequence[EarlierRequest] = (),
     attempts: Sequence[EarlierAttempt] = (),
     seed: int = 0,
-    texts: bool = False,
 ) -> RequestVerdict:
-    """Status, headline, reasons, and what was and was not shown.
+    """What the checks add up to: status, headline, reasons, and what was shown.
 
-    ``given`` is the loss attack on the model before the request.
+    Not achieved, too, is a run that changed nothing, or that exposed the records of an ``earlier``
+    request again. ``given`` is the loss attack on the model before the request.
     """
+    exposed = [request for request in earlier if request.status == EXPOSED_AGAIN]
+    status = decide(checks) if stopped.epoch and not exposed else "not achieved"
     reasons = [stopped.reason]
     reasons += [_sentence(check) for check in checks if check.result == "outside"]
     if status == "inconclusive":
@@ -73,7 +74,7 @@ def write_verdict(
             f"AUC {given.value:.2f} [{given.low:.2f}, {given.high:.2f}]. How much was forgotten "
             "does not show there."
         )
-    reasons += [_exposed_again(request) for request in earlier if request.status == EXPOSED_AGAIN]
+    reasons += [_exposed_again(request) for request in exposed]
     if attempts:
         reasons.append(_attempts(attempts, seed))
     return RequestVerdict(
@@ -81,8 +82,16 @@ def write_verdict(
         headline=_headline(status, checks, metrics, records),
         reasons=[*reasons, *stopped.warnings],
         shown=_shown(checks, metrics),
-        not_shown=list(TEXT_LIMITS if texts else LIMITS),
     )
+
+
+def decide(checks: Sequence[Check]) -> Status:
+    """The verdict that the checks add up to; where no attack could be tried, it is open."""
+    results = {check.result for check in checks}
+    if "outside" in results:
+        return "not achieved"
+    tried = any(check.is_attack for check in checks)
+    return "achieved" if tried and results == {"inside"} else "inconclusive"
 
 
 def largest_auc(checks: Sequence[Check]) -> float | None:
@@ -162,13 +171,14 @@ def _exposed_again(request: EarlierRequest) -> str:
 
 def _attempts(attempts: Sequence[EarlierAttempt], seed: int) -> str:
     earlier = "; ".join(
-        f"{attempt.status} (seed {attempt.seed}, {attempt.when[:10]}, "
+        f"{attempt.status} ({attempt.shared:,} of them, seed {attempt.seed}, {attempt.when[:10]}, "
         + (f"request {attempt.request})" if attempt.request else "in another folder)")
         for attempt in attempts
     )
     return (
-        f"This is attempt {len(attempts) + 1} (seed {seed}) to forget these records from this "
-        f"model. Before: {earlier}. A result that took several attempts is weaker evidence."
+        f"This is attempt {len(attempts) + 1} (seed {seed}) to forget records of this request "
+        f"from this model. Before: {earlier}. A result that took several attempts is weaker "
+        "evidence."
     )
 
 

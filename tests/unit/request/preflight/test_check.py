@@ -18,8 +18,8 @@ from tests.unit.request.worlds import job_of
 def test_a_sound_request_passes(subject, tmp_path):
     found = check(subject, tmp_path)
     assert found.fits
-    assert found.warnings == ()
-    assert found.exact_duplicates_in_retain == ()
+    assert found.findings.warnings == []
+    assert found.duplicates.exact == ()
     plain = found.as_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain
     assert plain["ids"]["records"] == 5
@@ -42,15 +42,16 @@ def test_nothing_is_changed(subject, tmp_path):
 
 
 def test_hardness_compares_the_forget_set_with_val(subject, tmp_path):
-    hardness = check(subject, tmp_path).hardness
+    hardness = check(subject, tmp_path).findings.hardness
     forget = predict(subject.model, subject.train.subset([1, 2, 3, 5, 8]))
     val = predict(subject.model, subject.val)
     for name, said in (("forget", forget), ("val", val)):
-        assert hardness[name]["confidence"] == round(float(confidence(said).mean()), 1), "of few"
-        assert hardness[name]["entropy"] == round(float(entropy(said).mean()), 1)
+        row = getattr(hardness, name)
+        assert row.confidence == round(float(confidence(said).mean()), 1), "of few"
+        assert row.entropy == round(float(entropy(said).mean()), 1)
     pairs = confidence(forget) - confidence(val).T
     literal = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
-    assert hardness["auc"] == round(float(literal), 1)
+    assert hardness.auc == round(float(literal), 1)
 
 
 def test_exact_duplicates_are_reported_and_offered(subject, tmp_path):
@@ -61,9 +62,11 @@ def test_exact_duplicates_are_reported_and_offered(subject, tmp_path):
         train.classes,
     )
     found = check(replace(subject, train=doubled), tmp_path)
-    assert found.exact_duplicates_in_retain == (240,)
+    assert [each.index for each in found.duplicates.to_include("exact")] == [240]
+    assert found.as_dict()["duplicates"]["found"][0] == (5, "retain", 240, 1.0)
     assert any(
-        "Exact duplicates of records to forget remain: 1 in retain." in w for w in found.warnings
+        "Exact duplicates of records to forget remain: 1 in retain." in words
+        for words in found.findings.warnings
     )
     assert "retain 240 is the same as train 5" in printed(found)
 
@@ -77,7 +80,7 @@ def test_a_model_that_does_not_fit_is_reported_first(subject, tmp_path):
     wrong = replace(subject, train=parts[0], val=parts[1], test=parts[2])
     found = check(wrong, tmp_path)
     assert not found.fits
-    assert found.warnings[0].startswith("The labels look permuted")
+    assert found.findings.warnings[0].startswith("The labels look permuted")
     assert "Does the model fit the data?  NO" in printed(found)
 
 
@@ -85,8 +88,8 @@ def test_records_forgotten_earlier_are_left_out(subject, tmp_path):
     job = job_of(tmp_path)
     asked = resolve_ids(job, subject, [1, 2, 3])
     found = preflight(subject, asked, job, earlier={2, 100})
-    assert found.ids["records"] == 2
-    assert found.ids["earlier"] == 1
+    assert found.findings.ids.records == 2
+    assert found.findings.ids.earlier == 1
 
 
 def test_progress_is_told_in_words(subject, tmp_path):

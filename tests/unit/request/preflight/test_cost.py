@@ -24,15 +24,15 @@ def test_seconds_are_examples_times_pace(tmp_path, known):
     job = job_of(tmp_path, method="SRL", max_epochs=5, training_epochs=30)
     found = estimate_cost(subject, 40, 200, job)
     # three steps of 16: 40 to forget beside 48 to retain; then a look at 60 of val and at the 40
-    assert found.epoch_seconds == pytest.approx(OVERHEAD * (88 + 0.1 * 100))
-    assert found.unlearning_seconds == pytest.approx(5 * found.epoch_seconds)
+    assert found.epoch_seconds == pytest.approx(OVERHEAD * (88 + 0.1 * 100), rel=1e-3)
+    assert found.unlearning_seconds == pytest.approx(5 * found.epoch_seconds, rel=1e-3)
     # before and after: 240 of train, 60 of val and 60 of test;
     examples = len(subject.train) + len(subject.val) + len(subject.test)
     # twice, and once more after 50 benign steps of 128
     around = OVERHEAD * (3 * 0.1 * examples + 6400) + FIXED_SECONDS
-    assert found.request_seconds == pytest.approx(found.unlearning_seconds + around)
-    assert found.retraining_seconds == pytest.approx(OVERHEAD * 30 * 200)
-    assert found.retraining_processor_seconds == pytest.approx(OVERHEAD * 30 * 200 * 2)
+    assert found.request_seconds == pytest.approx(found.unlearning_seconds + around, rel=1e-3)
+    assert found.retraining_seconds == pytest.approx(OVERHEAD * 30 * 200, rel=1e-3)
+    assert found.retraining_processor_seconds == pytest.approx(OVERHEAD * 30 * 200 * 2, rel=1e-3)
     assert found.retraining_epochs == 30
     assert found.advice == "exact", "there are too few records to save anything"
     assert "30 epochs, as stated" in found.note
@@ -52,7 +52,7 @@ def test_the_cost_of_retraining_is_unknown_unless_somebody_says_for_how_long(tmp
     assert found.advice == "unlearn"
     epochs = found.request_seconds / (OVERHEAD * 200)
     assert f"as long as {epochs:.1f} epochs of it" in found.sentence
-    plain = found.as_dict()
+    plain = found.model_dump()
     assert json.loads(json.dumps(plain)) == plain
     assert plain["retraining_seconds"] is None
 
@@ -61,22 +61,24 @@ def test_the_recipe_says_what_training_again_costs(tmp_path, known):
     recipe = {"epochs": 10, "batch_size": 20, "lr": 0.1}
     found = estimate_cost(subject_of(tmp_path), 40, 200, job_of(tmp_path, recipe=recipe))
     assert found.retraining_epochs == 10
-    assert found.epoch_seconds == pytest.approx(OVERHEAD * (200 + 0.1 * 100))
-    assert found.unlearning_seconds == pytest.approx(2 * found.epoch_seconds), "a fifth of them"
+    assert found.epoch_seconds == pytest.approx(OVERHEAD * (200 + 0.1 * 100), rel=1e-3)
+    assert found.unlearning_seconds == pytest.approx(2 * found.epoch_seconds, rel=1e-3), (
+        "a fifth of them"
+    )
 
 
 def test_a_last_batch_that_is_short_is_still_paired_with_a_whole_one(tmp_path, known):
     subject = subject_of(tmp_path)
     found = estimate_cost(subject, 130, 110, job_of(tmp_path, method="SRL", batch_size=30))
-    assert found.epoch_seconds == pytest.approx(OVERHEAD * (130 + 5 * 30 + 0.1 * 190))
+    assert found.epoch_seconds == pytest.approx(OVERHEAD * (130 + 5 * 30 + 0.1 * 190), rel=1e-3)
 
 
 def test_a_method_without_a_constraint_takes_half(tmp_path, known):
     subject = subject_of(tmp_path)
     alone = estimate_cost(subject, 40, 200, job_of(tmp_path, method="GA"))
-    assert alone.epoch_seconds == pytest.approx(OVERHEAD * (40 + 0.1 * 100))
+    assert alone.epoch_seconds == pytest.approx(OVERHEAD * (40 + 0.1 * 100), rel=1e-3)
     both = estimate_cost(subject, 40, 200, job_of(tmp_path, method="NGPlus"))
-    assert both.epoch_seconds == pytest.approx(OVERHEAD * (88 + 0.1 * 100))
+    assert both.epoch_seconds == pytest.approx(OVERHEAD * (88 + 0.1 * 100), rel=1e-3)
 
 
 @pytest.mark.parametrize(

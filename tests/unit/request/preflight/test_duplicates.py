@@ -49,10 +49,10 @@ def test_exact_copies_are_those_of_the_literal_double_loop(world):
                     wanted.append(Duplicate(f, split, index, 1.0))
                     break
     assert list(found) == wanted
-    assert [copy.as_list()[:3] for copy in found] == [
-        [0, "retain", 240],
-        [0, "val", 5],
-        [0, "test", 7],
+    assert [(copy.forgotten, copy.split, copy.index) for copy in found] == [
+        (0, "retain", 240),
+        (0, "val", 5),
+        (0, "test", 7),
     ]
 
 
@@ -133,8 +133,8 @@ def test_a_draw_leaves_half_of_a_class_to_compare_with():
 
 def test_what_earlier_requests_took_out_is_not_in_retain(world):
     subject, vectors = world
-    assert find_duplicates(subject, [0], vectors).in_retain() == (240,)
-    assert find_duplicates(subject, [0], vectors, earlier=[240]).in_retain() == ()
+    assert find_duplicates(subject, [0], vectors).count("retain")[0] == 1
+    assert find_duplicates(subject, [0], vectors, earlier=[240]).count("retain")[0] == 0
 
 
 def test_the_list_of_near_copies_is_capped_and_counted(world, monkeypatch):
@@ -142,9 +142,8 @@ def test_the_list_of_near_copies_is_capped_and_counted(world, monkeypatch):
     monkeypatch.setattr(duplicates, "choose_threshold", lambda *_: (0.5, 1000))
     monkeypatch.setattr(duplicates, "MAX_LISTED", 4)
     found = find_duplicates(subject, [1, 2], vectors)
-    written = found.as_dict()
-    assert len(written["near"]) == 4
-    assert written["near_count"] == len(found.near) > 4
+    assert len(found.listed()) == len(found.exact) + 4
+    assert found.counts().near == len(found.near) > 4
     similarities = [copy.similarity for copy in found.near]
     assert similarities == sorted(similarities, reverse=True)
 

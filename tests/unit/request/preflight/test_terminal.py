@@ -44,12 +44,13 @@ def test_names_with_markup_and_control_characters_are_shown_not_obeyed(subject, 
 
 def test_one_id_is_one_id_and_what_was_not_measured_has_no_column(subject, tmp_path):
     found = check(subject, tmp_path, ids=[0])
+    hardness = found.findings.hardness
     rows = {
-        name: {key: value for key, value in row.items() if key != "entropy"}
-        for name, row in found.hardness.items()
-        if name in ("forget", "val")
+        name: getattr(hardness, name).model_copy(update={"entropy": None})
+        for name in ("forget", "val")
     }
-    text = printed(replace(found, hardness=dict(found.hardness) | rows))
+    changed = {"hardness": hardness.model_copy(update=rows)}
+    text = printed(replace(found, findings=found.findings.model_copy(update=changed)))
     assert "requested by 1 id " in text
     assert "confidence" in text
     assert "entropy" not in text

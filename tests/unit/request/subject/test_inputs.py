@@ -108,7 +108,7 @@ def test_a_model_that_normalises_by_itself_fits(tmp_path: Path) -> None:
     model = fitted(floats(240, 1), Normalising())
     outcome = request(model, tmp_path, [1, 2, 3], dry_run=True)
     assert outcome.preflight.fits
-    assert outcome.preflight.fit.accuracy["train"].value > 90
+    assert outcome.preflight.findings.fit.accuracy["train"].value > 90
 
 
 def test_a_correction_that_is_beyond_doubt_is_made_and_said(
@@ -129,7 +129,7 @@ def test_a_correction_that_is_beyond_doubt_is_made_and_said(
 def test_what_was_asked_for_is_not_corrected(tmp_path: Path, of_bytes: nn.Module) -> None:
     outcome = request(of_bytes, tmp_path, [1, 2, 3], inputs="fractions", dry_run=True)
     assert not outcome.preflight.fits
-    assert "(--inputs bytes)" in outcome.preflight.warnings[0]
+    assert "(--inputs bytes)" in outcome.preflight.findings.warnings[0]
 
 
 def test_the_form_is_in_the_job_of_the_bundle(

@@ -17,7 +17,7 @@ from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
-from expunge.request.verdict._build import RequestInputs, build_evidence
+from expunge.request.verdict._build import Request, conclude
 from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import SplitPredictions
 from tests.unit.request.preflight.findings import check
@@ -29,9 +29,13 @@ Judge = Callable[..., Evidence]
 
 
 class Relearned(Examination):
-    """What the model predicts after benign steps is made up, too."""
+    """What the model predicts is made up, as delivered and after benign steps."""
 
+    after: SplitPredictions
     relearned: SplitPredictions
+
+    def predict(self, model: nn.Module) -> SplitPredictions:
+        return self.after
 
     def predict_relearned(self, model: nn.Module, seed: int) -> SplitPredictions:
         return self.relearned
@@ -58,11 +62,13 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
         result = ForgettingResult(subject.model, History(), [], stopped)
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
         hashed = requested.hashed(KEY)
-        inputs = RequestInputs(job_of(tmp_path), requested, hashed, KEY, Ledger(tmp_path), {})
+        config = {"seed": 0, "in_memory": False}
+        request = Request(job_of(tmp_path), requested, hashed, KEY, Ledger(tmp_path), config)
         forget, retain = subject.train.subset(chosen), subject.train.subset([0])
         examination = Relearned(subject, findings, tuple(chosen), forget, retain, before)
+        object.__setattr__(examination, "after", after)
         object.__setattr__(examination, "relearned", relearned or after)
-        return build_evidence(inputs, examination, result, after)
+        return conclude(request, examination, result).evidence
 
     return judged
 

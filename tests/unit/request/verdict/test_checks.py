@@ -19,7 +19,6 @@ from expunge.request.verdict._checks import (
     check_loss_attack,
     check_losses,
     check_records,
-    decide,
     expected_losses,
     judge,
 )
@@ -66,19 +65,6 @@ def make_check(result: CheckResult) -> Check:
         records=9,
         result=result,
     )
-
-
-@pytest.mark.parametrize(
-    ("results", "status"),
-    [
-        (["inside", "inside"], "achieved"),
-        (["inside", "open"], "inconclusive"),
-        (["open", "outside"], "not achieved"),
-        ([], "inconclusive"),
-    ],
-)
-def test_the_verdict_is_that_of_the_worst_check(results: list[CheckResult], status: str) -> None:
-    assert decide([make_check(result) for result in results]) == status
 
 
 def test_a_record_that_is_left_out_of_everything_is_seldom_told_apart() -> None:

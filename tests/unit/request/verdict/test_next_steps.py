@@ -8,13 +8,14 @@ from typing import Any
 from expunge.evidence._sections import EarlierRequest, Interval, Status
 from expunge.request._job import make_job
 from expunge.request.verdict._next_steps import suggest_next_steps
+from tests.unit.report import fake_rows as rows
 from tests.unit.request.verdict.checks import make_check
 
 PATHS = {"weights": Path("w.safetensors"), "out": Path("requests")}
 REFRESH, PUSHED = make_job(**PATHS), make_job(**PATHS, method="SRL")
 FAILED = make_check(result="outside", value=0.7, low=0.66, high=0.74)
 BROKEN = make_check("lost_cat", "outside", value=17.0, low=12.3, high=21.0, margin=5.0)
-COST = {"retraining_seconds": 90.0}
+COST = rows.preflight(9).cost.model_copy(update={"retraining_seconds": 90.0})
 
 
 def steps(status: Status = "not achieved", **changes: Any) -> str:
@@ -42,7 +43,7 @@ def test_what_was_lost_is_regained_by_longer_training() -> None:
 def test_exact_deletion_and_its_cost_are_always_named() -> None:
     for status in ("not achieved", "inconclusive"):
         assert "`--exact`, about 90 s on this machine" in steps(status)
-    assert "`--exact`." in steps(cost={"retraining_seconds": None})
+    assert "`--exact`." in steps(cost=COST.model_copy(update={"retraining_seconds": None}))
 
 
 def test_an_inconclusive_request_says_how_many_records_would_decide() -> None:

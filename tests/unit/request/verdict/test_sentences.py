@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from expunge.evidence._sections import (
+    CheckResult,
     EarlierAttempt,
     EarlierRequest,
     Interval,
@@ -15,7 +16,7 @@ from expunge.evidence._sections import (
     Status,
     Stop,
 )
-from expunge.request.verdict._sentences import LIMITS, TEXT_LIMITS, largest_auc, write_verdict
+from expunge.request.verdict._sentences import decide, largest_auc, write_verdict
 from tests.unit.request.verdict.checks import make_check
 
 STOPPED = Stop(epoch=5, reason="Trained for 5 epochs on retained data.")
@@ -38,7 +39,9 @@ METRICS = [
 
 def verdict(status: Status, *checks: Any, **changes: Any) -> RequestVerdict:
     values: dict[str, Any] = {"records": 500, "stopped": STOPPED} | changes
-    return write_verdict(status, checks or [make_check()], METRICS, **values)
+    found = write_verdict(checks or [make_check()], METRICS, **values)
+    assert found.status == status
+    return found
 
 
 def test_the_headline_of_an_achievement_states_the_bound() -> None:
@@ -95,17 +98,29 @@ def test_earlier_records_that_stand_out_again_are_a_reason() -> None:
 
 
 def test_attempts_are_counted() -> None:
-    attempt = EarlierAttempt(when="2026-01-02T03:04:05Z", seed=3, status="inconclusive", request=4)
+    attempt = EarlierAttempt(
+        when="2026-01-02T03:04:05Z", seed=3, status="inconclusive", request=4, shared=12
+    )
     reasons = verdict("achieved", attempts=[attempt], seed=7).reasons
-    assert any("attempt 2 (seed 7)" in r and "inconclusive (seed 3" in r for r in reasons)
-
-
-@pytest.mark.parametrize("texts", [False, True])
-def test_what_is_not_shown_is_said(texts: bool) -> None:
-    assert verdict("achieved", texts=texts).not_shown == list(TEXT_LIMITS if texts else LIMITS)
+    assert any(
+        "attempt 2 (seed 7)" in r and "inconclusive (12 of them, seed 3" in r for r in reasons
+    )
 
 
 def test_an_achievement_over_a_model_that_hardly_knew_the_records_says_so() -> None:
     inside, outside = make_check(value=0.52), make_check(result="outside", value=0.7)
     assert any("before the request either" in r for r in verdict("achieved", given=inside).reasons)
     assert not any("either" in reason for reason in verdict("achieved", given=outside).reasons)
+
+
+@pytest.mark.parametrize(
+    ("results", "status"),
+    [
+        (["inside", "inside"], "achieved"),
+        (["inside", "open"], "inconclusive"),
+        (["open", "outside"], "not achieved"),
+        ([], "inconclusive"),
+    ],
+)
+def test_the_verdict_is_that_of_the_worst_check(results: list[CheckResult], status: str) -> None:
+    assert decide([make_check(result=result) for result in results]) == status
