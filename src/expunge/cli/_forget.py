@@ -16,11 +16,10 @@ from rich.table import Table
 from expunge._durations import format_duration
 from expunge._errors import InvalidInput
 from expunge._files import check_weights_file, refuse_existing, require_file, write_text
-from expunge.cli._completion import complete_data, complete_model
 from expunge.cli._exit_codes import ExitCode
-from expunge.cli._options import DATA, MODEL
 from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._procedure_options import takes_procedure_options
+from expunge.request._job import job_options, make_job
 
 if TYPE_CHECKING:
     from expunge.evidence import Evidence, Interval
@@ -56,127 +55,14 @@ DEFAULTS = {
 """The defaults of a request, where they differ from those of ``expunge unlearn``."""
 
 
-@takes_procedure_options("procedure", without=("epochs", "aggregate", "beta"), defaults=DEFAULTS)
+@takes_procedure_options("settings", options=job_options(), defaults=DEFAULTS)
 def forget_command(
     *,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder of this model's requests.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{MODEL} (not for files of expunge); for texts small-transformer, "
-            "causal:FOLDER or a factory.",
-            autocompletion=complete_model,
-        ),
-    ] = None,
-    weights: Annotated[
-        Path | None, typer.Option(help="The trained weights: .safetensors, or a .pt state dict.")
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{DATA} For a language model qa:FOLDER, of train.jsonl and unseen.jsonl.",
-            autocompletion=complete_data,
-        ),
-    ] = None,
-    ids: Annotated[
-        Path | None,
-        typer.Option(help="What to forget: indices, names or ids, as text, CSV, JSON or JSONL."),
-    ] = None,
-    records: Annotated[
-        Path | None,
-        typer.Option(help="CSV that maps each training record to an id, such as a person."),
-    ] = None,
-    id_column: Annotated[
-        str | None, typer.Option(help="The column of --records that --ids refer to.")
-    ] = None,
-    allow_unmapped: Annotated[
-        bool,
-        typer.Option(
-            "--allow-unmapped", help="Accept --records that leave out some training records."
-        ),
-    ] = False,
-    skip_untrained: Annotated[
-        bool,
-        typer.Option(
-            "--skip-untrained", help="Leave out ids without a training record, and count them."
-        ),
-    ] = False,
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            metavar="bytes|fractions|standardised",
-            help="How a model that is not built in gets images (default: fractions in [0, 1]).",
-        ),
-    ] = None,
     job: Annotated[
         Path | None,
         typer.Option("--job", "-j", help="A job file (TOML) with all of these options."),
     ] = None,
-    procedure: dict[str, Any],
-    max_epochs: Annotated[
-        int | None,
-        typer.Option(
-            help="Run no more epochs than this (default: as many as suit the method and the number "
-            "of records)."
-        ),
-    ] = None,
-    training_epochs: Annotated[
-        int | None,
-        typer.Option(
-            help="Epochs the model was trained for: what retraining would cost (default: its card)."
-        ),
-    ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Train again from scratch on what is retained.")
-    ] = False,
-    budget: Annotated[
-        float | None,
-        typer.Option(help="Part of the epochs of training that refresh takes (default: 0.2)."),
-    ] = None,
-    margin_auc: Annotated[
-        float | None,
-        typer.Option(help="Largest AUC of an attack (default: 0.55, or more for few records)."),
-    ] = None,
-    margin_records: Annotated[
-        float | None,
-        typer.Option(
-            help="Points of accuracy between the records and unseen data (default: 3, or more)."
-        ),
-    ] = None,
-    margin_test: Annotated[
-        float | None,
-        typer.Option(help="Points of test accuracy that may be lost (default: 2, or more)."),
-    ] = None,
-    margin_of_class: Annotated[
-        float | None,
-        typer.Option(help="The same in a single class (default: 5, or more)."),
-    ] = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed of everything random (default: 0).")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, … (default: auto).")] = None,
-    include_duplicates: Annotated[
-        str | None,
-        typer.Option(
-            metavar="none|exact|near",
-            help="Also forget duplicates in the training data (default: none).",
-        ),
-    ] = None,
-    id_key: Annotated[
-        Path | None,
-        typer.Option(
-            help="File of the key that ids are hashed with, created if it is not there (default: "
-            "~/.config/expunge/id.key, or $EXPUNGE_ID_KEY)."
-        ),
-    ] = None,
-    keep_examples: Annotated[
-        bool,
-        typer.Option(
-            "--keep-examples", help="Put thumbnails of forgotten records into the report."
-        ),
-    ] = False,
+    settings: dict[str, Any],
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Stop after the preflight; change nothing.")
     ] = False,
@@ -211,7 +97,6 @@ def forget_command(
     """
     started = time.perf_counter()
 
-    from expunge.request._job import make_job
     from expunge.request._job_file import job_template, load_job
 
     if init is not None:
@@ -219,33 +104,7 @@ def forget_command(
         write_text(init, job_template())
         Output(quiet=quiet).wrote(f"{init}. Fill it in, then run: expunge forget --job {init}")
         return
-    given: dict[str, Any] = {
-        "out": out,
-        "model": model,
-        "weights": weights,
-        "data": data,
-        "ids": ids,
-        "records": records,
-        "id_column": id_column,
-        "allow_unmapped": allow_unmapped or None,
-        "skip_untrained": skip_untrained or None,
-        "inputs": inputs,
-        **procedure,
-        "max_epochs": max_epochs,
-        "training_epochs": training_epochs,
-        "exact": exact or None,
-        "budget": budget,
-        "margin_auc": margin_auc,
-        "margin_records": margin_records,
-        "margin_test": margin_test,
-        "margin_of_class": margin_of_class,
-        "seed": seed,
-        "device": device,
-        "include_duplicates": include_duplicates,
-        "id_key": id_key,
-        "keep_examples": keep_examples or None,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
+    given = {name: value for name, value in settings.items() if value is not None}
     if job is not None:
         base = load_job(job).model_dump(exclude_unset=True)
     else:
@@ -257,14 +116,14 @@ def forget_command(
                 "--data for weights that expunge did not write), or a --job file: `expunge "
                 "forget --init job.toml` writes one."
             )
-    settings = base | given
-    check_weights_file(Path(settings["weights"]))
+    given = base | given
+    check_weights_file(Path(given["weights"]))
     for name in ("ids", "records"):
-        if name in settings:
-            require_file(settings[name])
+        if name in given:
+            require_file(given[name])
     key = None if sign is None else load_key(sign)
     options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
-    _carry_out(make_job(**settings), started, options, Output(as_json=as_json, quiet=quiet))
+    _carry_out(make_job(**given), started, options, Output(as_json=as_json, quiet=quiet))
 
 
 def load_key(path: Path) -> SigningKey:

@@ -11,19 +11,21 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from expunge._options import Option
-from expunge._registry import Registry
-from expunge.cli._completion import complete_names
+from expunge.cli._completion import complete_data, complete_model, complete_names
 from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
-NAMES: dict[str, Registry[Any]] = {
-    "method": METHODS,
-    "addon": ADDONS,
-    "aggregate": AGGREGATES,
-    "moments": MOMENTS,
+COMPLETE: dict[str, Callable[..., Any]] = {
+    "method": complete_names(METHODS),
+    "addon": complete_names(ADDONS),
+    "aggregate": complete_names(AGGREGATES),
+    "moments": complete_names(MOMENTS),
+    "model": complete_model,
+    "data": complete_data,
 }
-"""Options whose values are names, which a shell completes."""
+"""What a shell completes the values of some options with."""
+FLAGS = {"out": "-o"}
 
 
 def takes_procedure_options(
@@ -71,10 +73,10 @@ def _as_parameter(option: Option, defaults: Mapping[str, str]) -> inspect.Parame
     if option.default is not None and option.type is not bool:
         text = f"{text.rstrip('.')} (default: {defaults.get(option.name, option.default)})."
     name = f"--{option.name.replace('_', '-')}"
-    flags = (name, option.flag) if option.flag else (name,)
+    flag = option.flag or FLAGS.get(option.name)
+    flags = (name, flag) if flag else (name,)
     kind = option.type | None
-    names = NAMES.get(option.name)
-    complete = None if names is None else complete_names(names)
+    complete = COMPLETE.get(option.name)
     return inspect.Parameter(
         option.name,
         inspect.Parameter.KEYWORD_ONLY,

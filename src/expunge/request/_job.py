@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import pydantic
 
@@ -63,81 +64,120 @@ OPTIONAL = (
 """Fields that are stated only if they were given."""
 
 
+def _setting(help: str, default: Any = None, example: Any = None) -> Any:
+    """A field of a job: its help is that of the command line and of the job file."""
+    return pydantic.Field(default, description=help, examples=[example] if example else None)
+
+
 @takes_options(PROCEDURE_OPTIONS)
 class Job(pydantic.BaseModel):
     """What to forget from which model, and how: these fields, and :data:`PROCEDURE_OPTIONS`.
 
-    Args:
-        model: a built-in name or ``package.module:factory``; empty if the weights have a card.
-        model_options: keyword arguments of the model or of its factory.
-        weights: ``.safetensors``, or a ``.pt`` state dict.
-        data: a built-in dataset (``npz:FILE``, ``folder:PATH``, …) or ``package.module:factory``;
-            empty if the weights have a card that names it.
-        val_fraction: size of val relative to train, if the data have no val split.
-        val_from: the split that val is then taken out of. ``test`` leaves the training records, and
-            so their indices, as they are; ``train`` is for models that were trained without val.
-        inputs: how a model that is not built in gets images: as ``fractions`` in [0, 1] (the
-            default, unless the preflight finds that it was trained with another of these), as
-            ``bytes``, which are floats in 0..255, or ``standardised`` to mean 0 and deviation 1.
-        ids: what to forget: indices, names, or values of ``id_column`` of ``records``.
-        allow_unmapped: accept ``records`` that give some training records to nobody.
-        skip_untrained: leave out ids without a training record instead of refusing them.
-        include_duplicates: which duplicates in the training data are also forgotten: ``none``, the
-            ``exact`` ones, or the ``near`` ones too, some of which may be there by chance.
-        training_epochs: for how many epochs the model was trained, which says what retraining would
-            cost; None takes the number from the card of the weights, if they have one.
-        id_key: the file of the key that ids are hashed with, created if it is not there (default:
-            the user's). Whoever holds it can look a person up; it stays with you.
-        keep_examples: put thumbnails and labels of forgotten records into the bundle, where there
-            is otherwise nothing of their content.
-        max_epochs: more epochs are never run; None for as many as suit the method and the number of
-            records.
-        exact: train again from scratch on what is retained, by the recipe.
-        recipe: how the model was trained, as fields of :class:`expunge.Recipe`, for ``exact`` and
-            methods that train it again (default: that of the weights' card, if they have one).
-        budget: the part of the epochs of the recipe that ``refresh`` trains for.
-        margin_auc: the largest AUC of an attack.
-        margin_records: points of accuracy between the records and unseen data of their classes.
-        margin_test, margin_of_class: points of test accuracy that may be lost, in all and in one
-            class. Margins that are not given follow from the number of examples, see
-            :class:`expunge.request.verdict._checks.Margins`.
+    The command line and the job file offer all of them, with the same help. Data are a built-in
+    dataset, or a factory that returns (train, val, test); both they and the model are left out
+    where the weights have a card that names them. Margins that are not given follow from the number
+    of examples: see :class:`expunge.request.verdict._checks.Margins`.
     """
 
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
 
-    model: str = ""
-    model_options: dict[str, Any] = {}
-    weights: Path
-    data: str = ""
-    data_limit: Count | None = None
-    data_seed: Seed = 0
-    val_fraction: Share = 0.1
-    val_from: Literal["test", "train"] = "test"
-    inputs: InputForm | None = None
-    ids: Path | None = None
-    id_column: str | None = None
-    records: Path | None = None
-    allow_unmapped: Switch = False
-    skip_untrained: Switch = False
-    out: Path
+    weights: Path = _setting(
+        "The trained weights: .safetensors, or a .pt state dict, never a pickled module.",
+        ...,
+        "model.safetensors",
+    )
+    model: str = _setting(
+        "small-cnn, resnet18, vgg16, mlp, text-bag, timm:NAME, hf:PATH or package.module:factory "
+        "(not for files of expunge); for texts small-transformer, causal:FOLDER or a factory.",
+        "",
+        "small-cnn",
+    )
+    model_options: dict[str, Any] = _setting("Keyword arguments of the model.", {})
+    data: str = _setting(
+        "digits, cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE, csv:FILE, parquet:FILE, hf:PATH "
+        "or package.module:factory; see `expunge list datasets`. For a language model qa:FOLDER, "
+        "of train.jsonl and unseen.jsonl.",
+        "",
+        "digits",
+    )
+    data_limit: Count | None = _setting("Use only this many training records.", None, 1000)
+    data_seed: Seed = _setting("Seed of the limit, and of a val split taken from another.", 0)
+    val_fraction: Share = _setting(
+        "Size of val relative to train, if the data have no val split (default: 0.1).", 0.1
+    )
+    val_from: Literal["test", "train"] = _setting(
+        "The split that val is then taken out of (default: test): train if the model was trained "
+        "without val.",
+        "test",
+    )
+    inputs: InputForm | None = _setting(
+        "How a model that is not built in gets images (default: fractions in [0, 1]).",
+        None,
+        "fractions",
+    )
+    ids: Path | None = _setting(
+        "What to forget: indices, names or ids, as text, CSV, JSON or JSONL. Neither the name of "
+        "the file nor its content is kept in the evidence.",
+        None,
+        "request.csv",
+    )
+    records: Path | None = _setting(
+        "CSV that maps each training record to an id, such as a person.", None, "records.csv"
+    )
+    id_column: str | None = _setting(
+        "The column of the records that the ids refer to.", None, "person"
+    )
+    allow_unmapped: Switch = _setting("Accept records that belong to nobody.", False)
+    skip_untrained: Switch = _setting(
+        "Leave out ids without a training record, and count them.", False
+    )
+    include_duplicates: IncludeDuplicates = _setting(
+        "Also forget duplicates in the training data (default: none); near includes the exact "
+        "ones, and some that are there by chance.",
+        "none",
+    )
+    out: Path = _setting("Folder of this model's requests.", ..., "forgotten")
+    id_key: Path | None = _setting(
+        "File of the key that ids are hashed with, created if it is not there (default: "
+        "~/.config/expunge/id.key, or $EXPUNGE_ID_KEY). It stays with you.",
+        None,
+        "id.key",
+    )
+    keep_examples: Switch = _setting("Put thumbnails of forgotten records into the report.", False)
     method: str = DEFAULT_METHOD
     addon: str = DEFAULT_ADDON
     alpha: Positive = 0.05
-    max_epochs: Count | None = None
-    exact: Switch = False
-    recipe: dict[str, Any] = {}
-    budget: Share | None = None
-    margin_auc: Annotated[float, pydantic.Field(gt=0.5, lt=1, strict=True)] | None = None
-    margin_records: Points | None = None
-    margin_test: Points | None = None
-    margin_of_class: Points | None = None
-    include_duplicates: IncludeDuplicates = "none"
-    training_epochs: Count | None = None
-    id_key: Path | None = None
-    keep_examples: Switch = False
-    augment: Switch = False
-    seed: Seed = 0
-    device: str = "auto"
+    max_epochs: Count | None = _setting(
+        "Run no more epochs than this (default: as many as suit the method and the number of "
+        "records).",
+        None,
+        40,
+    )
+    augment: Switch = _setting("Crop the images by up to 4 pixels, as in training.", False)
+    training_epochs: Count | None = _setting(
+        "Epochs the model was trained for: what retraining would cost (default: its card).",
+        None,
+        100,
+    )
+    exact: Switch = _setting("Train again from scratch on what is retained.", False)
+    recipe: dict[str, Any] = _setting("How the model was trained: fields of expunge.Recipe.", {})
+    budget: Share | None = _setting(
+        "Part of the epochs of training that refresh takes (default: 0.2).", None, 0.2
+    )
+    margin_auc: Annotated[float, pydantic.Field(gt=0.5, lt=1, strict=True)] | None = _setting(
+        "Largest AUC of an attack (default: 0.55, or more for few records).", None, 0.55
+    )
+    margin_records: Points | None = _setting(
+        "Points of accuracy between the records and unseen data (default: 3, or more).", None, 3.0
+    )
+    margin_test: Points | None = _setting(
+        "Points of test accuracy that may be lost (default: 2, or more).", None, 2.0
+    )
+    margin_of_class: Points | None = _setting(
+        "The same in a single class (default: 5, or more).", None, 5.0
+    )
+    seed: Seed = _setting("Seed of everything random (default: 0).", 0)
+    device: str = _setting("auto, cpu, cuda, … (default: auto).", "auto")
 
     @classmethod
     def recorded(cls, values: Mapping[str, Any]) -> Job:
@@ -267,6 +307,26 @@ class Job(pydantic.BaseModel):
     def trains_again(self) -> bool:
         """Whether the method trains the model on what is retained, and never reads the records."""
         return self.exact or split_part(self.method)[0].lower() in TRAINING_AGAIN
+
+
+def job_options() -> tuple[Option, ...]:
+    """The settings of a job that a command line can take, in their order."""
+    procedure = {each.name: each for each in PROCEDURE_OPTIONS}
+    return tuple(
+        procedure[name] if name in procedure else _as_option(name, field)
+        for name, field in Job.model_fields.items()
+        if name in procedure or get_origin(field.annotation) is not dict
+    )
+
+
+def _as_option(name: str, field: pydantic.fields.FieldInfo) -> Option:
+    """A field as an option; that it was not given is known, so no default is stated."""
+    kinds = [each for each in get_args(field.annotation) if each is not NoneType]
+    optional = NoneType in get_args(field.annotation)
+    kind = kinds[0] if optional else field.annotation
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
+    example = (field.examples or [field.default])[0]
+    return Option(name, kind, None, field.description or "", example=example)
 
 
 TEXT_METHOD = "match-answers"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pydantic
+from pydantic_core import PydanticUndefined
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there, read_text
@@ -19,9 +20,9 @@ from expunge.data import DATASETS, absolute_spec
 from expunge.data._formats import is_data_factory, looks_like_path
 from expunge.request._job import (
     DEFAULT_METHOD,
-    PROCEDURE_OPTIONS,
     Job,
     explain_violation,
+    job_options,
     preferred_settings,
 )
 
@@ -32,55 +33,20 @@ FORGET_ARGUMENTS = {"model", "weights", "data", "ids", "out"}
 CARD_FIELDS = {"data_limit", "data_seed", "val_fraction"}
 """Fields for which a card may have other values than the defaults: written only if given."""
 
-TEMPLATE = """\
+HEAD = """\
 # A deletion request. Run it with:  expunge forget --job FILE
 # Paths are relative to this file. A line that starts with # is a default or an alternative.
-
-# --- the model ---------------------------------------------------------------------------
-weights = "model.safetensors"    # or a .pt file with a state dict, never a pickled module
-# A file written by `expunge train` knows its model and its data. Other weights need:
-# model = "small-cnn"            # small-cnn, resnet18, vgg16, or package.module:factory
-# [model_options] at the end of this file holds the keyword arguments of the model.
-
-# --- the data it was trained on ----------------------------------------------------------
-data = "digits"                  # cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE, or
-                                 # package.module:factory that returns (train, val, test)
-# data_limit = 1000              # use only this many training records
-# data_seed = 0                  # seed of the limit, and of a val split taken from another
-# val_fraction = 0.1             # size of that val split, relative to the training data
-# val_from = "test"              # "train" if the model was trained without the val split
-# inputs = "fractions"           # how a model of yours gets images: "fractions" in [0, 1],
-                                 # "bytes" (0 to 255) or "standardised"
-
-# --- what to forget ----------------------------------------------------------------------
-ids = "request.csv"              # text (one id per line), CSV or JSON: indices or file names;
-                                 # neither its name nor its content is kept in the evidence
-# records = "records.csv"        # one line per training record, with its index or name ...
-# id_column = "person"           # ... and this column, whose values the ids then are
-# allow_unmapped = false         # true: some training records may belong to nobody
-# skip_untrained = false         # true: leave out ids without a training record
-# include_duplicates = "none"    # "exact": also forget exact duplicates; "near": near ones too
-
-# --- where the result goes ---------------------------------------------------------------
-out = "forgotten"
-# id_key = "id.key"              # hashes ids in all that is written; created if not there
-# keep_examples = false          # true: put thumbnails of forgotten records into the report
-
-# --- how ---------------------------------------------------------------------------------
-{procedure}
-# max_epochs = 40                # at most; by default as many as suit method and records
-# augment = false                # crop the images by up to 4 pixels, as in training
-# training_epochs = 100          # of the model's training: what retraining would cost
-# exact = false                  # true: train again from scratch on what is retained
-# budget = 0.2                   # part of the epochs of training that refresh takes
-# margin_auc = 0.55              # the largest AUC of an attack; like the other margins, by
-                                 # default more for few examples
-# margin_records = 3.0           # points of accuracy between the records and unseen data
-# margin_test = 2.0              # points of test accuracy that may be lost ...
-# margin_of_class = 5.0          # ... and in a single class
-# seed = 0
-# device = "auto"
-
+"""
+SECTIONS = {
+    "weights": "the model",
+    "data": "the data it was trained on",
+    "ids": "what to forget",
+    "out": "where the result goes",
+    "method": "how",
+}
+"""The headings of the template, by the setting that they stand above."""
+FILLED_IN = ("weights", "data", "ids", "out")
+TABLES = """
 # [model_options]
 # width = 1.0
 
@@ -96,16 +62,20 @@ out = "forgotten"
 
 def job_template() -> str:
     """A commented job file: put the paths in, and it runs."""
-    lines = []
+    lines = [HEAD.rstrip()]
     preferred = preferred_settings(DEFAULT_METHOD)
-    for each in PROCEDURE_OPTIONS:
+    for each in job_options():
+        if each.name in SECTIONS:
+            lines += ["", f"# --- {SECTIONS[each.name]} ".ljust(91, "-")]
         default = preferred.get(each.name, Job.model_fields[each.name].default)
-        value = _to_toml(each.example if default is None else default)
+        known = default not in (None, "", PydanticUndefined)
+        value = _to_toml(default if known else each.example)
+        mark = "" if each.name in FILLED_IN else "# "
         choices = f" One of {', '.join(each.choices)}." if each.choices else ""
         first, *rest = textwrap.wrap(each.help + choices, 66)
-        lines.append(f"# {each.name} = {value}".ljust(32) + f" # {first}")
+        lines.append(f"{mark}{each.name} = {value}".ljust(32) + f" # {first}")
         lines += [" " * 33 + f"# {line}" for line in rest]
-    return TEMPLATE.replace("{procedure}", "\n".join(lines))
+    return "\n".join(lines) + "\n" + TABLES
 
 
 def load_job(path: str | Path) -> Job:

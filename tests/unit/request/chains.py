@@ -11,6 +11,7 @@ from typing import Any
 from expunge.ledger._id_key import HashedRecords
 from expunge.ledger._ledger import Ledger, digest_config
 from expunge.ledger._ledger_head import write_ledger_head
+from tests.unit.report import fake_rows as rows
 
 CONSTANT = {
     "weights.safetensors": b"",
@@ -60,7 +61,6 @@ def _evidence(number: int, previous: str | None, digests: dict[str, str]) -> dic
             "headline": "",
             "reasons": [],
             "shown": [],
-            "not_shown": [],
         },
         "request": {
             "number": number,
@@ -81,6 +81,7 @@ def _evidence(number: int, previous: str | None, digests: dict[str, str]) -> dic
             "weights_after": weights,
         },
         "config": config,
+        "preflight": rows.preflight(0).model_dump(mode="json"),
         "metrics": [METRIC | {"name": name, "target": None} for name in ("ua", "ta")],
         "stopped": {"epoch": 0, "reason": ""},
         "files": {name: digests[name] for name in ("weights.safetensors", "forgotten.json")},

@@ -63,7 +63,6 @@ CHANGED: dict[str, Any] = {
     "request.records": 3,
     "request.share": 0.001,
     "hashes.weights_after": "0" * 64,
-    "config.seed": 1,
     "preflight.fit.fits": False,
     "preflight.ids.classes.0.forgotten": 0,
     "preflight.duplicates.near": 5000,

@@ -248,7 +248,7 @@ def test_no_more_epochs_are_run_than_were_allowed(make_request: JobMaker) -> Non
     assert outcome.evidence is not None
     assert outcome.evidence.epochs[-1].epoch == 2
     assert outcome.preflight is not None
-    assert "The request: 2 epochs" in outcome.preflight.cost.note
+    assert "The request: 2 epochs" in outcome.preflight.findings.cost.note
 
 
 @pytest.mark.usefixtures("no_figures")

@@ -70,7 +70,7 @@ def test_own_records_decide_nothing(tmp_path: Path) -> None:
     for name in ("margins", "checks", "metrics", "classes", "status"):
         assert getattr(with_own, name) == getattr(without, name), name
     assert with_own.hashes.weights_after == without.hashes.weights_after
-    assert with_own.preflight.findings.ids.unseen == 4
+    assert with_own.preflight.ids.unseen == 4
     assert any("in val or test: 4." in warning for warning in with_own.preflight.warnings)
     out, model = tmp_path / "with" / "out", fitted(floats(240, 1))
     assert all(each.ok for each in verify(out, model=model, data=data()))
