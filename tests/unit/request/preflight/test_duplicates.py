@@ -152,7 +152,7 @@ def test_a_threshold_of_one_is_noted(world):
     subject, vectors = world
     same = {name: torch.ones_like(value) for name, value in vectors.items()}
     notes = find_duplicates(subject, [1], same).notes
-    assert any("near duplicates can hardly be told" in note for note in notes)
+    assert any("near duplicates can hardly be distinguished" in note for note in notes)
 
 
 def test_all_of_a_class_can_be_forgotten(world):
