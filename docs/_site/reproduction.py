@@ -211,8 +211,11 @@ def _effect(finding: ClaimFinding | None, sign: str = "+") -> str:
 
 
 def _closed(rua: Sequence[float], gap: float) -> str:
-    """The part of the gap that is closed, in percent, from the mean distance of rUA from zero."""
-    left = statistics.mean(abs(value) for value in rua)
+    """The part of the gap that is closed, in percent, from the distance of the mean rUA from zero.
+
+    The paper prints means alone, so that ours have to be taken the same way.
+    """
+    left = abs(statistics.mean(rua))
     if left <= gap:
         return f"{100 * (1 - left / gap):.0f}"
     return "overshot" if statistics.mean(rua) < 0 else "none"

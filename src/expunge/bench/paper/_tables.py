@@ -13,6 +13,7 @@ from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, Variant
 from expunge.bench._tasks import PAPER_EPOCH, TaskResults, group_results, select_variants
 from expunge.bench.paper._values import PAPER_TABLES, PaperTable, beside_printed
+from expunge.bench.paper.claims._metric_shift import ATTACKS
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
     METRIC_NAMES,
@@ -144,9 +145,6 @@ def _has(runs: TaskResults, methods: Sequence[str]) -> bool:
     return any(variant.method in methods for variant in runs.main_variants)
 
 
-ATTACKS = tuple(
-    f"mia_{name}" for name in ("correctness", "confidence", "logits", "entropy", "modified_entropy")
-)
 EPOCHS = (1, 2, 5, PAPER_EPOCH)
 
 

@@ -15,6 +15,7 @@ from expunge.bench._results import Result
 from expunge.bench._runs import Variant
 from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench._sweeps import (
+    MAX_LOST,
     MIN_SETTINGS,
     RUA,
     SWEPT_METHODS,
@@ -37,9 +38,6 @@ from expunge.report import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-MOST = 3.0
-"""Points of TA lost that the figure shows: nobody would give more."""
 
 
 @styled
@@ -95,8 +93,8 @@ def _figure(runs: TaskResults, compared: dict[str, Frontiers]) -> Figure:
         figure,
         [
             f"{runs.task.title}. The best of {settings} settings of rate and α at every epoch, "
-            f"mean of {seeds} seeds; numbers: mean difference up to 5 points of TA, "
-            "95\u00a0% interval."
+            f"mean of {seeds} seeds; numbers: mean difference up to "
+            f"{MAX_LOST:g} points of TA; bands and numbers in brackets: 95\u00a0% intervals."
         ],
     )
     return figure
@@ -116,24 +114,22 @@ def _name_lines(ax: Any, method: str) -> None:
 
 def _draw_panel(ax: Any, frontiers: Frontiers) -> None:
     """Means over seeds of their frontiers, so that what lies between them is the area it names."""
-    budgets = np.linspace(0.0, MOST, 121)
+    budgets = np.linspace(0.0, MAX_LOST, 121)
     reached = budgets <= frontiers.budgets[-1] + 1e-9
-    lines = []
     for fronts, colour, width in (
         (frontiers.base, GREY, 3.2),
         (frontiers.addon, VERMILLION, 2.0),
     ):
-        values = np.mean(
-            [frontier_at(front, budgets.tolist()) for front in fronts.values()], axis=0
-        )
-        shown = np.where(reached, values, np.nan)
-        ax.plot(budgets, shown, color=colour, lw=width, solid_capstyle="round")
-        lines.append(shown)
-    ax.fill_between(budgets, *lines, color=VERMILLION, alpha=0.12, lw=0)
+        curves = np.array([frontier_at(front, budgets.tolist()) for front in fronts.values()])
+        curves[:, ~reached] = np.nan
+        ax.plot(budgets, curves.mean(axis=0), color=colour, lw=width, solid_capstyle="round")
+        ends = [mean_over_seeds(values).interval or (np.nan, np.nan) for values in curves.T]
+        ax.fill_between(budgets, *np.array(ends).T, color=colour, alpha=0.15, lw=0)
     area = mean_over_seeds(frontiers.means)
-    ends = area.interval
-    interval = "" if ends is None else f" [{ends[0]:+.2f}, {ends[1]:+.2f}]"
+    interval = ""
+    if area.interval is not None:
+        interval = " [{:+.2f}, {:+.2f}]".format(*area.interval)
     ax.set_title(f"{in_words(frontiers)}\n{area.value:+.2f} points{interval}", fontsize=8.5)
-    ax.set(xlim=(0, MOST))
+    ax.set(xlim=(0, MAX_LOST))
     ax.set_xlabel("accuracy lost (TA, points)", fontsize=9)
     draw_grid(ax)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from expunge.bench._results import Result
-from expunge.bench._sweeps import compare_frontiers
+from expunge.bench._sweeps import MAX_LOST, compare_frontiers
 from expunge.bench._tasks import group_results
-from expunge.bench.plots._focus_versus_rate import MOST, focus_versus_rate, in_words
+from expunge.bench.plots._focus_versus_rate import focus_versus_rate, in_words
 from expunge.bench.plots._frontier import preferred_sweep
 from expunge.bench.plots._style import MissingResults
 from tests.unit.bench.paper.claims.test_frontier import swept
@@ -45,7 +45,7 @@ def test_what_lies_between_the_lines_is_the_area_in_the_title() -> None:
     base, focus = (line.get_ydata() for line in figure.axes[0].lines)
     (runs,) = group_results(results)
     sweeps = [preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus")]
-    drawn = compare_frontiers(*sweeps, max_lost=MOST, step=MOST / 120).mean_differences()
+    drawn = compare_frontiers(*sweeps, step=MAX_LOST / 120).mean_differences()
     shown = [float(value) for value in focus - base if not np.isnan(value)]
     assert len(shown) > 30
     assert shown == pytest.approx([mean for _, mean in drawn[: len(shown)]])

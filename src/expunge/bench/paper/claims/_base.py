@@ -26,7 +26,8 @@ class Claim:
     """What is claimed, in words; ``source`` is the section or table, ``rule`` the test.
 
     A rule gives a finding for each group of runs that the claim speaks of. ``texts``: it is about
-    language models, not about images.
+    language models, not about images. ``bound``: it is an upper bound on cost, which a faster
+    machine or program meets; these are counted apart.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Claim:
     source: str
     rule: Callable[[Claim, Sequence[TaskResults]], Iterable[ClaimFinding]]
     texts: bool = False
+    bound: bool = False
 
     def judge(self, tasks: Sequence[TaskResults]) -> list[ClaimFinding]:
         """Its findings; a single one of "no data" where there is nothing to test it on."""

@@ -31,6 +31,7 @@ from expunge.bench.paper.claims._base import (
     each_variant,
     settle,
 )
+from expunge.methods import METHODS
 from expunge.update import ADDONS
 
 
@@ -39,8 +40,8 @@ class Dominates:
     """An add-on's frontier over TA lost lies below the base's, with the same sweep for both.
 
     The effect is what lies between the frontiers: for each seed the mean, over TA budgets from 0 to
-    the loss that both reach, of the least that is left within reach of the add-on minus that of the
-    base. A faster clock moves along the same curve and ends at zero. Held is an interval
+    2 points as far as both reach, of the least that is left within reach of the add-on minus that
+    of the base. A faster clock moves along the same curve and ends at zero. Held is an interval
     below minus the margin of the ``remainder``, not held one above it, the difference that the
     choice of stopping points alone can make. ``optional_methods`` count where they were tried.
     """
@@ -62,7 +63,7 @@ class Dominates:
                 yield ClaimFinding(claim, group, "no data", detail=self._why_none(frontiers, most))
                 continue
             lost = [count_diverged(s.values()) for s in balanced((base, addon), MIN_SETTINGS)]
-            yield self._finding(claim, group, frontiers, ADDONS.label(variant.addon), *lost)
+            yield self.finding(claim, group, frontiers, ADDONS.label(variant.addon), *lost)
 
     def _why_none(self, frontiers: Frontiers, most: int) -> str:
         if most < MIN_SETTINGS:
@@ -71,7 +72,7 @@ class Dominates:
             return f"no seed has {MIN_SETTINGS} settings yet"
         return f"{self.remainder.label} was not measured"
 
-    def _finding(
+    def finding(
         self,
         claim: Claim,
         group: str,
@@ -80,6 +81,7 @@ class Dominates:
         base_diverged: int,
         addon_diverged: int,
     ) -> ClaimFinding:
+        """What lies between two frontiers, in numbers and words."""
         mean, margin = mean_over_seeds(frontiers.means), self.remainder.margin
         alike = verdict(mean.interval, mean.n, Region(-margin, margin)) == "held"
         counted = {
@@ -131,6 +133,21 @@ def _winners_in_words(frontiers: Frontiers, addon: str = "FOCUS") -> str:
     return "; ".join(sentences) or "no difference at any TA budget"
 
 
+def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+    """NGPlus is dominated: the frontier of SRL, or that of SCRUB, lies below its own."""
+    rule = Dominates()
+    for runs in tasks:
+        base = runs.sweep(Variant("neg-grad-plus"))
+        for method in ("random-label", "scrub"):
+            rival = runs.sweep(Variant(method))
+            frontiers, label = compare_frontiers(base, rival), METHODS.label(method)
+            if base and rival and frontiers.means:
+                lost = [count_diverged(s.values()) for s in balanced((base, rival), MIN_SETTINGS)]
+                yield rule.finding(
+                    claim, f"{runs.name} {label} and NGPlus", frontiers, label, *lost
+                )
+
+
 _SWEEP = "over the settings of lr, alpha and epochs that both were run with"
 CLOCK = Claim(
     "clock",
@@ -161,4 +178,11 @@ CLOCK_UNSEEN = Claim(
     f"{UNSEEN.margin} points on average.",
     "Ours",
     Dominates(remainder=UNSEEN),
+)
+NGPLUS_DOMINATED = Claim(
+    "ngplus-dominated",
+    f"NGPlus is dominated by SRL or SCRUB: {_SWEEP} a frontier of |rUA| over TA lost lies below "
+    f"that of NGPlus, by more than {RUA.margin} points on average.",
+    "Sect. 7; the frontiers are ours",
+    dominated,
 )

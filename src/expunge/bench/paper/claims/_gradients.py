@@ -90,6 +90,25 @@ def _shares_in_words(results: list[Result]) -> str:
     return f"{disagree:.0f} % disagree, {uncertain:.0f} % uncertain, {agree:.0f} % agree"
 
 
+def _moved_ends(result: Result) -> tuple[float, float] | None:
+    """The mean share of parameters that the first and the last part of the steps moved."""
+    steps = _magnitudes(result, "moved")
+    k = int(PART * len(steps))
+    return (float(np.mean(steps[:k])), float(np.mean(steps[-k:]))) if k else None
+
+
+def mask_growth(result: Result) -> float | None:
+    """The share moved by the last part of the steps minus that moved by the first, in points."""
+    ends = _moved_ends(result)
+    return ends and 100 * (ends[1] - ends[0])
+
+
+def _moved_in_words(results: list[Result]) -> str:
+    ends = [found for result in results if (found := _moved_ends(result)) is not None]
+    early, late = 100 * np.mean(ends, axis=0)
+    return f"{early:.1f} → {late:.1f} % of the parameters moved"
+
+
 _of_focus = partial(OfEachRun, methods=CONSTRAINED_METHODS, addon="focus")
 PRODUCT_ZERO = Claim(
     "product-zero",
@@ -109,4 +128,17 @@ QUARTERS = Claim(
     f"(f > 0.6): within {ROUGHLY:g} points.",
     "Fig. 3 and Sect. 5.1; thresholds and margin are ours",
     _of_focus(off_the_quarters, _shares_in_words, Region(high=ROUGHLY), "points off"),
+)
+AND_SHRINKS = Claim(
+    "and-shrinks",
+    "The mask of AND shrinks over the run: last quarter of the steps against the first.",
+    'Sect. 4.2: the norm of the mask "happens to decrease"',
+    OfEachRun(
+        mask_growth,
+        _moved_in_words,
+        Region(high=0.0),
+        "points",
+        methods=CONSTRAINED_METHODS,
+        addon="and",
+    ),
 )

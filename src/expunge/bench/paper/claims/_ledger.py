@@ -31,7 +31,7 @@ CAUTION = (
     "chance."
 )
 DECIMALS = {"share": 3, "%": 1, "|cos|": 3}
-MAGNITUDES = ("|cos|", "× epochs", "points off")
+MAGNITUDES = ("|cos|", "× epochs", "× time", "points off")
 """Units of what has no sign."""
 
 
@@ -84,10 +84,10 @@ class ClaimLedger:
 
     @property
     def count(self) -> str:
-        """``12 held, 5 not held, 9 inconclusive``."""
-        numbers = {s: sum(f.status == s for f in self.findings) for s in STATUSES}
-        text = ", ".join(f"{numbers[s]} {s}" for s in STATUSES if s != "no data")
-        return text + (f", {numbers['no data']} without data" if numbers["no data"] else "")
+        """``12 held, 5 not held, 9 inconclusive``; upper bounds on cost apart."""
+        bounds = [finding for finding in self.findings if finding.claim.bound]
+        text = _count([finding for finding in self.findings if not finding.claim.bound])
+        return f"{text}; upper bounds on cost: {_count(bounds)}" if bounds else text
 
     def _sections(self) -> Iterator[tuple[Claim, list[ClaimFinding]]]:
         """The claims that have data, with their findings."""
@@ -170,6 +170,12 @@ class ClaimLedger:
             cells = [f.claim.name, f.group, f.status, effect, low, high, f.unit, f.n, f.detail]
             rows.append([*cells, f.claim.statement, f.claim.source])
         return csv_text([*names, "statement", "source"], rows)
+
+
+def _count(findings: Sequence[ClaimFinding]) -> str:
+    numbers = {s: sum(f.status == s for f in findings) for s in STATUSES}
+    text = ", ".join(f"{numbers[s]} {s}" for s in STATUSES if s != "no data")
+    return text + (f", {numbers['no data']} without data" if numbers["no data"] else "")
 
 
 def cells_of(finding: ClaimFinding) -> list[str]:

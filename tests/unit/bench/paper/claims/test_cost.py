@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 from scipy import stats
 
-from tests.unit.bench.paper.claims.made_runs import both, only, rua
+from expunge.bench.paper.claims import claim_ledger
+from tests.unit.bench.paper.claims.made_runs import both, only, rua, run
 
 
 @pytest.mark.parametrize(
@@ -79,3 +80,26 @@ def test_the_ratio_of_epochs_is_a_geometric_mean() -> None:
 def test_slower_than_the_base_does_not_hold() -> None:
     found = only(both(rua(*[(20.0, 4.0, 4.0, 4.0, 4.0)] * 3), rua(*[SLOW] * 3)), "fast")
     assert found.status == "not held"
+
+
+@pytest.mark.parametrize(("pace", "status"), [(2.0, "held"), (1.0, "not held")])
+def test_competitors_take_twice_as_long(pace: float, status: str) -> None:
+    fast, slow = (5.0, 4.0, 3.0, 1.0, 1.0), (5.0, 4.5, 4.0, 3.0, 1.0)
+    results = [run("random-label", "focus", s, rua=fast) for s in range(3)]
+    rival = slow if pace > 1 else fast
+    results += [run("fine-tune", "none", s, rua=rival) for s in range(3)]
+    found = only(results, "twice")
+    assert found.status == status
+    assert found.effect == pytest.approx(pace)
+
+
+def test_a_competitor_that_never_arrives_is_named() -> None:
+    results = [run("random-label", "focus", s, rua=1.0) for s in range(3)]
+    results += [run("scrub", "none", s, rua=5.0) for s in range(3)]
+    assert "not reached with seed 0, 1, 2" in only(results, "twice").detail
+
+
+def test_bounds_on_cost_are_counted_apart() -> None:
+    results = [run("random-label", addon, s) for addon in ("none", "and") for s in range(3)]
+    assert claim_ledger(results, ["overhead"]).count.startswith("0 held")
+    assert "upper bounds on cost: 1 held" in claim_ledger(results, ["overhead"]).count

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from expunge.bench._results import Result
+from expunge.bench._runs import Variant
 from expunge.bench._sweeps import unseen_gap
 from expunge.bench.paper.claims import ClaimFinding, judge_claims
-from tests.unit.bench.paper.claims.made_runs import EPOCHS, run
+from tests.unit.bench.paper.claims.made_runs import EPOCHS, only, run
 
 RATES = (1.0, 2.0, 4.0)
 START = 12.0
@@ -146,3 +148,11 @@ def test_unseen_images_stand_in_for_an_ideal_model() -> None:
     (missing,) = judge_claims(swept("none") + swept("focus"), ["clock-unseen"])
     assert missing.status == "no data"
     assert "|UA - TA| was not measured" in missing.detail
+
+
+def test_a_method_whose_frontier_lies_above_another_is_dominated() -> None:
+    worse = [
+        replace(result, key=f"{result.key} NGPlus", variant=Variant("neg-grad-plus"))
+        for result in swept("none")
+    ]
+    assert only([*worse, *swept("none", price=0.4)], "ngplus-dominated").status == "held"

@@ -56,3 +56,14 @@ def test_a_quarter_agrees_and_a_quarter_disagrees(share: tuple[float, ...], stat
     assert found.effect == pytest.approx(
         np.mean([max(abs(100 * e - 25), abs(25 - 100 * e)) for e in share])
     )
+
+
+@pytest.mark.parametrize(("late", "status"), [(0.3, "held"), (0.5, "not held")])
+def test_the_mask_of_and_shrinks(late: float, status: str) -> None:
+    results = [
+        run("random-label", "and", s, steps={"moved": [0.4, 0.4, 0.4, late + 0.01 * s]})
+        for s in range(3)
+    ]
+    found = only(results, "and-shrinks")
+    assert found.status == status
+    assert found.effect == pytest.approx(100 * (late + 0.01 - 0.4))

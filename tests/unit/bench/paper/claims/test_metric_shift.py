@@ -142,3 +142,17 @@ def test_msg_and_ct_lose_accuracy_at_first(early: tuple[float, ...], status: str
     found = only(results, "early-ta")
     assert found.status == status
     assert "-2.00 at the last epoch" in found.detail
+
+
+def test_all_five_attacks_are_findings_of_their_own() -> None:
+    results = both([{"mia": 0.9}] * 3, [{"mia": 0.5 + s / 100} for s in range(3)])
+    found = {
+        f.group: f.status for f in judge_claims(results, ["all-mia"]) if "SRL-FOCUS" in f.group
+    }
+    assert len(found) == 5
+    assert found["digits/small-cnn/random:0.1 SRL-FOCUS, MIA entropy"] == "held"
+
+
+def test_the_detail_has_the_distance_of_the_mean_as_well() -> None:
+    found = only(both(rua(5.0, 5.0, 5.0), rua(2.0, -2.0, 3.0)), "focus-rua")
+    assert "mean |rUA| 5.00 → 2.33, |mean rUA| 5.00 → 1.00" in found.detail
