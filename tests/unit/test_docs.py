@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from typer.main import get_command
 
@@ -176,6 +177,18 @@ def test_tables_of_requests_say_what_the_rows_say(page: Path) -> None:
     text = page.read_text()
     assert request_tables.REGION.search(text)
     assert text == request_tables.filled(text)
+
+
+def test_the_shadow_attack_of_the_tables_finds_what_is_there_and_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    records = 3 * rng.normal(size=2000)
+    clean, others, remembered = (records + rng.normal(size=(6, 2000)) for _ in range(3))
+    nothing, something = (
+        request_tables.u_lira(group, others) for group in (clean, remembered + 1.0)
+    )
+    assert abs(nothing["u_lira"] - 0.5) < 0.02
+    assert abs(nothing["u_lira_tpr"] - 1.0) < 0.5
+    assert something["u_lira"] > 0.7
 
 
 def test_intervals_that_are_quoted_are_in_the_tables() -> None:
