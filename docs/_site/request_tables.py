@@ -42,8 +42,8 @@ WORLDS = {
     "text": "transformer, texts",
 }
 SETS = {
-    "random": "{:.0%} at random",
-    "class": "class",
+    "random": "{} at random",
+    "class": "{} of a class",
     "records": "{} of a class",
     "person": "a person of {}",
     "sequence": "{} requests of 1 % in a row",
@@ -257,9 +257,10 @@ def _goals_of_refresh(methods: Methods) -> list[list[str]]:
 def set_in_words(chosen: str) -> str:
     """``random:0.1`` as a reader would say it."""
     name, *sizes = chosen.split(":")
-    if name == "class":
-        return f"{float(sizes[1]):.0%} of a class" if len(sizes) > 1 else "a class"
-    return SETS[name].format(float(sizes[0]) if name == "random" else sizes[0])
+    if chosen.count(":") == 1 and name == "class":
+        return "a class"
+    size = f"{100 * float(sizes[-1]):g} %" if name in ("random", "class") else sizes[0]
+    return SETS[name].format(size)
 
 
 def verdicts(rows: Iterable[Row]) -> str:
