@@ -206,7 +206,7 @@ def goals_table(methods: Methods, rows: Sequence[Row]) -> str:
     if large:
         costs = [row["cost"] for row in large if row["kind"] == methods.kind]
         if costs:
-            share = f"{100 * statistics.mean(costs):.0f} % ({WORLDS[methods.kind]})"
+            share = f"{100 * statistics.mean(costs):.0f} %"
             lines.append(["processor time of a request / retraining", "at most 22 %", share])
     return _table(["", "aim", "reached"], lines)
 
