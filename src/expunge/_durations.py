@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
+UNITS = (
+    (120, 1, "s"),
+    (7_200, 60, "min"),
+    (172_800, 3_600, "h"),
+    (63_072_000, 86_400, "days"),
+)
 """For durations below this many seconds: the unit's length in seconds, and its name."""
 
 
@@ -18,4 +23,4 @@ def format_duration(seconds: object) -> str:
         if seconds < limit:
             value = seconds / length
             return f"{value:.1f} {unit}" if value < 10 else f"{value:.0f} {unit}"
-    return f"{seconds / 86_400:.1f} days"
+    return f"{seconds / 31_536_000:.0f} years"

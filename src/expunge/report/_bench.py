@@ -102,7 +102,8 @@ def machines_of(results: Sequence[Result]) -> str:
         kept = result.get("environment") or {}
         words = [str(gpu) for gpu in kept.get("gpus") or ()]
         if not words and kept.get("cores"):
-            words = [f"{kept['cores']} cores of {kept.get('processor', 'a processor')}"]
+            cores = "1 core" if kept["cores"] == 1 else f"{kept['cores']} cores"
+            words = [f"{cores} of {kept.get('processor', 'a processor')}"]
         words += [f"torch {kept['torch']}"] if kept.get("torch") else []
         machines.append(", ".join(words))
     return "; ".join(dict.fromkeys(machine for machine in machines if machine))

@@ -172,7 +172,7 @@ def test_every_verdict_has_its_exit_code(
     assert ("What to try next" in done.out) == (status != "achieved")
     split = " ".join(done.err.split())
     assert "It took 13 s of processor time: 8 s gradient steps, 2 s audit, 1 s loading" in split
-    assert "14 s went by" in split
+    assert "14 s of wall time" in split
 
 
 def test_there_is_nothing_to_verify_in_an_empty_folder(expunge: Expunge, tmp_path: Path) -> None:
