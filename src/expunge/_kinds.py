@@ -56,7 +56,8 @@ class Range:
     def in_words(self, kind: Any) -> str:
         """What messages call such numbers, of the kind ``int`` or ``float``."""
         if kind is int:
-            return f"a whole number, at least {self.low}"
+            most = f" and at most {self.high}" if self.high < math.inf else ""
+            return f"a whole number, at least {self.low}{most}"
         if self.high < math.inf:
             return f"in {self.ends[0]}{self.low:g}, {self.high:g}{self.ends[1]}"
         if self.low == -math.inf:

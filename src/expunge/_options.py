@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
-from expunge._errors import InvalidInput
-from expunge._kinds import check_kind, is_of_kind
+from expunge._kinds import NUMBERS, check_kind
 
 if TYPE_CHECKING:
     import pydantic
@@ -41,10 +40,10 @@ class Option:
     """One option, in the plain values that a command line or a TOML file can hold.
 
     Args:
-        type: ``int``, ``float``, ``str``, ``bool``, or a ``Literal`` of strings.
+        type: ``str``, ``bool``, a ``Literal`` of strings, or a number with its range, such as
+            :data:`~expunge._kinds.Count`.
         default: its default; None where it depends on another option.
         help: one line for ``--help`` and job files.
-        at_least, above, below: the range of a number.
         flag: a short spelling on the command line, such as ``-m``.
         example: a value to show where there is no default.
         stored: another name that a protocol may have it under.
@@ -54,9 +53,6 @@ class Option:
     type: Any
     default: Any
     help: str
-    at_least: float | None = None
-    above: float | None = None
-    below: float | None = None
     flag: str = ""
     example: Any = None
     stored: str = ""
@@ -66,45 +62,33 @@ class Option:
         """The values of a ``Literal``; empty for other types."""
         return get_args(self.type) if get_origin(self.type) is Literal else ()
 
+    @property
+    def plain_type(self) -> Any:
+        """The type without its range."""
+        return get_args(self.type)[0] if get_origin(self.type) is Annotated else self.type
+
     def check(self, value: Any) -> None:
         """Raise unless ``value`` is within the range, or one of the choices.
 
-        >>> Option("lr", float, 0.1, "Learning rate.", above=0).check(-1.0)
+        >>> from expunge._kinds import Positive
+        >>> Option("lr", Positive, 0.1, "Learning rate.").check(-1.0)
         Traceback (most recent call last):
-        expunge._errors.InvalidInput: `lr` should be positive. (got -1.0)
+        expunge._errors.InvalidInput: `lr` should be positive and finite. (got -1.0)
         """
-        if rule := self._broken_rule(value):
-            raise InvalidInput(f"`{self.name}` should be {rule}. (got {value!r})")
+        if value is not None or self.default is not None:
+            check_kind(self.name, self.type, value)
 
     def read(self, text: str) -> Any:
         """The value that was written as ``text``, checked.
 
-        >>> Option("length", int, 256, "Tokens.", at_least=1).read("64")
+        >>> from expunge._kinds import Count
+        >>> Option("length", Count, 256, "Tokens.").read("64")
         64
         """
-        is_whole = self.type is int and text.isascii() and text.lstrip("-").isdigit()
+        is_whole = self.plain_type is int and text.isascii() and text.lstrip("-").isdigit()
         value: Any = int(text) if is_whole else text
         self.check(value)
         return value
-
-    def _broken_rule(self, value: Any) -> str:
-        if value is None and self.default is None:
-            return ""
-        if self.choices:
-            return "" if value in self.choices else f"one of {', '.join(self.choices)}"
-        if self.type is int and self.at_least is not None:
-            most = math.inf if self.below is None else self.below - 1
-            is_whole = is_of_kind(int, value) and self.at_least <= value <= most
-            limit = "" if self.below is None else f" and at most {most:.0f}"
-            return "" if is_whole else f"a whole number, at least {self.at_least:g}{limit}"
-        check_kind(self.name, self.type, value)
-        if self.above is not None and self.below is not None:
-            return "" if self.above < value < self.below else f"in ({self.above:g}, {self.below:g})"
-        if self.above is not None and not value > self.above:
-            return "positive" if self.above == 0 else f"above {self.above:g}"
-        if self.below is not None and not value < self.below:
-            return f"below {self.below:g}"
-        return "finite" if self.type is float and math.isinf(value) else ""
 
 
 def option(
@@ -151,7 +135,8 @@ def takes_options(options: Iterable[Option]) -> Callable[[type[Model]], type[Mod
     A field that the model declares itself stays as it is, such as one with another default.
 
     >>> import pydantic
-    >>> @takes_options([Option("size", int, 3, "How many.", at_least=1)])
+    >>> from expunge._kinds import Count
+    >>> @takes_options([Option("size", Count, 3, "How many.")])
     ... class Settings(pydantic.BaseModel):
     ...     pass
     >>> Settings().model_dump()
@@ -182,14 +167,16 @@ def _annotation(option: Option) -> Any:
     """The type of an option for pydantic, with its range."""
     import pydantic
 
-    if option.type is str or option.choices:
-        kind: Any = option.type
-    else:
-        limits = {"ge": option.at_least, "gt": option.above, "lt": option.below}
-        rules: dict[str, Any] = {k: limit for k, limit in limits.items() if limit is not None}
-        if option.type is float:
+    kind: Any = option.plain_type
+    if kind in NUMBERS:
+        rules: dict[str, Any] = {"strict": True}
+        for note in get_args(option.type)[1:]:
+            names = {"[": "ge", "(": "gt", "]": "le", ")": "lt"}
+            limits = zip(note.ends, (note.low, note.high), strict=True)
+            rules |= {names[end]: limit for end, limit in limits if math.isfinite(limit)}
+        if kind is float:
             rules["allow_inf_nan"] = False
-        kind = Annotated[option.type, pydantic.Field(strict=True, **rules)]
+        kind = Annotated[kind, pydantic.Field(**rules)]
     kind = kind if option.default is not None else kind | None
     if option.stored:
         names = pydantic.AliasChoices(option.name, option.stored)

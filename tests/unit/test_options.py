@@ -9,16 +9,17 @@ import pydantic
 import pytest
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Count, Positive
 from expunge._options import Option, option, options_of, takes_options
 
 
 @dataclass(frozen=True)
 class Cooking:
-    minutes: int = field(default=5, metadata=option(int, "How long.", at_least=1))
+    minutes: int = field(default=5, metadata=option(Count, "How long."))
     heat: Literal["low", "high"] = field(
         default="low", metadata=option(Literal["low", "high"], "How hot.", later=True)
     )
-    salt: float | None = field(default=None, metadata=option(float, "Grams.", above=0))
+    salt: float | None = field(default=None, metadata=option(Positive, "Grams."))
     note: str = ""
 
 
@@ -27,7 +28,7 @@ OPTIONS = {each.name: each for each in options_of(Cooking)}
 
 def test_a_dataclass_declares_its_options_in_order() -> None:
     assert list(OPTIONS) == ["minutes", "heat", "salt"]
-    assert OPTIONS["minutes"] == Option("minutes", int, 5, "How long.", at_least=1)
+    assert OPTIONS["minutes"] == Option("minutes", Count, 5, "How long.")
     assert OPTIONS["heat"].choices == ("low", "high")
 
 
@@ -39,7 +40,7 @@ def test_a_dataclass_declares_its_options_in_order() -> None:
         ("heat", "warm", r"`heat` should be one of low, high. \(got 'warm'\)"),
         ("salt", 0.0, "`salt` should be positive"),
         ("salt", float("nan"), "`salt` should be positive"),
-        ("salt", float("inf"), "`salt` should be finite"),
+        ("salt", float("inf"), "`salt` should be positive and finite"),
     ],
 )
 def test_a_value_out_of_range_is_refused(name: str, value: Any, complaint: str) -> None:
@@ -83,5 +84,5 @@ def test_a_value_is_read_from_text() -> None:
     assert OPTIONS["minutes"].read("12") == 12
     assert OPTIONS["heat"].read("high") == "high"
     for text in ("0", "-3", "many", "1.5"):
-        with pytest.raises(InvalidInput, match="`minutes` should be a whole number, at least 1"):
+        with pytest.raises(InvalidInput, match="`minutes` should be a whole number"):
             OPTIONS["minutes"].read(text)

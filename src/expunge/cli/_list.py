@@ -157,5 +157,5 @@ def _options(registry: Registry[Any], name: str) -> tuple[Option, ...]:
 
 def _spelled(option: Option) -> str:
     """An option as it is written behind a comma."""
-    value = "|".join(option.choices) or ("N" if option.type is int else "COLUMN")
+    value = "|".join(option.choices) or ("N" if option.plain_type is int else "COLUMN")
     return f"{option.name}={value}"

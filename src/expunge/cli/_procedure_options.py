@@ -75,7 +75,7 @@ def _as_parameter(option: Option, defaults: Mapping[str, str]) -> inspect.Parame
     name = f"--{option.name.replace('_', '-')}"
     flag = option.flag or FLAGS.get(option.name)
     flags = (name, flag) if flag else (name,)
-    kind = option.type | None
+    kind = option.plain_type | None
     complete = COMPLETE.get(option.name)
     return inspect.Parameter(
         option.name,

@@ -6,12 +6,12 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import has_module, is_factory
 from expunge._files import is_there
-from expunge._kinds import check_arguments
+from expunge._kinds import Count, Range, check_arguments
 from expunge._lazy import deferred
 from expunge._options import Option
 from expunge._registry import Registry
@@ -57,14 +57,12 @@ TABLE_OPTIONS = (
     Option("categories", str, None, "Columns of numbers that are categories, joined by +."),
     Option("missing", Literal["refuse", "encode"], "refuse", "What to do about empty cells."),
     Option("task", Literal["classification", "regression"], "classification", "What the label is."),
-    Option("length", int, 256, "Tokens kept of a text.", at_least=1),
+    Option("length", Count, 256, "Tokens kept of a text."),
     Option(
         "vocabulary",
-        int,
+        Annotated[int, Range(2, MAX_TOKENS, "[]")],
         None,
         "Number of token ids (default: 16384 for text).",
-        at_least=2,
-        below=MAX_TOKENS + 1,
     ),
 )
 ARRAY_OPTIONS = (

@@ -62,9 +62,8 @@ class Execution:
     micro_batches: int = field(
         default=1,
         metadata=option(
-            int,
+            Count,
             "Take each batch in this many parts: less memory, the same step but for BatchNorm.",
-            at_least=1,
         ),
     )
     moment_dtype: torch.dtype | str = field(

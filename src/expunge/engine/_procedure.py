@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
+from expunge._kinds import Count, Fraction, Positive
 from expunge._options import (
     AugmentSplits,
     BatchNormPolicy,
@@ -68,14 +69,14 @@ class Procedure:
     )
     epochs: int = field(
         default=10,
-        metadata=option(int, "Passes over the forget set.", at_least=1, resumable=True),
+        metadata=option(Count, "Passes over the forget set.", resumable=True),
     )
     batch_size: int = field(
         default=256,
-        metadata=option(int, "Examples of either set per step.", at_least=1, resumable=True),
+        metadata=option(Count, "Examples of either set per step.", resumable=True),
     )
     lr: float = field(
-        default=1e-4, metadata=option(float, "Learning rate of Adam.", above=0, resumable=True)
+        default=1e-4, metadata=option(Positive, "Learning rate of Adam.", resumable=True)
     )
     batchnorm: BatchNormPolicy = field(
         default="published",
@@ -205,17 +206,15 @@ PART_OPTIONS: dict[str, tuple[Option, ...]] = {
         ),
         Option(
             "p",
-            float,
+            Fraction,
             None,
             "Level of certainty of PROB, in (0, 1).",
-            above=0,
-            below=1,
             example=0.3,
         ),
     ),
     "aggregate": (
-        Option("alpha", float, None, "Weight of the objective (linear).", above=0, example=0.05),
-        Option("beta", float, None, "Weight of the constraint (linear).", above=0, example=0.95),
+        Option("alpha", Positive, None, "Weight of the objective (linear).", example=0.05),
+        Option("beta", Positive, None, "Weight of the constraint (linear).", example=0.95),
     ),
 }
 """The options of a procedure's parts that have plain values."""

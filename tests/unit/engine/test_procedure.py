@@ -96,7 +96,7 @@ def test_plain_values_name_parts_and_their_options() -> None:
         ({"aggregate": "min-abs", "alpha": 0.1}, "apply to the aggregation linear"),
         ({"moments": "adan"}, "Unknown moments 'adan'"),
         ({"epochs": 0}, r"`epochs` should be a whole number, at least 1. \(got 0\)"),
-        ({"lr": float("inf")}, r"`lr` should be finite. \(got inf\)"),
+        ({"lr": float("inf")}, r"`lr` should be positive and finite. \(got inf\)"),
         ({"batchnorm": "off"}, "`batchnorm` should be one of published, retain-only, frozen"),
     ],
 )

@@ -79,10 +79,10 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "addon object": ({"addon": 3}, "`addon` should be a name or an add-on"),
     "aggregate": ({"aggregate": "min-max"}, "Did you mean 'min-abs'?"),
     "epochs": ({"epochs": 0}, r"`epochs` should be a whole number, at least 1. \(got 0\)"),
-    "half epochs": ({"epochs": 1.5}, r"`epochs` should be a whole number, .* \(got 1.5\)"),
+    "half epochs": ({"epochs": 1.5}, r"`epochs` should be a whole number\. \(got 1.5\)"),
     "batch size": ({"batch_size": 0}, "`batch_size` should be a whole number, at least 1"),
     "every": ({"checkpoint_every": 0}, "`checkpoint_every` should be a whole number"),
-    "lr": ({"lr": -1.0}, r"`lr` should be positive. \(got -1.0\)"),
+    "lr": ({"lr": -1.0}, r"`lr` should be positive and finite. \(got -1.0\)"),
     "nan lr": ({"lr": float("nan")}, "`lr` should be positive"),
     "device": ({"device": "gpu"}, "The device gpu cannot be used here"),
 }
