@@ -171,9 +171,9 @@ def _annotation(option: Option) -> Any:
     if kind in NUMBERS:
         rules: dict[str, Any] = {"strict": True}
         for note in get_args(option.type)[1:]:
-            names = {"[": "ge", "(": "gt", "]": "le", ")": "lt"}
+            spelled = {"[": "ge", "(": "gt", "]": "le", ")": "lt"}
             limits = zip(note.ends, (note.low, note.high), strict=True)
-            rules |= {names[end]: limit for end, limit in limits if math.isfinite(limit)}
+            rules |= {spelled[end]: limit for end, limit in limits if math.isfinite(limit)}
         if kind is float:
             rules["allow_inf_nan"] = False
         kind = Annotated[kind, pydantic.Field(**rules)]
