@@ -3,8 +3,9 @@
     python benchmarks/calls.py [--list]
 
 One FOCUS step around a linear layer of two tensors, traced with ``sys.setprofile``: in a loop of
-one's own (``Update.backward``), and within ``unlearn``, from one step to the next. A file change is
-a call from a function of one file into one of another. ``--list`` names every function.
+one's own (``Update.backward``), and within ``unlearn``, batches, losses and optimizer included. A
+file change is a call from a function of one file into one of another. ``--list`` names every
+function.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -25,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import TensorDataset
 
 import expunge
+from expunge.engine import Run
 
 SOURCE = str(Path(expunge.__file__).parent)
 Calls = list[tuple[str, str]]
@@ -60,31 +63,22 @@ def own_loop() -> Calls:
 
 
 def within_unlearn() -> Calls:
-    """From the third step of a run to its fourth."""
+    """The third step of a run."""
     data = TensorDataset(torch.randn(48, 3), torch.arange(48) % 2)
     forget, retain = torch.utils.data.random_split(data, [16, 32])
     calls: Calls = []
+    take_step = Run._take_step
 
-    class Trace(expunge.Callback):
-        def on_step(self, run: expunge.engine.Run) -> None:
-            sys.setprofile(None)
-            if run.step == 3:
-                calls.clear()
-                tracing.__enter__()
-            elif run.step == 4:
-                tracing.__exit__(None, None, None)
+    def traced_step(run: Run) -> bool:
+        if run.step != 2:
+            return take_step(run)
+        with traced(calls):
+            return take_step(run)
 
-    tracing = traced(calls)
-    expunge.unlearn(
-        nn.Linear(3, 2),
-        forget=forget,
-        retain=retain,
-        method="neg-grad-plus",
-        epochs=1,
-        batch_size=2,
-        lr=1e-2,
-        execution=expunge.Execution(callbacks=[Trace()], progress=False, device="cpu"),
-    )
+    with patch.object(Run, "_take_step", traced_step):
+        execution = expunge.Execution(progress=False, device="cpu")
+        options = {"epochs": 1, "batch_size": 2, "lr": 1e-2, "execution": execution}
+        expunge.unlearn(nn.Linear(3, 2), forget=forget, retain=retain, **options)
     return calls
 
 

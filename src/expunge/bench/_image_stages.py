@@ -27,8 +27,8 @@ from expunge.evaluation._benign_steps import after_benign_steps
 from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.models._modes import kept_modes
 from expunge.store import Entry
-from expunge.update._agreement import signed_agreement
 from expunge.update._gradients import loss_gradient
+from expunge.update._kernel import signed_agreement
 
 IDEAL = "ideal.safetensors"
 """What the ideal models say, kept with the reference."""

@@ -92,7 +92,7 @@ def draw_share(
     Every process draws for all rows from the same random stream and takes its own, so that the
     streams stay in step. Without a ``share``, rows are counted in the order of the processes.
     """
-    if not group:
+    if group.size == 1:
         return torch.randint(high, shape, generator=generator)
     if share is None:
         counts = [int(count) for count in group.exchange(shape[0])]

@@ -27,6 +27,8 @@ class StepLosses:
     update: Update
     group: Group
     micro_batches: int
+    parts: int
+    """What :func:`parts_of` says."""
 
     def __call__(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
         """``name`` is a method's ``objective`` or ``constraint``.
@@ -34,12 +36,11 @@ class StepLosses:
         A term is computed when it is requested: one graph is alive at a time.
         """
         loss = getattr(self.method, name)
-        parts = parts_of(self.update, self.micro_batches, self.group.size)
-        if parts == self.group.size == 1:  # the batch as it is
+        if self.parts == self.group.size == 1:  # the batch as it is
             yield loss(self.problem, forget, retain)
             return
         sampled = isinstance(self.update.addon.statistics, SampleMoments)
-        count = self._count(parts, forget, retain)
+        count = self._count(forget, retain)
         if sampled and self.method.constrained and count * self.group.size < 2:
             raise InvalidInput(
                 "The moments `sample` need batches of at least 2 examples. (got one of 1; choose "
@@ -57,11 +58,11 @@ class StepLosses:
         for term in terms:
             yield weigh(term, weights)
 
-    def _count(self, parts: int, forget: Batch | None, retain: Batch) -> int:
+    def _count(self, forget: Batch | None, retain: Batch) -> int:
         """The number of parts of either batch, so that no example of the larger one is left out."""
         processes = self.group.size
         least = [smallest_share(b, processes) for b in (forget, retain) if b is not None]
-        return min(parts, *least)
+        return min(self.parts, *least)
 
 
 def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:

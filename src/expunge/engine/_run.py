@@ -112,6 +112,7 @@ class Run:
         assert isinstance(procedure.method, Method)
         self.procedure, self.execution = procedure, execution
         self.method: Method = procedure.method
+        self._constrained = self.method.constrained
         self.group = as_group(execution.group)
         self._loss, self._augment = loss, augment
         self._recipe = optimizer if isinstance(optimizer, Recipe) else None
@@ -164,16 +165,16 @@ class Run:
         if not self.problem.parameters:
             raise InvalidInput(NOTHING_MOVES)
         self._terms = StepLosses(
-            self.method, self.problem, self.update, self.group, execution.micro_batches
+            self.method, self.problem, self.update, self.group, execution.micro_batches, parts
         )
 
         # Optimizer, schedule, callbacks.
-        params = self.method.parameters_to_update(self.problem)
+        self._params = self.method.parameters_to_update(self.problem)
         if self._recipe is not None:
-            self.optimizer = self._recipe.optimizer(params)
+            self.optimizer = self._recipe.optimizer(self._params)
         else:
-            lr = procedure.lr
-            self.optimizer = make_optimizer(optimizer, params, lr=lr, device=self.device)
+            lr, device = procedure.lr, self.device
+            self.optimizer = make_optimizer(optimizer, self._params, lr=lr, device=device)
         self.scheduler, self._scheduler_every = self._schedule()
         self._augmented_epochs = 1.0 if procedure.retain_order == "released" else math.inf
         if self._recipe is not None:
@@ -394,11 +395,10 @@ class Run:
         forget = None if self._forget is None or unread else next(self._forget)
         retain = self._last_retain = next(self._retain)
         self.optimizer.zero_grad(set_to_none=True)
-        constrained = self.method.constrained
         self.update.backward(
             objective=self._terms("objective", forget, retain),
-            constraint=self._terms("constraint", forget, retain) if constrained else None,
-            params=self.method.parameters_to_update(self.problem),
+            constraint=self._terms("constraint", forget, retain) if self._constrained else None,
+            params=self._params,
         )
         if not self._losses_are_finite():
             self._diverge(
@@ -474,7 +474,7 @@ class Run:
             row |= {"skipped": self._skipped, "loss_scale": self.update.loss_scale.value}
         row |= self.method.recorded(self.problem)
         self.history.epochs.append(row | mean_row(self._rows))
-        if self.method.constrained:
+        if self._constrained:
             first = len(self.history.steps) + 1
             numbered = enumerate(self._rows, start=first)
             self.history.steps += [{"step": k, "epoch": self.epoch, **r} for k, r in numbered]
@@ -487,7 +487,7 @@ class Run:
             losses = (float(objective), None if constraint is None else float(constraint))
             diagnostics = None
             if record is not None:
-                diagnostics = self.update.read(record, constrained=self.method.constrained)
+                diagnostics = self.update.read(record, constrained=self._constrained)
             self._rows.append(step_row(losses, diagnostics))
         self._pending = []
 

@@ -108,6 +108,10 @@ class ShardLayout:
         return rows
 
 
+WHOLE = ShardLayout(0, ())
+"""Every process holds all of a parameter."""
+
+
 class ShardedParameters:
     """The parameters of a step, and how each of them is sharded."""
 
@@ -167,13 +171,6 @@ class ShardedParameters:
         for layout in self.layouts:
             layout.sum_parts(count)
         return count
-
-
-def by_layout(
-    shards: ShardedParameters | None, used: Sequence[int]
-) -> list[tuple[ShardLayout, list[int]]]:
-    """:meth:`ShardedParameters.by_layout`; where nothing is sharded, one layout with everything."""
-    return [(ShardLayout(0, ()), [*range(len(used))])] if shards is None else shards.by_layout(used)
 
 
 def sharded_parameters(params: Sequence[Tensor]) -> ShardedParameters | None:

@@ -130,13 +130,18 @@ def moment_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
-def laid_out(tensor: Tensor, like: Tensor) -> Tensor:
+def laid_out(tensor: Tensor | None, like: Tensor) -> Tensor:
     """``tensor`` itself if it is dense in the memory order of ``like``, else a copy that is.
+
+    Zeros where there is none.
 
     >>> image = torch.zeros(1, 3, 2, 2).to(memory_format=torch.channels_last)
     >>> laid_out(torch.ones(1, 3, 2, 2), image).stride()
     (12, 1, 6, 3)
     """
+    if tensor is None:
+        return torch.zeros_like(like, requires_grad=False)
+    tensor = tensor.detach()
     if tensor.layout is not torch.strided:
         tensor = tensor.to_dense()
     if tensor.is_contiguous() and like.is_contiguous():

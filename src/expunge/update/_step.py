@@ -11,14 +11,13 @@ from torch import Tensor
 from expunge._errors import InvalidInput
 from expunge.update._addons import Addon, NoAddon, Signals
 from expunge.update._aggregate import Alone, WeightedSum
-from expunge.update._agreement import signed_agreement
 from expunge.update._block_loop import BlockLoop
 from expunge.update._diagnostics import DiagnosticSums, merge_records
 from expunge.update._gradients import LossGradient
-from expunge.update._kernel import SUMS, Block, KernelSpec
+from expunge.update._kernel import SUMS, Block, KernelSpec, signed_agreement
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
 from expunge.update._quantiles import Interpolation, absolute_quantile
-from expunge.update._shards import ShardedParameters, ShardLayout, by_layout
+from expunge.update._shards import WHOLE, ShardedParameters, ShardLayout
 from expunge.update._state import State, flat, flatten, laid_out, moment_dtype
 from expunge.update._stochastic_rounding import salt_of
 from expunge.update._weighted import Readings, Weighted, read_products
@@ -66,11 +65,12 @@ def compute_step(
     for k, (u, c) in enumerate(zip(*sides, strict=True)):
         if u is not None or c is not None:
             used.append(k)
-            g_u.append(_dense(u, params[k]))
-            g_c.append(_dense(c, params[k]) if second else g_u[-1].clone())
+            g_u.append(laid_out(u, params[k]))
+            g_c.append(laid_out(c, params[k]) if second else g_u[-1].clone())
     # An aggregation that is not elementwise sees all of them at once; one that weighs them anew
     # at every step decides now.
-    layouts = by_layout(shards, used)
+    everything = [(WHOLE, [*range(len(used))])]
+    layouts = everything if shards is None else shards.by_layout(used)
     whole, weights, ratio = None, None, None
     if isinstance(spec.aggregate, WeightedSum) and spec.aggregate.beta > 0:
         ratio = spec.aggregate.alpha / spec.aggregate.beta
@@ -115,9 +115,11 @@ def _pass_on(
     gradients = [g for g in first.gradients if g is not None]
     if not diagnostics:
         return StepResult(used, gradients, [], None)
+    everything = [(WHOLE, [*range(len(used))])]
+    layouts = everything if shards is None else shards.by_layout(used)
     records = [
         _over_processes(_lengths([gradients[j] for j in members]), layout)
-        for layout, members in by_layout(shards, used)
+        for layout, members in layouts
     ]
     return StepResult(used, gradients, [], merge_records(records))
 
@@ -185,7 +187,7 @@ def _blocks(
     if ranked and shards is not None:
         # Before the first block: a process may hold no part of a tensor that it helps to gather.
         for k, u, _ in chosen:
-            part = u if salience is None else _dense(salience[k], params[k])
+            part = u if salience is None else laid_out(salience[k], params[k])
             thresholds.append(_quantile(spec.addon, shards.gathered(k, part)))
     offset = 0
     for j, (k, u, c) in enumerate(chosen):
@@ -312,13 +314,6 @@ def _ranking(
 ) -> Tensor:
     """The gradient that ranks the elements of parameter ``k``."""
     if salience is not None:
-        return _dense(salience[k], params[k])
+        return laid_out(salience[k], params[k])
     # Under `strict` the weight is written over the objective's gradient.
     return objective.clone() if spec.strict else objective
-
-
-def _dense(gradient: Tensor | None, parameter: Tensor) -> Tensor:
-    """The gradient laid out like its parameter; zeros where there is none."""
-    if gradient is None:
-        return torch.zeros_like(parameter, requires_grad=False)
-    return laid_out(gradient.detach(), parameter)

@@ -398,7 +398,8 @@ class Update:
 
     @property
     def _from_parts(self) -> bool:
-        return self.addon.statistics is not None and self.addon.statistics.from_parts
+        moments = self.addon.statistics
+        return moments is not None and moments.from_parts
 
     def _take(
         self, params: Sequence[Tensor], first: LossGradient, second: LossGradient | None

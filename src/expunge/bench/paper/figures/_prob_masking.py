@@ -22,7 +22,7 @@ from expunge.bench.plots._style import BLACK, BLUE, VERMILLION, Drawn, add_note,
 from expunge.report import new_figure
 from expunge.update import And, Prob
 from expunge.update._addons import Addon, Signals
-from expunge.update._agreement import signed_agreement
+from expunge.update._kernel import signed_agreement
 
 SIDE = 1.95
 """Half the side of the plane of two parameters."""
@@ -157,7 +157,7 @@ def _draw_step(ax: Any, case: NoisyExample, addon: Addon, title: str) -> None:
 
 
 def probability(phi_u: Array, phi_c: Array) -> Array:
-    """f at (φ_U, φ_C) in (0, 1)², by :func:`~expunge.update._agreement.signed_agreement`."""
+    """f at (φ_U, φ_C) in (0, 1)², by :func:`~expunge.update._kernel.signed_agreement`."""
     return np.asarray((0.5 + 0.5 * _accord_at(phi_u, phi_c)[1]).numpy())
 
 
