@@ -66,11 +66,11 @@ RETRAINING = (
     "The surest way would be to train the model again from the beginning without these records."
 )
 DISPROPORTIONATE = {
-    "achieved": "It would have to be repeated for every request like yours. By our measurements, "
-    "the model already treats your records like data that it has never seen, so training again "
-    "would change little for you. We therefore consider that effort disproportionate. [Check that "
+    "achieved": "It would have to be repeated for every request like this. By our measurements, "
+    "the model already treats these records like data that it has never seen, so training again "
+    "would change little. We therefore consider that effort disproportionate. [Check that "
     "this is your reason, or give yours.]",
-    "inconclusive": "It would have to be repeated for every request like yours, here for {share} "
+    "inconclusive": "It would have to be repeated for every request like this, here for {share} "
     "of the data. It would leave no doubt where our measurements leave one. None of them "
     "contradicts what we did, so we consider that effort disproportionate. [Check that this is "
     "your reason, or give yours.]",
@@ -81,8 +81,8 @@ REMAINS = (
     "will do it.]"
 )
 FAILED = {
-    "auc_": "There was a way to tell one of your records from data that {model} has never seen: it "
-    "was right in at least {least} of 100 pairs. Guessing gives 50, and we allowed {margin}.",
+    "auc_": "There was a way to tell one of these records from data that {model} has never seen: "
+    "it was right in at least {least} of 100 pairs. Guessing gives 50, and we allowed {margin}.",
     "accuracy": "On these records, {model} was not right about as often as on data that it has "
     "never seen.",
     "lost": "On other data, {model} was worse than we allow.",
@@ -138,16 +138,23 @@ def render_letter(evidence: Evidence, fingerprint: str, form: str = "html") -> s
 
 def _asked(evidence: Evidence) -> tuple[str, ...]:
     request = evidence.request
+    ids_are_people = bool(evidence.config.get("id_column"))
+    if request.ids == 1:
+        who, whose = "You asked", ""
+    elif ids_are_people:
+        who, whose = f"You and others, {request.ids:,} in all, asked", ", yours among them,"
+    else:
+        who, whose = "We were asked", ""
     text = (
-        f"You asked that {_records(request.records)} be removed from what our model has learned: "
-        f"{_share(request.share)} of all the data that it learned from."
+        f"{who} that {_records(request.records)}{whose} be removed from what our model has "
+        f"learned: {_share(request.share)} of all the data that it learned from."
     )
     if copies := request.copies.exact + request.copies.near:
         text += f" {copies} of them are copies that we found and counted in."
     if request.unseen:
         text += (
             f" The data that we test the model with, which it did not learn from, also hold "
-            f"{_records(request.unseen)} of yours or of people who asked before you. We compared "
+            f"{_records(request.unseen)} of those who asked, now or before. We compared "
             f"nothing with {'it' if request.unseen == 1 else 'them'}."
         )
     return (text,)
@@ -182,7 +189,7 @@ def _measured(evidence: Evidence) -> tuple[str, ...]:
         ways = len({check.name for check in attacks})
         bound = _of_100(max(check.right_at_most for check in attacks))
         points.append(
-            f"We tried {ways} ways to tell, from the model's answers, one of your records from "
+            f"We tried {ways} ways to tell, from the model's answers, one of these records from "
             f"data that the model has never seen. None of them is right in more than {bound} of "
             "100 pairs (we are 95 % certain); guessing gives 50."
         )

@@ -90,6 +90,21 @@ def test_what_was_asked_done_and_measured_is_there_in_numbers() -> None:
     assert "one record" in markdown(fake.evidence(1))
 
 
+def test_the_letter_says_you_only_to_those_who_asked() -> None:
+    evidence = fake.evidence(42)
+
+    def asked(ids: int, **config: object) -> str:
+        request = evidence.request.model_copy(update={"ids": ids})
+        changed = {"request": request, "config": evidence.config | config}
+        return " ".join(markdown(evidence.model_copy(update=changed)).split())
+
+    assert "You asked that 42 records be removed" in asked(1)
+    assert "You and others, 9 in all, asked that 42 records, yours among them, be" in asked(
+        9, id_column="person"
+    )
+    assert "We were asked that 42 records be removed" in asked(42, id_column="")
+
+
 def with_retraining(evidence: Evidence, seconds: float | None) -> Evidence:
     """The same evidence where retraining takes another time."""
     cost = evidence.preflight.cost.model_copy(update={"retraining_seconds": seconds})
@@ -164,7 +179,7 @@ def test_a_discarded_model_is_never_taken_for_the_one_in_use() -> None:
     assert "On other data, the changed model was worse than we allow." in text
     assert "Now it is" not in text
     assert " now." not in text
-    assert "There was a way to tell one of your records from data that the changed model" in text
+    assert "There was a way to tell one of these records from data that the changed model" in text
 
 
 @pytest.mark.parametrize(
