@@ -84,6 +84,7 @@ results: venv ## Resume the benchmarks on CIFAR-10 and write them into results/ 
 	$(BIN)/expunge bench run paper-eighth --data $(DATA) --store $(STORE) --out results/paper-eighth
 	$(BIN)/expunge bench run rivals --data $(DATA) --store $(STORE) --out results/rivals
 	$(BIN)/python docs/_site/reproduction.py
+	$(BIN)/python docs/_site/readme_figure.py
 
 format: venv ## Format the code and fix what can be fixed.
 	$(BIN)/ruff format .

@@ -3,15 +3,13 @@
     python docs/_site/readme_figure.py
 
 VGG16 of an eighth of its width forgets 500 of 5,000 images of CIFAR-10 by ``refresh``. The rows
-are those of ``benchmarks/requests.py`` in ``results/requests/methods.jsonl``, as soon as they have
-three such models, and until then older ones in ``results/refresh/rows.jsonl``.
+are those of ``benchmarks/requests.py methods``.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import matplotlib as mpl
 
@@ -21,47 +19,32 @@ from matplotlib import pyplot as plt
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = ROOT / "results" / "requests" / "methods.jsonl"
-OLDER_ROWS = ROOT / "results" / "refresh" / "rows.jsonl"
 FIGURE = ROOT / "docs" / "images" / "forget.png"
 KIND = "vgg"
-MIN_SEEDS = 3
 COLUMNS = ("before", "after", "after 50\nbenign steps", "retrained")
 COLOURS = ("#b2182b", "#1b6ca8", "#1b6ca8", "#555555")
-PANELS = (("ua", "right on the forgotten records, %"), ("auc", "AUC of the loss attack"))
+PANELS = (("ua", "right on the forgotten records, %"), ("auc_loss", "AUC of the loss attack"))
 Values = dict[str, list[list[float]]]
 """Per panel and column, a value per model."""
 
 
-def read_rows(path: Path) -> list[dict[str, Any]]:
-    """The rows of this kind of model in a file of JSON lines."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if row["kind"] == KIND]
-
-
-def from_methods() -> Values | None:
-    """What the rows of methods say; nothing while there are too few."""
-    chosen = [row for row in read_rows(ROWS) if row["start"] == "initial"]
-    columns = (("initial", "delivered"), ("refresh", "delivered"), ("refresh", "relearned"),
-               ("retrained", "delivered"))  # fmt: skip
-    metrics = {"ua": "ua", "auc": "auc_loss"}
-    values = {
-        panel: [[row[moment][metric] for row in chosen if row["name"] == name]
-                for name, moment in columns]
-        for panel, metric in metrics.items()
-    }  # fmt: skip
-    return values if min(len(column) for column in values["ua"]) >= MIN_SEEDS else None
-
-
-def from_refresh() -> Values:
-    """The same from the older rows: the default settings of ``refresh``."""
-    default = {"keep": None, "epochs": 5, "rate": 1.0}
-    settings = ({"role": "initial"}, default, default, {"role": "ideal"})
-    rows, later = read_rows(OLDER_ROWS), ("", "", "after_", "")
+def read_values() -> Values:
+    """What the rows say of the models before, after, after benign steps, and retrained."""
+    lines = ROWS.read_text(encoding="utf-8").splitlines()
+    rows = [row for row in map(json.loads, lines) if row["kind"] == KIND]
+    columns = (
+        ("initial", "delivered"),
+        ("refresh", "delivered"),
+        ("refresh", "relearned"),
+        ("retrained", "delivered"),
+    )
     return {
-        panel: [[row[prefix + panel] for row in rows if row["setting"] == setting]
-                for setting, prefix in zip(settings, later, strict=True)]
+        panel: [
+            [row[moment][panel] for row in rows if (row["name"], row["start"]) == (name, "initial")]
+            for name, moment in columns
+        ]
         for panel, _ in PANELS
-    }  # fmt: skip
+    }
 
 
 def draw(values: Values) -> None:
@@ -90,4 +73,4 @@ def draw(values: Values) -> None:
 
 
 if __name__ == "__main__":
-    draw(from_methods() or from_refresh())
+    draw(read_values())
