@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from expunge.update import And, Focus, MinAbs, NoAddon, Prob, SampleMoments, Update, WeightedSum
+from expunge.update._addons import Signals
 
 seeds = st.integers(0, 2**31 - 1)
 aggregates = st.one_of(
@@ -226,3 +227,10 @@ def test_a_step_of_focus_has_the_objectives_sign_at_the_constraints_size(seed, a
         variance,
     )
     assert torch.allclose(step, (plain + hidden) / 2, atol=1e-7)
+
+
+def test_released_ties_move_where_a_gradient_is_exactly_zero() -> None:
+    """The released mask is f ≥ 1/2, and f is 1/2 where a gradient is zero."""
+    u, c = torch.tensor([2.0, 1.0, 0.0, -3.0]), torch.tensor([1.0, -1.0, 5.0, -0.0])
+    assert And().weight(Signals(u, c)).tolist() == [1.0, 0.0, 0.0, 0.0]
+    assert And(ties="released").weight(Signals(u, c)).tolist() == [1.0, 0.0, 1.0, 1.0]

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.dispatch._worker_process import environment_defaults
+from expunge.store._environment import cores
 
 _NOISE = "worker died or was killed|retries remaining|memory pressure|marked dead|Task was killed"
 """What Ray prints in the driver although the result of a stage already says it."""
@@ -54,7 +55,7 @@ def connect(address: str | None, runtime_env: Mapping[str, Any], retries: int) -
     settings = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": str(retries)}
     options: dict[str, Any] = {"runtime_env": dict(runtime_env)} if runtime_env else {}
     if target == "local":
-        options |= {"include_dashboard": False, "object_store_memory": _MEMORY}
+        options |= {"num_cpus": cores(), "object_store_memory": _MEMORY, "include_dashboard": False}
     try:
         with environment_defaults(settings), warnings.catch_warnings():
             warnings.simplefilter("ignore")

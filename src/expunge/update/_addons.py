@@ -7,7 +7,7 @@ add one, subclass :class:`Addon`, define ``weight`` and register the class.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, NamedTuple
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -143,16 +143,25 @@ class And(Addon):
     parameter moves. SCRUB's objective is at one at the initial model; by the letter of (11) a model
     without BatchNorm or dropout would never leave it.
 
+    Deviation: the released code keeps f ≥ 1/2, so that a parameter with a gradient of exactly zero
+    moves. ``ties="released"`` does the same; ten steps later, weights differ by some thousandths.
+
     >>> And().weight(Signals(torch.tensor([2.0, -1.0, 0.0]), torch.tensor([1.0, 1.0, 1.0])))
     tensor([1., 0., 0.])
     """
+
+    ties: Literal["masked", "released"] = field(default="masked", metadata={"later": True})
 
     @property
     def compares_signs(self) -> bool:
         return True
 
     def weight(self, signals: Signals) -> Tensor:
-        return agree_in_sign(signals.objective, signals.constraint, signals.balance)
+        agree = agree_in_sign(signals.objective, signals.constraint, signals.balance)
+        if self.ties == "masked":
+            return agree
+        tied = (signals.objective == 0.0) | (signals.constraint == 0.0)
+        return torch.maximum(agree, tied.to(agree.dtype))
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def focus_versus_rate(results: Sequence[Result]) -> Drawn:
 
 
 def in_words(frontiers: Frontiers, margin: float = RUA.margin) -> str:
-    """What lies between two frontiers, in words: more, the same, less, or not yet."""
+    """What lies between two frontiers, in words: more, the same, less, or inconclusive."""
     area = mean_over_seeds(frontiers.means)
     if verdict(area.interval, area.n, Region(high=-margin)) == "held":
         return "FOCUS forgets more"
@@ -70,7 +70,7 @@ def in_words(frontiers: Frontiers, margin: float = RUA.margin) -> str:
         return "the same: a faster clock"
     if verdict(area.interval, area.n, Region(low=margin)) == "held":
         return "FOCUS forgets less"
-    return "cannot be told yet"
+    return "inconclusive"
 
 
 def _figure(runs: TaskResults, compared: dict[str, Frontiers]) -> Figure:

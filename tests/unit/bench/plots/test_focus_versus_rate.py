@@ -26,7 +26,7 @@ def test_the_area_is_said_in_words() -> None:
     assert words(base + swept("focus", price=2.5)) == "FOCUS forgets less"
     assert words(base + swept("focus", clock=1.02)) == "the same: a faster clock"
     two = swept("none", seeds=2) + swept("focus", price=0.4, seeds=2)
-    assert words(two) == "cannot be told yet"
+    assert words(two) == "inconclusive"
 
 
 def test_a_panel_shows_both_frontiers_and_their_difference() -> None:
