@@ -165,7 +165,7 @@ def test_a_misspelt_name_brings_a_suggestion(make, suggestion):
 
 def test_an_update_shows_its_configuration():
     assert repr(Update("and", "min-abs", strict=True)) == (
-        "Update(addon=And(), aggregate=MinAbs(), strict=True)"
+        "Update(addon=And(ties='masked'), aggregate=MinAbs(), strict=True)"
     )
 
 
