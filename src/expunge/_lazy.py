@@ -25,7 +25,7 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
         if TYPE_CHECKING:
             from expunge.update._addons import Focus as Focus
         if TYPE_CHECKING:
-            from expunge.update._step import find_weight as find_weight
+            from expunge.update._step import find_weight
         else:
             __getattr__, __dir__, __all__ = lazy_exports(__name__)
     """
@@ -134,11 +134,10 @@ def listed_exports(package: str) -> list[dict[str, tuple[str, str]]]:
     """For every block ``if TYPE_CHECKING:``, exported name to (module, attribute)."""
     return [
         {
-            alias.asname: (node.module, alias.name)
+            alias.asname or alias.name: (node.module, alias.name)
             for node in block.body
             if isinstance(node, ast.ImportFrom) and node.module
             for alias in node.names
-            if alias.asname
         }
         for block in _parse(package).body
         if isinstance(block, ast.If)

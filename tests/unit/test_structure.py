@@ -94,6 +94,18 @@ def test_folders_inside_a_package_are_in_no_circle_of_imports() -> None:
     assert [folder for folder in folders if folder in reached(folder)] == []
 
 
+def test_packages_import_from_packages_rather_than_from_their_private_modules() -> None:
+    found = [
+        f"{module} imports {node.module}"
+        for module, path in MODULES.items()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("expunge.")
+        if top(module) not in ("expunge", top(node.module or ""))
+        if "._" in (node.module or "") and not top(node.module or "").startswith("_")
+    ]
+    assert len(found) <= 60, found
+
+
 def test_modules_are_private_and_packages_export() -> None:
     public = [name for name, path in MODULES.items() if not path.stem.startswith("_")]
     assert public == []
