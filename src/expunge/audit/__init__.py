@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from expunge.audit._audit import run_audit as run_audit
     from expunge.audit._budget import AttackChoice as AttackChoice
     from expunge.audit._budget import choose_attack as choose_attack
-    from expunge.evaluation.attacks._lira import ULiRA as ULiRA
-    from expunge.evaluation.attacks._lira import ulira as ulira
+    from expunge.evaluation import ULiRA as ULiRA
+    from expunge.evaluation import ulira as ulira
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.audit._budget import Workload
+    from expunge.audit._report import as_json, terminal, write_audit
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -18,23 +18,24 @@ from expunge.evaluation import (
     Exposure,
     Finding,
     Scores,
+    ShadowPlan,
+    ULiRA,
+    Variant,
     Views,
+    check_overlap,
+    check_same_labels,
     expose,
+    join,
+    match_class_mix,
     over_forgetting,
     predict,
     run_attack,
-    score,
-    view,
-)
-from expunge.evaluation._statistics import match_class_mix
-from expunge.evaluation._train_test_overlap import check_overlap
-from expunge.evaluation._views import check_same_labels
-from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira
-from expunge.evaluation.attacks._shadow_models import (
-    ShadowPlan,
-    join,
     run_references,
     run_shadows,
+    scaled_confidence,
+    score,
+    ulira,
+    view,
 )
 from expunge.store import Store
 

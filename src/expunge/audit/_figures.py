@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from expunge.audit._audit import Audit
-from expunge.evaluation import AttackReport
-from expunge.evaluation.attacks._lira import scaled_confidence
+from expunge.evaluation import AttackReport, scaled_confidence
 from expunge.report import COLOURS, hide_frame, legend_beside, new_figure
 
 if TYPE_CHECKING:

@@ -10,14 +10,18 @@ import torch
 
 from expunge.bench._protocol import Block, Protocol
 from expunge.bench._stages import PlannedRun, StageOptions
-from expunge.data import load, load_corpus, parse_scenario
-from expunge.data._hardest import HardestForget
-from expunge.data._scenario import ClassForget, PeopleForget, RandomForget
-from expunge.engine._device import pick_device
-from expunge.engine._step_times import StepTimes, measure_step_times
+from expunge.data import (
+    ClassForget,
+    HardestForget,
+    PeopleForget,
+    RandomForget,
+    load,
+    load_corpus,
+    parse_scenario,
+)
+from expunge.engine import StepTimes, measure_step_times, pick_device
 from expunge.methods import METHODS, next_token_loss
-from expunge.models import MODELS, build_language_model, build_model
-from expunge.models._build import inputs_of_model
+from expunge.models import MODELS, build_language_model, build_model, inputs_of_model
 from expunge.store import Stage, Store
 
 OVERHEAD = 1.15

@@ -13,22 +13,22 @@ from expunge import dispatch
 from expunge._errors import DataError
 from expunge._serialisation import rebuild
 from expunge.bench._stage_functions import HISTOGRAM_PREFIX, WEIGHTS
-from expunge.data import Division, Examples, Splits, divide, load
-from expunge.data._splits import thin_out
-from expunge.engine import Callback, Execution, Recipe, Result, Run
-from expunge.engine._model_from_config import (
+from expunge.data import Division, Examples, Splits, divide, load, thin_out
+from expunge.engine import (
+    Callback,
+    Execution,
+    Recipe,
+    Result,
+    Run,
     restore_from_config,
     sizes_for,
     train_from_config,
     untrained_for,
 )
-from expunge.evaluation import Predictions, Views, predict
-from expunge.evaluation._benign_steps import after_benign_steps
-from expunge.evaluation._scorer import EpochScores, Scorer
-from expunge.models._modes import kept_modes
+from expunge.evaluation import EpochScores, Predictions, Scorer, Views, after_benign_steps, predict
+from expunge.models import kept_modes
 from expunge.store import Entry
-from expunge.update._gradients import loss_gradient
-from expunge.update._kernel import signed_agreement
+from expunge.update import loss_gradient, signed_agreement
 
 IDEAL = "ideal.safetensors"
 """What the ideal models say, kept with the reference."""

@@ -14,11 +14,9 @@ from expunge._options import takes_options
 from expunge._specs import join_part, split_part
 from expunge.bench._runs import Variant
 from expunge.data import CORPORA, DATASETS, Augment
-from expunge.engine import Procedure, Recipe
-from expunge.engine._procedure import PLAIN_OPTIONS
+from expunge.engine import PLAIN_OPTIONS, Procedure, Recipe
 from expunge.methods import METHODS
-from expunge.update import ADDONS, MOMENTS, WeightedSum
-from expunge.update._aggregate import aggregate_name, as_aggregate
+from expunge.update import ADDONS, MOMENTS, WeightedSum, aggregate_name, as_aggregate
 
 Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=False)]
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]

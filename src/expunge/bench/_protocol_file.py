@@ -19,8 +19,7 @@ from expunge.bench.protocols import read_protocol
 from expunge.data import CORPORA, DATASETS, PeopleForget, parse_scenario
 from expunge.methods import METHODS
 from expunge.models import LANGUAGE_MODELS, MODELS
-from expunge.update import ADDONS, MOMENTS, WeightedSum
-from expunge.update._aggregate import as_aggregate
+from expunge.update import ADDONS, MOMENTS, WeightedSum, as_aggregate
 
 EVERY_BLOCK = "every_block"
 """The table of a protocol file that holds defaults of its blocks."""

@@ -9,8 +9,7 @@ from typing import Any
 from expunge import dispatch
 from expunge._errors import DataError
 from expunge.bench._stages import PlannedRun
-from expunge.dispatch import RunSummary
-from expunge.dispatch._engine import Engine, Report
+from expunge.dispatch import Engine, Report, RunSummary
 from expunge.store import Locked, Stage, Store
 
 STATES = ("done", "running", "interrupted", "failed", "damaged", "missing")

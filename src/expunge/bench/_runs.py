@@ -14,8 +14,7 @@ from typing import Any, Self
 
 from expunge.data import CORPORA
 from expunge.methods import METHODS
-from expunge.update import ADDONS, AGGREGATES
-from expunge.update._aggregate import aggregate_label
+from expunge.update import ADDONS, AGGREGATES, aggregate_label
 
 CONSTRAINED_METHODS = ("random-label", "neg-grad-plus", "scrub")
 """The methods that the paper plugs its add-ons into: SRL, NGPlus, SCRUB."""

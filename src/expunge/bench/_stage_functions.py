@@ -18,8 +18,7 @@ from expunge import dispatch
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
 from expunge._serialisation import rebuild
-from expunge.engine import Callback, Execution, Procedure, Result, Run, unlearn
-from expunge.engine._progress import StepReporter
+from expunge.engine import Callback, Execution, Procedure, Result, Run, StepReporter, unlearn
 from expunge.store import Entry
 
 WEIGHTS, METRICS_FILE, STEPS = "weights.safetensors", "metrics.jsonl", "steps.json"

@@ -19,7 +19,7 @@ from expunge.bench._protocol import Block, PlannedVariant, Protocol, augment_of,
 from expunge.bench._runs import Hyperparameters, Run, Task
 from expunge.data import load, load_corpus
 from expunge.engine import Procedure
-from expunge.evaluation.text._text_metrics import text_definitions
+from expunge.evaluation import text_definitions
 from expunge.store import Stage
 from expunge.update import WeightedSum
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from expunge.evaluation._statistics import student_reach
+from expunge.evaluation import student_reach
 
 ClaimStatus = Literal["held", "not held", "inconclusive", "no data"]
 STATUSES: tuple[ClaimStatus, ...] = ("held", "not held", "inconclusive", "no data")

@@ -21,8 +21,7 @@ from expunge._errors import DataError
 from expunge._files import write_text
 from expunge.bench._stage_functions import DEFINITIONS, WEIGHTS
 from expunge.data import TextDivision, TextSet, TextSplits, divide_texts, load_corpus
-from expunge.engine import Callback, Execution, Recipe, Result, Run, train
-from expunge.engine._model_from_config import fit_weights
+from expunge.engine import Callback, Execution, Recipe, Result, Run, fit_weights, train
 from expunge.evaluation import TextIdeal, TextScores, evaluate_text
 from expunge.methods import next_token_loss
 from expunge.models import build_language_model

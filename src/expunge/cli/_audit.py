@@ -24,9 +24,8 @@ from expunge.data import parse_scenario
 
 if TYPE_CHECKING:
     from expunge.data import Division
-    from expunge.engine import Procedure
-    from expunge.engine._artifact import Artifact
-    from expunge.evaluation.attacks._shadow_models import ShadowPlan
+    from expunge.engine import Artifact, Procedure
+    from expunge.evaluation import ShadowPlan
 
 
 MAX_MODELS = 1024
@@ -131,14 +130,12 @@ def audit_command(
     if budget is not None and (shadows or references):
         raise InvalidInput("Give --budget, or --shadows and --references, not both.")
 
-    from expunge.audit._audit import AuditInput, run_audit
-    from expunge.audit._report import as_json as audit_data
-    from expunge.audit._report import terminal, write_audit
-    from expunge.data import divide
-    from expunge.data._download import cache_dir
+    from expunge.audit import AuditInput, run_audit, terminal, write_audit
+    from expunge.audit import as_json as audit_data
+    from expunge.data import cache_dir, divide
     from expunge.dispatch import Display
-    from expunge.engine._artifact import load_artifact, load_card_data, matching_ideal
-    from expunge.evaluation._file_jobs import forgotten_by
+    from expunge.engine import load_artifact, load_card_data, matching_ideal
+    from expunge.evaluation import forgotten_by
     from expunge.store import Store
 
     output = Output(as_json=as_json, quiet=quiet)
@@ -223,9 +220,8 @@ def _procedure(model: Artifact, *, trust_card: bool) -> Procedure:
 def _plan(
     model: Artifact, procedure: Procedure, parts: Division, shadows: int, seed: int
 ) -> ShadowPlan:
-    from expunge.engine._model_from_config import default_augment
-    from expunge.evaluation._file_jobs import recipe_of
-    from expunge.evaluation.attacks._shadow_models import ShadowPlan
+    from expunge.engine import default_augment
+    from expunge.evaluation import ShadowPlan, recipe_of
 
     return ShadowPlan(
         model.card.model,
@@ -247,9 +243,9 @@ def _affordable(
     console: Console,
 ) -> tuple[int, int]:
     """The numbers of shadow and of reference models that fit ``budget`` minutes."""
-    from expunge.audit._budget import Workload, choose_attack
-    from expunge.engine._step_times import measure_step_times
-    from expunge.evaluation._file_jobs import recipe_of
+    from expunge.audit import Workload, choose_attack
+    from expunge.engine import measure_step_times
+    from expunge.evaluation import recipe_of
 
     recipe = recipe_of(model.card)
     load = Workload(recipe, procedure, len(parts.forget), len(parts.retain))

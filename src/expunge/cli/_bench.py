@@ -67,7 +67,7 @@ def plan_command(
 
     from expunge.bench._estimate import estimate_cost
     from expunge.bench._run import stages_of
-    from expunge.store._environment import cores
+    from expunge.store import cores
 
     cost = estimate_cost(chosen, planned, Store(store), options, measure=not quick)
     output = Output(as_json=as_json, quiet=quiet)
@@ -321,7 +321,7 @@ def _engine(
 ) -> Engine | None:
     if engine == "local":
         return None
-    from expunge.dispatch._ray import RayEngine
+    from expunge.dispatch import RayEngine
 
     return RayEngine(store, address=address, cpus=cpus, gpus=gpus, retries=retries)
 

@@ -19,8 +19,7 @@ from expunge.cli._completion import complete_protocol
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
     from expunge.bench._stages import PlannedRun, StageOptions
-    from expunge.dispatch import Event
-    from expunge.dispatch._engine import Report
+    from expunge.dispatch import Event, Report
 
 ProtocolName = Annotated[
     str,

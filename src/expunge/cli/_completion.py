@@ -65,7 +65,7 @@ def complete_scenario(incomplete: str) -> list[tuple[str, str]]:
 
 def complete_model(incomplete: str) -> list[tuple[str, str]]:
     """Complete the built-in models, and the schemes of others."""
-    from expunge.models._build import MODELS, SCHEMES
+    from expunge.models import MODELS, SCHEMES
 
     names = complete_names(MODELS)(incomplete)
     return names + [(f"{s}:", text) for s, text in SCHEMES.items() if s.startswith(incomplete)]

@@ -75,10 +75,8 @@ def show_request(out: Path, output: Output) -> dict[str, Any]:
     import torch
 
     from expunge.data import divide
-    from expunge.engine import Recipe
-    from expunge.engine._artifact import load_artifact, load_card_data
-    from expunge.evaluation import evaluate
-    from expunge.evaluation._file_jobs import retrain_ideal, train_initial
+    from expunge.engine import Recipe, load_artifact, load_card_data
+    from expunge.evaluation import evaluate, retrain_ideal, train_initial
 
     torch.set_num_threads(1)  # images of 8 x 8 pixels give a second thread nothing to do
 
@@ -146,7 +144,7 @@ def _forget(weights: Path, ids: Path, out: Path) -> tuple[Evidence, Any]:
     """The evidence of the request, carried out if it is not there yet, and its model."""
     from safetensors.torch import load_file
 
-    from expunge.engine._artifact import load_artifact
+    from expunge.engine import load_artifact
     from expunge.evidence import read_evidence
     from expunge.request import forget
 

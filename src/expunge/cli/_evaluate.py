@@ -48,8 +48,8 @@ def evaluate_command(
         parse_scenario(forget)
     check_model_and_data(model, data)
 
-    from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._file_jobs import evaluate_artifacts
+    from expunge.engine import load_artifact
+    from expunge.evaluation import evaluate_artifacts
 
     scored = load_artifact(weights, model=model, data=data, stage="unlearned")
     models = {} if initial is None else {"initial": load_artifact(initial, model=model, data=data)}

@@ -19,12 +19,11 @@ from expunge._files import check_weights_file, refuse_existing, require_file, wr
 from expunge.cli._exit_codes import ExitCode
 from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._procedure_options import takes_procedure_options
-from expunge.request._job import job_options, make_job
+from expunge.request import job_options, make_job
 
 if TYPE_CHECKING:
-    from expunge.evidence import Evidence, Interval
-    from expunge.evidence._sections import Status
-    from expunge.ledger._signing_keys import SigningKey
+    from expunge.evidence import Evidence, Interval, Status
+    from expunge.ledger import SigningKey
     from expunge.request import Outcome
 
 EXIT_CODES: dict[Status, ExitCode] = {
@@ -97,7 +96,7 @@ def forget_command(
     """
     started = time.perf_counter()
 
-    from expunge.request._job_file import job_template, load_job
+    from expunge.request import job_template, load_job
 
     if init is not None:
         refuse_existing(init, force=force)
@@ -128,7 +127,7 @@ def forget_command(
 
 def load_key(path: Path) -> SigningKey:
     """Read the key before anything is done; asks for its password where there is a terminal."""
-    from expunge.ledger._signing_keys import PASSWORD_VARIABLE, SigningKey, is_encrypted
+    from expunge.ledger import PASSWORD_VARIABLE, SigningKey, is_encrypted
 
     password = os.environ.get(PASSWORD_VARIABLE)
     if password is None and sys.stdin.isatty() and is_encrypted(path):
@@ -137,8 +136,7 @@ def load_key(path: Path) -> SigningKey:
 
 
 def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Output) -> None:
-    from expunge.request._run import carry_out
-    from expunge.request._stopwatch import Clocks
+    from expunge.request import Clocks, carry_out
 
     def show_preflight(findings: Any) -> None:
         if options["dry_run"] or not output.quiet:

@@ -18,7 +18,7 @@ from expunge._errors import ExpungeError, InvalidInput, PluginWarning
 from expunge._lazy import load_object, read_docstring
 from expunge.cli._exit_codes import ExitCode
 from expunge.cli._output import SafeConsole, printable, show_error
-from expunge.distributed._launch import launched_rank, launched_size
+from expunge.distributed import launched_rank, launched_size
 
 COMMANDS = {
     "demo": "expunge.cli._demo:demo_command",

@@ -76,8 +76,8 @@ ForeignModel = Annotated[
 
 def check_model_and_data(model: str | None, data: str | None) -> None:
     """Refuse a model or data that cannot be meant, before anything heavy is imported."""
-    from expunge.data._formats import find_data
-    from expunge.models._build import read_model_spec
+    from expunge.data import find_data
+    from expunge.models import read_model_spec
 
     if model is not None:
         read_model_spec(model)

@@ -12,7 +12,7 @@ import typer
 
 from expunge._options import Option
 from expunge.cli._completion import complete_data, complete_model, complete_names
-from expunge.engine._procedure import PLAIN_OPTIONS
+from expunge.engine import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 

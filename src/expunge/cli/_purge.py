@@ -54,13 +54,12 @@ def purge_command(
 
     Example:  expunge purge requests FOLDER --dry-run
     """
-    from expunge.ledger._ledger import Ledger
+    from expunge.ledger import Ledger
 
     ledger = Ledger.read_existing(folder)
 
     from expunge.data import cache_dir
-    from expunge.ledger._ledger import PURGED
-    from expunge.ledger._purge import find_remnants, outside_of, purge, require_signer
+    from expunge.ledger import PURGED, find_remnants, outside_of, purge, require_signer
 
     store = store or cache_dir() / "store"
     output = Output(as_json=as_json, quiet=quiet)

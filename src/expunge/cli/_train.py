@@ -26,7 +26,7 @@ from expunge.cli._options import (
 from expunge.cli._output import Output, Quiet
 from expunge.data import parse_scenario
 from expunge.engine import Recipe
-from expunge.models._build import check_model, read_model_spec
+from expunge.models import check_model, read_model_spec
 
 Schedule = Literal["step", "one-cycle"]
 SCHEDULE = "step: x0.1 after 91 % of the epochs; one-cycle: for short trainings."
@@ -70,7 +70,7 @@ def train_command(
     check_model_and_data(model, data)
     output = Output(quiet=quiet)
 
-    from expunge.evaluation._file_jobs import train_initial
+    from expunge.evaluation import train_initial
 
     artifact = train_initial(
         data,
@@ -129,8 +129,8 @@ def retrain_command(
     Recipe(**changes)  # type: ignore[arg-type]
     output = Output(quiet=quiet)
 
-    from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._file_jobs import retrain_ideal
+    from expunge.engine import load_artifact
+    from expunge.evaluation import retrain_ideal
 
     first = load_artifact(initial, model=model, data=data)
     artifact = retrain_ideal(

@@ -25,9 +25,8 @@ from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
-from expunge.distributed._launch import check_timeout, launched_group
-from expunge.engine import Execution, Procedure
-from expunge.engine._execution import EXECUTION_OPTIONS
+from expunge.distributed import check_timeout, launched_group
+from expunge.engine import EXECUTION_OPTIONS, Execution, Procedure
 from expunge.evaluation import METRICS
 
 if TYPE_CHECKING:
@@ -85,8 +84,8 @@ def unlearn_command(
     output = Output(as_json=as_json, quiet=quiet)
     chosen = Procedure.from_plain(procedure)
 
-    from expunge.engine._artifact import load_artifact
-    from expunge.evaluation._file_jobs import recipe_to_follow, unlearn_artifact
+    from expunge.engine import load_artifact
+    from expunge.evaluation import recipe_to_follow, unlearn_artifact
 
     with launched_group(device, timeout) as group:
         first = load_artifact(initial, model=model, data=data)

@@ -16,8 +16,8 @@ from expunge.cli._forget import COLOURS, show_interval
 from expunge.cli._output import AsJson, Output, Quiet, show_error
 
 if TYPE_CHECKING:
-    from expunge.evidence._sections import Status
-    from expunge.ledger._verify_ledger import Verification
+    from expunge.evidence import Status
+    from expunge.ledger import Verification
     from expunge.request import Ledger
 
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
@@ -98,13 +98,13 @@ def verify_command(
 
     Example:  expunge verify requests
     """
-    from expunge.ledger._ledger import Ledger
+    from expunge.ledger import Ledger
 
     latest = Ledger.read_existing(folder).head
     expected = dict(_split_expected(text) for text in expect or ())
 
     from expunge.data import cache_dir
-    from expunge.request._verify import verify
+    from expunge.request import verify
 
     output = Output(as_json=as_json, quiet=quiet)
     verifications = verify(
@@ -188,7 +188,7 @@ def _result(verification: Verification) -> str:
 
 
 def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) -> None:
-    from expunge.ledger._id_key import require_key
+    from expunge.ledger import require_key
 
     key = require_key(id_key)
     found = ledger.find(entry, key)
@@ -243,7 +243,7 @@ def ledger_command(
 
     Example:  expunge ledger requests --find anna
     """
-    from expunge.ledger._ledger import Ledger
+    from expunge.ledger import Ledger
 
     ledger = Ledger.read_existing(folder)
     output = Output(as_json=as_json, quiet=quiet, width=110)
@@ -281,7 +281,7 @@ def ledger_command(
 
 
 def _problems(ledger: Ledger) -> list[str]:
-    from expunge.ledger._ledger_head import head_problem
+    from expunge.ledger import head_problem
 
     found = [head_problem(ledger), *(problem for _, problem in ledger.broken_seals())]
     return [problem for problem in found if problem]

@@ -43,5 +43,32 @@ if TYPE_CHECKING:
     from expunge.data.text._text_set import TextSet as TextSet
     from expunge.data.text._tokenizer import Tokenizer as Tokenizer
     from expunge.data.text._tokenizer import WordTokenizer as WordTokenizer
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.data._batches import (
+        Batch,
+        Data,
+        LoaderSource,
+        Source,
+        Split,
+        Stream,
+        as_arrays,
+        as_batch,
+        as_source,
+        batch_of,
+        check_sized,
+        labels_of,
+        read_items,
+        rows_of,
+        seed_of,
+        stop_augmenting,
+    )
+    from expunge.data._csv_file import read_table
+    from expunge.data._download import no_downloads
+    from expunge.data._formats import find_data, is_data_factory, looks_like_path
+    from expunge.data._id_file import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids
+    from expunge.data._preferred_answers import PREFIX, split_preferred
+    from expunge.data._read_dataset import read_splits
+    from expunge.data._row_hashes import row_hashes
+    from expunge.data._splits import draw_val, thin_out
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import NaturalNumber, check_fields
-from expunge.distributed._batch_shares import BatchShare
+from expunge.distributed import BatchShare
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,14 @@ from expunge._errors import ExpungeError, InvalidInput
 from expunge.data._augment import Augment
 from expunge.data._examples import Examples, as_index
 from expunge.data._preferred_answers import split_preferred
-from expunge.distributed._batch_shares import UNDIVIDED, BatchDivision, BatchShare
-from expunge.distributed._loader import batch_count, divide_loader, has_distributed_sampler
+from expunge.distributed import (
+    UNDIVIDED,
+    BatchDivision,
+    BatchShare,
+    batch_count,
+    divide_loader,
+    has_distributed_sampler,
+)
 
 Split = Literal["forget", "retain"]
 Data = Dataset[Any] | DataLoader[Any]

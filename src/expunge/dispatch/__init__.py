@@ -15,5 +15,7 @@ if TYPE_CHECKING:
     from expunge.dispatch._run import run as run
     from expunge.dispatch._summary import Failure as Failure
     from expunge.dispatch._summary import RunSummary as RunSummary
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.dispatch._engine import Report
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

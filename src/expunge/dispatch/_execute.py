@@ -20,8 +20,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import is_disk_trouble
 from expunge.dispatch._engine import TaskResult, TaskStatus
 from expunge.dispatch._worker_process import captured_output, output_tail
-from expunge.store import Entry, Locked, StageTask, Store
-from expunge.store._environment import environment, now
+from expunge.store import Entry, Locked, StageTask, Store, environment, now
 
 OnProgress = Callable[[float, float | None, str], None]
 

@@ -26,8 +26,7 @@ from expunge.dispatch._worker_process import (
     flush_every_line,
     output_tail,
 )
-from expunge.store import StageTask, Store
-from expunge.store._environment import cores
+from expunge.store import StageTask, Store, cores
 
 _MAX_FAILED_STARTS = 3
 """This many workers in a row may die before they are ready."""

@@ -9,8 +9,7 @@ from expunge._errors import StorageError
 from expunge.dispatch._engine import Engine, Event, Progress, Report, TaskResult
 from expunge.dispatch._graph import Graph
 from expunge.dispatch._summary import Failure, RunSummary
-from expunge.store import Stage, Store
-from expunge.store._environment import now
+from expunge.store import Stage, Store, now
 
 
 class Loop:

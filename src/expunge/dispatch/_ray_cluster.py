@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.dispatch._worker_process import environment_defaults
-from expunge.store._environment import cores
+from expunge.store import cores
 
 _NOISE = "worker died or was killed|retries remaining|memory pressure|marked dead|Task was killed"
 """What Ray prints in the driver although the result of a stage already says it."""

@@ -17,7 +17,7 @@ from expunge.distributed._buckets import Buckets, fill
 from expunge.distributed._group import Group
 
 if TYPE_CHECKING:
-    from expunge.update._gradients import LossGradient
+    from expunge.update import LossGradient
 
 
 def start_reduction(

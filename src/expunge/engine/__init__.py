@@ -15,5 +15,48 @@ if TYPE_CHECKING:
     from expunge.engine._run import Run as Run
     from expunge.engine._unlearn import train as train
     from expunge.engine._unlearn import unlearn as unlearn
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.engine._artifact import (
+        Artifact,
+        Card,
+        DataCard,
+        ModelCard,
+        check_named_model,
+        describe_data,
+        load_artifact,
+        load_card_data,
+        matching_ideal,
+        read_weights,
+        save_artifact,
+        sidecar_of,
+    )
+    from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
+    from expunge.engine._device import device_of, pick_device
+    from expunge.engine._execution import EXECUTION_OPTIONS
+    from expunge.engine._history import mean_row, step_row
+    from expunge.engine._losses import weigh, weigh_micro_batches, weigh_reduced, weights_by_size
+    from expunge.engine._memory_layout import channels_last, fast_layout, runs_on
+    from expunge.engine._model_from_config import (
+        build_from_config,
+        check_model_fits,
+        default_augment,
+        default_model,
+        fit_weights,
+        restore_from_config,
+        sizes_for,
+        train_from_config,
+        untrained_for,
+    )
+    from expunge.engine._named_code import OTHER_COMPUTERS, code_of_data, code_of_model
+    from expunge.engine._overlap_check import check_disjoint
+    from expunge.engine._predict import Predictions, check_predictions, predict
+    from expunge.engine._prediction_memory import ask_once, keep_answer
+    from expunge.engine._procedure import PLAIN_OPTIONS
+    from expunge.engine._progress import StepReporter
+    from expunge.engine._regression import as_numbers, loss_for
+    from expunge.engine._run_parts import copy_model
+    from expunge.engine._step_times import StepTimes, measure_step_times
+    from expunge.engine._token_scores import BATCH, TokenScores, score_tokens, score_tokens_once
+    from expunge.engine._weights import State, without_prefix
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -17,8 +17,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import TORCH_SUFFIXES, atomic, read_text, write_text
 from expunge._specs import join_spec
 from expunge._versions import versions
-from expunge.data import Division, Splits, absolute_spec, load
-from expunge.data._download import no_downloads
+from expunge.data import Division, Splits, absolute_spec, load, no_downloads
 from expunge.engine._model_from_config import (
     build_from_config,
     check_model_fits,
@@ -28,7 +27,7 @@ from expunge.engine._model_from_config import (
 from expunge.engine._named_code import code_of_data, code_of_model
 from expunge.engine._recipe import Recipe
 from expunge.engine._weights import State, read_state, without_prefix
-from expunge.models._build import is_external, read_model_spec
+from expunge.models import is_external, read_model_spec
 
 ModelStage = Literal["initial", "ideal", "unlearned"]
 

@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Batch
-from expunge.distributed import Group
-from expunge.distributed._batch_shares import share_weight
-from expunge.methods import Method, Problem
-from expunge.methods._tokens import is_token_labels
+from expunge.data import Batch
+from expunge.distributed import Group, share_weight
+from expunge.methods import Method, Problem, is_token_labels
 from expunge.update import SampleMoments, Term, Update
 
 

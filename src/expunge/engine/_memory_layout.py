@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Source, rows_of
-from expunge.methods._problem import apply
+from expunge.data import Source, rows_of
+from expunge.methods import apply
 
 
 def to_channels_last(model: nn.Module) -> nn.Module:

@@ -21,9 +21,15 @@ from expunge.engine._recipe import Recipe
 from expunge.engine._regression import label_statistics, loss_for
 from expunge.engine._run import Result
 from expunge.engine._unlearn import train
-from expunge.models import MODELS, build_model, channel_statistics
-from expunge.models._build import RESERVED, inputs_of_model, is_external
-from expunge.models._normalise import column_statistics
+from expunge.models import (
+    MODELS,
+    RESERVED,
+    build_model,
+    channel_statistics,
+    column_statistics,
+    inputs_of_model,
+    is_external,
+)
 
 
 def sizes_for(splits: Splits) -> dict[str, int]:

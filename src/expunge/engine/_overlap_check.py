@@ -18,9 +18,7 @@ from torch.utils.data import (
 )
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Data, as_arrays
-from expunge.data._images import ImageSet
-from expunge.data._row_hashes import row_hashes
+from expunge.data import Data, ImageSet, as_arrays, row_hashes
 
 MAX_HASHED = 2 << 30
 """Bytes of tensors in memory that are compared by content; some seconds."""

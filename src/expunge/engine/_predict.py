@@ -12,12 +12,11 @@ from torch.utils.data import DataLoader
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Count, check_arguments, check_kind
-from expunge.data._batches import Data, as_arrays, as_batch, check_sized, read_items
-from expunge.distributed import Group
-from expunge.distributed._shared_inference import inference_group, interleave
+from expunge.data import Data, as_arrays, as_batch, check_sized, read_items
+from expunge.distributed import Group, inference_group, interleave
 from expunge.engine._memory_layout import ChannelsLastCalls
 from expunge.engine._run_parts import check_weights
-from expunge.models._modes import eval_mode
+from expunge.models import eval_mode
 
 
 class Predictions(NamedTuple):

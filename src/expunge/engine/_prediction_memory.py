@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from expunge.data._batches import Data
+from expunge.data import Data
 from expunge.engine._predict import Predictions, predict
 
 

@@ -109,7 +109,7 @@ class Procedure:
     )
 
     def __post_init__(self) -> None:
-        from expunge.update._aggregate import as_aggregate
+        from expunge.update import as_aggregate
 
         # What can be told without torch comes first: methods and add-ons import it.
         _check_options(vars(self))
@@ -138,7 +138,7 @@ class Procedure:
         >>> Procedure.preferred(method="l1-sparse", strict=True).aggregate
         WeightedSum(alpha=0.001, beta=1.0)
         """
-        from expunge.update._aggregate import as_aggregate
+        from expunge.update import as_aggregate
 
         # What can be told without torch comes first, as in ``__post_init__``.
         _check_options(given)

@@ -8,8 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
-from expunge.data._examples import Examples
-from expunge.methods._problem import Loss
+from expunge.data import Examples
+from expunge.methods import Loss
 
 
 @dataclass(frozen=True)

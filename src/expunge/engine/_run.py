@@ -16,8 +16,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
 from expunge._kinds import Positive, check_kind
-from expunge.data._augment import Augment
-from expunge.data._batches import (
+from expunge.data import (
+    Augment,
     Batch,
     Data,
     Source,
@@ -27,10 +27,7 @@ from expunge.data._batches import (
     seed_of,
     stop_augmenting,
 )
-from expunge.distributed import as_group
-from expunge.distributed._batch_shares import BatchDivision
-from expunge.distributed._batchnorm import synchronised
-from expunge.distributed._group import check_same_bits
+from expunge.distributed import BatchDivision, as_group, check_same_bits, synchronised
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import (
     describe,
@@ -71,11 +68,9 @@ from expunge.engine._snapshots import (
     without_functions,
 )
 from expunge.engine._split_reader import RunSplits
-from expunge.methods import Method, Problem
-from expunge.methods._problem import Loss
-from expunge.models._modes import kept_modes
-from expunge.update import Aggregate, LossScale, Update
-from expunge.update._aggregate import as_aggregate
+from expunge.methods import Loss, Method, Problem
+from expunge.models import kept_modes
+from expunge.update import Aggregate, LossScale, Update, as_aggregate
 
 FEW_STEPS = 10
 """The end of an epoch is worth a checkpoint if the last one is at least this many steps ago."""

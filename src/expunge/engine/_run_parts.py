@@ -12,8 +12,8 @@ from torch.nn.parameter import is_lazy
 from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Batch, Source, Stream
-from expunge.update._shards import is_sharded
+from expunge.data import Batch, Source, Stream
+from expunge.update import is_sharded
 
 OptimizerFactory = Annotated[
     Callable[..., torch.optim.Optimizer],

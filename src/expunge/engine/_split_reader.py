@@ -10,16 +10,13 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Subset
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Data, as_arrays, labels_of
-from expunge.data.text._text_examples import TextExamples
-from expunge.data.text._text_set import TextSet
-from expunge.distributed import SINGLE, Group
-from expunge.distributed._shared_inference import shared_inference
+from expunge.data import Data, as_arrays, labels_of
+from expunge.data.text import TextExamples, TextSet
+from expunge.distributed import SINGLE, Group, shared_inference
 from expunge.engine._predict import predict
 from expunge.engine._prediction_memory import predict_once
 from expunge.engine._token_scores import TokenRows, score_tokens_once
-from expunge.methods._problem import SplitName
-from expunge.methods._tokens import is_token_labels
+from expunge.methods import SplitName, is_token_labels
 
 WHOLE = 3
 """A sample is cut out of a whole split if the split is at most this many times as large.

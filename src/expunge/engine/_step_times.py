@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from expunge._errors import InvalidInput
 from expunge.engine._memory_layout import channels_last, runs_on, to_channels_last
 from expunge.engine._run_parts import NOTHING_MOVES, copy_model
-from expunge.methods._problem import Loss, apply
+from expunge.methods import Loss, apply
 
 
 @dataclass(frozen=True)

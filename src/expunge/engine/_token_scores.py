@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
-from expunge.data.text._text_set import IGNORED, TextSet
+from expunge.data.text import IGNORED, TextSet
 from expunge.engine._prediction_memory import ask_once
 from expunge.engine._run_parts import check_weights
-from expunge.methods._problem import apply
-from expunge.models._modes import eval_mode
+from expunge.methods import apply
+from expunge.models import eval_mode
 
 BATCH = 64
 """Rows per batch."""

@@ -11,16 +11,14 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
-from expunge.data._augment import Augment
-from expunge.data._batches import Data
+from expunge.data import Augment, Data
 from expunge.engine._execution import Execution
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._procedure import Procedure
 from expunge.engine._recipe import Recipe
 from expunge.engine._run import Result, Run
 from expunge.engine._run_parts import OptimizerFactory
-from expunge.methods import Method, Retrain
-from expunge.methods._problem import Loss
+from expunge.methods import Loss, Method, Retrain
 from expunge.update import Addon, Aggregate
 
 LEAST_TRAVEL = 2e-3

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from expunge.engine._predict import Predictions as Predictions
-    from expunge.engine._predict import predict as predict
+    from expunge.engine import Predictions as Predictions
+    from expunge.engine import predict as predict
     from expunge.evaluation._contact_sheet import contact_sheet as contact_sheet
     from expunge.evaluation._distances import activation_distance as activation_distance
     from expunge.evaluation._distances import js_divergence as js_divergence
@@ -45,5 +45,43 @@ if TYPE_CHECKING:
     from expunge.evaluation.text._text_scores import TextIdeal as TextIdeal
     from expunge.evaluation.text._text_scores import TextScores as TextScores
     from expunge.evaluation.text._text_scores import evaluate_text as evaluate_text
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.evaluation._benign_steps import (
+        BENIGN_BATCH,
+        BENIGN_STEPS,
+        after_benign_steps,
+        benign_rate,
+        loss_auc,
+        mean_fan_in,
+    )
+    from expunge.evaluation._exposure import exposure_of
+    from expunge.evaluation._file_jobs import (
+        evaluate_artifacts,
+        forgotten_by,
+        recipe_of,
+        recipe_to_follow,
+        retrain_ideal,
+        train_initial,
+        unlearn_artifact,
+    )
+    from expunge.evaluation._scorer import EpochScores, Scorer
+    from expunge.evaluation._scores import accuracy
+    from expunge.evaluation._statistics import (
+        auc_of,
+        match_class_mix,
+        student_reach,
+        wilson_interval,
+    )
+    from expunge.evaluation._views import check_same_labels
+    from expunge.evaluation.attacks._features import confidence, entropy
+    from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira
+    from expunge.evaluation.attacks._shadow_models import (
+        ShadowPlan,
+        join,
+        run_references,
+        run_shadows,
+    )
+    from expunge.evaluation.text._text_metrics import text_definitions
+    from expunge.evaluation.text._text_predictions import TextPredictions, predict_texts
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -9,13 +9,10 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd
 
-from expunge.data._batches import Data, Stream, as_source, seed_of
-from expunge.engine._device import device_of
-from expunge.engine._memory_layout import fast_layout
-from expunge.engine._predict import Predictions
+from expunge.data import Data, Stream, as_source, seed_of
+from expunge.engine import Predictions, device_of, fast_layout
 from expunge.evaluation._statistics import auc_of, match_class_mix
-from expunge.methods import Problem
-from expunge.methods._problem import Loss
+from expunge.methods import Loss, Problem
 
 BENIGN_STEPS, BENIGN_BATCH = 50, 128
 FAN_IN = 576.0

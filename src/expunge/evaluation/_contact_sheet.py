@@ -9,7 +9,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from expunge._files import atomic
 from expunge._kinds import Count, check_arguments
-from expunge.data._images import ImageSet
+from expunge.data import ImageSet
 from expunge.evaluation._exposure import Exposed
 
 _CELL, _CAPTION, _GAP = 96, 36, 8

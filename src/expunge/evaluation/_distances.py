@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Range, check_arguments
-from expunge.engine._predict import Predictions
+from expunge.engine import Predictions
 from expunge.evaluation._views import check_same_labels
 from expunge.evaluation.attacks._features import log_probabilities
 

@@ -14,7 +14,7 @@ from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._files import atomic
 from expunge._kinds import Fraction, check_arguments
-from expunge.data._examples import Examples
+from expunge.data import Examples
 from expunge.evaluation._views import Views, check_same_labels
 from expunge.evaluation.attacks._attack import Attack
 from expunge.evaluation.attacks._registry import ATTACKS

@@ -14,30 +14,32 @@ from expunge._serialisation import describe
 from expunge._specs import join_spec
 from expunge.data import absolute_spec, divide, load
 from expunge.distributed import SINGLE, Group, as_group
-from expunge.engine import Execution, Procedure, Recipe, Result, unlearn
-from expunge.engine._artifact import (
+from expunge.engine import (
     Artifact,
     Card,
     DataCard,
+    Execution,
     ModelCard,
+    Procedure,
+    Recipe,
+    Result,
+    default_augment,
+    default_model,
     describe_data,
     load_artifact,
     load_card_data,
+    loss_for,
     matching_ideal,
     save_artifact,
     sidecar_of,
-)
-from expunge.engine._model_from_config import (
-    default_augment,
-    default_model,
     sizes_for,
     train_from_config,
+    unlearn,
 )
-from expunge.engine._regression import loss_for
 from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.evaluation._scores import Scores
 from expunge.methods import Retrain
-from expunge.models._build import is_external, read_model_spec
+from expunge.models import is_external, read_model_spec
 
 EvaluateAt = Literal["never", "end", "every-epoch"]
 

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 
 from expunge._kinds import Count, Fraction, check_arguments
-from expunge.engine._predict import Predictions
+from expunge.engine import Predictions
 from expunge.evaluation._statistics import Estimate, Sample, auc
 from expunge.evaluation._views import Views, check_same_labels
 from expunge.evaluation.attacks._features import entropy

@@ -8,8 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from expunge._arrays import Array
-from expunge.engine._predict import Predictions
-from expunge.engine._regression import as_numbers
+from expunge.engine import Predictions, as_numbers
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._paper_attacks import sample
 from expunge.evaluation.svm._svc import fit_svc

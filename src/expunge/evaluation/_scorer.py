@@ -10,10 +10,8 @@ import torch
 from torch import nn
 
 from expunge.data import Division
-from expunge.distributed import SINGLE, Group
-from expunge.distributed._shared_inference import shared_inference
-from expunge.engine import Callback, Run
-from expunge.engine._predict import Predictions, predict
+from expunge.distributed import SINGLE, Group, shared_inference
+from expunge.engine import Callback, Predictions, Run, predict
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
 from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
 from expunge.evaluation._scores import Released, Scores, relearned_scores, score

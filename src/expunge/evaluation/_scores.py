@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
-from expunge.data._batches import Data
+from expunge.data import Data
 from expunge.data.text import TextSet
-from expunge.engine._overlap_check import check_disjoint
-from expunge.engine._predict import Predictions
+from expunge.engine import Predictions, check_disjoint
 from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
 from expunge.evaluation._regression_scores import (
     LEFT_OUT,

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
-from expunge.data._row_hashes import row_hashes
+from expunge.data import row_hashes
 
 Rows = Dataset[Any] | Tensor | np.ndarray[Any, Any]
 

@@ -12,10 +12,9 @@ from torch.utils.data import DataLoader, RandomSampler
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments, check_fields
-from expunge.data._batches import Data, as_arrays
-from expunge.distributed._loader import sampler_of
-from expunge.engine._checkpoint import model_digest
-from expunge.engine._predict import Predictions, check_predictions, predict
+from expunge.data import Data, as_arrays
+from expunge.distributed import sampler_of
+from expunge.engine import Predictions, check_predictions, model_digest, predict
 
 SPLITS = ("forget", "retain", "test", "val")
 

@@ -8,5 +8,46 @@ if TYPE_CHECKING:
     from expunge.evidence._schema import Evidence as Evidence
     from expunge.evidence._schema import read_evidence as read_evidence
     from expunge.evidence._sections import Interval as Interval
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.evidence._preflight import (
+        Advice,
+        ClassCounts,
+        Cost,
+        DuplicateCounts,
+        Familiarity,
+        Hardness,
+        ModelFit,
+        PreflightFindings,
+        RecordCounts,
+    )
+    from expunge.evidence._schema import SCHEMA_VERSION
+    from expunge.evidence._sections import (
+        AttemptStatus,
+        Check,
+        CheckResult,
+        ClassRow,
+        ConfidenceScores,
+        EarlierAttempt,
+        EarlierRequest,
+        EarlierStatus,
+        Environment,
+        EpochRow,
+        ExampleFlag,
+        ExampleRow,
+        ExampleView,
+        ExposureCounts,
+        ForgottenCopies,
+        Hashes,
+        LedgerName,
+        MetricRow,
+        Moment,
+        RequestSummary,
+        RequestVerdict,
+        Seconds,
+        SplitScores,
+        StageSeconds,
+        Status,
+        Stop,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch.utils.data import BatchSampler
 
-from expunge.distributed._batch_shares import BatchDivision
+from expunge.distributed import BatchDivision
 
 
 class DividedBatches(BatchSampler):

@@ -8,12 +8,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from expunge._errors import DataError
-from expunge.data._batches import Stream
+from expunge.data import Stream
 from expunge.distributed import Group
-from expunge.engine._checkpoint import load_checkpoint, save_checkpoint
+from expunge.engine import load_checkpoint, save_checkpoint
 from expunge.methods import Problem
-from expunge.update import Update
-from expunge.update._shards import is_sharded
+from expunge.update import Update, is_sharded
 
 STATE_FILE = "expunge.safetensors"
 MOMENTS = ("moments_u", "moments_c")

@@ -13,14 +13,28 @@ from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 
 from expunge._errors import Diverged, InvalidInput
-from expunge.data._batches import Batch, LoaderSource, Split, Stream, batch_of, seed_of
-from expunge.data._preferred_answers import PREFIX, split_preferred
-from expunge.distributed import SINGLE, as_group
-from expunge.distributed._batch_shares import BatchDivision
-from expunge.engine._checkpoint import describe, model_digest
-from expunge.engine._history import mean_row, step_row
-from expunge.engine._losses import weigh, weigh_micro_batches, weigh_reduced, weights_by_size
-from expunge.engine._overlap_check import check_disjoint
+from expunge.data import (
+    PREFIX,
+    Batch,
+    LoaderSource,
+    Split,
+    Stream,
+    batch_of,
+    seed_of,
+    split_preferred,
+)
+from expunge.distributed import SINGLE, BatchDivision, as_group
+from expunge.engine import (
+    check_disjoint,
+    describe,
+    mean_row,
+    model_digest,
+    step_row,
+    weigh,
+    weigh_micro_batches,
+    weigh_reduced,
+    weights_by_size,
+)
 from expunge.integrations._hf_batches import DividedBatches
 from expunge.integrations._hf_checks import check_arguments, check_method, warn_of_unreached
 from expunge.integrations._hf_state import (
@@ -29,8 +43,7 @@ from expunge.integrations._hf_state import (
     restore_update,
     save_state,
 )
-from expunge.methods import METHODS, Method, Problem, next_token_loss
-from expunge.methods._problem import Loss
+from expunge.methods import METHODS, Loss, Method, Problem, next_token_loss
 from expunge.update import Addon, Aggregate, Term, Update
 
 try:

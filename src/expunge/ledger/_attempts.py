@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import get_args
 
 from expunge.data import cache_dir
-from expunge.evidence._sections import AttemptStatus, EarlierAttempt
+from expunge.evidence import AttemptStatus, EarlierAttempt
 from expunge.ledger._ledger import Ledger, digest_config
-from expunge.store._environment import now
+from expunge.store import now
 
 JOURNAL = "attempts.jsonl"
 DIGITS = 10

@@ -21,12 +21,12 @@ import pydantic
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest, is_there
 from expunge._strict_json import read_json
-from expunge.evidence._schema import Evidence, read_evidence
+from expunge.evidence import Evidence, read_evidence
 from expunge.ledger._id_key import ForgottenRecords, HashedRecords, IdKey
-from expunge.store._locks import Locked, file_lock
+from expunge.store import Locked, file_lock
 
 if TYPE_CHECKING:
-    from expunge.request.subject._load import Subject
+    from expunge.request import Subject
 
 EVIDENCE, SEAL = "evidence.json", "evidence.sha256"
 WEIGHTS, RECORDS = "weights.safetensors", "forgotten.json"

@@ -22,10 +22,7 @@ from expunge.ledger._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusi
 from expunge.ledger._seal import ATTEMPT, PAGE, THUMBNAILS
 from expunge.ledger._signatures import HEAD, sign_head
 from expunge.ledger._signing_keys import SigningKey
-from expunge.store import Store
-from expunge.store._environment import now
-from expunge.store._locks import Locked, file_lock
-from expunge.store._stage import Ref
+from expunge.store import Locked, Ref, Store, file_lock, now
 
 SHEET, TABLE = "exposed-forget.png", "exposure.csv"
 """Files of an audit's report that may show forgotten examples."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from expunge._errors import DataError
 from expunge._files import read_regular, write_text
-from expunge.evidence._schema import Evidence
+from expunge.evidence import Evidence
 from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
 
 PAGE, PREFLIGHT, SIGNATURE = "report.html", "preflight.json", "bundle.dsse.json"

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from expunge._errors import DataError
 from expunge._files import is_there, write_text
 from expunge._strict_json import parse_json, read_json
-from expunge.evidence._schema import Evidence
-from expunge.evidence._sections import RequestSummary
+from expunge.evidence import Evidence, RequestSummary
 from expunge.ledger._ledger import PURGED, SEAL, WEIGHTS, Ledger, LedgerEntry, digest_of
 from expunge.ledger._seal import SIGNATURE, read_seal
 from expunge.ledger._signing_keys import PublicKey, SigningKey

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there
-from expunge.evidence._sections import Status
+from expunge.evidence import Status
 from expunge.ledger._ledger import (
     EVIDENCE,
     PURGED,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from expunge.data._batches import Batch as Batch
+    from expunge.data import Batch as Batch
     from expunge.methods._adversarial_examples import AdversarialExamples as AdversarialExamples
     from expunge.methods._bad_teacher import BadTeacher as BadTeacher
     from expunge.methods._batchnorm import BatchNormPolicy as BatchNormPolicy
@@ -49,5 +49,8 @@ if TYPE_CHECKING:
     from expunge.methods._undial import UNDIAL as UNDIAL
     from expunge.methods._weighted_ascent import WGA as WGA
     from expunge.methods._weighted_ascent import SatImp as SatImp
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.methods._problem import Loss, SplitName, apply, logits_of
+    from expunge.methods._tokens import is_token_labels
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._tokens import is_labelled
 

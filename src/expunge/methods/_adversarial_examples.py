@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Count, Positive
-from expunge.data._batches import Batch
-from expunge.distributed._shared_inference import interleave
+from expunge.data import Batch
+from expunge.distributed import interleave
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem, apply
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 STEP = 0.1
 """A step of the attack, as a share of the radius."""

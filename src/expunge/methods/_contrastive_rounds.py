@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._kinds import NaturalNumber, Positive
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

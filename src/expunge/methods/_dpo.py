@@ -11,13 +11,12 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Positive
-from expunge.data._batches import Batch
-from expunge.data._preferred_answers import pad_sequences
+from expunge.data import Batch, pad_sequences
 from expunge.methods._npo import preference_loss
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
 from expunge.methods._tokens import IGNORED, count_of, sequence_log_likelihood
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

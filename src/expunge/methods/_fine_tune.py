@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from expunge.data._batches import Batch, Split
+from expunge.data import Batch, Split
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

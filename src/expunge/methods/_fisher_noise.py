@@ -9,10 +9,10 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Positive
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._one_shot import OneShot
 from expunge.methods._problem import Problem
-from expunge.models._modes import eval_mode
+from expunge.models import eval_mode
 
 LEVELS = 2**24
 """Uniform random numbers are (k + 1/2)/LEVELS."""

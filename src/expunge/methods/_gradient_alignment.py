@@ -10,11 +10,11 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import NotNegative
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
 from expunge.methods._registry import METHODS
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

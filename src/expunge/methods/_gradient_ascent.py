@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge._kinds import Count, NotNegative, Positive
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._adversarial_examples import as_numbers
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem, apply, check_class_numbers
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
 from expunge.methods._refreshes import is_refresh
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

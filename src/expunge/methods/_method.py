@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from expunge._kinds import check_fields
-from expunge.data._batches import Batch, Split
+from expunge.data import Batch, Split
 from expunge.methods._problem import Problem
 from expunge.methods._tokens import count_of
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._gradient_ascent import GradientAscent
 from expunge.methods._problem import Problem
 

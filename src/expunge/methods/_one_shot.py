@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import torch
 
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._problem import Problem
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Batch
-from expunge.distributed import SINGLE, Group
-from expunge.distributed._batch_shares import BatchShare, draw_share, share_weight
+from expunge.data import Batch
+from expunge.distributed import SINGLE, BatchShare, Group, draw_share, share_weight
 from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
 from expunge.methods._precision import HALVES, cast_to, widened
-from expunge.models._modes import eval_mode
-from expunge.update._gradients import check_scalar
+from expunge.models import eval_mode
+from expunge.update import check_scalar
 
 Loss = Annotated[
     Callable[[Tensor, Tensor], Tensor],

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Range
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._method import Method
 from expunge.methods._problem import Problem
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

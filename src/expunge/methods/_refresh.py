@@ -18,7 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
-from expunge.data._batches import Batch, Split
+from expunge.data import Batch, Split
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._precision import widened
 from expunge.methods._problem import Problem, apply

@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from expunge._kinds import check_fields
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._scrub import kl_divergence
 from expunge.methods._tokens import count_of, labelled, next_token_loss

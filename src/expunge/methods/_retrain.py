@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from expunge._errors import InvalidInput
-from expunge.data._batches import Split
+from expunge.data import Split
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._problem import Problem
 

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Positive
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._activations import activations
 from expunge.methods._problem import Problem
 from expunge.methods._retain_losses import RetainLoss
 from expunge.methods._token_method import TokenMethod
 from expunge.methods._tokens import next_token_loss
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
-from expunge.data.text._text_set import IGNORED as IGNORED
+from expunge.data.text import IGNORED as IGNORED
 
 
 def next_token_loss(logits: Tensor, labels: Tensor) -> Tensor:

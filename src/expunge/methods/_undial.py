@@ -9,11 +9,11 @@ import torch
 from torch.nn import functional as F
 
 from expunge._kinds import Positive
-from expunge.data._batches import Batch
+from expunge.data import Batch
 from expunge.methods._problem import Problem
 from expunge.methods._token_method import TokenMethod
 from expunge.methods._tokens import labelled_rows
-from expunge.update._gradients import Term
+from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -19,5 +19,17 @@ if TYPE_CHECKING:
     from expunge.models._vectors import MLP as MLP
     from expunge.models._vgg import VGG16 as VGG16
     from expunge.models._vgg import ReleasedVGG16 as ReleasedVGG16
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.models._build import (
+        RESERVED,
+        SCHEMES,
+        check_model,
+        inputs_of_model,
+        is_external,
+        read_model_spec,
+    )
+    from expunge.models._external import build_external, make_module
+    from expunge.models._modes import eval_mode, kept_modes
+    from expunge.models._normalise import column_statistics
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from expunge.evaluation._metrics import METRICS
+from expunge.evaluation import METRICS
 from expunge.report._page import render, to_json_types
 
 Result = Mapping[str, Any]

@@ -12,8 +12,7 @@ from expunge.report._formatting import date_and_time
 from expunge.report._page import templates
 
 if TYPE_CHECKING:
-    from expunge.evidence._schema import Evidence
-    from expunge.evidence._sections import Check, CheckResult, MetricRow
+    from expunge.evidence import Check, CheckResult, Evidence, MetricRow
 
 IN_ONE_SENTENCE = {
     "achieved": "As far as we can measure, the model now treats these records like data that it "

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from expunge._durations import format_duration
-from expunge.evaluation._benign_steps import BENIGN_STEPS
+from expunge.evaluation import BENIGN_STEPS
 from expunge.report._formatting import facts, number, share
 from expunge.report._page import render
 
 if TYPE_CHECKING:
-    from expunge.evidence._preflight import Cost
-    from expunge.evidence._schema import Evidence
-    from expunge.evidence._sections import Check, Interval, MetricRow, Seconds
+    from expunge.evidence import Check, Cost, Evidence, Interval, MetricRow, Seconds
 
 
 SECTIONS = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from expunge._arrays import Array
-from expunge.evaluation import Predictions
-from expunge.evaluation._statistics import student_reach, wilson_interval
-from expunge.evidence._sections import Interval
+from expunge.evaluation import Predictions, student_reach, wilson_interval
+from expunge.evidence import Interval
 
 FEW = 20
 """With fewer forgotten records, no histogram of them is written, and their AUCs and means have one

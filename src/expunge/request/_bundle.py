@@ -13,22 +13,27 @@ import numpy as np
 from expunge import _tensors as tensors
 from expunge._errors import StorageError
 from expunge._files import sync, write_text
-from expunge.engine._artifact import Card
-from expunge.evidence._schema import Evidence
-from expunge.evidence._sections import ConfidenceScores, Hashes, Interval, Seconds
-from expunge.ledger._id_key import ForgottenRecords
-from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, digest_of
-from expunge.ledger._seal import (
+from expunge.engine import Card
+from expunge.evidence import ConfidenceScores, Evidence, Hashes, Interval, Seconds
+from expunge.ledger import (
     ATTEMPT,
+    EVIDENCE,
     LETTERS,
     MODEL_CARD,
     PAGE,
     PREFLIGHT,
+    RECORDS,
+    SEAL,
     THUMBNAILS,
+    WEIGHTS,
+    ForgottenRecords,
+    SigningKey,
+    digest_of,
+    sign_bundle,
+    sign_head,
+    sign_weights,
     write_seal,
 )
-from expunge.ledger._signatures import sign_bundle, sign_head, sign_weights
-from expunge.ledger._signing_keys import SigningKey
 from expunge.report import COLOURS, hide_frame, legend_beside, new_figure, save_figure
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._model_card import model_card

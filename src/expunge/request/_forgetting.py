@@ -15,21 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import Diverged, InvalidInput
-from expunge.data._augment import Augment
-from expunge.data._examples import Examples
-from expunge.data.text._text_examples import TextExamples
-from expunge.engine import Callback, Execution, History, Procedure, Recipe, Run, unlearn
-from expunge.engine._artifact import Card
-from expunge.evaluation import Predictions
-from expunge.evaluation._benign_steps import (
+from expunge.data import Augment, Examples
+from expunge.data.text import TextExamples
+from expunge.engine import Callback, Card, Execution, History, Procedure, Recipe, Run, unlearn
+from expunge.evaluation import (
     BENIGN_BATCH,
     BENIGN_STEPS,
+    Predictions,
+    accuracy,
     loss_auc,
+    match_class_mix,
     mean_fan_in,
 )
-from expunge.evaluation._scores import accuracy
-from expunge.evaluation._statistics import match_class_mix
-from expunge.evidence._sections import Stop
+from expunge.evidence import Stop
 from expunge.methods import Method
 from expunge.request._job import Job
 from expunge.request._predictions import predict_once

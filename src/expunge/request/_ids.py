@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from expunge._errors import InvalidInput
-from expunge.data._id_file import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids
-from expunge.ledger._id_key import HashedRecords, IdKey
+from expunge.data import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids
+from expunge.ledger import HashedRecords, IdKey
 from expunge.request._job import Job
 from expunge.request._records_table import Places, places_by_name, read_owners
 from expunge.request.subject._load import Subject

@@ -13,9 +13,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._options import Option, takes_options
 from expunge._specs import join_part, split_part
-from expunge.engine._execution import EXECUTION_OPTIONS
-from expunge.engine._procedure import PLAIN_OPTIONS, Procedure
-from expunge.engine._recipe import Recipe
+from expunge.engine import EXECUTION_OPTIONS, PLAIN_OPTIONS, Procedure, Recipe
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS
 

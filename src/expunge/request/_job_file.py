@@ -16,8 +16,7 @@ from pydantic_core import PydanticUndefined
 from expunge._errors import InvalidInput
 from expunge._files import is_there, read_text
 from expunge._toml_lines import line_of
-from expunge.data import DATASETS, absolute_spec
-from expunge.data._formats import is_data_factory, looks_like_path
+from expunge.data import DATASETS, absolute_spec, is_data_factory, looks_like_path
 from expunge.request._job import (
     DEFAULT_METHOD,
     Job,

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from expunge import __version__
-from expunge.evidence._schema import Evidence
-from expunge.evidence._sections import Check, Interval
-from expunge.ledger._ledger import WEIGHTS
+from expunge.evidence import Check, Evidence, Interval
+from expunge.ledger import WEIGHTS
 
 SPECIFICATION = "1.6"
 NAMES = {

@@ -7,11 +7,10 @@ from typing import Any
 
 from torch import nn
 
-from expunge.data._batches import Data
-from expunge.data.text._text_examples import TextExamples
-from expunge.engine._prediction_memory import ask_once, keep_answer
-from expunge.evaluation import Predictions, predict
-from expunge.evaluation.text._text_predictions import predict_texts
+from expunge.data import Data
+from expunge.data.text import TextExamples
+from expunge.engine import ask_once, keep_answer
+from expunge.evaluation import Predictions, predict, predict_texts
 
 
 def predict_records(model: nn.Module, data: Data) -> Predictions:

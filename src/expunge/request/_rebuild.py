@@ -17,9 +17,17 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there, read_text
 from expunge._strict_json import read_json
 from expunge.engine import History
-from expunge.ledger._id_key import IdKey
-from expunge.ledger._ledger import EVIDENCE, RECORDS, WEIGHTS, Ledger, LedgerEntry
-from expunge.ledger._seal import ATTEMPT, PREFLIGHT, THUMBNAILS
+from expunge.ledger import (
+    ATTEMPT,
+    EVIDENCE,
+    PREFLIGHT,
+    RECORDS,
+    THUMBNAILS,
+    WEIGHTS,
+    IdKey,
+    Ledger,
+    LedgerEntry,
+)
 from expunge.request._bundle import (
     card_after,
     forgotten_records,

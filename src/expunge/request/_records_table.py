@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data._csv_file import read_table
-from expunge.data._id_file import abbreviated
+from expunge.data import abbreviated, read_table
 from expunge.request.subject._load import Subject
 
 RECORD_COLUMNS = ("index", "name", "file", "filename")

@@ -13,10 +13,9 @@ from torch import nn
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import read_text
 from expunge._specs import join_spec
-from expunge.data._download import no_downloads
-from expunge.engine._artifact import read_weights
-from expunge.engine._named_code import OTHER_COMPUTERS, code_of_data, code_of_model
-from expunge.ledger._ledger import Ledger
+from expunge.data import no_downloads
+from expunge.engine import OTHER_COMPUTERS, code_of_data, code_of_model, read_weights
+from expunge.ledger import Ledger
 from expunge.request._job import Job, make_job, text_defaults
 from expunge.request._job_file import JOB
 from expunge.request.subject._load import Subject, are_texts, load_subject, make_subject

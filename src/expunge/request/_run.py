@@ -11,8 +11,7 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.distributed import as_group
-from expunge.ledger._ledger import exclusive_access
-from expunge.ledger._signing_keys import SigningKey
+from expunge.ledger import SigningKey, exclusive_access
 from expunge.request._job import Job, make_job, text_defaults
 from expunge.request._runner import Outcome, RequestRunner
 from expunge.request._stopwatch import Clocks, RequestStopwatch

@@ -10,13 +10,22 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import DataError
-from expunge.evidence._schema import Evidence
-from expunge.evidence._sections import Seconds, Status
-from expunge.ledger._attempts import earlier_attempts, write_attempt
-from expunge.ledger._id_key import IdKey, create_key, find_key, require_key
-from expunge.ledger._ledger import SEAL, Ledger, digest_config, digest_of
-from expunge.ledger._ledger_head import require_all, write_ledger_head
-from expunge.ledger._signing_keys import SigningKey
+from expunge.evidence import Evidence, Seconds, Status
+from expunge.ledger import (
+    SEAL,
+    IdKey,
+    Ledger,
+    SigningKey,
+    create_key,
+    digest_config,
+    digest_of,
+    earlier_attempts,
+    find_key,
+    require_all,
+    require_key,
+    write_attempt,
+    write_ledger_head,
+)
 from expunge.request._bundle import write_bundle
 from expunge.request._forgetting import forget_for
 from expunge.request._ids import resolve_ids

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from expunge.engine import Callback, Run
-from expunge.evidence._sections import Seconds, StageSeconds
+from expunge.evidence import Seconds, StageSeconds
 
 
 class Clocks(NamedTuple):

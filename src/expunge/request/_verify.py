@@ -9,16 +9,18 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import ExpungeError
-from expunge.ledger._id_key import IdKey, require_key
-from expunge.ledger._ledger import Ledger, LedgerEntry
-from expunge.ledger._signing_keys import PublicKey
-from expunge.ledger._verify_ledger import (
+from expunge.ledger import (
+    IdKey,
+    Ledger,
+    LedgerEntry,
+    PublicKey,
     Verification,
     list_remnants,
+    require_key,
     verify_known,
     verify_ledger,
+    verify_signatures,
 )
-from expunge.ledger._verify_signatures import verify_signatures
 from expunge.request._rebuild import NOT_RECOMPUTED, CannotRebuild, compare_with_rebuilt
 from expunge.request._requests_subject import NotAvailable, load_subject_of
 from expunge.request.subject._load import Subject

@@ -11,5 +11,9 @@ if TYPE_CHECKING:
     from expunge.store._stage import Stage as Stage
     from expunge.store._stage import StageTask as StageTask
     from expunge.store._store import Store as Store
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.store._environment import cores, environment, now
+    from expunge.store._locks import file_lock
+    from expunge.store._stage import Ref
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

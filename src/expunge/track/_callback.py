@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
-from expunge.engine._callbacks import Callback
+from expunge.engine import Callback
 from expunge.track._trackers import KEY, Tracker, Value, open_tracker
 
 if TYPE_CHECKING:
-    from expunge.engine._run import Run
+    from expunge.engine import Run
 
 
 class Track(Callback):

@@ -36,5 +36,10 @@ if TYPE_CHECKING:
     from expunge.update._weighted import PrimalDual as PrimalDual
     from expunge.update._weighted import Rectified as Rectified
     from expunge.update._weighted import Weighted as Weighted
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate
+    from expunge.update._gradients import LossGradient, check_scalar, loss_gradient
+    from expunge.update._kernel import signed_agreement
+    from expunge.update._shards import is_sharded
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from expunge._errors import Diverged, InvalidInput
 from expunge._kinds import check_arguments, check_kind
-from expunge.distributed import as_group
-from expunge.distributed._reduction import start_reduction
+from expunge.distributed import as_group, start_reduction
 from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, WeightedSum, as_aggregate
 from expunge.update._arguments import check_combine_arguments

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from expunge.bench.tables._rows import METRIC_NAMES
 from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
-from expunge.evaluation import METRICS
-from expunge.evaluation._metrics import Metric
+from expunge.evaluation import METRICS, Metric
 
 NOTE = "The paper's are as printed there, over an unnamed number of seeds; the best of ours marked"
 DECIMALS = 2

@@ -20,8 +20,7 @@ from expunge.bench.tables._rows import (
     value_at,
 )
 from expunge.bench.tables._summary import Row, RowGroup, Summary
-from expunge.evaluation import METRICS
-from expunge.evaluation._metrics import Metric
+from expunge.evaluation import METRICS, Metric
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 

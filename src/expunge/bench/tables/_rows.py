@@ -12,7 +12,7 @@ from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, SETTINGS, Variant
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.tables._summary import Row, RowGroup, Summary
-from expunge.evaluation._metrics import Metric
+from expunge.evaluation import Metric
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 

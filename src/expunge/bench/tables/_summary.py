@@ -20,8 +20,7 @@ from expunge.bench.tables._formats import (
     latex_tabular,
     markdown_table,
 )
-from expunge.evaluation import METRICS
-from expunge.evaluation._metrics import Metric
+from expunge.evaluation import METRICS, Metric
 
 WIDE = 8
 """LaTeX tables of more columns are scaled to the width of the text."""

@@ -14,5 +14,10 @@ if TYPE_CHECKING:
     from expunge.data.text._text_set import TextSet as TextSet
     from expunge.data.text._tokenizer import Tokenizer as Tokenizer
     from expunge.data.text._tokenizer import WordTokenizer as WordTokenizer
+if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.data.text._pretrained import TEMPLATE
+    from expunge.data.text._question_tokens import is_given_by_retained, question_tokens
+    from expunge.data.text._text_examples import TextExamples, stratify
+    from expunge.data.text._text_set import IGNORED
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

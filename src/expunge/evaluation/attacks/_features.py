@@ -32,7 +32,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._arrays import Array
-from expunge.engine._predict import Predictions
+from expunge.engine import Predictions
 
 _LEAST = math.log(1e-30)
 

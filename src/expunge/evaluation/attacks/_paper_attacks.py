@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.engine._predict import Predictions
+from expunge.engine import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import RELEASED
 from expunge.evaluation.attacks._registry import FEATURES, PAPER_FIVE

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge._errors import InvalidInput
-from expunge.engine._predict import Predictions
+from expunge.engine import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._paper_attacks import decisions, sample

@@ -10,7 +10,7 @@ from expunge._registry import Registry
 
 if TYPE_CHECKING:
     from expunge._arrays import Array
-    from expunge.engine._predict import Predictions
+    from expunge.engine import Predictions
     from expunge.evaluation.attacks._attack import Attack
 
 FEATURES: Registry[Callable[[Predictions], Array]] = Registry("attack feature")

@@ -12,7 +12,7 @@ import torch
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import Range, check_fields
-from expunge.engine._predict import Predictions
+from expunge.engine import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._population import unseen

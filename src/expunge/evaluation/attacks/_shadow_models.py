@@ -27,14 +27,19 @@ from expunge import dispatch
 from expunge._errors import InvalidInput
 from expunge._serialisation import describe, rebuild
 from expunge.data import Augment, Examples, ImageSet
-from expunge.engine import Execution, Procedure, Recipe, unlearn
-from expunge.engine._artifact import ModelCard
-from expunge.engine._model_from_config import restore_from_config, train_from_config
-from expunge.engine._predict import predict
-from expunge.engine._progress import StepReporter
+from expunge.engine import (
+    Execution,
+    ModelCard,
+    Procedure,
+    Recipe,
+    StepReporter,
+    predict,
+    restore_from_config,
+    train_from_config,
+    unlearn,
+)
 from expunge.evaluation.attacks._lira import ShadowScores, scaled_confidence
-from expunge.store import Stage, Store
-from expunge.store._locks import Locked, file_lock
+from expunge.store import Locked, Stage, Store, file_lock
 
 VERSION = 1
 HERE = "expunge.evaluation.attacks._shadow_models"

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
-from expunge.engine._token_scores import BATCH, TokenScores
-from expunge.methods._problem import apply
-from expunge.models._modes import eval_mode
+from expunge.engine import BATCH, TokenScores
+from expunge.methods import apply
+from expunge.models import eval_mode
 
 EXTRA = 8
 """Tokens that a continuation may be longer than the answer."""

@@ -27,7 +27,7 @@ from torch import Tensor
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
-from expunge.engine._token_scores import TokenScores
+from expunge.engine import TokenScores
 
 
 def exact_memorisation(scores: TokenScores) -> Array:

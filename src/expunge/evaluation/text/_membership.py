@@ -28,11 +28,10 @@ from torch import Tensor, nn
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
-from expunge.engine._token_scores import TokenScores
+from expunge.engine import TokenScores
 from expunge.evaluation.text._measures import mean_log_prob
-from expunge.methods._problem import apply
-from expunge.methods._tokens import next_token_loss
-from expunge.models._modes import eval_mode
+from expunge.methods import apply, next_token_loss
+from expunge.models import eval_mode
 
 ATTACKS = ("loss", "zlib", "min_k", "min_k_plus_plus")
 """The attacks that token scores suffice for."""

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from expunge._arrays import Array
-from expunge.data.text._text_examples import TextExamples
-from expunge.engine._predict import Predictions
-from expunge.engine._token_scores import score_tokens_once
+from expunge.data.text import TextExamples
+from expunge.engine import Predictions, score_tokens_once
 from expunge.evaluation.text._measures import exact_memorisation, mean_log_prob
 from expunge.evaluation.text._membership import membership_scores
 

@@ -13,7 +13,7 @@ from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.data.text import TextSet
-from expunge.engine._token_scores import score_tokens_once
+from expunge.engine import score_tokens_once
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text._generation import continuations, rouge_l
 from expunge.evaluation.text._measures import (

@@ -9,10 +9,9 @@ from typing import Any
 import torch
 from rich.console import RenderableType
 
-from expunge.engine._predict import Predictions
-from expunge.evaluation._statistics import auc_of
-from expunge.evaluation.attacks._features import confidence, entropy
-from expunge.evidence._preflight import (
+from expunge.engine import Predictions
+from expunge.evaluation import auc_of, confidence, entropy
+from expunge.evidence import (
     ClassCounts,
     Cost,
     Familiarity,

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from expunge._durations import format_duration
 from expunge._errors import InvalidInput
-from expunge.data.text._text_examples import TextExamples
-from expunge.engine import Procedure
-from expunge.engine._step_times import StepTimes, measure_step_times
-from expunge.evidence._preflight import Advice, Cost
+from expunge.data.text import TextExamples
+from expunge.engine import Procedure, StepTimes, measure_step_times
+from expunge.evidence import Advice, Cost
 from expunge.methods import Method, next_token_loss
 from expunge.request._forgetting import BENIGN_EXAMPLES, fit_to_size, known_recipe
 from expunge.request._job import Job

@@ -22,8 +22,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from expunge.data._row_hashes import row_hashes
-from expunge.evidence._preflight import DuplicateCounts
+from expunge.data import row_hashes
+from expunge.evidence import DuplicateCounts
 from expunge.request._job import IncludeDuplicates
 from expunge.request.preflight._features import nearest_neighbours
 from expunge.request.subject._load import Subject

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge.data import Examples
-from expunge.data.text._text_examples import TextExamples
-from expunge.engine._predict import Predictions, predict
-from expunge.methods._problem import logits_of
+from expunge.data.text import TextExamples
+from expunge.engine import Predictions, predict
+from expunge.methods import logits_of
 from expunge.request._predictions import predict_once
 
 MAX_WIDTH = 1024

@@ -11,12 +11,9 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.data import Examples
-from expunge.data.text._text_examples import TextExamples
-from expunge.data.text._text_set import IGNORED
-from expunge.evaluation import Predictions, predict
-from expunge.evaluation._statistics import wilson_interval
-from expunge.evidence._preflight import ModelFit
-from expunge.evidence._sections import Interval
+from expunge.data.text import IGNORED, TextExamples
+from expunge.evaluation import Predictions, predict, wilson_interval
+from expunge.evidence import Interval, ModelFit
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._job import InputForm
 

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from expunge._durations import format_duration
-from expunge.evidence._preflight import Cost, DuplicateCounts, PreflightFindings, RecordCounts
+from expunge.evidence import Cost, DuplicateCounts, PreflightFindings, RecordCounts
 from expunge.request.preflight._duplicates import Duplicates
 
 MAX_CLASSES = 12

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from expunge.engine._predict import Predictions
-from expunge.evaluation.attacks._features import confidence
-from expunge.evidence._preflight import Cost, ModelFit, RecordCounts
+from expunge.engine import Predictions
+from expunge.evaluation import confidence
+from expunge.evidence import Cost, ModelFit, RecordCounts
 from expunge.request._ids import RequestedRecords
 from expunge.request.preflight._duplicates import Duplicates
 from expunge.request.subject._load import Subject

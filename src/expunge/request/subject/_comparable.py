@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from expunge.data.text._question_tokens import is_given_by_retained, question_tokens
-from expunge.data.text._text_examples import TextExamples
+from expunge.data.text import TextExamples, is_given_by_retained, question_tokens
 from expunge.request.subject._load import Subject
 
 

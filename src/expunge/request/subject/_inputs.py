@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.data import Examples
-from expunge.models._normalise import Normalise, channel_statistics
+from expunge.models import Normalise, channel_statistics
 from expunge.request._job import InputForm
 
 IN_WORDS: dict[InputForm, str] = {

@@ -19,16 +19,22 @@ from expunge._files import check_weights_file
 from expunge._kinds import check_arguments
 from expunge._specs import join_spec
 from expunge.data import Examples, TextSet
-from expunge.engine._artifact import Card, check_named_model, read_weights
-from expunge.engine._device import device_of, pick_device
-from expunge.engine._memory_layout import channels_last, runs_on
-from expunge.engine._model_from_config import build_from_config, check_model_fits, fit_weights
-from expunge.engine._run_parts import copy_model
-from expunge.engine._weights import without_prefix
-from expunge.methods._problem import apply
-from expunge.models import MODELS, build_model
-from expunge.models._build import is_external, read_model_spec
-from expunge.models._external import build_external
+from expunge.engine import (
+    Card,
+    build_from_config,
+    channels_last,
+    check_model_fits,
+    check_named_model,
+    copy_model,
+    device_of,
+    fit_weights,
+    pick_device,
+    read_weights,
+    runs_on,
+    without_prefix,
+)
+from expunge.methods import apply
+from expunge.models import MODELS, build_external, build_model, is_external, read_model_spec
 from expunge.request._job import InputForm, Job, is_text_job
 from expunge.request.subject._inputs import (
     IN_WORDS,

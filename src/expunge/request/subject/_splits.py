@@ -6,11 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data import Examples, Splits, load
-from expunge.data._formats import find_data, is_data_factory
-from expunge.data._read_dataset import read_splits
-from expunge.data._splits import draw_val, thin_out
-from expunge.engine._artifact import Card, load_card_data
+from expunge.data import (
+    Examples,
+    Splits,
+    draw_val,
+    find_data,
+    is_data_factory,
+    load,
+    read_splits,
+    thin_out,
+)
+from expunge.engine import Card, load_card_data
 from expunge.request._job import Job
 
 

@@ -18,16 +18,17 @@ from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import is_factory
 from expunge.data import PretrainedTokenizer, TextSet, Tokenizer, WordTokenizer, load_records
-from expunge.data.text._pretrained import TEMPLATE
-from expunge.data.text._text_examples import stratify
-from expunge.engine._artifact import read_weights
-from expunge.engine._device import pick_device
-from expunge.engine._model_from_config import fit_weights
-from expunge.engine._token_scores import score_tokens
-from expunge.engine._weights import State, without_prefix
+from expunge.data.text import TEMPLATE, stratify
+from expunge.engine import (
+    State,
+    fit_weights,
+    pick_device,
+    read_weights,
+    score_tokens,
+    without_prefix,
+)
 from expunge.methods import METHODS
-from expunge.models import LANGUAGE_MODELS, build_language_model, load_causal_model
-from expunge.models._external import make_module
+from expunge.models import LANGUAGE_MODELS, build_language_model, load_causal_model, make_module
 from expunge.request._job import Job
 from expunge.request.subject._load import Subject
 

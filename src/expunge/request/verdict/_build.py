@@ -11,21 +11,21 @@ from typing import Any
 from torch import nn
 
 from expunge.evaluation import METRICS
-from expunge.evidence._schema import SCHEMA_VERSION, Evidence
-from expunge.evidence._sections import (
+from expunge.evidence import (
+    SCHEMA_VERSION,
     EarlierAttempt,
     EarlierRequest,
     EarlierStatus,
     Environment,
     EpochRow,
+    Evidence,
     ExampleRow,
     ForgottenCopies,
     Hashes,
     LedgerName,
     RequestSummary,
 )
-from expunge.ledger._id_key import HashedRecords, IdKey
-from expunge.ledger._ledger import Ledger, digest_config
+from expunge.ledger import HashedRecords, IdKey, Ledger, digest_config
 from expunge.request._accuracy import accuracy_interval
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
@@ -53,7 +53,7 @@ from expunge.request.verdict._sentences import (
     TEXT_LIMITS,
     write_verdict,
 )
-from expunge.store._environment import environment, now
+from expunge.store import environment, now
 
 STEP_COLUMNS = (
     "epoch",

@@ -18,9 +18,15 @@ import torch
 from scipy.special import ndtri
 
 from expunge._arrays import Array
-from expunge.evaluation import Estimate, MemberScores, Predictions, make_report, run_attack
-from expunge.evaluation.text._text_predictions import TextPredictions
-from expunge.evidence._sections import Check, CheckResult, Moment
+from expunge.evaluation import (
+    Estimate,
+    MemberScores,
+    Predictions,
+    TextPredictions,
+    make_report,
+    run_attack,
+)
+from expunge.evidence import Check, CheckResult, Moment
 from expunge.request._accuracy import decimals_of
 from expunge.request.verdict._measurements import (
     ATTACK_LABELS,

@@ -9,8 +9,8 @@ from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge.data import Examples
-from expunge.data.text._text_examples import TextExamples
-from expunge.evaluation._benign_steps import after_benign_steps, benign_rate
+from expunge.data.text import TextExamples
+from expunge.evaluation import after_benign_steps, benign_rate
 from expunge.request._job import IncludeDuplicates
 from expunge.request._predictions import keep_predictions, predict_once, predict_records
 from expunge.request.preflight._check import Preflight

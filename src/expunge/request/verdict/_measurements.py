@@ -16,11 +16,11 @@ from expunge.evaluation import (
     PAPER_FIVE,
     Predictions,
     Views,
+    exposure_of,
+    match_class_mix,
+    scaled_confidence,
 )
-from expunge.evaluation._exposure import exposure_of
-from expunge.evaluation._statistics import match_class_mix
-from expunge.evaluation.attacks._lira import scaled_confidence
-from expunge.evidence._sections import (
+from expunge.evidence import (
     ClassRow,
     ConfidenceScores,
     ExampleFlag,

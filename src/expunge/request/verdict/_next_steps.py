@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from expunge._durations import format_duration
-from expunge.evidence._preflight import Cost
-from expunge.evidence._sections import Check, EarlierRequest, Status
+from expunge.evidence import Check, Cost, EarlierRequest, Status
 from expunge.methods import METHODS
 from expunge.request._job import DEFAULT_METHOD, TEXT_METHOD, Job
 from expunge.request.verdict._sentences import EXPOSED_AGAIN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from expunge.evidence._sections import (
+from expunge.evidence import (
     Check,
     EarlierAttempt,
     EarlierRequest,

@@ -22,9 +22,7 @@ from expunge.bench.plots._style import (
     styled,
 )
 from expunge.report import new_figure
-from expunge.update import And, MinAbs, WeightedSum
-from expunge.update._addons import Signals
-from expunge.update._aggregate import Aggregate
+from expunge.update import Aggregate, And, MinAbs, Signals, WeightedSum
 
 LINEAR = WeightedSum(alpha=0.8, beta=0.5)
 EXAMPLES: tuple[tuple[str, tuple[float, float], tuple[float, float]], ...] = (

@@ -20,9 +20,7 @@ from expunge.bench.paper.figures._masking import (
 )
 from expunge.bench.plots._style import BLACK, BLUE, VERMILLION, Drawn, add_note, styled
 from expunge.report import new_figure
-from expunge.update import And, Prob
-from expunge.update._addons import Addon, Signals
-from expunge.update._kernel import signed_agreement
+from expunge.update import Addon, And, Prob, Signals, signed_agreement
 
 SIDE = 1.95
 """Half the side of the plane of two parameters."""
