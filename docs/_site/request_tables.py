@@ -31,7 +31,7 @@ RESULTS = ROOT / "results" / "requests"
 Row = dict[str, Any]
 MIN_SEEDS = 3
 """Models that a method is shown for in the README."""
-IN_README = ("initial", "SRL-FOCUS", "MATCH", "FT-recipe", "refresh", "retrained")
+IN_README = ("initial", "SRL-FOCUS", "MATCH", "FT-recipe", "MSG-recipe", "refresh", "retrained")
 WORLDS = {
     "vgg": "VGG16 x 1/8, CIFAR-10",
     "resnet": "ResNet18 x 1/8, CIFAR-10",
