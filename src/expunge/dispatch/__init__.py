@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from expunge.dispatch._local import InlineEngine as InlineEngine
     from expunge.dispatch._local import LocalEngine as LocalEngine
     from expunge.dispatch._ray import RayEngine as RayEngine
+    from expunge.dispatch._run import Failure as Failure
+    from expunge.dispatch._run import RunSummary as RunSummary
     from expunge.dispatch._run import run as run
-    from expunge.dispatch._summary import Failure as Failure
-    from expunge.dispatch._summary import RunSummary as RunSummary
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.dispatch._engine import Report
 else:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from expunge._errors import DataError, InvalidInput
-from expunge.store._canonical import canonical, dumps, key_of
+from expunge.store._stage import canonical, dumps, key_of
 
 STAGE, ENVIRONMENT, MANIFEST = "config.json", "environment.json", "manifest.json"
 RESERVED = (STAGE, ENVIRONMENT, MANIFEST)
