@@ -125,35 +125,6 @@ def loss_gradient(
     return LossGradient(mean.gradients, salience, mean.squares, len(seen), loss, weight)
 
 
-def add_gradients(
-    losses: Sequence[Tensor],
-    weights: Sequence[float],
-    params: Sequence[Tensor],
-    *,
-    retain_graph: bool,
-) -> None:
-    """Fill ``p.grad`` with the gradient of Σ weight·loss, added up by the backward passes."""
-    for p in params:
-        p.grad = None
-    for k, (loss, weight) in enumerate(zip(losses, weights, strict=True)):
-        _check_loss(loss)
-        before = [(p.grad, -1 if p.grad is None else p.grad._version) for p in params]
-        _differentiate(weight * loss, list(params), retain_graph=retain_graph and k == 0)
-        reached = [
-            p.grad is not None and (p.grad is not grad or p.grad._version != version)
-            for p, (grad, version) in zip(params, before, strict=True)
-        ]
-        if not all(reached):
-            _check_recomputation(loss)
-        if not any(reached):
-            for p in params:
-                p.grad = None
-            raise _unreached(params)
-    for p in params:
-        if p.grad is not None and p.grad.layout is not torch.strided:
-            p.grad = p.grad.to_dense()
-
-
 def _unreached(params: Sequence[Tensor]) -> InvalidInput:
     return InvalidInput(
         "A loss should depend on `params`. (none of these "

@@ -12,7 +12,7 @@ from expunge._errors import Diverged, InvalidInput
 from expunge._kinds import check_arguments, check_kind
 from expunge.distributed import as_group, start_reduction
 from expunge.update._addons import Addon
-from expunge.update._aggregate import Aggregate, WeightedSum, as_aggregate
+from expunge.update._aggregate import Aggregate, as_aggregate
 from expunge.update._arguments import check_combine_arguments
 from expunge.update._compiler import COMPILE_FROM, can_compile
 from expunge.update._diagnostics import Diagnostics, read_record
@@ -20,7 +20,6 @@ from expunge.update._gradients import (
     Losses,
     LossGradient,
     Term,
-    add_gradients,
     check_scalar,
     loss_gradient,
     trainable,
@@ -158,11 +157,6 @@ class Update:
         if self._pending is not None:
             raise InvalidInput("With `strict=True`, step with `update.step(optimizer)`.")
         shards = self._find_shards(moving)
-        if isinstance(objective, Tensor) and isinstance(constraint, Tensor):
-            weights = self._plain_weights(moving)
-            if weights is not None:
-                self._add_up(objective, constraint, weights, moving, retain_graph=retain_graph)
-                return
         if saliency is not None:
             if not isinstance(objective, Tensor):
                 raise InvalidInput("`saliency` goes with a single objective; use `Term`s instead.")
@@ -356,44 +350,6 @@ class Update:
                 f"are: no process has all of them. (got {self.aggregate!r})"
             )
         return self._shards
-
-    def _add_up(
-        self,
-        objective: Tensor,
-        constraint: Tensor,
-        weights: tuple[float, float],
-        params: Sequence[Tensor],
-        *,
-        retain_graph: bool,
-    ) -> None:
-        """What :meth:`backward` does where the step is the gradient of α·U + β·C: no more than
-        two backward passes into the same ``p.grad``."""
-        self.losses = (objective.detach().reshape(()), constraint.detach().reshape(()))
-        self.skipped = False
-        add_gradients((objective, constraint), weights, params, retain_graph=retain_graph)
-        try:
-            self._check_finite(self.losses)
-        except Diverged:
-            for p in params:
-                p.grad = None
-            raise
-        self.state.step += 1
-
-    def _plain_weights(self, params: Sequence[Tensor]) -> tuple[float, float] | None:
-        """α and β, if the step is the gradient of α·U + β·C and nothing needs the two separately.
-
-        Not beside half precision, where weights go to a gradient that was widened before, nor
-        beside hooks, which see the gradients of the losses themselves.
-        """
-        combined = self.keeps_diagnostics or self.strict or not self.addon.moves_all
-        elsewhere = self.loss_scale or self._shards is not None or self.group.size > 1
-        if combined or elsewhere or not isinstance(self.aggregate, WeightedSum):
-            return None
-        for p in params:
-            hooks = p._backward_hooks or getattr(p, "_post_accumulate_grad_hooks", None)
-            if hooks or p.dtype not in (torch.float32, torch.float64):
-                return None
-        return self.aggregate.alpha, self.aggregate.beta
 
     @property
     def _from_parts(self) -> bool:

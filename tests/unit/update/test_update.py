@@ -39,8 +39,6 @@ def test_a_plain_sum_without_diagnostics_is_the_one_with_them(kind):
         if kind == "hooked":
             params[0].register_hook(lambda g, seen=seen: seen.append(g.clone()) or g.clamp(max=0))
         update = Update("none", WeightedSum(0.3, 0.8), diagnostics=diagnostics)
-        plain = not diagnostics and kind in ("plain", "micro-batches")
-        assert update._plain_weights(params) == ((0.3, 0.8) if plain else None)
         for step in range(2):
             outputs = [model(batch(k)[0].to(params[0])) for k in range(3 * step, 3 * step + 3)]
             *objective, constraint = (output.float().exp().mean() for output in outputs)
