@@ -9,6 +9,8 @@ All contenders run interleaved in one process, each from two gradients in memory
   and to the allocator);
 - compiled and blocked: ``Update.backward`` with and without a compiler, FOCUS with Adam moments and
   the linear aggregation, with its diagnostics (the default) and without;
+- foreach: the same without diagnostics, by torch's ``_foreach_`` functions over all tensors, one
+  pass over memory per operation;
 - copy: the four buffers an update must touch (g_U, g_C, v_U, v_C: 16 bytes a parameter), copied
   once. The update itself reads these 16 bytes and writes 12 (v_U, v_C and the step).
 
@@ -116,6 +118,7 @@ class Bench:
             "blocked, no diagnostics": self.updating(compile=False, diagnostics=False),
             "compiled": self.updating(compile=True, diagnostics=True),
             "compiled, no diagnostics": self.updating(compile=True, diagnostics=False),
+            "foreach, no diagnostics": self.run_foreach,
             "copy": self.run_copy,
         }
 
@@ -146,6 +149,32 @@ class Bench:
             return self.clear(clock() - start)
 
         return run
+
+    def run_foreach(self) -> float:
+        u, c = ([g.clone() for g in side] for side in (self.g_u, self.g_c))
+        start = clock()
+        self.moments["step"] += 1
+        correction = 1 - DECAY ** self.moments["step"]
+        confidences = []
+        for gradients, moments in ((u, self.moments["v_u"]), (c, self.moments["v_c"])):
+            torch._foreach_mul_(moments, DECAY)
+            torch._foreach_addcmul_(moments, gradients, gradients, 1 - DECAY)
+            ratio = torch._foreach_mul(moments, 2 / correction)
+            torch._foreach_add_(ratio, 2 * EPS)
+            torch._foreach_rsqrt_(ratio)
+            torch._foreach_mul_(ratio, gradients)
+            torch._foreach_erf_(ratio)
+            confidences.append(ratio)
+        focus, other = confidences
+        torch._foreach_mul_(focus, other)
+        torch._foreach_mul_(focus, 0.5)
+        torch._foreach_add_(focus, 0.5)
+        torch._foreach_mul_(c, BETA)
+        torch._foreach_add_(c, u, alpha=ALPHA)
+        torch._foreach_mul_(c, focus)
+        for p, step in zip(self.params, c, strict=True):
+            p.grad = step
+        return self.clear(clock() - start)
 
     def run_copy(self) -> float:
         targets = [torch.zeros_like(g) for g in self.g_u]
