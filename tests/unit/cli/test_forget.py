@@ -163,7 +163,7 @@ def test_every_verdict_has_its_exit_code(
     outcome = SimpleNamespace(
         evidence=evidence, folder=tmp_path, seconds=evidence.seconds, head="5ea1" * 16
     )
-    monkeypatch.setattr("expunge.request._run.carry_out", lambda *_, **__: outcome)
+    monkeypatch.setattr("expunge.request.carry_out", lambda *_, **__: outcome)
     done = expunge(
         "forget", "--weights", trained, "--ids", ids_file(tmp_path, 1), "-o", tmp_path / "out"
     )
