@@ -50,13 +50,13 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.engine._named_code import OTHER_COMPUTERS, code_of_data, code_of_model
     from expunge.engine._overlap_check import check_disjoint
     from expunge.engine._predict import Predictions, check_predictions, predict
-    from expunge.engine._prediction_memory import ask_once, keep_answer
+    from expunge.engine._prediction_memory import cached_predict, keep_prediction
     from expunge.engine._procedure import PLAIN_OPTIONS
     from expunge.engine._progress import StepReporter
     from expunge.engine._regression import as_numbers, loss_for
     from expunge.engine._run_parts import copy_model
     from expunge.engine._step_times import StepTimes, measure_step_times
-    from expunge.engine._token_scores import BATCH, TokenScores, score_tokens, score_tokens_once
+    from expunge.engine._token_scores import BATCH, TokenScores, score_tokens
     from expunge.engine._weights import State, without_prefix
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from expunge.data import Data
-from expunge.engine._predict import Predictions, predict
+from expunge.engine._predict import predict
 
 
 @dataclass(eq=False)
@@ -26,37 +25,31 @@ class _Kept:
 _MEMORY: weakref.WeakKeyDictionary[nn.Module, _Kept] = weakref.WeakKeyDictionary()
 
 
-def ask_once(model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any]) -> Any:
+def cached_predict(
+    model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any] | None = None
+) -> Any:
     """``ask(model, data)``, or what it returned for the same model, weights and data.
+
+    The default is :func:`predict`.
 
     After an epoch, the check of a request and the method's own look at unseen data need the same
     pass. Weights are the same if torch counted no change in place and, since fused optimizers are
     not counted, their sums are the same. Do not write to what is returned.
     """
+    ask = ask or predict
     reference, answer = _kept(model).answers.get((ask.__name__, id(data)), (None, None))
     # The identity of data that are gone may belong to others by now.
     if reference is None or reference() is not data:
         answer = ask(model, data)
-        keep_answer(model, data, ask, answer)
+        keep_prediction(model, data, answer, ask)
     return answer
 
 
-def predict_once(model: nn.Module, data: Data) -> Predictions:
-    """:func:`predict`, or what it returned for the same model, weights and data."""
-    predictions: Predictions = ask_once(model, data, predict)
-    return predictions
-
-
-def keep_predictions(model: nn.Module, data: Data, predictions: Predictions) -> None:
-    """Let :func:`predict_once` return these ``predictions``, which were computed elsewhere."""
-    keep_answer(model, data, predict, predictions)
-
-
-def keep_answer(
-    model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any], answer: Any
+def keep_prediction(
+    model: nn.Module, data: Any, answer: Any, ask: Callable[[nn.Module, Any], Any] | None = None
 ) -> None:
-    """Let :func:`ask_once` return this ``answer``."""
-    question = ask.__name__
+    """Let :func:`cached_predict` return this ``answer``, which was found in another way."""
+    question = (ask or predict).__name__
     with suppress(TypeError):  # a list of examples cannot be referred to weakly
         _kept(model).answers[question, id(data)] = weakref.ref(data), answer
 

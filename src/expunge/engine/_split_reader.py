@@ -13,9 +13,9 @@ from expunge._errors import InvalidInput
 from expunge.data import Data, as_arrays, labels_of
 from expunge.data.text import TextExamples, TextSet
 from expunge.distributed import SINGLE, Group, shared_inference
-from expunge.engine._predict import predict
-from expunge.engine._prediction_memory import predict_once
-from expunge.engine._token_scores import TokenRows, score_tokens_once
+from expunge.engine._predict import Predictions, predict
+from expunge.engine._prediction_memory import cached_predict
+from expunge.engine._token_scores import TokenRows, TokenScores, score_tokens
 from expunge.methods import SplitName, is_token_labels
 
 WHOLE = 3
@@ -67,10 +67,12 @@ class RunSplits:
             chosen = self._sample(split, sample)
             few = split == "retain" or len(self.labels(split)) > WHOLE * len(chosen)
             if whole and not few:
-                return predict_once(model, data).take(chosen)
+                found: Predictions = cached_predict(model, data)
+                return found.take(chosen)
             data, whole = Subset(data, chosen), False
         if whole:
-            return predict_once(model, data)
+            found = cached_predict(model, data)
+            return found.logits, found.labels
         with shared_inference(self.group):
             predictions = predict(model, data, change=change)
         return predictions.logits, predictions.labels
@@ -89,7 +91,7 @@ class RunSplits:
         """log p of every token to predict [N, T], NaN elsewhere; of classes, log p_y [N, 1]."""
         rows = self._token_rows(split)
         if rows is not None:
-            scores = score_tokens_once(model, rows)
+            scores: TokenScores = cached_predict(model, rows, score_tokens)
             return torch.where(scores.answered, scores.log_probs, torch.nan)
         self.labels(split)  # refuses a regression, with what to do instead
         logits, labels = self.predict(model, split, None, None)

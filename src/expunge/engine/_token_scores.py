@@ -12,7 +12,6 @@ from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
 from expunge.data.text import IGNORED, TextSet
-from expunge.engine._prediction_memory import ask_once
 from expunge.engine._run_parts import check_weights
 from expunge.methods import apply
 from expunge.models import eval_mode
@@ -111,12 +110,6 @@ def score_tokens(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
             f"Log-probabilities should be finite: {len(bad)} of {len(data)} records have NaN or "
             f"infinity, the first at position {int(bad[0])}. The model has diverged."
         )
-    return scores
-
-
-def score_tokens_once(model: nn.Module, data: TextSet | TokenRows) -> TokenScores:
-    """:func:`score_tokens`, or what it returned for the same model, weights and data."""
-    scores: TokenScores = ask_once(model, data, score_tokens)
     return scores
 
 

@@ -180,7 +180,7 @@ class Ledger:
             if entry.records.key != key.fingerprint:
                 raise InvalidInput(
                     f"Request {entry.number} in {self.root} was made with another id key than "
-                    f"{key.path}, so that it cannot be told which records are forgotten. Give the "
+                    f"{key.path}, so that nobody knows which records are forgotten. Give the "
                     "key it was made with: --id-key FILE."
                 )
         index_of = {key.hash_record(index): index for index in range(records)}
@@ -275,7 +275,7 @@ class Ledger:
     def still_to_forget(self, requested: Sequence[int]) -> tuple[list[int], set[int]]:
         """The records to forget now, and those of earlier requests, which are out of retain.
 
-        Records of an earlier request that was not achieved, or of which that cannot be told, can
+        Records of an earlier request that was not achieved, or is inconclusive, can
         be requested again.
         """
         done = {i for entry in self.entries if entry.achieved for i in entry.indices}

@@ -95,7 +95,7 @@ def head_problem(ledger: Ledger, key: PublicKey) -> str:
         number, name = int(predicate["requests"]), dict(predicate["ledger"])
         head = signed[f"{number:04d}/{SEAL}"]
     except DataError as error:
-        return f"Whether a request was removed cannot be told: {error}"
+        return f"Whether a request was removed is not known: {error}"
     except (KeyError, TypeError, ValueError) as error:
         return f"{HEAD} is no signed head: {error!r}."
     if not 1 <= number <= here:

@@ -30,7 +30,7 @@ from expunge.evaluation import (
 from expunge.evidence import Stop
 from expunge.methods import Method
 from expunge.request._job import Job
-from expunge.request._predictions import predict_once
+from expunge.request._predictions import predict_records
 from expunge.request.subject._load import Subject
 
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 320, 800, 8
@@ -236,8 +236,8 @@ class BestEpoch(Callback):
         return f"{why} At epoch {self.state.best_epoch} the records looked most like unseen data."
 
     def _distance(self, model: nn.Module) -> tuple[float, dict[str, float]]:
-        forget = predict_once(model, self.forget)
-        unseen = predict_once(model, self.val).take(self.alike)
+        forget = predict_records(model, self.forget)
+        unseen = predict_records(model, self.val).take(self.alike)
         area = loss_auc(forget, unseen)
         rates = accuracy(forget), accuracy(unseen)
         distance = max(abs(2.0 * area - 1.0), abs(rates[0] - rates[1]) / 100.0)
@@ -246,7 +246,7 @@ class BestEpoch(Callback):
     def _useful(self, model: nn.Module) -> tuple[float, ...]:
         """Accuracy on val and, of texts, on a sample of what is retained."""
         parts = [self.val] if self.kept is None else [self.val, self.kept]
-        found: list[Predictions] = [predict_once(model, part) for part in parts]
+        found: list[Predictions] = [predict_records(model, part) for part in parts]
         return tuple(accuracy(part) for part in found)
 
     def _fail(self, run: Run, why: str) -> None:

@@ -13,7 +13,7 @@ import expunge
 from expunge import Callback
 from expunge.engine import Run
 from expunge.engine._predict import predict
-from expunge.engine._prediction_memory import drop_predictions, keep_predictions, predict_once
+from expunge.engine._prediction_memory import cached_predict, drop_predictions, keep_prediction
 from tests import tiny
 from tests.tiny import bits, points, same
 
@@ -40,11 +40,11 @@ def model() -> Passing:
 
 
 def test_the_same_question_is_answered_once(model: Passing) -> None:
-    first, again = predict_once(model, DATA), predict_once(model, DATA)
+    first, again = cached_predict(model, DATA), cached_predict(model, DATA)
     assert model.seen == 6
     assert torch.equal(first.logits, again.logits)
     assert torch.equal(first.logits, predict(model, DATA).logits)
-    predict_once(model, OTHER)
+    cached_predict(model, OTHER)
     assert model.seen == 6 + 6 + 5
 
 
@@ -75,30 +75,30 @@ def _replaced(model: nn.Module) -> None:
 def test_a_model_that_changed_is_asked_again(
     model: Passing, change: Callable[[nn.Module], None]
 ) -> None:
-    predict_once(model, DATA)
+    cached_predict(model, DATA)
     change(model)
     model.seen = 0
-    assert torch.equal(predict_once(model, DATA).logits, predict(model, DATA).logits)
+    assert torch.equal(cached_predict(model, DATA).logits, predict(model, DATA).logits)
     assert model.seen == 12
 
 
 def test_what_was_predicted_otherwise_can_be_kept_and_dropped(model: Passing) -> None:
     kept = predict(model, DATA)
-    keep_predictions(model, DATA, kept)
-    assert predict_once(model, DATA) is kept
+    keep_prediction(model, DATA, kept)
+    assert cached_predict(model, DATA) is kept
     drop_predictions(model)
-    assert predict_once(model, DATA) is not kept
+    assert cached_predict(model, DATA) is not kept
 
 
 def test_models_and_data_that_cannot_be_watched_are_asked_every_time(model: Passing) -> None:
     examples = [DATA[k] for k in range(6)]
     for _ in range(2):
-        predict_once(model, examples)  # type: ignore[arg-type]
+        cached_predict(model, examples)
     assert model.seen == 12, "a list cannot be referred to weakly"
     with torch.inference_mode():
         frozen = Passing().eval()
     for _ in range(2):
-        predict_once(frozen, DATA)
+        cached_predict(frozen, DATA)
     assert frozen.seen == 12, "tensors made in inference mode do not count their changes"
 
 
@@ -111,7 +111,7 @@ class Look(Callback):
     def on_epoch(self, run: Run) -> None:
         assert isinstance(run.model, Passing)
         before = run.model.seen
-        predict_once(run.model, UNSEEN)
+        cached_predict(run.model, UNSEEN)
         self.epochs.append(run.model.seen - before)
 
 

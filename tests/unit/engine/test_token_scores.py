@@ -9,7 +9,8 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine import _token_scores as module
-from expunge.engine._token_scores import score_tokens, score_tokens_once
+from expunge.engine._prediction_memory import cached_predict
+from expunge.engine._token_scores import score_tokens
 from tests.unit.evaluation.text.worlds import Bigrams, text_set
 
 DATA = text_set()
@@ -52,8 +53,8 @@ def test_tokens_that_are_left_out_are_as_if_they_were_not_to_be_predicted() -> N
 
 def test_an_unchanged_model_is_asked_once() -> None:
     model = Bigrams(DATA)
-    first = score_tokens_once(model, DATA)
-    assert score_tokens_once(model, DATA) is first
+    first = cached_predict(model, DATA, score_tokens)
+    assert cached_predict(model, DATA, score_tokens) is first
     assert model.rows == len(DATA)
 
 

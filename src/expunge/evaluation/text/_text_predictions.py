@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from expunge._arrays import Array
 from expunge.data.text import TextExamples
-from expunge.engine import Predictions, score_tokens_once
+from expunge.engine import Predictions, cached_predict, score_tokens
 from expunge.evaluation.text._measures import exact_memorisation, mean_log_prob
 from expunge.evaluation.text._membership import membership_scores
 
@@ -93,7 +93,7 @@ class TextPredictions(Predictions):
 
 def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:
     """One pass over the records; see :class:`TextPredictions`."""
-    scores = score_tokens_once(model, data.texts)
+    scores = cached_predict(model, data.texts, score_tokens)
     if data.given is not None:
         scores = scores.without(data.given)
     return TextPredictions.of(

@@ -13,7 +13,7 @@ from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.data.text import TextSet
-from expunge.engine import score_tokens_once
+from expunge.engine import cached_predict, score_tokens
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text._generation import continuations, rouge_l
 from expunge.evaluation.text._measures import (
@@ -177,7 +177,7 @@ def evaluate_text(
 
 def _measure(model: nn.Module, data: TextSet, split: str, generate: bool) -> dict[str, Array]:
     """Every measure of the records of a split, by name, [N]."""
-    scores = score_tokens_once(model, data)
+    scores = cached_predict(model, data, score_tokens)
     measures = {
         "exact_memorisation": exact_memorisation(scores),
         "extraction_strength": extraction_strength(scores),
@@ -196,7 +196,7 @@ def _measure(model: nn.Module, data: TextSet, split: str, generate: bool) -> dic
 def truth_ratios(model: nn.Module, data: TextSet) -> Array:
     """R of every record, [N]."""
     paraphrased, perturbed = (
-        score_tokens_once(model, part) for part in (data.paraphrased, data.perturbed)
+        cached_predict(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
     )
     return truth_ratio(data, paraphrased, perturbed)
 
@@ -228,14 +228,14 @@ def _membership(
     attacks: bool,
 ) -> dict[str, tuple[Array, Array]]:
     """The scores of forgotten and of unseen records by attack."""
-    pairs = [(data, score_tokens_once(model, data)) for data in (forget, test)]
+    pairs = [(data, cached_predict(model, data, score_tokens)) for data in (forget, test)]
     each = [membership_scores(data, scores) for data, scores in pairs]
     if attacks:
         for scores, data in zip(each, (forget, test), strict=True):
             scores["gradient_norm"] = gradient_norms(model, data)
     if reference is not None:
         for scores, data in zip(each, (forget, test), strict=True):
-            known = membership_scores(data, score_tokens_once(reference, data))["loss"]
+            known = membership_scores(data, cached_predict(reference, data, score_tokens))["loss"]
             scores["reference"] = scores["loss"] - known
     return {name: (each[0][name], each[1][name]) for name in each[0]}
 
@@ -249,5 +249,7 @@ def _check_same_size(ratios: Array, ideal: Sequence[float]) -> None:
 
 
 def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet) -> float:
-    pair = [min_k(score_tokens_once(model, data), LEAKAGE_LOWEST) for data in (forget, test)]
+    pair = [
+        min_k(cached_predict(model, data, score_tokens), LEAKAGE_LOWEST) for data in (forget, test)
+    ]
     return auc_of(pair[0], pair[1])

@@ -14,7 +14,7 @@ from expunge.data import Examples
 from expunge.data.text import TextExamples
 from expunge.engine import Predictions, predict
 from expunge.methods import logits_of
-from expunge.request._predictions import predict_once
+from expunge.request._predictions import predict_records
 
 MAX_WIDTH = 1024
 """Wider features are projected to this many dimensions, to bound the memory they take."""
@@ -36,7 +36,7 @@ def predict_with_features(model: nn.Module, data: Examples) -> tuple[Predictions
     the counts of their tokens, whatever the model.
     """
     if isinstance(data, TextExamples):
-        return predict_once(model, data), token_features(data)
+        return predict_records(model, data), token_features(data)
     recorder = _FeatureRecorder()
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     hooks: list[Any] = [layer.register_forward_pre_hook(recorder.on_layer) for layer in layers]

@@ -45,12 +45,12 @@ from expunge.request.verdict._measurements import (
     measure_examples,
     measure_metrics,
 )
-from expunge.request.verdict._next_steps import suggest_next_steps
 from expunge.request.verdict._sentences import (
     EXPOSED_AGAIN,
     GIVEN_WORDS,
     LIMITS,
     TEXT_LIMITS,
+    suggest_next_steps,
     write_verdict,
 )
 from expunge.store import environment, now

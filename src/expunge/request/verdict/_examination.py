@@ -12,7 +12,7 @@ from expunge.data import Examples
 from expunge.data.text import TextExamples
 from expunge.evaluation import after_benign_steps, benign_rate
 from expunge.request._job import IncludeDuplicates
-from expunge.request._predictions import keep_predictions, predict_once, predict_records
+from expunge.request._predictions import keep_predictions, predict_records
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._comparable import compares_all_words, with_comparable_answers
 from expunge.request.subject._load import Subject
@@ -36,10 +36,10 @@ class Examination:
     def predict(self, model: nn.Module) -> SplitPredictions:
         """What another model predicts on the same records."""
         return SplitPredictions(
-            forget=predict_once(model, self.forget),
-            val=predict_once(model, self.subject.val),
-            retain=predict_once(model, self.retain),
-            test=predict_once(model, self.subject.test),
+            forget=predict_records(model, self.forget),
+            val=predict_records(model, self.subject.val),
+            retain=predict_records(model, self.retain),
+            test=predict_records(model, self.subject.test),
         )
 
     def predict_relearned(self, model: nn.Module, seed: int) -> SplitPredictions | None:
