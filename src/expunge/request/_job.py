@@ -44,22 +44,6 @@ ALWAYS_WRITTEN = {"method", "addon", "moments", "alpha", "lr", "batch_size", "ba
 """The options that every job file and evidence states; the others only if they were chosen."""
 RECORDED = "recorded"
 """The context of a validation that looks nothing up: see :meth:`Job.recorded`."""
-OPTIONAL = (
-    "inputs",
-    "allow_unmapped",
-    "skip_untrained",
-    "training_epochs",
-    "id_key",
-    "keep_examples",
-    "exact",
-    "recipe",
-    "budget",
-    "margin_auc",
-    "margin_records",
-    "margin_test",
-    "margin_of_class",
-)
-"""Fields that are stated only if they were given."""
 
 
 def _setting(help: str, default: Any = None, example: Any = None) -> Any:
@@ -211,12 +195,14 @@ class Job(pydantic.BaseModel):
     def _from_bool(cls, value: object) -> object:
         return {True: "exact", False: "none"}.get(value, value) if type(value) is bool else value
 
-    @pydantic.field_validator("method")
+    @pydantic.field_validator("method", "addon", "moments", check_fields=False)
     @classmethod
-    def _known_method(cls, name: str, info: pydantic.ValidationInfo) -> str:
-        if info.context == RECORDED:
+    def _known_name(cls, name: str | None, info: pydantic.ValidationInfo) -> str | None:
+        if name is None or info.context == RECORDED:
             return name
-        if METHODS.bare_name(name) == EXACT_METHOD:
+        if info.field_name != "method":
+            (ADDONS if info.field_name == "addon" else MOMENTS).name(name)
+        elif METHODS.bare_name(name) == EXACT_METHOD:
             raise InvalidInput("to train again without the records, use `exact`")
         return name
 
@@ -228,20 +214,6 @@ class Job(pydantic.BaseModel):
         except TypeError as error:
             raise ValueError(f"{error}") from error
         return values
-
-    @pydantic.field_validator("addon")
-    @classmethod
-    def _known_addon(cls, name: str, info: pydantic.ValidationInfo) -> str:
-        if info.context != RECORDED:
-            ADDONS.name(name)
-        return name
-
-    @pydantic.field_validator("moments", check_fields=False)
-    @classmethod
-    def _known_moments(cls, name: str | None, info: pydantic.ValidationInfo) -> str | None:
-        if name is not None and info.context != RECORDED:
-            MOMENTS.name(name)
-        return name
 
     @pydantic.model_validator(mode="after")
     def _fits_together(self, info: pydantic.ValidationInfo) -> Job:
@@ -265,16 +237,14 @@ class Job(pydantic.BaseModel):
 
     @pydantic.model_serializer(mode="wrap")
     def _omit_implied(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what was not given, or what the recipe says."""
         values: dict[str, Any] = serialize(self)
         for each in PROCEDURE_OPTIONS:
             needless = each.name not in ALWAYS_WRITTEN and values.get(each.name) == each.default
             by_recipe = each.name not in self.model_fields_set and self.trains_again
             if needless or (by_recipe and each.name != "method"):
                 values.pop(each.name, None)
-        for name in OPTIONAL:
-            if not values.get(name):
-                values.pop(name, None)
-        return values
+        return {k: v for k, v in values.items() if v is not None and v is not False and v != {}}
 
     @property
     def procedure(self) -> Procedure:

@@ -116,7 +116,7 @@ def job_values(job: Job) -> dict[str, Any]:
     Files of ids are often named after people.
     """
     omitted = {"ids", *(name for name in CARD_FIELDS if name not in job.model_fields_set)}
-    values = job.model_dump(mode="json", exclude_none=True, exclude=omitted)
+    values = job.model_dump(mode="json", exclude=omitted)
     for name in ("weights", "records", "out", "id_key"):
         if name in values:
             values[name] = str(Path(values[name]).expanduser().resolve())
@@ -128,7 +128,7 @@ def job_values(job: Job) -> dict[str, Any]:
 def job_to_toml(job: Job) -> str:
     """A job file with :func:`job_values`."""
     values = job_values(job)
-    options = values.pop("model_options")
+    options = values.pop("model_options", {})
     lines = [
         "# The settings of this request; the file of ids is not among them. To repeat it:",
         "# expunge forget --job FILE --ids IDS --out NEW",

@@ -242,12 +242,8 @@ def _job_file_problems(path: Path, config: Mapping[str, Any]) -> list[str]:
         stated = tomllib.loads(read_text(path, "UTF-8 TOML"))
     except tomllib.TOMLDecodeError as error:
         return [f"it is not valid TOML: {error}."]
-    found = {
-        name: value
-        for name, value in config.items()
-        if value is not None and name not in {*OF_THE_REQUEST, *(CARD_FIELDS - stated.keys())}
-    }
-    found = {name: value for name, value in found.items() if value != {} or name in stated}
+    apart = {*OF_THE_REQUEST, *(CARD_FIELDS - stated.keys())}
+    found = {name: value for name, value in config.items() if name not in apart}
     return [str(each) for each in compare_trees(stated, found, ["out"])]
 
 

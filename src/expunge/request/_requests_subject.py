@@ -116,6 +116,6 @@ def _job_in_memory(ledger: Ledger, data: Any) -> Job:
     """How the data in memory were divided, as the evidence says."""
     config = ledger.entries[-1].evidence.config
     division = SUBJECT_FIELDS[SUBJECT_FIELDS.index("data_limit") :]
-    settings = {name: config[name] for name in division if config.get(name) is not None}
+    settings = {name: config[name] for name in division if name in config}
     settings |= text_defaults({}) if are_texts(data) else {}
     return make_job(weights=Path("in memory"), out=ledger.root, **settings)
