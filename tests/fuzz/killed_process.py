@@ -48,10 +48,10 @@ for _name in ("replace", "rename") if "KILL_COUNT" in os.environ else ():
 
 if __name__ == "__main__":
     import expunge.audit._report
-    import expunge.bench.plots._write
+    import expunge.bench.plots._style
     from expunge.cli import main
 
     # Matplotlib takes longer than the rest.
-    for module in (expunge.audit._report, expunge.bench.plots._write):
+    for module in (expunge.audit._report, expunge.bench.plots._style):
         module.save_figure = lambda *_: None  # type: ignore[attr-defined]
     main()

@@ -27,7 +27,7 @@ def store(tiny: Path) -> Path:
     arguments = ["run", str(tiny), "-s", str(root), "-o", str(tiny.parent / "results")]
     with pytest.MonkeyPatch.context() as patch:
         compute_in_this_process(patch)
-        leave_out_figures(patch, "expunge.bench.plots._write", but=("heatmap", "masking"))
+        leave_out_figures(patch, "expunge.bench.plots._style", but=("heatmap", "masking"))
         patch.setattr(sys, "argv", ["expunge", "bench", *arguments, "--workers", "1"])
         with pytest.raises(SystemExit) as ending:
             main()

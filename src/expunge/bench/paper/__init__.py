@@ -1,0 +1,1 @@
+"""What belongs to this one paper: its values, tables, figures and claims."""

@@ -13,22 +13,22 @@ from expunge._registry import Registry
 if TYPE_CHECKING:
     from expunge.bench._results import Result as _Result
     from expunge.bench.plots._style import Drawn as _Drawn
-    from expunge.bench.plots._write import WrittenFigures as WrittenFigures
-    from expunge.bench.plots._write import write_figures as write_figures
+    from expunge.bench.plots._style import WrittenFigures as WrittenFigures
+    from expunge.bench.plots._style import write_figures as write_figures
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)
 
 FIGURES: "Registry[Callable[[Sequence[_Result]], _Drawn]]" = Registry("figure")
 for _name, _place, _alias in (
-    ("masking", "paper.figures._masking:masking", "fig:masking"),
-    ("noisy-masking", "paper.figures._prob_masking:noisy_masking", "fig:maskingSalUn"),
-    ("agreement", "paper.figures._density:agreement", "fig:distrprob"),
-    ("heatmap", "paper.figures._prob_masking:heatmap", "fig:heatmap"),
-    ("addons-srl", "paper.figures._curves:addons_srl", "fig:addonsSRL"),
-    ("focus-methods", "paper.figures._curves:focus_methods", "fig:addon-methods"),
-    ("addons-ngplus", "paper.figures._curves:addons_ngplus", "fig:addonsngplus"),
-    ("baselines-srl", "paper.figures._curves:baselines_srl", "fig:bestimage"),
-    ("baselines-ngplus", "paper.figures._curves:baselines_ngplus", "fig:bestimagengplus"),
+    ("masking", "paper._masking:masking", "fig:masking"),
+    ("noisy-masking", "paper._prob_masking:noisy_masking", "fig:maskingSalUn"),
+    ("agreement", "paper._density:agreement", "fig:distrprob"),
+    ("heatmap", "paper._prob_masking:heatmap", "fig:heatmap"),
+    ("addons-srl", "paper._curves:addons_srl", "fig:addonsSRL"),
+    ("focus-methods", "paper._curves:focus_methods", "fig:addon-methods"),
+    ("addons-ngplus", "paper._curves:addons_ngplus", "fig:addonsngplus"),
+    ("baselines-srl", "paper._curves:baselines_srl", "fig:bestimage"),
+    ("baselines-ngplus", "paper._curves:baselines_ngplus", "fig:bestimagengplus"),
     ("frontier", "plots._frontier:frontier", ""),
     ("focus-versus-rate", "plots._focus_versus_rate:focus_versus_rate", ""),
     ("rivals", "plots._rivals:rivals", ""),

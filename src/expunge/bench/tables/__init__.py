@@ -13,7 +13,7 @@ TABLES: "Registry[Callable[[Iterable[Result]], list[Summary]]]" = Registry("tabl
 for _name in ("table1", "table2", "attacks", "moments", "epochs", "cost", "beside"):
     TABLES.declare(_name, f"expunge.bench.paper._tables:{_name}")
 TABLES.declare("stops", "expunge.bench.tables._stops:stops")
-TABLES.declare("texts", "expunge.bench.tables._texts:texts")
+TABLES.declare("texts", "expunge.bench.tables._stops:texts")
 
 OF_TEXTS = ("texts",)
 """The tables of language models; all others are of images."""

@@ -1,17 +1,23 @@
-"""The table of stops: where somebody who has no ideal model would end each variant of a sweep.
+"""Tables of runs that stopped at an epoch of their own: without an ideal model, or beside one.
 
-Every evaluated epoch of every setting is a candidate. Admissible are those at which the forgotten
+``stops`` shows where somebody who has no ideal model would end each variant of a sweep. Every
+evaluated epoch of every setting is a candidate. Admissible are those at which the forgotten
 images are right no more often than test images of their classes, up to half a point; the one with
 the highest TA is chosen. What the ideal model says of it, rUA and RMIA, is looked at afterwards.
 
 Deviation: a practitioner would take accuracies on held-out data for the choice, and others to
 report. Results have those on test data alone.
+
+``texts`` shows language models, which forget at different speeds: each at the evaluated epoch whose
+exact memorisation of the forgotten records is nearest to the ideal model's. Rows have forgotten
+alike, as nearly as the epochs allow, and what they kept can be compared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from expunge.bench._results import Result
@@ -25,6 +31,7 @@ from expunge.bench._sweeps import (
     unseen_gap,
 )
 from expunge.bench._tasks import Sweep, TaskResults, group_results, select_variants
+from expunge.bench.tables._rows import all_rows, refuse_varying, task_notes
 from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
 from expunge.evaluation import METRICS
 
@@ -116,3 +123,65 @@ def _row(label: str, sweep: Sweep) -> Row:
         known = (stop.result.value(metric, stop.epoch) for stop in chosen)
         values[metric] = tuple(value for value in known if value is not None)
     return Row(label, values, {"seeds": (len(chosen), math.nan)})
+
+
+TEXTS_SHOWN = (
+    "epoch",
+    "gap_exact_memorisation",
+    "forget_quality",
+    "model_utility",
+    "exact_memorisation",
+    "extraction_strength",
+    "probability",
+    "rouge_l",
+    "truth_ratio",
+    "retain_rouge_l",
+    "general_rouge_l",
+    "auc_loss",
+    "auc_min_k",
+    "privacy_leakage",
+)
+TEXT_COLUMNS = {
+    "epoch": Column("epoch", "the epoch that is shown", "none", "", 1),
+    "gap_exact_memorisation": Column(
+        "EM gap", "exact memorisation minus the ideal model's", "zero", "-1 to 1", 3
+    ),
+}
+
+
+def texts(results: Iterable[Result]) -> list[Summary]:
+    """Forget quality, utility and memorisation, a table per task."""
+    return [_text_table(runs) for runs in group_results(results) if runs.unlearned]
+
+
+def nearest_epoch(result: Result) -> int | None:
+    """The epoch, past the start, at which a run's memorisation is nearest to the ideal model's."""
+    rows = [row for row in result.evaluated if row.get("gap_exact_memorisation") is not None]
+    later = [row for row in rows if row["epoch"]] or rows
+    if not later:
+        return None
+    best = min(later, key=lambda row: (abs(row["gap_exact_memorisation"]), row["epoch"]))
+    return int(best["epoch"])
+
+
+def _text_table(runs: TaskResults) -> Summary:
+    def row(results: Sequence[Result], label: str) -> Row:
+        refuse_varying(results, ("method", "addon", "moments", "lr", "alpha", "budget"), label)
+        return Row(label, {name: _values(results, name) for name in TEXTS_SHOWN})
+
+    summary = all_rows(runs, TEXTS_SHOWN, row=row, columns=TEXT_COLUMNS)
+    note = (
+        "Each run at the evaluated epoch whose exact memorisation of the forgotten records is "
+        "nearest to the ideal model's"
+    )
+    return replace(summary, title=runs.task.title, notes=(note, *task_notes(runs)))
+
+
+def _values(results: Iterable[Result], name: str) -> tuple[float, ...]:
+    values = []
+    for result in results:
+        epoch = nearest_epoch(result)
+        value = epoch if name == "epoch" else result.value(name, epoch)
+        if value is not None and not (name == "epoch" and result.is_reference):
+            values.append(float(value))
+    return tuple(values)

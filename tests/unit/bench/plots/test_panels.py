@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from expunge.bench.paper.figures._curves import shown_variants
+from expunge.bench.paper._curves import shown_variants
 from expunge.bench.plots._panels import Curve, Series, level_of, limits_of, panels_figure, series_of
 from expunge.bench.plots._style import line_style
 from tests.unit.bench.making import run

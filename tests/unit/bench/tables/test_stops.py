@@ -9,10 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expunge.bench._results import Result
-from expunge.bench.tables import TABLES
-from expunge.bench.tables._stops import TOLERANCE, Stop, chosen_stop
+from expunge.bench.tables import TABLES, make_table
+from expunge.bench.tables._stops import TOLERANCE, Stop, chosen_stop, nearest_epoch
 from expunge.bench.tables._summary import Row
 from tests.unit.bench.making import run
+from tests.unit.bench.paper.claims.test_texts import run as text_run
 
 RATES = (1e-4, 2e-4, 4e-4)
 
@@ -111,3 +112,17 @@ def test_no_admissible_epoch_loses_less_than_the_chosen_one(
     assert (chosen is None) == (not admissible)
     if chosen is not None:
         assert chosen.lost == min(stop.lost for stop in admissible)
+
+
+def test_a_run_is_shown_where_its_memorisation_is_nearest_to_the_ideals() -> None:
+    assert nearest_epoch(text_run([(0.4, 0.6), (0.2, 0.5), (-0.1, 0.4), (-0.3, 0.3)])) == 2
+    assert nearest_epoch(text_run([(0.1, 0.6), (0.3, 0.5)])) == 1, "the start is no result"
+
+
+def test_rows_are_means_over_seeds_at_those_epochs() -> None:
+    results = [text_run([(0.4, 0.6), (0.2 - 0.1 * s, 0.5), (-0.1, 0.4)], seed=s) for s in range(3)]
+    (summary,) = make_table("texts", results)
+    (row,) = summary.rows
+    assert row.values["epoch"] == (2.0, 1.0, 1.0)
+    assert row.values["model_utility"] == (0.4, 0.5, 0.5)
+    assert make_table("table2", results) == []

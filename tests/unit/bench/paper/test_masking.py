@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expunge.bench.paper.figures._masking import EXAMPLES, LINEAR, feasible_corners, masked_update
+from expunge.bench.paper._masking import EXAMPLES, LINEAR, feasible_corners, masked_update
 from expunge.update import MinAbs
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from expunge.bench.paper.figures._prob_masking import (
+from expunge.bench.paper._prob_masking import (
     HEATMAP_LEVEL,
     NoisyExample,
     cell_centres,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from expunge.bench.paper.figures._density import distributions_of, kernel_density, zones
+from expunge.bench.paper._density import distributions_of, kernel_density, zones
 from tests.unit.bench.plots.made_results import everything, only_task
 
 

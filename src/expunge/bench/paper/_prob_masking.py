@@ -11,7 +11,7 @@ import torch
 
 from expunge._arrays import Array
 from expunge.bench._results import Result
-from expunge.bench.paper.figures._masking import (
+from expunge.bench.paper._masking import (
     LINEAR,
     draw_arrow,
     draw_plane,

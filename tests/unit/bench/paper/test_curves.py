@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from expunge.bench._tasks import group_results
-from expunge.bench.paper.figures._curves import (
+from expunge.bench.paper._curves import (
     addon_curves,
     baseline_curves,
     method_curves,
