@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from expunge.update._registry import MOMENTS as MOMENTS
     from expunge.update._sand_mask import SandMask as SandMask
     from expunge.update._update import Update as Update
+    from expunge.update._weighted import AdaptiveSum as AdaptiveSum
     from expunge.update._weighted import PrimalDual as PrimalDual
     from expunge.update._weighted import Rectified as Rectified
-    from expunge.update._weighted import Weighted as Weighted
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.update._aggregate import aggregate_label, aggregate_name, as_aggregate
     from expunge.update._gradients import LossGradient, check_scalar, loss_gradient

@@ -20,7 +20,7 @@ from expunge.update._quantiles import Interpolation, absolute_quantile
 from expunge.update._shards import WHOLE, ShardedParameters, ShardLayout
 from expunge.update._state import State, flat, flatten, laid_out, moment_dtype
 from expunge.update._stochastic_rounding import salt_of
-from expunge.update._weighted import Readings, Weighted, read_products
+from expunge.update._weighted import AdaptiveSum, Readings, read_products
 
 
 class StepResult(NamedTuple):
@@ -74,7 +74,7 @@ def compute_step(
     whole, weights, ratio = None, None, None
     if isinstance(spec.aggregate, WeightedSum) and spec.aggregate.beta > 0:
         ratio = spec.aggregate.alpha / spec.aggregate.beta
-    if isinstance(spec.aggregate, Weighted):
+    if isinstance(spec.aggregate, AdaptiveSum):
         loss = None if second is None else second.loss
         readings = _readings(spec.aggregate, layouts, g_u, g_c, loss)
         weights = spec.aggregate.weights(readings, state.aggregate)
@@ -235,7 +235,7 @@ def _quantile(addon: Addon, values: Tensor) -> Tensor:
 
 
 def _readings(
-    aggregate: Weighted,
+    aggregate: AdaptiveSum,
     layouts: Sequence[tuple[ShardLayout, list[int]]],
     g_u: Sequence[Tensor],
     g_c: Sequence[Tensor],

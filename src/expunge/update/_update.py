@@ -30,7 +30,7 @@ from expunge.update._registry import ADDONS
 from expunge.update._shards import ShardedParameters, is_sharded, local_part, sharded_parameters
 from expunge.update._state import State
 from expunge.update._step import StepResult, compute_step
-from expunge.update._weighted import Weighted
+from expunge.update._weighted import AdaptiveSum
 
 Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
 
@@ -242,7 +242,7 @@ class Update:
         second = given.second
         if (
             second is not None
-            and isinstance(self.aggregate, Weighted)
+            and isinstance(self.aggregate, AdaptiveSum)
             and self.aggregate.reads_loss
         ):
             if constraint_loss is None:

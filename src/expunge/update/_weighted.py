@@ -29,7 +29,7 @@ class Readings(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Weighted(Aggregate):
+class AdaptiveSum(Aggregate):
     """Base of the aggregations a·ĝ_U + b·ĝ_C whose weights a subclass decides at every step.
 
     Like ``linear``, the sum is fused with the rest of the update; the two weights are scalars on
@@ -52,7 +52,7 @@ class Weighted(Aggregate):
 
 
 @dataclass(frozen=True)
-class Rectified(Weighted):
+class Rectified(AdaptiveSum):
     """GRU: ĝ_U without its component against ĝ_C: ĝ_U + max(0, -⟨ĝ_U, ĝ_C⟩/⟨ĝ_C, ĝ_C⟩)·ĝ_C.
 
     The step never opposes the constraint to first order, and never works for it either.
@@ -78,7 +78,7 @@ class Rectified(Weighted):
 
 
 @dataclass(frozen=True)
-class PrimalDual(Weighted):
+class PrimalDual(AdaptiveSum):
     """PDU: (ĝ_U + λ·ĝ_C)/(1 + λ), λ by dual ascent: the paper's constrained problem (5) by itself.
 
     The Lagrangian U + λ (C - b) is minimised in θ and maximised in λ ≥ 0: after each step
