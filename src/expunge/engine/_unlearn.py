@@ -25,7 +25,7 @@ LEAST_TRAVEL = 5e-3
 """How far Adam must be able to move a weight, steps times rate, for a run to forget anything.
 
 A small CNN that knew its digits by heart still classified all of them correctly after SRL, NGPlus
-or SCRUB with FOCUS up to here; the first changes came at 1e-2. The paper's runs allow 8e-3 and more.
+or SCRUB with FOCUS up to here; the first changes came at 1e-2. The paper's allow 8e-3.
 """
 
 
