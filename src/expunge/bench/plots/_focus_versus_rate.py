@@ -1,4 +1,4 @@
-"""The sceptic's question in ten seconds: is FOCUS more than a faster clock of its method?
+"""The sceptic's question in ten seconds: does FOCUS do more than a larger learning rate?
 
 One panel per method: the best that a sweep reaches for each loss of accuracy, alone and with FOCUS.
 Two lines on top of each other mean that a larger rate does the same.
@@ -67,7 +67,7 @@ def in_words(frontiers: Frontiers, margin: float = RUA.margin) -> str:
     if verdict(area.interval, area.n, Region(high=-margin)) == "held":
         return "FOCUS forgets more"
     if verdict(area.interval, area.n, Region(-margin, margin)) == "held":
-        return "the same: a faster clock"
+        return "the same: a larger rate"
     if verdict(area.interval, area.n, Region(low=margin)) == "held":
         return "FOCUS forgets less"
     return "inconclusive"

@@ -1,7 +1,7 @@
 """Frontiers over a sweep, a method alone and with add-ons: not a figure of the paper.
 
 What is left to forget, |rUA|, what RMIA finds or |UA - TA|, against TA lost. They show whether an
-add-on is more than a faster clock, which would move along the same frontier.
+add-on does more than a larger learning rate, which would move along the same frontier.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Tables of runs that stopped at an epoch of their own: without an ideal model, or beside one.
 
 ``stops`` shows where somebody who has no ideal model would end each variant of a sweep. Every
-evaluated epoch of every setting is a candidate. Admissible are those at which the forgotten
-images are right no more often than test images of their classes, up to half a point; the one with
-the highest TA is chosen. What the ideal model says of it, rUA and RMIA, is looked at afterwards.
+evaluated epoch of every setting is a candidate. Admissible are those at which the model is right on
+forgotten images no more often than on test images of their classes, up to half a point; the one
+with the highest TA is chosen. The ideal model judges the choice afterwards, by rUA and RMIA.
 
 Deviation: a practitioner would take accuracies on held-out data for the choice, and others to
 report. Results have those on test data alone.

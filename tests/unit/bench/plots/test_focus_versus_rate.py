@@ -24,7 +24,7 @@ def test_the_area_is_said_in_words() -> None:
     base = swept("none")
     assert words(base + swept("focus", price=0.4)) == "FOCUS forgets more"
     assert words(base + swept("focus", price=2.5)) == "FOCUS forgets less"
-    assert words(base + swept("focus", clock=1.02)) == "the same: a faster clock"
+    assert words(base + swept("focus", clock=1.02)) == "the same: a larger rate"
     two = swept("none", seeds=2) + swept("focus", price=0.4, seeds=2)
     assert words(two) == "inconclusive"
 

@@ -1,4 +1,4 @@
-"""The claims that an add-on is more than a faster clock: frontiers of forgetting over TA lost."""
+"""The claims that an add-on does more than a larger learning rate: frontiers over TA lost."""
 
 from __future__ import annotations
 
@@ -41,9 +41,10 @@ class Dominates:
 
     The effect is what lies between the frontiers: for each seed the mean, over TA budgets from 0 to
     2 points as far as both reach, of the least that is left within reach of the add-on minus that
-    of the base. A faster clock moves along the same curve and ends at zero. Held is an interval
-    below minus the margin of the ``remainder``, not held one above it, the difference that the
-    choice of stopping points alone can make. ``optional_methods`` count where they were tried.
+    of the base. A larger learning rate moves along the same curve and ends at zero. Held is an
+    interval below minus the margin of the ``remainder``, not held one above it: the difference
+    that the choice of stopping points alone can make. ``optional_methods`` count where they were
+    tried.
     """
 
     addons: tuple[str, ...] = SWEPT_ADDONS
@@ -151,14 +152,14 @@ def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindi
 _SWEEP = "over the settings of lr, alpha and epochs that both were run with"
 CLOCK = Claim(
     "clock",
-    f"FOCUS is more than a faster clock: {_SWEEP} its frontier of |rUA| "
+    f"FOCUS does more than a larger learning rate: {_SWEEP} its frontier of |rUA| "
     f"over TA lost lies below the base's, by more than {RUA.margin} points on average.",
     "Ours; cf. Prop. 7, case 2",
     Dominates(("focus",), methods=CONSTRAINED_METHODS, optional_methods=("match-unseen",)),
 )
 CLOCK_MASKS = Claim(
     "clock-masks",
-    f"AND and PROB are more than a faster clock: {_SWEEP} their frontier of |rUA| "
+    f"AND and PROB do more than a larger learning rate: {_SWEEP} their frontier of |rUA| "
     f"over TA lost lies below the base's, by more than {RUA.margin} points on average.",
     "Ours",
     Dominates(("and", "prob")),

@@ -1,4 +1,4 @@
-"""Frontiers: a faster clock is told from a better trade-off."""
+"""Frontiers: a larger learning rate is distinguished from a better trade-off."""
 
 from __future__ import annotations
 
