@@ -57,15 +57,11 @@ from expunge.engine._run_parts import (
 )
 from expunge.engine._snapshots import (
     Snapshot,
-    callback_states,
-    describe_aggregate,
-    match_memory_format,
-    restore_aggregate,
-    restore_callbacks,
+    load_parts_state,
+    parts_state,
     restore_snapshot,
     scale_rates,
     take_snapshot,
-    without_functions,
 )
 from expunge.engine._split_reader import RunSplits
 from expunge.methods import Loss, Method, Problem
@@ -125,7 +121,6 @@ class Run:
             loss_scale=LossScale() if execution.precision == torch.float16 else None,
             checks_losses=False,  # the guard does, and keeps the last good weights
         )
-        self._first_aggregate = self.update.aggregate
         parts = parts_of(self.update, execution.micro_batches, self.group.size)
         division = BatchDivision(self.group.rank, self.group.size, parts)
 
@@ -519,15 +514,8 @@ class Run:
             "processor_seconds": self._watch.processor_seconds,
             "rows": self._rows,
             "skipped": self._skipped,
-            "history": self.history.as_dict(),
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scheduler": without_functions(self.scheduler),
-            "update": self.update.state_dict(),
-            "problem": self.problem.state_dict(),
             "random": random,
-            "callbacks": callback_states(self.callbacks),
-            "aggregate": describe_aggregate(self.update.aggregate, self._first_aggregate),
+            **parts_state(self),
         }
 
     def _discard(self) -> None:
@@ -549,20 +537,9 @@ class Run:
         self._watch.processor_seconds = tree.get("processor_seconds", 0.0)
         self._rows = tree["rows"]
         self._skipped = tree.get("skipped", 0)
-        self.history.epochs = tree["history"]["epochs"]
-        self.history.steps = tree["history"]["steps"]
-        self.model.load_state_dict(tree["model"])
-        self.optimizer.load_state_dict(tree["optimizer"])
-        match_memory_format(self.optimizer)
-        if self.scheduler is not None:
-            current = self.scheduler.state_dict()  # with the functions that were left out
-            self.scheduler.load_state_dict(current | tree["scheduler"])
-        self.update.load_state_dict(tree["update"])
-        self.problem.load_state_dict(tree["problem"])
         random = tree["random"][self.group.rank] if self.group else tree["random"]
         write_random_state(random, self.device)
-        self.update.aggregate = restore_aggregate(tree.get("aggregate"), self._first_aggregate)
-        restore_callbacks(self.callbacks, tree.get("callbacks", []))
+        load_parts_state(self, tree)
         return True
 
 

@@ -1,17 +1,18 @@
-"""What lets a callback steer a run: snapshots to roll back to, learning rates, kept states."""
+"""Snapshots to roll back to, and the states of a run's parts that a checkpoint keeps."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim.lr_scheduler import LRScheduler
 
-from expunge.engine._callbacks import Callback
-from expunge.update import AGGREGATES, Aggregate, Update
+from expunge.update import AGGREGATES, Update
+
+if TYPE_CHECKING:
+    from expunge.engine._run import Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,43 +67,55 @@ def scale_rates(optimizer: torch.optim.Optimizer, scheduler: LRScheduler | None,
         scheduler.base_lrs = [rate * factor for rate in scheduler.base_lrs]
 
 
-def without_functions(scheduler: LRScheduler | None) -> dict[str, Any] | None:
-    """A scheduler's state without its functions, which the caller passes again."""
-    if scheduler is None:
-        return None
+def parts_state(run: Run) -> dict[str, Any]:
+    """What a checkpoint keeps of the parts of a run."""
     simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
-    items = scheduler.state_dict().items()
-    return {k: v for k, v in items if isinstance(v, simple) and k != "lr_lambdas"}
+    schedule = None
+    if run.scheduler is not None:  # without its functions, which the caller passes again
+        items = run.scheduler.state_dict().items()
+        schedule = {k: v for k, v in items if isinstance(v, simple) and k != "lr_lambdas"}
+    states = [(type(callback).__qualname__, callback.state_dict()) for callback in run.callbacks]
+    return {
+        "history": run.history.as_dict(),
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scheduler": schedule,
+        "update": run.update.state_dict(),
+        "problem": run.problem.state_dict(),
+        "callbacks": [{"kind": kind, "state": state} for kind, state in states if state],
+        "aggregate": _chosen_aggregate(run),
+    }
 
 
-def describe_aggregate(now: Aggregate, first: Aggregate) -> dict[str, Any] | None:
-    """An aggregation that a callback set, as plain values; None if there is nothing to keep."""
-    name = next((name for name, kind in AGGREGATES.items() if kind is type(now)), None)
-    if name is None or now == first:
-        return None
-    return {"name": name, "options": {f.name: getattr(now, f.name) for f in fields(now)}}
-
-
-def restore_aggregate(kept: dict[str, Any] | None, first: Aggregate) -> Aggregate:
-    """The aggregation to continue with."""
-    return first if kept is None else AGGREGATES[kept["name"]](**kept["options"])
-
-
-def callback_states(callbacks: Sequence[Callback]) -> list[dict[str, Any]]:
-    """The states of the callbacks that have one, in their order."""
-    states = [(type(callback).__qualname__, callback.state_dict()) for callback in callbacks]
-    return [{"kind": kind, "state": state} for kind, state in states if state]
-
-
-def restore_callbacks(callbacks: Sequence[Callback], kept: list[dict[str, Any]]) -> None:
-    """Give each callback the first state left of its class; one without a state starts fresh."""
-    left = list(kept)
-    for callback in callbacks:
+def load_parts_state(run: Run, tree: dict[str, Any]) -> None:
+    """Continue from what :func:`parts_state` kept; a callback without a state starts fresh."""
+    run.history.epochs, run.history.steps = tree["history"]["epochs"], tree["history"]["steps"]
+    run.model.load_state_dict(tree["model"])
+    run.optimizer.load_state_dict(tree["optimizer"])
+    match_memory_format(run.optimizer)
+    if run.scheduler is not None:
+        current = run.scheduler.state_dict()  # with the functions that were left out
+        run.scheduler.load_state_dict(current | tree["scheduler"])
+    run.update.load_state_dict(tree["update"])
+    run.problem.load_state_dict(tree["problem"])
+    if kept := tree.get("aggregate"):
+        run.update.aggregate = AGGREGATES[kept["name"]](**kept["options"])
+    left = list(tree.get("callbacks", []))
+    for callback in run.callbacks:  # each takes the first state left of its class
         kind = type(callback).__qualname__
         state = next((item for item in left if item["kind"] == kind), None)
         if state is not None:
             left.remove(state)
             callback.load_state_dict(state["state"])
+
+
+def _chosen_aggregate(run: Run) -> dict[str, Any] | None:
+    """A registered aggregation that a callback set, as plain values; None if there is none."""
+    now = run.update.aggregate
+    name = next((name for name, kind in AGGREGATES.items() if kind is type(now)), None)
+    if name is None or now == run.procedure.aggregate:
+        return None
+    return {"name": name, "options": {f.name: getattr(now, f.name) for f in fields(now)}}
 
 
 def _copied(node: Any) -> Any:
