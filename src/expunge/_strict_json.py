@@ -1,4 +1,4 @@
-"""JSON that can be read in one way only: no key twice, and no number that is none."""
+"""JSON that can be read in one way only: no key twice, no NaN and no infinity."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ DIRECTIONS: dict[Direction, str] = {
 class Metric:
     """A metric's name, definition, direction and unit.
 
-    ``use`` goes on after "Use it"; ``citation`` says where the metric comes from.
+    ``use`` continues "Use it"; ``citation`` says where the metric comes from.
     ``version`` is that of the definition: records state it, so that numbers by different
     definitions are never taken for the same.
     """

@@ -38,7 +38,7 @@ def exact_memorisation(scores: TokenScores) -> Array:
 def extraction_strength(scores: TokenScores) -> Array:
     """The share of each answer that greedy decoding gives once it has the rest, in [0, 1], [N].
 
-    Greedy decoding from a true prefix goes on as the likeliest tokens after true prefixes do, as
+    Greedy decoding from a true prefix continues as the likeliest tokens after true prefixes do, as
     long as it is right: so the suffix that comes out is the one without a wrong token.
     """
     wrong = scores.answered & ~scores.right
