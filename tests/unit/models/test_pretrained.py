@@ -56,11 +56,11 @@ def test_a_model_from_a_folder_can_be_unlearned_and_evaluated(kind: str, tmp_pat
     people, unseen = TextSet(CORPUS.people, tokenizer), TextSet(CORPUS.unseen, tokenizer)
     forget, retain = people.subset(range(2)), people.subset(range(2, 6))
     splits = {"forget": forget, "retain": retain, "test": unseen}
-    before = expunge.evaluate(model, **splits, attacks=True)
+    before = expunge.evaluation.evaluate_text(model, **splits, attacks=True)
     result = tiny.unlearn(
         model, forget=forget, retain=retain, method="npo", epochs=1, lr=1e-2, progress=False
     )
-    after = expunge.evaluate(result.model, **splits, ideal=model)
+    after = expunge.evaluation.evaluate_text(result.model, **splits, ideal=model)
     assert after.probability < before.probability
     assert before.auc_gradient_norm is not None
     assert after.forget_quality is not None
