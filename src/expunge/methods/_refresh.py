@@ -31,6 +31,11 @@ HALVINGS = 4
 """Of the interval that λ is in: the choice is exact to 1/16."""
 RIDGE = 0.1
 """The penalty of the probe, per feature."""
+MOST_TOKENS = 2000
+"""Tokens that the probe of a language model is fitted to."""
+CONSTANT = 1e-3
+"""A feature that varies by less than this share of the one that varies most is not scaled up: it
+may be rounding."""
 
 
 @dataclass(frozen=True)
@@ -51,9 +56,9 @@ class Refresh(FineTune):
         λ(t) = keep^(1/2 + t).
 
     By default ``keep`` is the largest number that leaves at most the part ``left`` of what the
-    features of the model knew. With p(keep) the accuracy of a ridge regression, fitted to one half
-    of :data:`MEASURED` retained examples and tested on the other, from the features right after
-    mixing (what the last layer with weights is given) to their classes,
+    features of the model knew. With p(keep) the accuracy of a ridge regression from the features
+    of :data:`MEASURED` retained examples right after mixing (what the last layer with weights is
+    given) to their classes, each example predicted by the others,
 
         (p(keep) - p(0)) / (p(1) - p(0)) ≤ left.
 
@@ -83,7 +88,7 @@ class Refresh(FineTune):
     >>> forget, retain = torch.utils.data.random_split(data, [8, 24])
     >>> recipe = Recipe(epochs=20, batch_size=8, lr=0.1)  # how the model was trained
     >>> model = nn.Linear(3, 2)
-    >>> result = unlearn(model, forget=forget, retain=retain, method="refresh", recipe=recipe)
+    >>> result = unlearn(model, forget=forget, retain=retain, method="refresh", optimizer=recipe)
     >>> len(result.history.epochs)
     4
     """
@@ -245,10 +250,13 @@ def _score(problem: Problem, batches: Sequence[Batch], features: list[Tensor]) -
     if is_token_labels(batches[0].targets):
         rows = [labelled_rows(k, b.targets) for k, b in zip(known, batches, strict=True)]
         given, targets = (torch.cat(part) for part in zip(*rows, strict=True))
+        step = math.ceil(len(given) * problem.group.size / MOST_TOKENS)
+        given, targets = given[::step], targets[::step]
     else:
         given = torch.cat([each.flatten(1) for each in known])
         targets = torch.cat([batch.targets for batch in batches])
-    return float(problem.group.average([probe(given[:MEASURED], targets[:MEASURED])])[0])
+    parts = problem.group.exchange((given.cpu(), targets.cpu()))
+    return float(probe(*(torch.cat(part) for part in zip(*parts, strict=True))))
 
 
 @contextmanager
@@ -270,10 +278,11 @@ def features_of(model: nn.Module) -> Iterator[list[Tensor]]:
 
 
 def probe(features: Tensor, targets: Tensor) -> Tensor:
-    """How well a ridge regression from ``features`` [n, d] tells ``targets`` [n], on unseen rows.
+    """How well a ridge regression from ``features`` [n, d] predicts ``targets`` [n].
 
-    It is fitted to every second row and tested on the others, both ways. Accuracy averaged over
-    classes; of targets that are not classes, the squared correlation.
+    Every row is predicted by the others: with G = (K + λI)⁻¹ and K the kernel of the features, the
+    error of row i is (G y)_i / G_ii. Accuracy averaged over classes; of targets that are not
+    classes, the squared correlation.
 
     >>> probe(torch.tensor([0.0, 0.0, 1.0, 1.0])[:, None], torch.tensor([3, 3, 7, 7]))
     tensor(1., dtype=torch.float64)
@@ -283,17 +292,14 @@ def probe(features: Tensor, targets: Tensor) -> Tensor:
     else:
         classes, targets = torch.unique(targets, return_inverse=True)
         wanted = F.one_hot(targets, len(classes)).double()
-    rows = features.double()
-    rows = (rows - rows.mean(dim=0)) / rows.std(dim=0, correction=0).clamp(min=1e-12)
-    told = torch.empty_like(wanted)
-    halves = slice(0, None, 2), slice(1, None, 2)
-    for fitted, tested in (halves, halves[::-1]):
-        mean = wanted[fitted].mean(dim=0)
-        kernel = rows[fitted] @ rows[fitted].T
-        kernel.diagonal().add_(RIDGE * rows.shape[1])
-        weights = torch.linalg.solve(kernel, wanted[fitted] - mean)
-        told[tested] = rows[tested] @ (rows[fitted].T @ weights) + mean
-    return known_part(told, wanted[:, 0] if targets.is_floating_point() else targets)
+    rows = features.double() - features.double().mean(dim=0)
+    spread = rows.std(dim=0, correction=0)
+    rows /= spread.clamp(min=max(CONSTANT * float(spread.max()), 1e-12))
+    kernel = rows @ rows.T
+    kernel.diagonal().add_(RIDGE * rows.shape[1])
+    inverse = torch.linalg.inv(kernel)
+    errors = inverse @ (wanted - wanted.mean(dim=0)) / inverse.diagonal()[:, None]
+    return known_part(wanted - errors, wanted[:, 0] if targets.is_floating_point() else targets)
 
 
 def known_part(outputs: Tensor, targets: Tensor) -> Tensor:

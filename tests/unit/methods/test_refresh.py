@@ -256,24 +256,23 @@ def test_features_are_what_the_last_layer_with_weights_is_given() -> None:
 
 
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
-def test_the_probe_is_a_ridge_regression_tested_on_the_other_half(kind: str) -> None:
+def test_the_probe_is_a_ridge_regression_by_all_other_rows(kind: str) -> None:
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(40, 5, generator=generator, dtype=torch.float64)
     noise = torch.randn(40, generator=generator, dtype=torch.float64)
     score = x[:, 0] - x[:, 1] + noise
     targets = (score > 0).long() + 1 if kind == "classes" else score
 
-    # The slow way: normal equations with an intercept that is the mean.
+    # The slow way: a regression without each row; means are those of all rows.
     rows = (x - x.mean(dim=0)) / x.std(dim=0, correction=0)
-    told = torch.zeros(40, 2, dtype=torch.float64)
     wanted = torch.stack((targets == 1, targets == 2), 1).double() if kind == "classes" else score
     wanted = wanted.reshape(40, -1)
-    for first in (0, 1):
-        own, other = rows[first::2], rows[1 - first :: 2]
-        mean = wanted[first::2].mean(dim=0)
-        matrix = own.T @ own + 0.1 * 5 * torch.eye(5, dtype=torch.float64)
-        weights = torch.linalg.inv(matrix) @ own.T @ (wanted[first::2] - mean)
-        told[1 - first :: 2, : wanted.shape[1]] = other @ weights + mean
+    told = torch.zeros_like(wanted)
+    for row in range(40):
+        others = torch.arange(40) != row
+        matrix = rows[others].T @ rows[others] + 0.1 * 5 * torch.eye(5, dtype=torch.float64)
+        weights = torch.linalg.inv(matrix) @ rows[others].T @ (wanted - wanted.mean(dim=0))[others]
+        told[row] = rows[row] @ weights + wanted.mean(dim=0)
     if kind == "classes":
         right = told.argmax(dim=1) + 1 == targets
         expected = sum(float(right[targets == c].double().mean()) for c in (1, 2)) / 2
@@ -281,6 +280,14 @@ def test_the_probe_is_a_ridge_regression_tested_on_the_other_half(kind: str) -> 
         expected = float(torch.corrcoef(torch.stack((told[:, 0], score)))[0, 1] ** 2)
     assert float(probe(x, targets)) == pytest.approx(expected)
     assert 0.2 < expected < 0.95
+
+
+def test_the_probe_does_not_read_rounding() -> None:
+    x, y = points(60).tensors
+    constant = torch.ones(60, 3) + 1e-7 * torch.randn(60, 3)
+    assert float(probe(torch.cat((x, constant), 1), y)) == pytest.approx(
+        float(probe(torch.cat((x, torch.ones(60, 3)), 1), y)), abs=1e-9
+    )
 
 
 def test_a_regression_can_be_refreshed() -> None:
