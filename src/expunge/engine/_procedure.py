@@ -136,7 +136,7 @@ class Procedure:
         it was trained.
 
         >>> Procedure.preferred(method="l1-sparse", strict=True).aggregate
-        WeightedSum(alpha=0.001, beta=1.0)
+        WeightedSum(alpha=0.0005, beta=0.9995)
         """
         from expunge.update import as_aggregate
 

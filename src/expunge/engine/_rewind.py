@@ -38,14 +38,14 @@ class Rewind(Callback):
             needed.
 
     Example:
-        >>> from expunge import unlearn
+        >>> from expunge import Execution, unlearn
         >>> data = torch.utils.data.TensorDataset(torch.randn(32, 3), torch.arange(32) % 2)
         >>> parts = torch.utils.data.random_split(data, [8, 16, 8])
         >>> forget, retain, unseen = parts
         >>> rewind = Rewind()
         >>> result = unlearn(
         ...     torch.nn.Linear(3, 2), forget=forget, retain=retain, unseen=unseen,
-        ...     method="scrub", epochs=3, callbacks=[rewind],
+        ...     method="scrub", epochs=3, execution=Execution(callbacks=[rewind]),
         ... )
         >>> rewind.epoch in (1, 2, 3)
         True

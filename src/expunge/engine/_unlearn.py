@@ -84,6 +84,7 @@ def unlearn(
         Diverged: a loss or gradient became non-finite; ``.result`` has the last good weights.
 
     Example:
+        >>> import torch
         >>> data = torch.utils.data.TensorDataset(torch.randn(32, 3), torch.arange(32) % 2)
         >>> forget, retain = torch.utils.data.random_split(data, [8, 24])
         >>> model = torch.nn.Linear(3, 2)

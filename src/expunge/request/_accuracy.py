@@ -24,7 +24,7 @@ def mean_interval(values: Array, level: float = 0.95) -> Interval:
 
     >>> import numpy as np
     >>> print(mean_interval(np.array([0.5, 0.7, 0.9])))
-    value=70.0 low=20.317249 high=100.0
+    value=70.0 low=20.317246 high=100.0
     """
     mean, reach = float(values.mean()), 1.0
     if len(values) > 1:

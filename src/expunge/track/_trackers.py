@@ -185,7 +185,7 @@ def valid_name(name: str) -> str:
     """Replace the characters that trackers refuse; no name leads out of its folder.
 
     >>> valid_name("UA, %"), valid_name("/../test//RA"), valid_name("..")
-    ('UA___', 'test/RA', '_')
+    ('UA_ _', 'test/RA', '_')
     """
     parts = re.sub(r"[^\w.\-/ ]", "_", name).split("/")
     return "/".join(part for part in parts if part not in ("", ".", ".."))[:250] or "_"
