@@ -162,12 +162,13 @@ def requests_table(rows: Sequence[Row]) -> str:
                     sorted({b for row in own for each in row["beyond"].values() for b in each})
                 ),
                 f"{statistics.mean(row['cost'] for row in own):.2f}",
+                ", ".join(sorted({row["code"] for row in own})),
                 str(len(own)),
             ]
         )
     heads = ["request", "records", "verdicts", "bound of attacks", "rUA: before, after, later"]
     heads += ["AUC minus retrained: after, later", "TA minus retrained", "beyond the margins"]
-    return _table([*heads, "cost", "n"], lines)
+    return _table([*heads, "cost", "commit", "n"], lines)
 
 
 def split_table(rows: Sequence[Row]) -> str:
