@@ -193,7 +193,7 @@ def goals_table(methods: Methods, rows: Sequence[Row]) -> str:
     large = [row for row in default if asked_for(row) >= LARGE]
     achieved = [row for row in large if row["status"] == "achieved"]
     true = [row for row in achieved if not row["false"]]
-    all_achieved = [row for row in default if row["status"] == "achieved"]
+    all_achieved = [row for row in rows if row["status"] == "achieved"]
     lines = [
         [
             f"requests of {LARGE} records or more achieved, and truly",
