@@ -42,6 +42,14 @@ def test_a_page_opens_without_a_complaint_or_a_request(
     )
 
 
+def test_no_chart_reaches_beyond_its_box(page: Browser) -> None:
+    script = """
+    return [...document.querySelectorAll(".chart")].map((box) => [
+      box.id, box.querySelector("svg").getBoundingClientRect().height, box.clientHeight,
+    ]).filter(([, drawn, there]) => there && drawn > there + 1)"""
+    assert page.run(script) == []
+
+
 def test_the_numbers_are_those_of_the_evidence(page: Browser) -> None:
     for metric in EVIDENCE.metrics:
         row = f"tr[data-metric={metric.name}] td:nth-of-type"

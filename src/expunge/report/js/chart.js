@@ -76,20 +76,18 @@ function draw(id, build, { table = null, walk = () => 0 } = {}) {
   if (!box) return { update() {} };
   const chart = echarts.init(box, null, { renderer: "svg" });
   const update = () => {
-    chart.setOption(common(colours(), build(colours())), { notMerge: true });
+    const option = common(colours(), build(colours()));
+    chart.resize(); // building may have changed the height of the box
+    chart.setOption(option, { notMerge: true });
     if (table) fillTable(id, table);
   };
-  const redraw = () => {
-    chart.resize();
-    update();
-  };
-  redraws.push(redraw);
+  redraws.push(update);
   update();
   let width = box.clientWidth;
   new ResizeObserver(() => {
     if (root.classList.contains("printing") || box.clientWidth === width) return;
     width = box.clientWidth;
-    redraw();
+    update();
   }).observe(box);
   handleKeys(box, chart, walk);
   return { chart, update };
