@@ -21,7 +21,7 @@ from expunge.bench._stages import StageOptions, plan
 from expunge.cli import main
 from expunge.cli._exit_codes import ExitCode
 from expunge.dispatch._local import InlineEngine
-from expunge.engine import Procedure
+from expunge.engine import Execution, Procedure
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation._file_jobs import unlearn_artifact
 from expunge.request import _bundle, forget
@@ -65,8 +65,15 @@ def make_unlearn(root: Path, place: Path) -> Work:
 
     def work() -> None:
         out = place / "out.safetensors"
-        options: dict[str, Any] = {"device": "cpu", "evaluate_at": "never", "force": out.exists()}
-        unlearn_artifact(initial, "random:0.2", out, procedure, **options)
+        unlearn_artifact(
+            initial,
+            "random:0.2",
+            out,
+            procedure,
+            execution=Execution(device="cpu"),
+            evaluate_at="never",
+            force=out.exists(),
+        )
 
     return work
 

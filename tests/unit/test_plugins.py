@@ -127,11 +127,12 @@ SCRIPT = """
 import os, sys
 from expunge.cli import main
 
-sys.argv = ["expunge", "list"]
-try:
-    main()
-except SystemExit as ending:
-    assert not ending.code
+for kind in KINDS:
+    sys.argv = ["expunge", "list", kind]
+    try:
+        main()
+    except SystemExit as ending:
+        assert not ending.code
 assert "torch" not in sys.modules
 
 from expunge.bench._protocol_file import load_protocol
@@ -157,7 +158,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/contract/test_metho
 def test_the_template_is_in_lists_the_benchmark_and_the_contract_tests(tmp_path: Path) -> None:
     project = tomllib.loads((TEMPLATE / "pyproject.toml").read_text())["project"]
     install(tmp_path, project["name"], project["entry-points"])
-    (tmp_path / "run.py").write_text(f"ROOT = {str(ROOT)!r}\n{SCRIPT}")
+    (tmp_path / "run.py").write_text(f"ROOT, KINDS = {str(ROOT)!r}, {list(TABLE)!r}\n{SCRIPT}")
     places = [str(tmp_path), str(TEMPLATE / "src"), str(ROOT / "src"), str(ROOT)]
     done = subprocess.run(
         [sys.executable, str(tmp_path / "run.py")],

@@ -61,7 +61,9 @@ def launched_group(device: str = "auto", timeout: float = 1800.0) -> Iterator[Gr
     with reporting_lost_processes():
         dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
     with _stopped_by_launcher():
-        yield as_group("auto")
+        group = as_group("auto")
+        yield group
+        group.wait_for_all()  # none leaves while another still talks
         dist.destroy_process_group()
 
 

@@ -18,14 +18,14 @@ from expunge import _tensors as tensors
 from expunge.cli import main
 from expunge.distributed import as_group
 from expunge.distributed._launch import launched_group
-from expunge.engine import Procedure
+from expunge.engine import Execution, Procedure
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation._file_jobs import train_initial, unlearn_artifact
 from tests.team import Team
 from tests.tiny import bits, same
 
 ROOT = Path(__file__).parents[3]
-OPTIONS = ("--forget", "random:0.2", "--batch-size", "16", "--addon", "BER")
+OPTIONS = ("--forget", "random:0.2", "--batch-size", "16", "--lr", "0.01", "--addon", "BER")
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +67,14 @@ def process_of(launcher: int, rank: int) -> int:
 
 def undisturbed(initial: str, out: str, epochs: int) -> dict[str, Any]:
     """The same job in a group that stays alive."""
-    procedure = Procedure(addon="BER", epochs=epochs, batch_size=16)
+    procedure = Procedure(addon="BER", epochs=epochs, batch_size=16, lr=0.01)
     done = unlearn_artifact(
         load_artifact(initial),
         "random:0.2",
         Path(out),
         procedure,
         evaluate_at="never",
-        group=as_group("auto"),
+        execution=Execution(group=as_group("auto")),
     )
     return {name: tensor.numpy() for name, tensor in bits(done.artifact.model).items()}
 
