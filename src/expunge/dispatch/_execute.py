@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
+import io
 import os
 import random
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -18,15 +20,12 @@ import torch
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_disk_trouble
-from expunge.dispatch._engine import TaskResult, TaskStatus
-from expunge.dispatch._worker_process import captured_output, output_tail
+from expunge._lazy import load_object
+from expunge.dispatch._engine import Progress, TaskResult, TaskStatus
 from expunge.store import Entry, Locked, StageTask, Store, environment, now
 
-OnProgress = Callable[[float, float | None, str], None]
-
-
-def _ignore(done: float, total: float | None, text: str) -> None:
-    pass
+OnProgress = Callable[[float, float | None, str], object]
+OUTPUT_FILE = ".output"
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ class Context:
     options: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     title: str = ""
-    on_progress: OnProgress = _ignore
+    on_progress: OnProgress = lambda done, total, text: None
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Report how far the stage is; calls are cheap and may be frequent."""
@@ -102,7 +101,7 @@ def _is_stored(task: StageTask, store: Store, warnings: list[str]) -> bool:
 def _compute(task: StageTask, store: Store, on_progress: OnProgress, *, capture: bool) -> None:
     began, started = time.perf_counter(), now()
     # Prepare: the function, the parents' results, the work folder.
-    function = resolve(task.run)
+    function = _find_function(task.run)
     parents = tuple(store.open(parent) for parent in task.parents)
     folder = store.work(task)
     attempts = _count_attempt(folder)
@@ -121,21 +120,19 @@ def _compute(task: StageTask, store: Store, on_progress: OnProgress, *, capture:
     store.commit(task, notes)
 
 
-def resolve(run: str) -> Callable[[Context], object]:
+def _find_function(run: str) -> Any:
     """Import the function that ``"package.module:function"`` names."""
-    module, _, name = run.partition(":")
     try:
-        function = getattr(importlib.import_module(module), name)
+        function = load_object(run)
     except (ImportError, AttributeError) as error:
         raise InvalidInput(f"There is no function {run!r} to run: {error}.") from error
     if not callable(function):
         raise InvalidInput(f"{run!r} is not a function. (got a {type(function).__name__})")
-    return function  # type: ignore[no-any-return]
+    return function
 
 
 def _count_attempt(folder: Path) -> int:
-    path = folder / ".attempts"
-    with path.open("a+", encoding="utf-8") as file:
+    with (folder / ".attempts").open("a+", encoding="utf-8") as file:
         file.write(f"{now()} process {os.getpid()}\n")
         file.seek(0)
         return len(file.readlines())
@@ -147,13 +144,66 @@ def _seeded(key: str) -> Iterator[None]:
     before = random.getstate(), np.random.get_state(), torch.get_rng_state()  # noqa: NPY002
     random.seed(key)
     np.random.seed(int(key[:8], 16))  # noqa: NPY002
-    if torch.cuda.is_available():
-        torch.manual_seed(int(key[:15], 16))
-    else:  # the same, without recording the call stack for each absent kind of device
-        torch.default_generator.manual_seed(int(key[:15], 16))
+    torch.manual_seed(int(key[:15], 16))
     try:
         yield
     finally:
         random.setstate(before[0])
         np.random.set_state(before[1])  # noqa: NPY002
         torch.set_rng_state(before[2])
+
+
+# What a stage prints, and how far it is.
+
+
+@contextmanager
+def captured_output(folder: Path) -> Iterator[None]:
+    """Redirect standard output and error, including that of C code, to ``.output`` in ``folder``.
+
+    Printed text is written at the end of each line, so that a kill does not lose it.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    target = os.open(folder / OUTPUT_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    originals = os.dup(1), os.dup(2)
+    _redirect(target, target)
+    try:
+        yield
+    finally:
+        _redirect(*originals)
+        for handle in (target, *originals):
+            os.close(handle)
+
+
+def _redirect(output: int, error: int) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.dup2(output, 1)
+    os.dup2(error, 2)
+
+
+def output_tail(folder: Path, size: int = 4000) -> str:
+    """The end of what a stage printed, or "" if nothing was kept."""
+    try:
+        with (folder / OUTPUT_FILE).open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size))
+            return file.read().decode(errors="replace")
+    except OSError:
+        return ""
+
+
+class ThrottledProgress:
+    """A progress callback that sends at most one message per ``pause`` seconds."""
+
+    def __init__(self, send: Callable[[Progress], object], key: str, pause: float = 0.1) -> None:
+        self.send, self.key, self.pause = send, key, pause
+        self._next = 0.0
+        self._guard = threading.Lock()
+
+    def __call__(self, done: float, total: float | None, text: str) -> None:
+        now = time.monotonic()
+        with self._guard:
+            if now >= self._next:
+                self._next = now + self.pause
+                self.send(Progress(self.key, done, total, text))

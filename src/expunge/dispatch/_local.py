@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
@@ -18,25 +18,15 @@ import torch
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.dispatch._engine import Progress, TaskResult
-from expunge.dispatch._execute import execute
-from expunge.dispatch._worker_process import (
-    THREAD_VARIABLES,
-    ThrottledProgress,
-    environment_defaults,
-    flush_every_line,
-    output_tail,
-)
+from expunge.dispatch._execute import ThrottledProgress, execute, output_tail
 from expunge.store import StageTask, Store, cores
 
-_MAX_FAILED_STARTS = 3
-"""This many workers in a row may die before they are ready."""
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Libraries with their own thread pools read these when they are loaded."""
 
 
 class InlineEngine:
-    """Executes one task at a time in the calling process, capturing nothing.
-
-    For tests and examples.
-    """
+    """Executes one task at a time in the calling process, for tests and examples."""
 
     capacity = 1
 
@@ -48,15 +38,10 @@ class InlineEngine:
         self._tasks.append(task)
 
     def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
+        task = self._tasks.pop()
         messages: list[Progress | TaskResult] = []
-        for task in self._tasks:
-
-            def record(done: float, total: float | None, text: str, key: str = task.key) -> None:
-                messages.append(Progress(key, done, total, text))
-
-            messages.append(execute(task, self.store, record))
-        self._tasks.clear()
-        return messages
+        result = execute(task, self.store, lambda *how: messages.append(Progress(task.key, *how)))
+        return [*messages, result]
 
     def close(self, *, kill: bool = False) -> None:
         self._tasks.clear()
@@ -65,7 +50,7 @@ class InlineEngine:
 @dataclass
 class _Worker:
     process: SpawnProcess
-    pipe: Connection[StageTask | None, object]
+    pipe: Connection[StageTask | None, Progress | TaskResult | None]
     task: StageTask | None = None
     ready: bool = False
 
@@ -84,7 +69,6 @@ class LocalEngine:
         self.store = store
         self.capacity = workers or cores()
         self._workers: list[_Worker] = []
-        self._failed_starts = 0
 
     @property
     def processes(self) -> list[int]:
@@ -135,43 +119,35 @@ class LocalEngine:
         for worker in [worker for worker in self._workers if worker.task is None]:
             if worker.process.exitcode is None:
                 return worker
-            list(self._remove_dead(worker))
+            self._remove_dead(worker)
         return None
 
     def _receive(self, worker: _Worker) -> Iterator[Progress | TaskResult]:
         with suppress(EOFError, OSError):
             while worker.pipe.poll():
                 message = worker.pipe.recv()
-                if isinstance(message, WorkerReady):
-                    worker.ready, self._failed_starts = True, 0
-                elif isinstance(message, Progress):
-                    yield message
-                elif isinstance(message, TaskResult):
+                if message is None:
+                    worker.ready = True
+                    continue
+                if isinstance(message, TaskResult):
                     worker.task = None
-                    yield message
+                yield message
 
-    def _remove_dead(self, worker: _Worker) -> Iterator[TaskResult]:
-        """Drop a dead worker; its task is lost, or submitted again if it never started."""
+    def _remove_dead(self, worker: _Worker) -> list[TaskResult]:
+        """Drop a dead worker; its task is lost."""
         self._workers.remove(worker)
-        code, task = worker.process.exitcode or 0, worker.task
+        cause, task = _cause(worker.process.exitcode or 0), worker.task
         worker.pipe.close()
         worker.process.close()
-        if task is None:
-            return
-        if worker.ready:
-            output = output_tail(self.store.work_path(task))
-            yield TaskResult(
-                task.key, "lost", error="WorkerDied", message=_cause(code), output=output
-            )
-            return
-        self._failed_starts += 1
-        if self._failed_starts >= _MAX_FAILED_STARTS:
+        if not worker.ready:
             raise ExpungeError(
-                f"{_MAX_FAILED_STARTS} workers in a row ended while starting. {_cause(code)} A "
-                "script that runs stages should do so below `if __name__ == '__main__':`, as "
-                "workers import it."
+                f"A worker ended while it started. {cause} A script that runs stages should do so "
+                "below `if __name__ == '__main__':`, as workers import it."
             )
-        self.submit(task)
+        if task is None:
+            return []
+        output = output_tail(self.store.work_path(task))
+        return [TaskResult(task.key, "lost", error="WorkerDied", message=cause, output=output)]
 
     def _start_worker(self) -> _Worker:
         threads = _threads_per_worker(self.capacity)
@@ -206,6 +182,18 @@ def _cause(code: int) -> str:
 
 
 @contextmanager
+def environment_defaults(values: Mapping[str, str]) -> Iterator[None]:
+    """Set the environment variables that the user has not set; unset them at the end."""
+    missing = {name: value for name, value in values.items() if name not in os.environ}
+    os.environ.update(missing)
+    try:
+        yield
+    finally:
+        for name in missing:
+            os.environ.pop(name, None)
+
+
+@contextmanager
 def _no_interrupts() -> Iterator[None]:
     """Block Ctrl-C: workers inherit that while they start, and this process gets it afterwards."""
     if sys.platform == "win32":
@@ -221,24 +209,20 @@ def _no_interrupts() -> Iterator[None]:
 # Below: what runs in the worker process.
 
 
-@dataclass(frozen=True)
-class WorkerReady:
-    """The first message of a worker: it has started."""
-
-
-def worker_main(pipe: Connection[object, StageTask | None], root: Path, threads: int) -> None:
+def worker_main(
+    pipe: Connection[Progress | TaskResult | None, StageTask | None], root: Path, threads: int
+) -> None:
     """Execute tasks from ``pipe`` until there are no more, or the parent is gone."""
     _leave_interrupts_to_the_parent()
     threading.Thread(target=_exit_with_the_parent, daemon=True).start()
     threads = min(threads, torch.get_num_threads())  # the user may have asked for fewer
-    flush_every_line()
     store = Store(root)
-    pipe.send(WorkerReady())
+    pipe.send(None)  # ready
     while True:
         try:
             task = pipe.recv()
         except (EOFError, OSError):
-            return
+            task = None
         if task is None:
             return
         torch.set_num_threads(int(task.options.get("threads") or threads))

@@ -1,34 +1,35 @@
-"""The Ray engine: every stage a Ray task, on this machine or on a cluster."""
+"""The Ray engine: every stage a task of a Ray cluster."""
 
 from __future__ import annotations
 
+import importlib
+import json
+import logging
 import math
+import os
+import re
 import socket
-import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from dataclasses import astuple
-from functools import partial
+from contextlib import contextmanager, suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from expunge._errors import InvalidInput
-from expunge._files import storage_errors
-from expunge.dispatch import _ray_cluster as cluster
+from expunge._errors import ExpungeError, InvalidInput
 from expunge.dispatch._engine import Progress, TaskResult
-from expunge.dispatch._execute import execute
-from expunge.dispatch._worker_process import (
-    THREAD_VARIABLES,
-    ThrottledProgress,
-    flush_every_line,
-    output_tail,
-)
+from expunge.dispatch._execute import ThrottledProgress, execute, output_tail
+from expunge.dispatch._local import environment_defaults
 from expunge.store import StageTask, Store
 
-_MARKS = ".nodes"
+PROGRESS_FILE = ".progress"
+"""In the work folder of a stage: how far it is."""
 _PAUSE = 0.25
+_TIMEOUT = 5.0
+_NOISE = "worker died or was killed|retries remaining|memory pressure|marked dead|Task was killed"
+"""What Ray prints in the driver although the result of a stage already says it."""
 
 
 class RayEngine:
@@ -36,7 +37,7 @@ class RayEngine:
 
     ``address`` is ``"host:port"`` or ``"auto"`` from a node of a cluster, ``"ray://host:port"``
     from outside. Without one: the connection this process has, else the cluster ``RAY_ADDRESS``
-    names, else a Ray started on this machine, which ends with the engine.
+    names, else the one that this machine is a node of.
 
     A stage whose worker or node dies is retried up to ``retries`` times, on any node, and resumes
     from its work folder; then it fails (after the ``retries`` of :func:`run`, if any). One that
@@ -50,8 +51,8 @@ class RayEngine:
 
     Each node needs this package and the module of the stage's function, in the same versions;
     ``runtime_env`` (see Ray) can send your own modules along: ``{"working_dir": "."}``. The
-    device ``auto`` is right everywhere: Ray shows a task only the GPUs assigned to it, and none if
-    ``gpus`` is 0. A fraction lets stages share a GPU.
+    device ``auto`` is right everywhere: a stage sees only the GPUs that Ray assigned to it, and
+    none if ``gpus`` is 0. A fraction lets stages share a GPU.
     """
 
     capacity = None
@@ -66,158 +67,183 @@ class RayEngine:
         retries: int = 2,
         runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
-        _check(cpus, gpus, retries)
-        self.store, self.address = store, address
-        self.cpus, self.gpus, self.retries = cpus, gpus, retries
-        self.runtime_env = dict(runtime_env or {})
-        self._mark = store.root / _MARKS / uuid.uuid4().hex
+        _check_arguments(cpus, gpus, retries)
+        self.store, self.retries = store, retries
+        self._ray = load_ray()
+        self._joined = _connect(self._ray, address, dict(runtime_env or {}), retries)
+        _warn_if_too_small(self._ray, cpus, gpus)
+        self._gpus, self._threads = gpus, max(1, int(cpus))
+        self._remote = self._ray.remote(perform).options(
+            num_cpus=cpus, num_gpus=gpus, max_retries=retries, retry_exceptions=False
+        )
         self._running: dict[Any, StageTask] = {}
-        self._mailbox: Any = None
-        self._mail_request: Any = None
-        self._open()
+        self._progress: dict[str, str] = {}
 
     def submit(self, task: StageTask) -> None:
         """Hand a task to Ray."""
-        if self._mailbox is None:
-            self._open()
-        with storage_errors(f"write to {self.store.root}"):
-            self._mark.parent.mkdir(exist_ok=True)
-            self._mark.touch()
-        threads = max(1, int(self.cpus))
-        with cluster.connection():
-            reference = self._remote.remote(task, self._mark, threads, self._mailbox)
-        self._running[reference] = task
+        with _lost_connection():
+            arguments = (task, self.store.root, self._threads, bool(self._gpus))
+            self._running[self._remote.remote(*arguments)] = task
 
     def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
         """Collect what Ray has finished or given up, and the latest progress of the rest."""
         references = list(self._running)
-        if not references:
-            return []
-        with cluster.connection():
+        with _lost_connection():
             self._ray.wait(references, num_returns=1, timeout=min(timeout, _PAUSE))
-            messages: list[Progress | TaskResult] = list(self._mail())
             finished, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
-            messages.extend(self._result(reference) for reference in finished)
-        return messages
+            results = [self._result(reference) for reference in finished]
+        return [*self._new_progress(), *results]
 
     def close(self, *, kill: bool = False) -> None:
-        """Wait for what is running, or kill it; stop Ray if this engine started it."""
-        if self._mailbox is None:
-            return
+        """Wait for what is running, or kill it; leave the cluster if this engine joined it."""
         with suppress(Exception):  # a cluster that is gone needs no goodbye
             for reference in self._running if kill else ():
                 self._ray.cancel(reference, force=True)
             if references := list(self._running):
                 timeout = 10 if kill else None
                 self._ray.wait(references, num_returns=len(references), timeout=timeout)
-            self._ray.kill(self._mailbox)
         self._running.clear()
-        self._mailbox = self._mail_request = None
-        with suppress(OSError):
-            self._mark.unlink(missing_ok=True)
-        self._disconnect()
-
-    def _disconnect(self) -> None:
-        if self._link != "there":
+        if self._joined:
             self._ray.shutdown()
+            self._joined = False
 
-    def _open(self) -> None:
-        self._link = cluster.connect(self.address, self.runtime_env, self.retries)
-        self._ray = cluster.load()
-        try:
-            cluster.check_resources(self.cpus, self.gpus, self._link)
-            self._mailbox = _mailbox(self._ray)
-        except BaseException:
-            self._disconnect()
-            raise
-        variables = dict.fromkeys(THREAD_VARIABLES, str(max(1, int(self.cpus))))
-        if not self.gpus:
-            variables["CUDA_VISIBLE_DEVICES"] = ""
-        self._remote = self._ray.remote(perform).options(
-            num_cpus=self.cpus,
-            num_gpus=self.gpus,
-            max_retries=self.retries,
-            retry_exceptions=False,
-            runtime_env={"env_vars": variables},
-        )
-
-    def _mail(self) -> Iterator[Progress]:
-        """The mailbox's answer to the last request, if it is there; never wait for it."""
-        request = self._mail_request
-        if request is not None and self._ray.wait([request], timeout=0)[0]:
-            self._mail_request = None
-            with suppress(self._ray.exceptions.RayError):
-                messages = [Progress(*fields) for fields in self._ray.get(request)]
-                running = {task.key for task in self._running.values()}
-                yield from (message for message in messages if message.key in running)
-        if self._mail_request is None:
-            self._mail_request = self._mailbox.take.remote()
+    def _new_progress(self) -> Iterator[Progress]:
+        """What running stages have written since the last time."""
+        for task in self._running.values():
+            with suppress(OSError, ValueError):  # not there yet, or half written
+                text = (self.store.work_path(task) / PROGRESS_FILE).read_text(encoding="utf-8")
+                progress = Progress(**json.loads(text))
+                if self._progress.get(task.key) != text:
+                    self._progress[task.key] = text
+                    yield progress
 
     def _result(self, reference: Any) -> TaskResult:
         task = self._running.pop(reference)
-        failed = partial(TaskResult, task.key, "failed")
+        errors = self._ray.exceptions
         try:
             result: TaskResult = self._ray.get(reference)
             return result
-        except self._ray.exceptions.RayTaskError as error:  # before the stage itself could begin
-            cause = getattr(error, "cause", error)
-            name = type(cause).__name__
-            return failed(error=name, message=str(cause), traceback=str(error))
-        except self._ray.exceptions.RuntimeEnvSetupError as error:
-            return failed(error="RuntimeEnvSetupError", message=str(error))
-        except self._ray.exceptions.RayError as error:
+        except (errors.RayTaskError, errors.RuntimeEnvSetupError) as error:  # the stage never began
+            cause = getattr(error, "cause", None) or error
+            name, text = type(cause).__name__, str(error)
+            return TaskResult(task.key, "failed", error=name, message=str(cause), traceback=text)
+        except errors.RayError as error:
             tries = f" It was tried {self.retries + 1} times." if self.retries else ""
+            why = " ".join(str(error).split())[:600]
             return TaskResult(
                 task.key,
                 "lost",
                 error=type(error).__name__,
-                message=f"Ray lost the worker or the node of the stage.{tries} {_summary(error)}",
+                message=f"Ray lost the worker or the node of the stage.{tries} {why}",
                 output=output_tail(self.store.work_path(task)),
             )
 
 
-def perform(task: StageTask, mark: Path, threads: int, mailbox: Any) -> TaskResult:
+def perform(task: StageTask, root: Path, threads: int, has_gpus: bool) -> TaskResult:
     """Execute a task on whichever node this is: the function that Ray runs."""
-    root = mark.parent.parent
-    if not mark.exists():
+    if not root.is_dir():  # the run created it
         message = (
             f"The node {socket.gethostname()} does not see the store {root}. Put it on a file "
             "system that all nodes share, at the same path."
         )
         return TaskResult(task.key, "failed", error="StorageError", message=message)
+    store = Store(root)
 
     def send(progress: Progress) -> None:
-        with suppress(Exception):  # a lost message is no reason to fail
-            mailbox.put.remote(*astuple(progress))
+        with suppress(OSError):  # a lost message is no reason to fail
+            file = store.work_path(task) / PROGRESS_FILE
+            file.write_text(json.dumps(asdict(progress)), encoding="utf-8")
 
-    flush_every_line()
+    if not has_gpus:  # Ray hides those of other tasks, but not from a task without any
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
     torch.set_num_threads(int(task.options.get("threads") or threads))
-    return execute(task, Store(root), ThrottledProgress(send, task.key, _PAUSE), capture=True)
+    return execute(task, store, ThrottledProgress(send, task.key, _PAUSE), capture=True)
 
 
-def _mailbox(ray: Any) -> Any:
-    """An actor that keeps the latest progress of each stage until it is collected."""
-
-    class Mailbox:  # local, so it is sent by value: importing this package would take seconds
-        def __init__(self) -> None:
-            self.messages: dict[str, tuple[object, ...]] = {}
-
-        def put(self, *message: object) -> None:
-            self.messages[str(message[0])] = message
-
-        def take(self) -> list[tuple[object, ...]]:
-            messages, self.messages = self.messages, {}
-            return list(messages.values())
-
-    return ray.remote(num_cpus=0, max_restarts=-1)(Mailbox).remote()
+def load_ray() -> Any:
+    """The module ``ray``."""
+    try:
+        with environment_defaults({"RAY_DEDUP_LOGS_SKIP_REGEX": _NOISE}):
+            return importlib.import_module("ray")
+    except ImportError as error:
+        raise InvalidInput(
+            f"The Ray engine needs Ray: pip install 'expunge[ray]'. ({error})"
+        ) from error
 
 
-def _summary(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return text if len(text) <= 600 else f"{text[:600]}…"
+def _connect(ray: Any, address: str | None, runtime_env: dict[str, Any], retries: int) -> bool:
+    """Join a cluster, unless this process has done so; whether it was done here."""
+    if ray.is_initialized():
+        if address is not None or runtime_env:
+            raise InvalidInput(
+                "This process is connected to Ray already. Leave `address` and `runtime_env` out "
+                "to use that, or call ray.shutdown() first."
+            )
+        return False
+    if address in (None, "auto"):
+        address = os.environ.get("RAY_ADDRESS") or "auto"
+    if address != "auto":
+        _check_reachable(str(address))
+    # By default, Ray would retry a stage that needs too much memory without end.
+    settings = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_task_oom_retries": str(retries)}
+    options = {"runtime_env": runtime_env} if runtime_env else {}
+    try:
+        with environment_defaults(settings), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
+    except Exception as error:
+        with suppress(Exception):
+            ray.shutdown()
+        remedy = (
+            "Start Ray on this machine (`ray start --head`), or give the address of a cluster."
+            if address == "auto"
+            else "The versions of Ray and Python here, and the token (RAY_AUTH_TOKEN) if there is "
+            "one, should be those of the cluster."
+        )
+        raise ExpungeError(f"Could not join Ray at {address}: {error}. {remedy}") from error
+    return True
 
 
-def _check(cpus: float, gpus: float, retries: int) -> None:
+def _check_reachable(address: str) -> None:
+    """Raise unless something listens there; Ray would keep trying for a quarter of an hour."""
+    parts = re.fullmatch(r"(?:ray://)?([^/]+):(\d{1,5})", address)
+    if parts is None:
+        raise InvalidInput(
+            f"`address` should be 'host:port', 'ray://host:port' or 'auto'. (got {address!r})"
+        )
+    try:
+        place = (parts[1].strip("[]"), int(parts[2]))
+        socket.create_connection(place, timeout=_TIMEOUT).close()
+    except (OSError, OverflowError) as error:
+        raise ExpungeError(
+            f"Cannot reach Ray at {address}: {error}. Is the cluster up, and is this its port? "
+            "(6379 from a node of the cluster, ray://host:10001 from outside)"
+        ) from error
+
+
+@contextmanager
+def _lost_connection() -> Iterator[None]:
+    """Turn the loss of the connection into an error that says what to do."""
+    try:
+        yield
+    except ConnectionError as error:
+        raise ExpungeError(
+            f"The connection to Ray was lost: {error}. Run again: finished stages are kept, and "
+            "the others resume from their work folders."
+        ) from error
+
+
+def _warn_if_too_small(ray: Any, cpus: float, gpus: float) -> None:
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in nodes):
+        warnings.warn(
+            f"No node of the Ray cluster has {cpus:g} CPUs and {gpus:g} GPUs for a stage. Stages "
+            "wait until one joins.",
+            stacklevel=3,
+        )
+
+
+def _check_arguments(cpus: float, gpus: float, retries: int) -> None:
     if not (math.isfinite(cpus) and cpus > 0):
         raise InvalidInput(f"`cpus` should be greater than 0. (got {cpus})")
     if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)):

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import heapq
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
 from expunge._errors import ExpungeError, InvalidInput, StorageError
 from expunge.dispatch._engine import Engine, Event, Progress, Report, TaskResult
-from expunge.dispatch._graph import Graph
-from expunge.dispatch._local import InlineEngine, LocalEngine
+from expunge.dispatch._local import LocalEngine
 from expunge.store import Stage, Store, now
+
+_PAUSE = 0.25
+"""Seconds between two attempts at a stage that another run is computing."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +30,9 @@ class Failure:
 
     def notes(self) -> dict[str, object]:
         """What the store keeps of it."""
-        own = ("error", "message", "traceback", "output", "attempts")
         stage = {name: getattr(self.stage, name) for name in ("kind", "key", "title")}
-        return stage | {name: getattr(self, name) for name in own} | {"when": now()}
+        own = {name: value for name, value in vars(self).items() if name != "stage"}
+        return stage | own | {"when": now()}
 
     def __str__(self) -> str:
         return f"{self.stage.title}: {self.error}: {self.message}"
@@ -76,27 +80,27 @@ def run(
     workers: int | None = None,
     retries: int = 0,
     report: Report | None = None,
-    keep_going: bool = True,
-    inline: bool = False,
     engine: Engine | None = None,
 ) -> RunSummary:
     """Compute ``stages``, and the ancestors they need, into the store.
 
     What is stored is not run again; what is damaged is set aside, with a warning, and run again; a
     stage that another run is computing is waited for. A stage that raises fails its descendants but
-    nothing else (unless ``keep_going`` is off, or the disk is full: then running stages finish and
-    the rest are skipped). A stage whose worker dies is retried up to ``retries`` times; one that
-    raises is not, as it would raise again. Ready stages start in order of ``cost``, largest first.
+    nothing else (unless the disk is full: then running stages finish and the rest are skipped). A
+    stage whose worker dies is retried up to ``retries`` times; one that raises is not, as it would
+    raise again. Ready stages start in order of ``cost``, largest first.
 
-    The work is done by ``workers`` processes (default: one per core), by an ``engine``, which is
-    left open, or, with ``inline``, by this process. On KeyboardInterrupt the workers are killed;
-    the next run resumes their stages from the work folders.
+    The work is done by ``workers`` processes (default: one per core), or by an ``engine``, which is
+    left open. On KeyboardInterrupt the workers are killed; the next run resumes their stages from
+    the work folders.
 
     >>> import tempfile
+    >>> from expunge.dispatch import InlineEngine
     >>> stage = Stage("nothing", {"n": 1}, run="builtins:repr")
     >>> with tempfile.TemporaryDirectory() as root:
-    ...     first = run([stage], Store(root), inline=True)
-    ...     again = run([stage], Store(root), inline=True)
+    ...     engine = InlineEngine(Store(root))
+    ...     first = run([stage], engine.store, engine=engine)
+    ...     again = run([stage], engine.store, engine=engine)
     >>> len(first.done), len(again.done), len(again.found)
     (1, 0, 1)
     """
@@ -108,8 +112,8 @@ def run(
     if graph.missing:
         store.prepare()
     # Compute it. A lent engine stays open, unless the run was interrupted.
-    used = engine or _engine(store, workers, len(graph.missing), inline=inline)
-    loop = Loop(graph, store, used, retries, report or _silent, keep_going=keep_going)
+    used = engine or _engine(store, workers, len(graph.missing))
+    loop = Loop(graph, store, used, retries, report or (lambda event: None))
     interrupted = True
     try:
         loop.run()
@@ -121,38 +125,85 @@ def run(
     return loop.summary
 
 
-def _engine(store: Store, workers: int | None, tasks: int, *, inline: bool) -> Engine:
-    if inline:
-        return InlineEngine(store)
+def _engine(store: Store, workers: int | None, tasks: int) -> Engine:
     local = LocalEngine(store, workers)
     local.capacity = max(1, min(local.capacity, tasks))  # the workers share the threads
     return local
 
 
-def _silent(event: Event) -> None:
-    pass
+class Graph:
+    """The stages and ancestors of ``stages`` that are not in the store, in the order to run them.
+
+    A stored stage needs no parents, so parents are considered only where a child is missing:
+    results that nothing depends on any more may be removed. Stages with equal keys are one stage.
+    """
+
+    def __init__(self, stages: Iterable[Stage], store: Store) -> None:
+        self.found: list[Stage] = []
+        self.missing: dict[str, Stage] = {}
+        self._find_missing(list(stages), store)
+        self._order = {key: number for number, key in enumerate(self.missing)}
+        self._parents = {
+            key: [parent.key for parent in stage.parents if parent.key in self.missing]
+            for key, stage in self.missing.items()
+        }
+        self._sorter = TopologicalSorter(self._parents)
+        self._sorter.prepare()
+        self._ready: list[tuple[float, int, Stage]] = []
+
+    def _find_missing(self, stages: list[Stage], store: Store) -> None:
+        if wrong := [stage for stage in stages if not isinstance(stage, Stage)]:
+            raise InvalidInput(f"`stages` should be stages. (got {wrong[0]!r})")
+        seen: set[str] = set()
+        queue = stages[::-1]
+        while queue:
+            stage = queue.pop()
+            if stage.key in seen:
+                continue
+            seen.add(stage.key)
+            if store.intact(stage):
+                self.found.append(stage)
+            else:
+                self.missing[stage.key] = stage
+                queue.extend(reversed(stage.parents))
+
+    def put_back(self, stage: Stage) -> None:
+        """Make a stage ready again."""
+        heapq.heappush(self._ready, (-stage.cost, self._order[stage.key], stage))
+
+    def take(self) -> Stage | None:
+        """Take the most costly stage that can be run now; of equals, the one listed first."""
+        for key in self._sorter.get_ready():
+            self.put_back(self.missing[key])
+        return heapq.heappop(self._ready)[2] if self._ready else None
+
+    def complete(self, stage: Stage) -> None:
+        """Note that a stage is in the store; its children may be ready."""
+        self._sorter.done(stage.key)
+
+    def descendants(self, stage: Stage) -> list[Stage]:
+        """Every missing stage that depends on ``stage``, parents first."""
+        reached = {stage.key: stage}
+        for key in TopologicalSorter(self._parents).static_order():
+            if any(parent in reached for parent in self._parents[key]):
+                reached[key] = self.missing[key]
+        return list(reached.values())[1:]
 
 
 class Loop:
     """The state of a run: which stages are left, running, or waiting for another run."""
 
     def __init__(
-        self,
-        graph: Graph,
-        store: Store,
-        engine: Engine,
-        retries: int,
-        report: Report,
-        *,
-        keep_going: bool,
+        self, graph: Graph, store: Store, engine: Engine, retries: int, report: Report
     ) -> None:
         self.graph, self.store, self.engine = graph, store, engine
-        self.retries, self.report, self.keep_going = retries, report, keep_going
+        self.retries, self.report = retries, report
         self.summary = RunSummary()
         self.stopped = False
-        self.running: dict[str, Stage] = {}
-        self.waiting: dict[str, tuple[float, float]] = {}  # when to check again, and the pause
         self.left = dict(graph.missing)
+        self.running: dict[str, Stage] = {}
+        self.waiting: dict[str, float] = {}  # when to try a stage again that another run computes
+        self.announced: set[str] = set()  # of these
         self.attempts: dict[str, int] = {}
 
     def run(self) -> None:
@@ -163,26 +214,27 @@ class Loop:
             self.report(Event("planned", stage))
         while self.left and not (self.stopped and not self.running):
             self._submit()
+            timeout = _PAUSE if self.waiting else 1.0
             if self.running:
-                for message in self.engine.poll(self._timeout()):
+                for message in self.engine.poll(timeout):
                     self._handle(message)
             else:
-                time.sleep(self._timeout())
-            self._check_waiting()
+                time.sleep(timeout)
+            for key in [key for key, when in self.waiting.items() if when < time.monotonic()]:
+                del self.waiting[key]
+                self.graph.put_back(self.left[key])
         for stage in list(self.left.values()):
             self._skip(stage, None)
 
     def _submit(self) -> None:
-        while not self.stopped:
-            capacity = self.engine.capacity
-            if capacity is not None and len(self.running) >= capacity:
-                return
+        capacity = self.engine.capacity
+        while not self.stopped and (capacity is None or len(self.running) < capacity):
             stage = self.graph.take()
             if stage is None:
                 return
             self.running[stage.key] = stage
             self.engine.submit(stage.task)
-            if stage.key not in self.waiting:
+            if stage.key not in self.announced:
                 self.report(Event("started", stage))
 
     def _handle(self, message: Progress | TaskResult) -> None:
@@ -190,47 +242,28 @@ class Loop:
         if isinstance(message, Progress):
             self.report(Event("progress", stage, message.done, message.total, message.text))
             return
-        del self.running[message.key]
+        del self.running[stage.key]
         self.summary.warnings.extend(message.warnings)
         if message.status == "busy":
-            self._wait(stage)
-            return
-        self.waiting.pop(stage.key, None)
-        if message.status == "done":
-            self._completed(stage)
-            self.summary.done.append(stage)
-            self.report(Event("done", stage, seconds=message.seconds))
-        elif message.status == "found":
-            self._completed(stage)
-            self._found(stage)
-        else:
+            self.waiting[stage.key] = time.monotonic() + _PAUSE
+            if stage.key not in self.announced:
+                self.announced.add(stage.key)
+                self.report(Event("waiting", stage))
+        elif message.status in ("failed", "lost"):
             self._failed(stage, message)
-
-    def _completed(self, stage: Stage) -> None:
-        del self.left[stage.key]
-        self.store.forget_failure(stage)
-        self.graph.complete(stage)
+        else:
+            del self.left[stage.key]
+            self.store.forget_failure(stage)
+            self.graph.complete(stage)
+            if message.status == "found":
+                self._found(stage)
+            else:
+                self.summary.done.append(stage)
+                self.report(Event("done", stage, seconds=message.seconds))
 
     def _found(self, stage: Stage) -> None:
         self.summary.found.append(stage)
         self.report(Event("found", stage))
-
-    def _wait(self, stage: Stage) -> None:
-        _, pause = self.waiting.get(stage.key, (0.0, 0.05))
-        if stage.key not in self.waiting:
-            self.report(Event("waiting", stage))
-        self.waiting[stage.key] = (time.monotonic() + pause, min(2.0, 1.5 * pause))
-
-    def _check_waiting(self) -> None:
-        for key, (when, _) in list(self.waiting.items()):
-            if key in self.running or time.monotonic() < when:
-                continue
-            self.waiting[key] = (float("inf"), self.waiting[key][1])
-            self.graph.put_back(self.left[key])
-
-    def _timeout(self) -> float:
-        soonest = min((when for when, _ in self.waiting.values()), default=float("inf"))
-        return min(1.0, max(0.0, soonest - time.monotonic()))
 
     def _failed(self, stage: Stage, result: TaskResult) -> None:
         self.attempts[stage.key] = self.attempts.get(stage.key, 0) + 1
@@ -250,7 +283,7 @@ class Loop:
         for child in self.graph.descendants(stage):
             if child.key in self.left:
                 self._skip(child, stage)
-        self.stopped = self.stopped or result.hopeless or not self.keep_going
+        self.stopped = self.stopped or result.hopeless
 
     def _skip(self, stage: Stage, because: Stage | None) -> None:
         del self.left[stage.key]

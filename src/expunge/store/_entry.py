@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from expunge._errors import DataError, InvalidInput
+from expunge._strict_json import read_json
 from expunge.store._stage import canonical, dumps, key_of
 
 STAGE, ENVIRONMENT, MANIFEST = "config.json", "environment.json", "manifest.json"
@@ -30,28 +31,33 @@ class Entry:
     @functools.cached_property
     def notes(self) -> dict[str, Any]:
         """``config.json``: kind, version, config, parents, title, run."""
-        return self._json(STAGE)
+        return _read_object(self.folder / STAGE)
 
     @functools.cached_property
     def environment(self) -> dict[str, Any]:
         """``environment.json``: versions, hardware, wall time, dates."""
-        return self._json(ENVIRONMENT)
+        return _read_object(self.folder / ENVIRONMENT)
 
     @functools.cached_property
-    def manifest(self) -> Manifest:
-        """Digest and size of each file."""
-        return Manifest.load(self.folder)
+    def manifest(self) -> dict[str, tuple[str, int]]:
+        """``manifest.json``: sha256 and size of each file, by name."""
+        path = self.folder / MANIFEST
+        notes = _read_object(path)
+        try:
+            files = notes["files"]
+            manifest = {name: (item["sha256"], int(item["size"])) for name, item in files.items()}
+            intact = notes["sha256"] == _digest_of(files)
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{path} is damaged: {error!r}.") from error
+        if not intact:
+            raise DataError(f"{path} has been changed since it was written.")
+        return manifest
 
     @property
     def config(self) -> dict[str, Any]:
         """The stage's configuration, in its canonical spelling."""
         config: dict[str, Any] = self.notes["config"]
         return config
-
-    @property
-    def title(self) -> str:
-        """The title of the stage when it ran."""
-        return str(self.notes["title"])
 
     @property
     def seconds(self) -> float:
@@ -61,23 +67,19 @@ class Entry:
     @property
     def files(self) -> tuple[str, ...]:
         """Names of the files that the stage wrote."""
-        return tuple(name for name in self.manifest.files if name not in RESERVED)
-
-    @property
-    def size(self) -> int:
-        """Bytes on disk."""
-        return sum(size for _, size in self.manifest.files.values())
+        return tuple(name for name in self.manifest if name not in RESERVED)
 
     def path(self, name: str) -> Path:
         """The path of one file of the result."""
-        if name not in self.manifest.files:
+        if name not in self.manifest:
             names = ", ".join(self.files) or "none"
             raise DataError(f"The result {self.folder} has no file {name!r}. (it has: {names})")
         return self.folder / name
 
     def verify(self) -> Entry:
         """Check every byte against the manifest, and the notes against the key."""
-        self.manifest.verify(self.folder)
+        for name, expected in self.manifest.items():
+            _check_file(self.folder / name, *expected)
         try:
             notes = self.notes
             parents = [parent["key"] for parent in notes["parents"]]
@@ -90,68 +92,18 @@ class Entry:
             )
         return self
 
-    def _json(self, name: str) -> dict[str, Any]:
-        path = self.folder / name
-        try:
-            notes = json.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise DataError(f"{path} is missing.") from None
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path} is damaged: {error}.") from error
-        if not isinstance(notes, dict):
-            raise DataError(f"{path} is damaged: it should hold an object.")
-        return notes
 
+def manifest_text(folder: Path) -> str:
+    """The text of ``manifest.json`` for the files of a folder that are not hidden.
 
-@dataclass(frozen=True)
-class Manifest:
-    """sha256 and size of each file, by name; names use forward slashes on every system."""
-
-    files: dict[str, tuple[str, int]]
-
-    @classmethod
-    def of(cls, folder: Path) -> Manifest:
-        """Measure every file of ``folder`` that is not hidden."""
-        files = [path for path in tree(folder) if path.is_file()]
-        return cls({path.relative_to(folder).as_posix(): _measure(path) for path in files})
-
-    def dumps(self) -> str:
-        """The text of ``manifest.json``, which contains a digest of itself."""
-        files = {name: {"sha256": sha, "size": size} for name, (sha, size) in self.files.items()}
-        return json.dumps({"files": files, "sha256": _manifest_digest(files)})
-
-    @classmethod
-    def load(cls, folder: Path) -> Manifest:
-        """Read ``manifest.json``; raise :class:`DataError` if it is damaged."""
-        path = folder / MANIFEST
-        try:
-            notes: Any = json.loads(path.read_text(encoding="utf-8"))
-            files = notes["files"]
-            intact = notes["sha256"] == _manifest_digest(files)
-            parsed = {name: (item["sha256"], int(item["size"])) for name, item in files.items()}
-        except FileNotFoundError:
-            raise DataError(f"{path} is missing.") from None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{path} is damaged: {error!r}.") from error
-        if not intact:
-            raise DataError(f"{path} has been changed since it was written.")
-        return cls(parsed)
-
-    def verify(self, folder: Path) -> None:
-        """Raise :class:`DataError`, naming the file, unless all are there and unchanged."""
-        for name, expected in self.files.items():
-            path = folder / name
-            try:
-                size = path.stat().st_size
-                actual = _measure(path) if size == expected[1] else ("", size)
-            except FileNotFoundError:
-                raise DataError(f"{path} is missing.") from None
-            except OSError as error:
-                raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-            if actual[1] != expected[1]:
-                raise DataError(f"{path} has {size} bytes, not the {expected[1]} written.")
-            if actual != expected:
-                raise DataError(f"{path} has been changed since it was written: its hash differs.")
+    It contains a digest of itself. Names use forward slashes on every system.
+    """
+    files = {}
+    for path in tree(folder):
+        if path.is_file():
+            digest, size = _measure(path)
+            files[path.relative_to(folder).as_posix()] = {"sha256": digest, "size": size}
+    return json.dumps({"files": files, "sha256": _digest_of(files)})
 
 
 def tree(folder: Path) -> Iterator[Path]:
@@ -167,11 +119,35 @@ def tree(folder: Path) -> Iterator[Path]:
             yield from tree(path)
 
 
+def _check_file(path: Path, digest: str, size: int) -> None:
+    """Raise unless a file has this hash and size."""
+    try:
+        found = path.stat().st_size
+        if found != size:
+            raise DataError(f"{path} has {found} bytes, not the {size} written.")
+        if _measure(path) != (digest, size):
+            raise DataError(f"{path} has been changed since it was written: its hash differs.")
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing.") from None
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}.") from error
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        notes = read_json(path)
+    except FileNotFoundError:
+        raise DataError(f"{path} is missing.") from None
+    if not isinstance(notes, dict):
+        raise DataError(f"{path} is damaged: it should hold an object.")
+    return notes
+
+
 def _measure(path: Path) -> tuple[str, int]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
         return digest, file.tell()
 
 
-def _manifest_digest(files: Any) -> str:
+def _digest_of(files: Any) -> str:
     return hashlib.sha256(dumps(files).encode()).hexdigest()

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Protocol
 
 from expunge._errors import InvalidInput
+from expunge._kinds import NotNegative, check_fields
 
 _KIND = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _RUN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
@@ -74,8 +75,8 @@ class Stage:
     version: int = field(default=1, kw_only=True)
     title: str = field(default="", kw_only=True)
     options: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
-    cost: float = field(default=1.0, kw_only=True)
-    key: str = field(init=False)
+    cost: NotNegative = field(default=1.0, kw_only=True)
+    key: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         self._check()
@@ -89,21 +90,13 @@ class Stage:
         assign(self, "title", self.title or f"{self.kind} {self.key[:8]}")
 
     def _check(self) -> None:
+        check_fields(self)
         if not _KIND.fullmatch(self.kind):
             raise InvalidInput(
                 f"`kind` should be lower-case words joined by hyphens. (got {self.kind!r})"
             )
         if not _RUN.fullmatch(self.run):
             raise InvalidInput(f"`run` should be 'package.module:function'. (got {self.run!r})")
-        if isinstance(self.version, bool) or not isinstance(self.version, int):
-            raise InvalidInput(f"`version` should be an int. (got {self.version!r})")
-        if not (math.isfinite(self.cost) and self.cost >= 0):
-            raise InvalidInput(f"`cost` should be finite and >= 0. (got {self.cost})")
-        for name in ("config", "options"):
-            if not isinstance(getattr(self, name), Mapping):
-                raise InvalidInput(f"`{name}` should be a mapping. (got {getattr(self, name)!r})")
-        if wrong := [parent for parent in self.parents if not isinstance(parent, Stage)]:
-            raise InvalidInput(f"`parents` should be stages. (got {wrong[0]!r})")
 
     @property
     def task(self) -> StageTask:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,7 +12,7 @@ from typing import Any
 
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import storage_errors, sync, write_text
-from expunge.store._entry import ENVIRONMENT, MANIFEST, RESERVED, STAGE, Entry, Manifest, tree
+from expunge.store._entry import ENVIRONMENT, MANIFEST, RESERVED, STAGE, Entry, manifest_text, tree
 from expunge.store._locks import file_lock
 from expunge.store._stage import Keyed, StageTask
 
@@ -32,7 +31,7 @@ class Store:
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(root).absolute()
-        check_format(self.root)
+        _check_format(self.root)
 
     def has(self, stage: Keyed) -> bool:
         """Whether the result is there (:meth:`open` checks that it is intact)."""
@@ -115,7 +114,7 @@ class Store:
             }
             (folder / STAGE).write_text(json.dumps(notes, indent=1), encoding="utf-8")
             (folder / ENVIRONMENT).write_text(json.dumps(environment), encoding="utf-8")
-            (folder / MANIFEST).write_text(Manifest.of(folder).dumps(), encoding="utf-8")
+            (folder / MANIFEST).write_text(manifest_text(folder), encoding="utf-8")
             # Everything is on disk before the rename, and the rename itself after it.
             if not place.parent.is_dir():
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -130,26 +129,19 @@ class Store:
     def set_aside(self, stage: Keyed) -> Path:
         """Move a damaged result to ``.damaged`` for inspection; needs the lock."""
         with storage_errors(f"set {self._place(stage)} aside"):
-            folder = self._hidden("damaged")
-            for number in itertools.count(1):
-                target = folder / f"{stage.kind}-{stage.key}.{number}"
-                if not target.exists():
-                    return self._place(stage).rename(target)
-        raise AssertionError
+            folder, name = self._hidden("damaged"), f"{stage.kind}-{stage.key}"
+            targets = (folder / f"{name}.{number}" for number in itertools.count(1))
+            return self._place(stage).rename(next(path for path in targets if not path.exists()))
 
     def record_failure(self, stage: Keyed, notes: dict[str, Any]) -> None:
         """Write what went wrong to ``.failed/<key>.json``."""
-        with storage_errors(f"record a failure in {self.root}"):
-            path = self._hidden("failed") / f"{stage.key}.json"
-            scratch = path.with_suffix(f".{os.getpid()}.tmp")
-            scratch.write_text(json.dumps(notes, indent=1), encoding="utf-8")
-            scratch.replace(path)
+        write_text(self._failure_path(stage), json.dumps(notes, indent=1))
 
     def failure(self, stage: Keyed) -> dict[str, Any] | None:
         """What went wrong at the last attempt, or None."""
         try:
-            path = self.root / ".failed" / f"{stage.key}.json"
-            notes: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            text = self._failure_path(stage).read_text(encoding="utf-8")
+            notes: dict[str, Any] = json.loads(text)
         except (OSError, ValueError):
             return None
         return notes
@@ -157,14 +149,21 @@ class Store:
     def forget_failure(self, stage: Keyed) -> None:
         """Remove the record of a failure after a later attempt succeeded."""
         with suppress(OSError):
-            (self.root / ".failed" / f"{stage.key}.json").unlink()
+            self._failure_path(stage).unlink()
 
     def prepare(self) -> None:
         """Create the store if it does not exist; :class:`StorageError` if that fails."""
-        create_store(self.root)
+        if not (self.root / FORMAT_FILE).exists():
+            from expunge import __version__
+
+            notes = {"format": FORMAT, "written by": f"expunge {__version__}"}
+            write_text(self.root / FORMAT_FILE, json.dumps(notes))
 
     def _place(self, stage: Keyed) -> Path:
         return self.root / stage.kind / stage.key
+
+    def _failure_path(self, stage: Keyed) -> Path:
+        return self.root / ".failed" / f"{stage.key}.json"
 
     def _hidden(self, name: str) -> Path:
         folder = self.root / f".{name}"
@@ -180,22 +179,21 @@ def _drop_hidden(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def create_store(root: Path) -> None:
-    """Make ``root`` a store unless it is one; :class:`StorageError` if that fails."""
-    if not (root / FORMAT_FILE).exists():
-        from expunge import __version__
-
-        notes = {"format": FORMAT, "written by": f"expunge {__version__}"}
-        write_text(root / FORMAT_FILE, json.dumps(notes))
-
-
-def check_format(root: Path) -> None:
+def _check_format(root: Path) -> None:
     """Raise unless ``root`` is a store that this version can read, or may become one."""
+    if root.exists() and not root.is_dir():
+        raise StorageError(f"{root} is a file. A store is a directory.")
     path = root / FORMAT_FILE
+    # Listed before the format is read: another process that creates the store writes that first.
+    others = [found.name for found in root.glob("[!.]*") if found != path]
     try:
         version = json.loads(path.read_text(encoding="utf-8"))["format"]
     except (FileNotFoundError, NotADirectoryError):
-        _check_may_become_store(root)
+        if others:
+            raise StorageError(
+                f"{root} holds other things ({others[0]}) and is not a store. Choose an empty or a "
+                "new directory."
+            ) from None
         return
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StorageError(f"{path} is damaged, so its format is unknown: {error!r}.") from error
@@ -203,17 +201,4 @@ def check_format(root: Path) -> None:
         raise StorageError(
             f"The store {root} was written by a newer version of expunge (format {version}; this "
             f"one reads up to {FORMAT}). Upgrade expunge, or use another store."
-        )
-
-
-def _check_may_become_store(root: Path) -> None:
-    if root.exists() and not root.is_dir():
-        raise StorageError(f"{root} is a file. A store is a directory.")
-    others = [path.name for path in root.glob("[!.]*") if path.name != FORMAT_FILE]
-    if others and (root / FORMAT_FILE).exists():  # another process has just created it
-        check_format(root)
-    elif others:
-        raise StorageError(
-            f"{root} holds other things ({others[0]}) and is not a store. Choose an empty or a "
-            "new directory."
         )

@@ -55,9 +55,9 @@ def test_kills_at_random_moments_end_with_the_same_records(
 def test_ideal_models_stay_until_they_are_scored(planned: list[PlannedRun], tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     initial, ideal = planned[0].trained
-    dispatch.run([ideal], store, inline=True).check()
+    dispatch.run([ideal], store, engine=InlineEngine(store)).check()
     assert drop_ideals(planned, store) == []
-    dispatch.run([planned[0].reference], store, inline=True).check()
+    dispatch.run([planned[0].reference], store, engine=InlineEngine(store)).check()
     assert drop_ideals(planned, store) == [ideal]
     assert store.has(initial), "more may be unlearned from it"
 
@@ -79,7 +79,7 @@ def test_status_tells_done_failed_damaged_and_missing(
 ) -> None:
     store = Store(tmp_path / "store")
     assert {one.state for one in status(planned, store)} == {"missing"}
-    dispatch.run([planned[0].reference], store, inline=True).check()
+    dispatch.run([planned[0].reference], store, engine=InlineEngine(store)).check()
     store.record_failure(planned[0].unlearn, {"error": "ValueError", "message": "no luck"})
     store.work(planned[1].unlearn)
     weights = store.open(planned[0].trained[0]).path("weights.safetensors")

@@ -1,4 +1,4 @@
-"""The display counts, estimates, and keeps quiet where nobody watches."""
+"""The display counts, and keeps quiet where nobody watches."""
 
 from __future__ import annotations
 
@@ -8,43 +8,40 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from expunge.dispatch import Display, Event, run
-from expunge.dispatch._display import StageCounts
+from expunge.dispatch import Display, Event, InlineEngine, run
 from expunge.store import Store
 from tests.unit.dispatch.work import stage
 
 
-def test_the_time_left_follows_the_costs() -> None:
-    counts = StageCounts()
+def bar(display: Display) -> tuple[float, float | None, str]:
+    """How far the bar of all stages is, of how much, and what it says."""
+    overall = display._progress.tasks[0]
+    return overall.completed, overall.total, overall.fields["text"]
+
+
+def test_the_bar_follows_the_costs() -> None:
+    display = Display(console=Console(file=io.StringIO()))
     small, large, bad = stage("add", n=1), stage("add", n=2, cost=3.0), stage("add", n=3, cost=9.0)
+    display(Event("found", stage("add", n=0, cost=100.0)))  # what was there speeds up nothing
     for one in (small, large, bad):
-        counts.count(Event("planned", one))
-    assert counts.seconds_left(10.0) is None
-    counts.count(Event("failed", bad))
-    counts.count(Event("done", small))
-    assert counts.seconds_left(10.0) == pytest.approx(30.0)
-    counts.count(Event("progress", large, 1, 3))
-    assert counts.seconds_left(20.0) == pytest.approx(20.0)
-    assert str(counts) == "1 done, 1 left, 1 failed"
-    counts.count(Event("retried", large))
-    assert counts.seconds_left(10.0) == pytest.approx(30.0)
-    counts.count(Event("found", large))
-    assert counts.seconds_left(20.0) == 0
-    assert str(counts) == "2 done, 0 left, 1 failed"
-
-
-def test_what_was_there_at_the_start_does_not_speed_up_the_rest() -> None:
-    counts = StageCounts()
-    counts.count(Event("found", stage("add", n=1, cost=100.0)))
-    counts.count(Event("planned", stage("add", n=2)))
-    assert counts.seconds_left(5.0) is None
+        display(Event("planned", one))
+    assert bar(display) == (0, 13, "1 done, 3 left")
+    display(Event("failed", bad))
+    display(Event("done", small))
+    assert bar(display) == (1, 4, "2 done, 1 left, 1 failed")
+    display(Event("progress", large, 1, 3))
+    assert bar(display)[0] == pytest.approx(2)
+    display(Event("retried", large))
+    assert bar(display)[0] == 1
+    display(Event("found", large))
+    assert bar(display) == (4, 4, "3 done, 0 left, 1 failed")
 
 
 def show(store: Store, *, terminal: bool) -> str:
     console = Console(file=io.StringIO(), force_terminal=terminal, width=120)
     stages = [stage("count", title="[counting]"), stage("fail", title="the unlucky one")]
     with Display("everything", console=console) as display:
-        run(stages, store, inline=True, report=display)
+        run(stages, store, engine=InlineEngine(store), report=display)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from expunge.dispatch import run
+from expunge.dispatch import InlineEngine, run
 from expunge.dispatch._execute import execute
 from expunge.store import Entry, Stage, Store
 from tests.unit.dispatch.forks import Fork
@@ -30,7 +30,7 @@ def contents(entry: Entry) -> dict[str, bytes]:
 
 def undisturbed(one: Stage, root: Path) -> dict[str, bytes]:
     store = Store(root)
-    run([one], store, inline=True).check()
+    run([one], store, engine=InlineEngine(store)).check()
     return contents(store.open(one))
 
 
@@ -59,7 +59,7 @@ def test_kills_at_random_moments_change_nothing(store: Store, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("where", "there"),
     [
-        ("expunge.store._store.Manifest.of", False),
+        ("expunge.store._store.manifest_text", False),
         ("expunge.store._store.sync", False),
         ("expunge.store._store._drop_hidden", True),
         ("pathlib.Path.rename", False),

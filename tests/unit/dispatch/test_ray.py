@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import importlib.util
+import inspect
 import json
 import socket
 import sys
@@ -27,54 +28,71 @@ from expunge.bench._run import run_planned
 from expunge.bench._stages import StageOptions, plan
 from expunge.dispatch import Engine, Event, InlineEngine, RunSummary, run
 from expunge.dispatch._engine import TaskResult
-from expunge.dispatch._ray import _PAUSE, RayEngine, perform
-from expunge.dispatch._ray_cluster import load
+from expunge.dispatch._ray import _PAUSE, RayEngine, load_ray, perform
 from expunge.store import Stage, Store
 from tests.unit.bench.tiny_protocol import timeless, write_tiny
 from tests.unit.dispatch.work import stage, wait_for
 
 if importlib.util.find_spec("ray") is None:
     pytest.skip("needs Ray", allow_module_level=True)
-ray = load()  # as the engine does: what Ray prints depends on how it is imported
+ray = load_ray()  # as the engine does: what Ray prints depends on how it is imported
+
+
+LIMITS = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_worker_register_timeout_seconds": "600",
+}
+"""Generous limits for the processes that Ray starts: on a busy machine their imports take long."""
 
 
 class SlowClock:
-    """The module ``time``, but for a clock on which a busy machine has four minutes in thirty s."""
+    """The module ``time``, but for a clock on which a busy machine has ten minutes in thirty s."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(time, name)
 
     def monotonic(self) -> float:
-        return time.monotonic() / 8
+        return time.monotonic() / 20
+
+
+def start_raylet_without_waiting(*given: Any, **named: Any) -> Any:
+    """Start a raylet that knows the ports of its helpers.
+
+    Otherwise it gives each helper 15 seconds to start and write its port to a file, and dies if
+    that takes longer. No limit can be set for this. A port of -1 means that a helper is not in use.
+    """
+    call = inspect.signature(START_RAYLET).bind(*given, **named)
+    place = str(call.arguments["session_dir"]), str(call.arguments["node_id"])
+    for name in ("metrics_agent_port", "metrics_export_port", "dashboard_agent_listen_port"):
+        ray._raylet.persist_port(*place, name, -1)
+    with socket.socket() as free:
+        free.bind(("", 0))
+        call.arguments["runtime_env_agent_port"] = free.getsockname()[1]
+    return START_RAYLET(*call.args, **call.kwargs)
+
+
+START_RAYLET = ray._private.services.start_raylet
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[None]:
     """Ray on this machine, for two tasks at a time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        for name, value in LIMITS.items():
+            patch.setenv(name, value)
         patch.setattr("ray._private.node.time", SlowClock())  # Ray allows its start 30 s
-        for attempts_left in (2, 1, 0):
-            try:
-                ray.init(
-                    "local",
-                    num_cpus=2,
-                    include_dashboard=False,
-                    log_to_driver=False,
-                    logging_level="ERROR",
-                    object_store_memory=80_000_000,
-                )
-                break
-            except Exception:
-                if not attempts_left:
-                    raise
-            # A start that hung is ended here, where its error is gone: it holds the processes.
-            _end_ray()
+        patch.setattr("ray._private.services.start_raylet", start_raylet_without_waiting)
+        ray.init(
+            "local",
+            num_cpus=2,
+            num_gpus=0,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            object_store_memory=80_000_000,
+        )
     yield
-    _end_ray()
-
-
-def _end_ray() -> None:
     ray.shutdown()
     with warnings.catch_warnings():  # Ray kills its processes and does not wait for them
         warnings.simplefilter("ignore", ResourceWarning)
@@ -116,7 +134,7 @@ def test_a_graph_gives_what_it_gives_without_ray(
     summary = run(stages, engine.store, engine=checked)
     assert len(summary.done) == len(stages)
     assert (tmp_path / "log").read_text().split()[-1] == "9", "a child ran before its parents"
-    run(stages, store, inline=True).check()
+    run(stages, store, engine=InlineEngine(store)).check()
     assert [contents(engine.store, one) for one in stages] == [contents(store, s) for s in stages]
     again = go(engine, *stages)
     assert (len(again.done), len(again.found)) == (0, len(stages))
@@ -142,9 +160,9 @@ def test_a_worker_is_seeded_quiet_and_has_the_threads_of_its_cpus(
 ) -> None:
     one = stage("tell", test="facts")
     go(engine, one).check()
-    run([one], store, inline=True).check()
+    run([one], store, engine=InlineEngine(store)).check()
     told = facts(engine.store, one)
-    assert (told["threads"], told["pool"], told["terminal"]) == (1, "1", False)
+    assert (told["threads"], told["terminal"]) == (1, False)
     assert told["drawn"] == facts(store, one)["drawn"]
 
 
@@ -176,7 +194,7 @@ def test_a_killed_worker_is_replaced_and_goes_on_from_the_work_folder(
     assert set(steps) == set(range(20))
     assert len(steps) <= 21, "more than a step was lost at the kill"
     like = stage("count")
-    run([like], store, inline=True).check()
+    run([like], store, engine=InlineEngine(store)).check()
     drawn = engine.store.open(one).path("deep/drawn.json").read_bytes()
     assert drawn == store.open(like).path("deep/drawn.json").read_bytes()
     assert "".join(capfd.readouterr()) == "", "Ray should not print"
@@ -216,12 +234,6 @@ def test_progress_arrives(engine: RayEngine, tmp_path: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_progress_that_is_lost_fails_nothing(engine: RayEngine) -> None:
-    ray.kill(engine._mailbox)
-    assert len(go(engine, *(stage("count", test="lost", n=n) for n in range(2))).done) == 2
-
-
-@pytest.mark.thorough
 def test_two_runs_at_once_do_each_stage_once(engine: RayEngine, tmp_path: Path) -> None:
     options = {"log": str(tmp_path / "log"), "sleep": 0.05}
     first = [stage("add", n=n, test="twice", options=options) for n in range(4)]
@@ -257,13 +269,11 @@ def test_an_interrupt_here_kills_the_tasks(cluster: None, store: Store, tmp_path
         go(engine, sleeper, report=interrupt)
     with store.lock(sleeper):
         pass
-    assert go(engine, stage("add", n=1)).ok, "it should open again"
-    engine.close()
-    engine.close()
+    engine.close()  # a second time
 
 
 def test_a_node_that_does_not_see_the_store_says_so(tmp_path: Path) -> None:
-    result = perform(stage("add", n=1).task, tmp_path / "store" / ".nodes" / "mark", 1, None)
+    result = perform(stage("add", n=1).task, tmp_path / "store", 1, False)
     assert isinstance(result, TaskResult)
     assert (result.status, result.error) == ("failed", "StorageError")
     assert "a file system that all nodes share" in result.message
@@ -313,16 +323,7 @@ def test_an_address_where_nobody_answers_is_told_soon(store: Store, scheme: str)
     assert time.monotonic() - began < 100, "Ray itself would try for a quarter of an hour"
 
 
-@pytest.mark.usefixtures("alone")
-def test_another_server_is_not_taken_for_ray(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("expunge.dispatch._ray_cluster._TIMEOUT", 0.5)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{server.getsockname()[1]}")
-        with pytest.raises(ExpungeError, match="is not Ray"):
-            RayEngine(store)
-
-
-@pytest.mark.parametrize("address", ["nonsense", "host:", "ray://host", "host:port", ""])
+@pytest.mark.parametrize("address", ["nonsense", "host:", "ray://host", "host:port", "http://a:1"])
 @pytest.mark.usefixtures("alone")
 def test_an_address_of_another_form_is_refused(store: Store, address: str) -> None:
     with pytest.raises(InvalidInput, match="host:port"):

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from expunge._errors import ExpungeError, InvalidInput, StorageError
-from expunge.dispatch import Event, RunSummary, run
+from expunge.dispatch import Event, InlineEngine, RunSummary, run
 from expunge.dispatch._execute import execute
 from expunge.store import Stage, Store
 from tests.unit.dispatch.forks import Fork
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process:DeprecationWarning"
 
 
 def inline(stages: list[Stage], store: Store, **options: Any) -> RunSummary:
-    return run(stages, store, inline=True, **options)
+    return run(stages, store, engine=InlineEngine(store), **options)
 
 
 def value(store: Store, of: Stage) -> int:
@@ -100,14 +100,6 @@ def test_a_failure_fails_its_descendants_and_nothing_else(store: Store) -> None:
     assert "in fail" in kept["traceback"]
     with pytest.raises(ExpungeError, match=r"1 failed, 2 skipped.*not meant to be"):
         summary.check()
-
-
-def test_without_keep_going_the_first_failure_ends_the_run(store: Store) -> None:
-    bad, rest = stage("fail", cost=9.0), [stage("add", n=n) for n in range(3)]
-    summary = inline([*rest, bad], store, keep_going=False)
-    assert [failure.stage for failure in summary.failed] == [bad]
-    assert summary.skipped == [(one, None) for one in rest]
-    assert inline(rest, store).done == rest
 
 
 def test_a_failure_made_good_is_forgotten(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
