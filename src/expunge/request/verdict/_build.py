@@ -191,12 +191,16 @@ def conclude(
 
 def margins_of(job: Job, before: SplitPredictions) -> Margins:
     """The margins of a job; those that it does not give follow from the sizes of the data."""
-    counts = before.test.labels.bincount()
+    tested, trained = (
+        part.labels.bincount(minlength=before.test.logits.shape[1])
+        for part in (before.test, before.retain)
+    )
+    counted = (tested > 0) & (trained > 0)  # classes of which nothing is retained do not count
     by_size = Margins.by_size(
         records=len(before.forget.labels),
         unseen=len(before.matched(job.seed)[1].labels),
-        test=len(before.test.labels),
-        class_sizes=[int(count) for count in counts if count],
+        test=tested[counted].tolist(),
+        train=trained[counted].tolist(),
         accuracy=float(before.val.right.mean()),
     )
     given = {name: getattr(job, f"margin_{name}") for name in asdict(by_size)}

@@ -42,8 +42,9 @@ DELIVERED: Moment = "as delivered"
 RELEARNED: Moment = "after benign steps"
 MOST_RIGHT = 0.95
 """The largest accuracy that a margin counts on: one that is always right has no spread."""
-DISCORDANT = 0.1
-"""Share of test examples that two trained models judge differently: fixes margins beforehand."""
+CHANCES = 10
+"""Chances of the records to lie beyond a margin: two sides of about five independent checks, among
+six attacks and an accuracy at two moments."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,11 @@ class Margins:
     points of test accuracy that may be lost, over all classes and in one.
 
     The defaults are 0.55, 3, 2 and 5, or more where there are few examples: the smallest margins
-    within which a model that never saw the records lies in 95 of 100 requests of that size, but at
-    most 0.6, 20, 5 and 20. Sizes alone decide, so that margins are known before anything is done.
+    within which a model that was retrained without the records lies in 95 of 100 requests of that
+    size, but at most 0.6, 20, 5 and 20. Two trained models are right on different test examples: on
+    about a(1-a) of them one is right alone, a their accuracy (measured: 0.6 to 1.4 times that), and
+    the accuracy of one training differs from that of the next as if it were taken from a sample of
+    the size of the training set. Sizes and a decide, so that margins are known beforehand.
     """
 
     auc: float
@@ -66,27 +70,30 @@ class Margins:
 
     @staticmethod
     def by_size(
-        records: int, unseen: int, test: int, class_sizes: Sequence[int], accuracy: float = 0.5
+        records: int, unseen: int, test: Sequence[int], train: Sequence[int], accuracy: float = 0.5
     ) -> Margins:
-        """The defaults for a number of ``records``, of ``unseen`` examples of the same classes, and
-        of ``test`` examples in all and per class; ``accuracy`` is that of the given model on val.
+        """The defaults for a number of ``records``, of ``unseen`` examples of the same classes, of
+        ``test`` and of retained ``train`` examples per class; ``accuracy`` is that of the given
+        model on val.
 
-        >>> Margins.by_size(10_000, 10_000, 10_000, [1000] * 10)
+        >>> Margins.by_size(10_000, 10_000, [1000] * 10, [9000] * 10, accuracy=0.9)
         Margins(auc=0.55, records=3.0, test=2.0, of_class=5.0)
-        >>> Margins.by_size(100, 1000, 1000, [100] * 10)
-        Margins(auc=0.6, records=17.3, test=3.3, of_class=13.4)
+        >>> Margins.by_size(500, 10_000, [1000] * 10, [450] * 10, accuracy=0.65)
+        Margins(auc=0.56, records=9.3, test=2.9, of_class=11.5)
         """
-        pairs = 1.0 / max(records, 1) + 1.0 / max(unseen, 1)
-        smallest, classes = max(min(class_sizes, default=1), 1), max(len(class_sizes), 1)
-        every_class = Z + float(ndtri(1.0 - (1.0 - LEVEL) / classes))
+        reach = Z + float(ndtri(1.0 - (1.0 - LEVEL) / CHANCES))
+        every_class = Z + float(ndtri(1.0 - (1.0 - LEVEL) / max(len(test), 1)))
         expected = min(max(accuracy, 1.0 - MOST_RIGHT), MOST_RIGHT)
-        of_accuracy = math.sqrt(expected * (1.0 - expected) * pairs)
-        of_losses = [math.sqrt(DISCORDANT / max(size, 1)) for size in (test, smallest)]
+        spread = expected * (1.0 - expected)
+        pairs = 1.0 / max(records, 1) + 1.0 / max(unseen, 1)
+        sizes = [(max(t, 1), max(r, 1)) for t, r in zip(test, train, strict=True)] or [(1, 1)]
+        of_class = max(1.0 / t + 1.0 / r for t, r in sizes)
+        of_all = 1.0 / sum(t for t, _ in sizes) + 1.0 / sum(r for _, r in sizes)
         return Margins(
-            auc=_between(0.55, 0.5 + 2.0 * Z * math.sqrt(pairs / 12.0), 0.6, 2),
-            records=_between(3.0, 200.0 * Z * of_accuracy, 20.0, 1),
-            test=_between(2.0, 200.0 * Z * of_losses[0], 5.0, 1),
-            of_class=_between(5.0, 100.0 * every_class * of_losses[1], 20.0, 1),
+            auc=_between(0.55, 0.5 + reach * math.sqrt(pairs / 12.0), 0.6, 2),
+            records=_between(3.0, 100.0 * reach * math.sqrt(spread * pairs), 20.0, 1),
+            test=_between(2.0, 200.0 * Z * math.sqrt(spread * of_all), 5.0, 1),
+            of_class=_between(5.0, 100.0 * every_class * math.sqrt(spread * of_class), 20.0, 1),
         )
 
 
@@ -160,7 +167,7 @@ def check_loss_attack(
     ]
     scores = MemberScores({"forget": losses[0].numpy(), "test": losses[1].numpy()})
     report = make_report("loss", scores, level=2.0 * LEVEL - 1.0, seed=seed)
-    margin = margin or Margins.by_size(len(losses[0]), len(losses[1]), 1, [1]).auc
+    margin = margin or Margins.by_size(len(losses[0]), len(losses[1]), [1], [1]).auc
     limits = (1.0 - margin, margin)
     label = ATTACK_LABELS["loss"]
     return _check("auc_loss", label, moment, "0 to 1", report.auc, limits, len(losses[0]))
