@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from expunge.data._download import cache_dir as cache_dir
     from expunge.data._download import fetch as fetch
     from expunge.data._examples import Examples as Examples
+    from expunge.data._examples import ImageSet as ImageSet
     from expunge.data._formats import DATASETS as DATASETS
     from expunge.data._formats import Format as Format
     from expunge.data._formats import load as load
-    from expunge.data._hardest import HardestForget as HardestForget
-    from expunge.data._images import ImageSet as ImageSet
     from expunge.data._preferred_answers import PreferredAnswers as PreferredAnswers
     from expunge.data._preferred_answers import pad_sequences as pad_sequences
     from expunge.data._scenario import SCENARIOS as SCENARIOS
     from expunge.data._scenario import ClassForget as ClassForget
+    from expunge.data._scenario import HardestForget as HardestForget
     from expunge.data._scenario import IdsForget as IdsForget
     from expunge.data._scenario import PeopleForget as PeopleForget
     from expunge.data._scenario import RandomForget as RandomForget
@@ -47,20 +47,15 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.data._batches import (
         Batch,
         Data,
-        LoaderSource,
-        Source,
         Split,
-        Stream,
         as_arrays,
         as_batch,
-        as_source,
         batch_of,
         check_sized,
         labels_of,
         read_items,
+        row_hashes,
         rows_of,
-        seed_of,
-        stop_augmenting,
     )
     from expunge.data._csv_file import read_table
     from expunge.data._download import no_downloads
@@ -68,7 +63,14 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.data._id_file import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids
     from expunge.data._preferred_answers import PREFIX, split_preferred
     from expunge.data._read_dataset import read_splits
-    from expunge.data._row_hashes import row_hashes
+    from expunge.data._sources import (
+        LoaderSource,
+        Source,
+        Stream,
+        as_source,
+        seed_of,
+        stop_augmenting,
+    )
     from expunge.data._splits import draw_val, thin_out
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

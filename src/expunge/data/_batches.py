@@ -1,13 +1,10 @@
-"""Batches of one split, pass after pass, from any dataset or loader, resumable at any point."""
+"""Batches of one split, and whole datasets as tensors."""
 
 from __future__ import annotations
 
 import hashlib
-import random
 from collections.abc import Iterable, Iterator, Mapping, Sized
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -15,23 +12,13 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge.data._augment import Augment
 from expunge.data._examples import Examples, as_index
 from expunge.data._preferred_answers import split_preferred
-from expunge.distributed import (
-    UNDIVIDED,
-    BatchDivision,
-    BatchShare,
-    batch_count,
-    divide_loader,
-    has_distributed_sampler,
-)
+from expunge.distributed import BatchShare
 
 Split = Literal["forget", "retain"]
 Data = Dataset[Any] | DataLoader[Any]
 CPU = torch.device("cpu")
-_ENDED = object()
-"""What a loader can never yield."""
 
 
 class Batch(NamedTuple):
@@ -147,205 +134,6 @@ def read_items(loader: Iterable[Any], name: str) -> Iterator[Any]:
         raise _wrong_items(name, loader, error) from error
 
 
-class Source(Protocol):
-    """A split that can be iterated over repeatedly; pass ``k`` is the same every time."""
-
-    def __len__(self) -> int:
-        """Batches per pass."""
-
-    def walk(self, k: int, skip: int) -> Iterator[Batch]:
-        """The batches of pass ``k``, without the first ``skip``."""
-
-    def fingerprint(self) -> str:
-        """A string that differs between sources, as far as that shows without loading them."""
-
-
-@dataclass
-class ArraySource:
-    """Tensors in memory: batches are gathered and augmented whole, on the device."""
-
-    inputs: Tensor
-    targets: Tensor
-    split: Split
-    batch_size: int
-    seed: int
-    augment: Augment | None
-    division: BatchDivision = UNDIVIDED
-
-    def __len__(self) -> int:
-        # A single example left over joins the batch before it: alone it has no variance.
-        return self.division.batch_count(len(self.inputs), self.batch_size, least=2)
-
-    def fingerprint(self) -> str:
-        digest = hashlib.sha256(f"{self.batch_size}".encode())
-        for tensor in (self.inputs, self.targets):
-            digest.update(f"{tensor.dtype}:{tuple(tensor.shape)}".encode())
-            flat = tensor.detach().cpu().contiguous().reshape(-1)
-            digest.update(flat.view(torch.uint8).numpy().data)
-        return digest.hexdigest()
-
-    def walk(self, k: int, skip: int) -> Iterator[Batch]:
-        order = torch.randperm(len(self.inputs), generator=_generator(self.seed, self.split, k))
-        count = len(self)
-        for j in range(skip, count):
-            start = j * self.batch_size
-            stop = len(order) if j + 1 == count else start + self.batch_size
-            share = self.division.share(stop - start)
-            chosen = order[start + share.start : start + share.stop]
-            chosen = chosen.to(self.inputs.device, non_blocking=True)
-            x = self.inputs.index_select(0, chosen)
-            if self.augment is not None:
-                x = self.augment(x, _generator(self.seed, self.split, k, j + 1), share)
-            yield Batch(x, self.targets.index_select(0, chosen), self.split, share, chosen)
-
-
-@dataclass
-class LoaderSource:
-    """A user's ``DataLoader``, seeded for each pass, with random states apart from the model's."""
-
-    loader: DataLoader[Any]
-    split: Split
-    seed: int
-    device: torch.device
-    division: BatchDivision = UNDIVIDED
-
-    def __len__(self) -> int:
-        return batch_count(self.loader, self.division)
-
-    def fingerprint(self) -> str:
-        dataset = self.loader.dataset
-        kind = type(dataset.dataset if isinstance(dataset, _Indexed) else dataset).__name__
-        return f"{kind} in {len(self)} batches of {self.loader.batch_size}"
-
-    def walk(self, k: int, skip: int) -> Iterator[Batch]:
-        # Every pass is seeded, and draws from random states apart from the model's.
-        seed = seed_of(self.seed, self.split, k)
-        states: list[Any] = []
-        for generator in _generators(self.loader):
-            generator.manual_seed(seed)
-        loader, shares = divide_loader(
-            self.loader, self.division, k, seed_of(seed, self.division.rank)
-        )
-        batches = read_items(loader, self.split)
-        for j in range(len(self)):
-            with _random_states(states, seed):
-                item = next(batches, _ENDED)
-            if item is _ENDED:
-                return
-            share = next(shares)
-            if j >= skip:
-                batch = self._batch(item)
-                yield batch._replace(share=share) if share else self._own_share(batch)
-
-    def _own_share(self, batch: Batch) -> Batch:
-        """Cut this process's share out of a batch that came whole."""
-        if self.division.size == 1 or has_distributed_sampler(self.loader):
-            return batch
-        return batch.take(self.division.share(len(batch.targets)))
-
-    def _batch(self, item: Any) -> Batch:
-        if isinstance(self.loader.dataset, _Indexed):
-            item, indices = item
-            return as_batch(item, self.split, self.device)._replace(
-                indices=indices.to(self.device, non_blocking=True)
-            )
-        return as_batch(item, self.split, self.device)
-
-
-class _Indexed(Dataset[Any]):
-    """A user's map-style dataset, each item with its position."""
-
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getitem__(self, index: int) -> tuple[Any, int]:
-        return self.dataset[index], index
-
-    def __getitems__(self, indices: list[int]) -> list[tuple[Any, int]]:
-        """Several items at once, where the dataset can."""
-        fetch = getattr(self.dataset, "__getitems__", None)
-        items = fetch(indices) if fetch else [self.dataset[index] for index in indices]
-        return list(zip(items, indices, strict=True))
-
-
-def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
-    """The generators that a loader shuffles with, if it has any."""
-    holders = [loader, loader.sampler, loader.batch_sampler]
-    holders.append(getattr(loader.batch_sampler, "sampler", None))
-    generators = [getattr(holder, "generator", None) for holder in holders]
-    return [generator for generator in generators if isinstance(generator, torch.Generator)]
-
-
-def stop_augmenting(*sources: Source | None) -> None:
-    """From the next pass on, batches of sources that augment themselves are left as they are."""
-    for source in sources:
-        if isinstance(source, ArraySource):
-            source.augment = None
-
-
-class Stream:
-    """An endless walk over a source; ``position`` is (pass, batch), from where it can resume."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.position = (0, 0)
-        self._batches: Iterator[Batch] | None = None
-
-    def __next__(self) -> Batch:
-        k, j = self.position
-        if self._batches is None:
-            self._batches = self.source.walk(k, j)
-        batch = next(self._batches, None)
-        if batch is None:
-            if j == 0:
-                raise InvalidInput("A data loader should yield at least one batch per pass.")
-            self.position, self._batches = (k + 1, 0), None
-            return next(self)
-        self.position = (k, j + 1)
-        return batch
-
-    def seek(self, position: tuple[int, int]) -> None:
-        """Resume the walk at a ``position`` read earlier."""
-        self.position, self._batches = (int(position[0]), int(position[1])), None
-
-
-def as_source(
-    data: Data,
-    *,
-    split: Split,
-    batch_size: int,
-    seed: int,
-    augment: Augment | None,
-    device: torch.device,
-    division: BatchDivision = UNDIVIDED,
-) -> Source:
-    """Make a source from :class:`Examples`, tensors, a map-style dataset or a ``DataLoader``.
-
-    A loader keeps its batch size and its augmentation. ``batch_size`` is that of all processes
-    together; ``division`` says which part of each batch belongs to this process.
-    """
-    if isinstance(data, DataLoader):
-        check_sized(data, split)
-        return LoaderSource(data, split, seed, device, division)
-    check_sized(data, split, least=division.size)
-    if batch_size < division.size:
-        raise InvalidInput(
-            "`batch_size` is that of all processes together: at least one example each. "
-            f"(got {batch_size} for {division.size} processes)"
-        )
-    arrays = as_arrays(data)
-    if arrays is not None:
-        x, y = (part.to(device) for part in arrays)
-        return ArraySource(x, y, split, batch_size, seed, augment, division)
-    if augment is not None:
-        raise InvalidInput("`augment` works on images in memory; augment inside your Dataset.")
-    loader = DataLoader(_Indexed(data), batch_size=batch_size, shuffle=True)
-    return LoaderSource(loader, split, seed, device, division)
-
-
 def check_sized(data: Data, split: str, least: int = 1) -> None:
     """Raise unless ``data`` have a length, and ``least`` examples or batches."""
     try:
@@ -416,43 +204,34 @@ def labels_of(data: Data) -> Tensor:
     return as_targets(next(read_items(read(), "data")))
 
 
-@contextmanager
-def _random_states(states: list[Any], seed: int) -> Iterator[None]:
-    """Let a user's dataset draw from ``states`` of its own, which are seeded first if empty.
+def row_hashes(data: Any, labels: Tensor | None = None) -> list[bytes]:
+    """SHA-256 of every input of a dataset or array, with its shape and type.
 
-    All others, such as the model's dropout, find their random states as they left them.
+    With ``labels`` [N, ...], equal inputs under different labels have different hashes.
+
+    >>> first, second, third = row_hashes(torch.tensor([[1, 2], [3, 4], [1, 2]]))
+    >>> first == third, first == second
+    (True, False)
     """
-    before = _read_states()
-    if states:
-        _write_states(states[0])
+    rows: Iterable[np.ndarray[Any, Any]]
+    arrays = as_arrays(data) if isinstance(data, Dataset) else (data, None)
+    if arrays is None:
+        rows = (_array(data[i][0]) for i in range(len(data)))
     else:
-        # Not torch.manual_seed: it would also reset the accelerator that the model draws from.
-        torch.default_generator.manual_seed(seed)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002
-    try:
-        yield
-    finally:
-        states[:] = [_read_states()]
-        _write_states(before)
+        rows = np.ascontiguousarray(_array(arrays[0]))
+    if labels is None:
+        return [_hash(row) for row in rows]
+    suffixes = (label.tobytes() for label in _array(labels))
+    return [_hash(row, suffix) for row, suffix in zip(rows, suffixes, strict=True)]
 
 
-def _read_states() -> tuple[Any, Any, Any]:
-    return torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
+def _array(values: Any) -> np.ndarray[Any, Any]:
+    tensor = torch.as_tensor(values).detach().cpu()
+    return (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
 
-def _write_states(states: tuple[Any, Any, Any]) -> None:
-    torch.set_rng_state(states[0])
-    random.setstate(states[1])
-    np.random.set_state(states[2])  # noqa: NPY002
-
-
-def seed_of(*words: object) -> int:
-    """Make one 63-bit seed out of several words: the same on every machine."""
-    text = "/".join(str(word) for word in words).encode()
-    high, low = np.random.SeedSequence(list(text)).generate_state(2)
-    return (int(high) << 31) ^ int(low)
-
-
-def _generator(*words: object) -> torch.Generator:
-    return torch.Generator().manual_seed(seed_of(*words))
+def _hash(row: np.ndarray[Any, Any], suffix: bytes = b"") -> bytes:
+    state = hashlib.sha256(f"{row.dtype}{row.shape}".encode())
+    state.update(np.ascontiguousarray(row).tobytes())
+    state.update(suffix)
+    return state.digest()

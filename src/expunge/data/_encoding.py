@@ -1,4 +1,4 @@
-"""How the rows of a table become tensors: a rule that is learnt from the training rows alone.
+"""How the cells of a table become tensors: a rule that is learnt from the training rows alone.
 
 ========= ======================================================================================
 number    the number itself, float32. Built-in models standardise it by the rows they train on.
@@ -10,9 +10,7 @@ image     the file that a path names, or its bytes, in the size of the first tra
 ========= ======================================================================================
 
 Id 0 pads a text to the longest one of train; what is longer than ``length`` tokens is cut there.
-Missing numbers and categories are refused, unless ``missing=encode``: then a missing number is the
-mean of the training rows, with a column that says so where training rows miss it, and a missing
-category is a value of its own.
+Missing numbers and categories are refused.
 """
 
 from __future__ import annotations
@@ -21,19 +19,20 @@ import hashlib
 import re
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from expunge._errors import DataError
-from expunge.data._examples import Examples
+from expunge.data._examples import Examples, ImageSet
 from expunge.data._formats import MAX_TOKENS
-from expunge.data._table import Rows, Table, as_float, is_missing, shown_cell
+from expunge.data._table import Rows, Table, as_float, is_finite_number, is_missing, shown_cell
 
 RARE = 2
 """A value that fewer training rows have is not given a column of its own."""
@@ -43,234 +42,119 @@ VOCABULARY = 16_384
 _WORD = re.compile(r"[^\W_]+")
 
 
-class Encoding(Protocol):
-    """A rule that turns rows into tensors."""
+@dataclass(frozen=True)
+class Encoding:
+    """A rule that turned rows into tensors.
 
-    @property
-    def size(self) -> int:
-        """Columns of a vector, token ids there are, or channels of an image."""
+    Args:
+        size: columns of a vector, token ids there are, or channels of an image.
+        rule: in plain values, without anything that rows say: for the card of a model.
+    """
 
-    def encode(self, table: Table, rows: Sequence[int]) -> Tensor:
-        """The inputs of ``rows``, [N, ...]."""
+    size: int
+    rule: list[dict[str, Any]]
 
-    def describe(self) -> list[dict[str, Any]]:
-        """The rule in plain values, without anything that rows say: for the card of a model."""
+
+Encode = Callable[[Sequence[int]], Tensor]
+"""From row numbers to inputs [N, ...]."""
 
 
 def encode_splits(
     train: Rows, val: Rows, test: Rows
 ) -> tuple[Examples, Examples, Examples, Encoding]:
     """Learn an encoding from ``train``, and apply it to all three."""
-    encoding = learn_encoding(train.table, train)
-    made = [_encoded(part, encoding) for part in (train, val, test)]
-    return made[0], made[1], made[2], encoding
+    learn = {"text": _learn_words, "tokens": _learn_token_ids, "image": _learn_images}
+    encode, encoding = learn.get(train.roles.kind, _learn_vectors)(train)
+
+    def encoded(rows: Rows) -> Examples:
+        kind = ImageSet if rows.roles.kind == "image" else Examples
+        return kind(encode(rows.inputs.tolist()), rows.labels, rows.classes, rows.names)
+
+    return encoded(train), encoded(val), encoded(test), encoding
 
 
-def _encoded(rows: Rows, encoding: Encoding) -> Examples:
-    from expunge.data._images import ImageSet
-
-    inputs = encoding.encode(rows.table, rows.inputs.tolist())
-    images = inputs.ndim == 4 and inputs.dtype == torch.uint8
-    return (ImageSet if images else Examples)(inputs, rows.labels, rows.classes, rows.names)
+# Vectors: numbers and categories, float32 [N, F].
 
 
-def learn_encoding(table: Table, train: Rows) -> Encoding:
-    """The encoding that the roles of a table ask for, learnt from the rows in ``train``."""
-    roles, rows = train.roles, train.inputs.tolist()
-    if roles.kind == "text":
-        return WordHashes.learn(table, roles.inputs, rows, roles.length, roles.vocabulary)
-    if roles.kind == "tokens":
-        return TokenIds.learn(table, roles.inputs[0], rows, roles.length, roles.vocabulary)
-    if roles.kind == "image":
-        return ImageFiles.learn(table, roles.inputs[0], rows)
-    columns = tuple(
-        Column.learn(table, name, rows, roles.missing == "encode", name in roles.categories)
-        for name in roles.inputs
+def _learn_vectors(train: Rows) -> tuple[Encode, Encoding]:
+    learnt = [_learn_column(train, name) for name in train.roles.inputs]
+
+    def encode(rows: Sequence[int]) -> Tensor:
+        return torch.from_numpy(np.concatenate([column(rows) for column, _ in learnt], axis=1))
+
+    rule = [described for _, described in learnt]
+    return encode, Encoding(sum(described["width"] for described in rule), rule)
+
+
+def _learn_column(
+    train: Rows, name: str
+) -> tuple[Callable[[Sequence[int]], np.ndarray[Any, Any]], dict[str, Any]]:
+    """A function that encodes a column [N, width], and its description."""
+    table, cells, rows = train.table, train.table.columns[name], train.inputs.tolist()
+    table.check(
+        name,
+        lambda cell: not is_missing(cell) and str(cell).lower() != "nan",
+        "have no missing values",
+        f"Fill it in, or leave the column out: ignore={name}.",
     )
-    return Vectors(columns)
-
-
-@dataclass(frozen=True)
-class Column:
-    """How one column of a table is encoded.
-
-    ``values`` are the categories with a column of their own. ``mean`` stands for missing numbers;
-    None if they are refused. ``flagged``: one more column says where a number is missing.
-    """
-
-    name: str
-    kind: Literal["number", "category"]
-    values: tuple[str, ...] = ()
-    mean: float | None = None
-    flagged: bool = False
-    encodes_missing: bool = False
-
-    @classmethod
-    def learn(
-        cls, table: Table, name: str, rows: Sequence[int], encode_missing: bool, category: bool
-    ) -> Column:
-        """The encoding of a column, from the cells in ``rows``."""
-        cells = [table.columns[name][row] for row in rows]
-        if not encode_missing:
-            _refuse_missing(table, name)
-        present = [cell for cell in cells if not _is_missing_number(cell)]
-        numbers = [as_float(cell) for cell in present]
-        if not category and numbers and None not in numbers:
-            mean = float(np.mean(np.array(numbers, dtype=np.float64)))
-            flagged = encode_missing and len(present) < len(cells)
-            return cls(name, "number", (), mean, flagged, encode_missing)
-        return cls(name, "category", _values(table, name, rows), None, False, encode_missing)
-
-    @property
-    def width(self) -> int:
-        """Columns that this one becomes."""
-        return 1 + self.flagged if self.kind == "number" else len(self.values) + 1
-
-    def encode(self, table: Table, rows: Sequence[int]) -> np.ndarray[Any, np.dtype[np.float32]]:
-        """[N, width]."""
-        cells = table.columns[self.name]
-        made = np.zeros((len(rows), self.width), np.float32)
-        if self.kind == "category":
-            position = {value: k for k, value in enumerate(self.values)}
-            for at, row in enumerate(rows):
-                made[at, position.get(shown_cell(cells[row]), len(self.values))] = 1.0
-            return made
-        for at, row in enumerate(rows):
-            number = None if _is_missing_number(cells[row]) else as_float(cells[row])
-            if number is None and not _is_missing_number(cells[row]):
-                raise _no_number(table, self.name, row)
-            if number is not None and not np.isfinite(np.float32(number)):
-                raise _no_number(table, self.name, row)
-            made[at, 0] = self.mean if number is None else number
-            if self.flagged:
-                made[at, 1] = number is None
-        return made
-
-
-@dataclass(frozen=True)
-class Vectors:
-    """All columns side by side, float32 [N, F]."""
-
-    columns: tuple[Column, ...]
-
-    @property
-    def size(self) -> int:
-        return sum(column.width for column in self.columns)
-
-    def encode(self, table: Table, rows: Sequence[int]) -> Tensor:
-        return torch.from_numpy(
-            np.concatenate([column.encode(table, rows) for column in self.columns], axis=1)
+    numbers = name not in train.roles.categories
+    if numbers and all(as_float(cells[row]) is not None for row in rows):
+        table.check(
+            name,
+            is_finite_number,
+            "hold finite numbers, as in train",
+            f"If they are categories, say so: categories={name}.",
         )
-
-    def describe(self) -> list[dict[str, Any]]:
-        return [
-            {"column": column.name, "as": column.kind, "width": column.width}
-            | ({"values_sha256": _hash(column.values)} if column.kind == "category" else {})
-            for column in self.columns
-        ]
+        return partial(_encode_numbers, cells), {"column": name, "as": "number", "width": 1}
+    values = _common_values(table, name, rows)
+    described = {"column": name, "as": "category", "width": len(values) + 1}
+    digest = hashlib.sha256("\0".join(values).encode()).hexdigest()
+    return partial(_encode_categories, cells, values), described | {"values_sha256": digest}
 
 
-@dataclass(frozen=True)
-class WordHashes:
-    """Hashes of the words of one or more columns, int64 [N, L]."""
-
-    columns: tuple[str, ...]
-    length: int
-    size: int
-
-    @classmethod
-    def learn(
-        cls,
-        table: Table,
-        columns: tuple[str, ...],
-        rows: Sequence[int],
-        length: int,
-        vocabulary: int | None,
-    ) -> WordHashes:
-        """As long as the longest text in ``rows``, and ``length`` at most."""
-        size = VOCABULARY if vocabulary is None else vocabulary
-        made = cls(columns, length, size)
-        longest = max((len(made._ids(table, row)) for row in rows), default=1)
-        return cls(columns, max(1, min(length, longest)), size)
-
-    def encode(self, table: Table, rows: Sequence[int]) -> Tensor:
-        return _padded([self._ids(table, row)[: self.length] for row in rows], self.length)
-
-    def _ids(self, table: Table, row: int) -> list[int]:
-        text = " ".join(shown_cell(table.columns[name][row]) for name in self.columns)
-        return hash_words(text, self.size)
-
-    def describe(self) -> list[dict[str, Any]]:
-        rule = {"as": "hashed words", "length": self.length, "vocabulary": self.size}
-        return [{"column": name} | rule for name in self.columns]
+def _encode_numbers(cells: Sequence[Any], rows: Sequence[int]) -> np.ndarray[Any, Any]:
+    return np.array([[as_float(cells[row])] for row in rows], np.float32).reshape(-1, 1)
 
 
-@dataclass(frozen=True)
-class TokenIds:
-    """A column of token ids, as lists or as numbers between blanks, int64 [N, L]."""
-
-    column: str
-    length: int
-    size: int
-
-    @classmethod
-    def learn(
-        cls, table: Table, column: str, rows: Sequence[int], length: int, vocabulary: int | None
-    ) -> TokenIds:
-        """As many ids as the training rows use, unless ``vocabulary`` says how many there are."""
-        ids = [_read_ids(table, column, row) for row in rows]
-        largest = max((max(row, default=0) for row in ids), default=0)
-        longest = max((len(row) for row in ids), default=1)
-        return cls(column, max(1, min(length, longest)), vocabulary or largest + 1)
-
-    def encode(self, table: Table, rows: Sequence[int]) -> Tensor:
-        ids = []
-        for row in rows:
-            tokens = _read_ids(table, self.column, row)[: self.length]
-            if tokens and max(tokens) >= self.size:
-                raise DataError(
-                    f"{table.source}: token ids should be below {self.size}. (got {max(tokens)} "
-                    f"{table.place(row)}) Say how many there are: vocabulary=N."
-                )
-            ids.append(tokens)
-        return _padded(ids, self.length)
-
-    def describe(self) -> list[dict[str, Any]]:
-        rule = {"as": "token ids", "length": self.length, "vocabulary": self.size}
-        return [{"column": self.column} | rule]
+def _encode_categories(
+    cells: Sequence[Any], values: Sequence[str], rows: Sequence[int]
+) -> np.ndarray[Any, Any]:
+    position = {value: k for k, value in enumerate(values)}
+    chosen = [position.get(shown_cell(cells[row]), len(values)) for row in rows]
+    return np.eye(len(values) + 1, dtype=np.float32)[chosen]
 
 
-@dataclass(frozen=True)
-class ImageFiles:
-    """Images in ``mode`` L or RGB, resized to ``shape`` (height, width): uint8 [N, C, H, W]."""
+def _common_values(table: Table, name: str, rows: Sequence[int]) -> list[str]:
+    """The values that at least :data:`RARE` training rows have, sorted."""
+    cells = table.columns[name]
+    counts = Counter(shown_cell(cells[row]) for row in rows)
+    common = sorted(value for value, count in counts.items() if count >= RARE)
+    if common and len(common) <= MAX_VALUES:
+        return common
+    odd = next((row for row in rows if as_float(cells[row]) is None), rows[0])
+    raise DataError(
+        f"{table.source}: the column {name!r} is neither numbers nor categories: {len(counts)} "
+        f"different values in {len(rows)} training rows, such as {shown_cell(cells[odd])[:40]!r} "
+        f"{table.place(odd)}. Leave it out (ignore={name}), or say what it is (text={name}, "
+        f"id={name})."
+    )
 
-    column: str
-    shape: tuple[int, int]
-    mode: str
 
-    @classmethod
-    def learn(cls, table: Table, column: str, rows: Sequence[int]) -> ImageFiles:
-        """The size of the first training image; RGB unless all training images are grey."""
-        from expunge.data._folder import GREY, read_image_header
+# Text and token ids, int64 [N, L].
 
-        heads = [read_image_header(*_reader(table, column, row)) for row in rows]
-        grey = all(mode in GREY for mode, _ in heads)
-        return cls(column, heads[0][1], "L" if grey else "RGB")
 
-    @property
-    def size(self) -> int:
-        return 1 if self.mode == "L" else 3
+def _learn_words(train: Rows) -> tuple[Encode, Encoding]:
+    """Hashes of the words of one or more columns."""
+    columns, size = train.roles.inputs, train.roles.vocabulary or VOCABULARY
+    cells = train.table.columns
 
-    def encode(self, table: Table, rows: Sequence[int]) -> Tensor:
-        from expunge.data._folder import decode_image
+    def read(row: int) -> list[int]:
+        return hash_words(" ".join(shown_cell(cells[name][row]) for name in columns), size)
 
-        pixels = np.empty((len(rows), self.size, *self.shape), np.uint8)
-        for at, row in enumerate(rows):
-            pixels[at] = decode_image(*_reader(table, self.column, row), self.shape, self.mode)
-        return torch.from_numpy(pixels)
-
-    def describe(self) -> list[dict[str, Any]]:
-        return [{"column": self.column, "as": "image", "size": list(self.shape), "mode": self.mode}]
+    length = _longest(train, read)
+    rule = {"as": "hashed words", "length": length, "vocabulary": size}
+    encoding = Encoding(size, [{"column": name} | rule for name in columns])
+    return lambda rows: _padded([read(row) for row in rows], length), encoding
 
 
 def hash_words(text: str, size: int = VOCABULARY) -> list[int]:
@@ -283,30 +167,79 @@ def hash_words(text: str, size: int = VOCABULARY) -> list[int]:
     return [1 + zlib.crc32(word.encode()) % (size - 1) for word in words]
 
 
+def _learn_token_ids(train: Rows) -> tuple[Encode, Encoding]:
+    """A column of token ids: as many as train uses, unless ``vocabulary`` says how many."""
+    table, (column,) = train.table, train.roles.inputs
+    cells, given = table.columns[column], train.roles.vocabulary
+    table.check(
+        column,
+        lambda cell: _as_token_ids(cell) is not None,
+        f"hold token ids, whole numbers below {MAX_TOKENS} between blanks or a list of them",
+        "Remove the row.",
+    )
+
+    def read(row: int) -> list[int]:
+        return _as_token_ids(cells[row]) or []
+
+    length = _longest(train, read)
+    used = 1 + max((max(read(row), default=0) for row in train.inputs.tolist()), default=0)
+    size = given or used
+    table.check(
+        column,
+        lambda cell: max((_as_token_ids(cell) or [])[:length], default=0) < size,
+        f"hold token ids below {size}",
+        "Say how many there are: vocabulary=N.",
+    )
+    rule = {"column": column, "as": "token ids", "length": length, "vocabulary": size}
+    return lambda rows: _padded([read(row) for row in rows], length), Encoding(size, [rule])
+
+
+def _as_token_ids(cell: Any) -> list[int] | None:
+    """Token ids, from a list or from numbers between blanks; None if a cell holds none."""
+    try:
+        ids = [int(part) for part in (cell.split() if isinstance(cell, str) else cell)]
+    except (TypeError, ValueError):
+        return None
+    return ids if all(token in range(MAX_TOKENS) for token in ids) else None
+
+
+def _longest(train: Rows, read: Callable[[int], list[int]]) -> int:
+    """Tokens of the longest training row, and ``length`` at most."""
+    longest = max((len(read(row)) for row in train.inputs.tolist()), default=1)
+    return max(1, min(train.roles.length, longest))
+
+
 def _padded(ids: Sequence[Sequence[int]], length: int) -> Tensor:
     made = torch.zeros(len(ids), length, dtype=torch.int64)
     for at, row in enumerate(ids):
-        made[at, : len(row)] = torch.tensor(row, dtype=torch.int64)
+        kept = torch.tensor(row[:length], dtype=torch.int64)
+        made[at, : len(kept)] = kept
     return made
 
 
-def _read_ids(table: Table, column: str, row: int) -> list[int]:
-    cell = table.columns[column][row]
-    parts = cell.split() if isinstance(cell, str) else cell
-    try:
-        ids = [int(part) for part in parts]
-    except (TypeError, ValueError):
-        ids = [-1]
-    if any(token not in range(MAX_TOKENS) for token in ids):
-        raise DataError(
-            f"{table.source}: the column {column!r} should hold token ids, whole numbers below "
-            f"{MAX_TOKENS} between blanks or a list of them. (got {str(cell)[:40]!r} "
-            f"{table.place(row)})"
-        )
-    return ids
+# Images, uint8 [N, C, H, W].
 
 
-def _reader(table: Table, column: str, row: int) -> tuple[str, Any]:
+def _learn_images(train: Rows) -> tuple[Encode, Encoding]:
+    """The size of the first training image; RGB unless all training images are grey."""
+    from expunge.data._folder import GREY, decode_image, read_image_header
+
+    open_image = partial(_image_file, train.table, train.roles.inputs[0])
+    heads = [read_image_header(*open_image(row)) for row in train.inputs.tolist()]
+    shape, mode = heads[0][1], "L" if all(mode in GREY for mode, _ in heads) else "RGB"
+    channels = 1 if mode == "L" else 3
+
+    def encode(rows: Sequence[int]) -> Tensor:
+        pixels = np.empty((len(rows), channels, *shape), np.uint8)
+        for at, row in enumerate(rows):
+            pixels[at] = decode_image(*open_image(row), shape, mode)
+        return torch.from_numpy(pixels)
+
+    rule = {"column": train.roles.inputs[0], "as": "image", "size": list(shape), "mode": mode}
+    return encode, Encoding(channels, [rule])
+
+
+def _image_file(table: Table, column: str, row: int) -> tuple[str, Callable[[], bytes]]:
     """What an image is called in messages, and a function that gives its bytes."""
     cell = table.columns[column][row]
     if isinstance(cell, dict):  # as the datasets library stores them
@@ -325,45 +258,3 @@ def _reader(table: Table, column: str, row: int) -> tuple[str, Any]:
             f"{table.place(row)}. Paths are relative to the folder of the table."
         )
     return str(path), path.read_bytes
-
-
-def _values(table: Table, name: str, rows: Sequence[int]) -> tuple[str, ...]:
-    """The values that at least :data:`RARE` training rows have, sorted."""
-    counts = Counter(shown_cell(table.columns[name][row]) for row in rows)
-    kept = tuple(sorted(value for value, count in counts.items() if count >= RARE))
-    if kept and len(kept) <= MAX_VALUES:
-        return kept
-    odd = next((row for row in rows if as_float(table.columns[name][row]) is None), None)
-    example = "" if odd is None else f", such as {shown_cell(table.columns[name][odd])[:40]!r} "
-    example += "" if odd is None else table.place(odd)
-    raise DataError(
-        f"{table.source}: the column {name!r} is neither numbers nor categories: {len(counts)} "
-        f"different values in {len(rows)} training rows{example}. Leave it out (ignore={name}), or "
-        f"say what it is (text={name}, id={name})."
-    )
-
-
-def _refuse_missing(table: Table, name: str) -> None:
-    rows = [row for row, cell in enumerate(table.columns[name]) if _is_missing_number(cell)]
-    if rows:
-        raise DataError(
-            f"{table.source}: the column {name!r} should have no missing values. (got {len(rows)} "
-            f"of {len(table)}, the first {table.place(rows[0])}) Fill them in, leave it out "
-            f"(ignore={name}), or encode what is missing (missing=encode)."
-        )
-
-
-def _is_missing_number(cell: Any) -> bool:
-    return is_missing(cell) or (isinstance(cell, str) and cell.lower() == "nan")
-
-
-def _no_number(table: Table, name: str, row: int) -> DataError:
-    return DataError(
-        f"{table.source}: the column {name!r} should hold finite numbers, as in train. "
-        f"(got {shown_cell(table.columns[name][row])[:40]!r} {table.place(row)}) If they are "
-        f"categories, say so: categories={name}."
-    )
-
-
-def _hash(values: Sequence[str]) -> str:
-    return hashlib.sha256("\0".join(values).encode()).hexdigest()

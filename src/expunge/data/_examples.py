@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -11,8 +13,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from expunge._errors import InvalidInput
-from expunge._kinds import check_arguments
+from expunge._errors import DataError, InvalidInput
+from expunge._kinds import check_arguments, check_kind
 
 Indices = Sequence[int] | Tensor | np.ndarray[Any, Any]
 InputKind = Literal["images", "vectors", "tokens", "tensors"]
@@ -52,8 +54,28 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
         self.labels = labels
         self.classes = tuple(classes)
         self.names = None if names is None else tuple(names)
-        count = len(inputs) if inputs.ndim else 0
-        check_labels(labels, self.classes, self.names, count, self.noun)
+        self._check_labels(len(inputs) if inputs.ndim else 0)
+
+    def _check_labels(self, count: int) -> None:
+        """Raise unless there is a valid label for each of ``count`` examples, and a name if any."""
+        labels, names = self.labels, self.names
+        if names is not None and len(names) != count:
+            raise InvalidInput(
+                f"`names` should hold one name for each of {count} {self.noun}s. (got {len(names)})"
+            )
+        numbers = self.is_regression and labels.is_floating_point()
+        if labels.shape != (count,) or not (numbers or labels.dtype == torch.int64):
+            raise InvalidInput(
+                f"`labels` should be {'floats' if numbers else 'int64'} of shape [{count}], one "
+                f"for every {self.noun}. (got {labels.dtype} of shape {list(labels.shape)})"
+            )
+        valid = labels.isfinite() if numbers else (labels >= 0) & (labels < self.num_classes)
+        if not valid.all():
+            index = int((~valid).nonzero()[0])
+            rule = "finite" if numbers else f"in 0..{self.num_classes - 1}"
+            raise InvalidInput(
+                f"labels should be {rule}. (got {labels[index].item()} at index {index})"
+            )
 
     def __len__(self) -> int:
         return len(self.inputs)
@@ -93,14 +115,18 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
     def subset(self, indices: Indices) -> Self:
         """The examples at ``indices``, in that order, with their names and all classes."""
         chosen = as_index(indices, len(self))
-        names = None if self.names is None else [self.names[i] for i in chosen.tolist()]
+        part = copy.copy(self)
+        if self.names is not None:
+            part.names = tuple(self.names[i] for i in chosen.tolist())
         chosen = chosen.to(self.inputs.device)
-        return type(self)(self.inputs[chosen], self.labels[chosen], self.classes, names)
+        part.inputs, part.labels = self.inputs[chosen], self.labels[chosen]
+        return part
 
     def to(self, device: torch.device | str) -> Self:
         """The same examples with their tensors on ``device``."""
-        moved = self.inputs.to(device), self.labels.to(device)
-        return type(self)(*moved, self.classes, self.names)
+        moved = copy.copy(self)
+        moved.inputs, moved.labels = self.inputs.to(device), self.labels.to(device)
+        return moved
 
     def fingerprint(self) -> str:
         """SHA-256 over type, shape, inputs and labels: equal data, equal fingerprint."""
@@ -112,6 +138,67 @@ class Examples(Dataset[tuple[Tensor, Tensor]]):
 
     def _description(self) -> str:
         return f"{self.inputs.dtype}{tuple(self.inputs.shape)}"
+
+
+class ImageSet(Examples):
+    """Examples whose inputs are images, which can be shown and augmented.
+
+    Args:
+        images: ``uint8`` of shape ``[N, C, H, W]``.
+        labels, classes, names: as for :class:`Examples`.
+
+    >>> blank = torch.zeros(2, 1, 8, 8, dtype=torch.uint8)
+    >>> pair = ImageSet(blank, torch.tensor([1, 0]), ("a", "b"))
+    >>> len(pair), pair.shape, pair.num_classes, pair[0][1]
+    (2, (1, 8, 8), 2, tensor(1))
+    """
+
+    noun = "image"
+
+    def __init__(
+        self,
+        images: Tensor,
+        labels: Tensor,
+        classes: Sequence[str],
+        names: Sequence[str] | None = None,
+    ) -> None:
+        check_kind("images", Tensor, images)
+        if images.dtype != torch.uint8 or images.ndim != 4:
+            raise InvalidInput(
+                "`images` should be uint8 of shape [N, C, H, W]. "
+                f"(got {images.dtype} of shape {list(images.shape)})"
+            )
+        super().__init__(images, labels, classes, names)
+
+    @property
+    def images(self) -> Tensor:
+        """The inputs, under the name that says what they are."""
+        return self.inputs
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of one image."""
+        _, channels, height, width = self.inputs.shape
+        return channels, height, width
+
+    def _description(self) -> str:
+        return repr(tuple(self.inputs.shape))
+
+
+def image_set_from(
+    source: Path | str,
+    images: np.ndarray[Any, Any],
+    labels: np.ndarray[Any, Any],
+    classes: Sequence[str],
+    names: Sequence[str] | None = None,
+) -> ImageSet:
+    """Make an :class:`ImageSet` of what was read from ``source``; `DataError` if it is invalid."""
+    pixels = torch.from_numpy(np.ascontiguousarray(images))
+    targets = torch.from_numpy(np.array(labels, dtype=np.int64))
+    try:
+        return ImageSet(pixels, targets, classes, names)
+    except InvalidInput as error:
+        raise DataError(f"{source}: {error}") from error
 
 
 def as_index(indices: Indices, length: int) -> Tensor:
@@ -130,43 +217,3 @@ def as_index(indices: Indices, length: int) -> Tensor:
     if len(wrong):
         raise InvalidInput(f"Indices should be in 0..{length - 1}. (got {int(wrong[0])})")
     return chosen
-
-
-def check_labels(
-    labels: Tensor, classes: Sequence[str], names: Sequence[str] | None, count: int, noun: str
-) -> None:
-    """Raise unless there is a valid label, and a name if any, for each of ``count`` examples."""
-    if names is not None and len(names) != count:
-        raise InvalidInput(
-            f"`names` should hold one name for each of {count} {noun}s. (got {len(names)})"
-        )
-    if not classes and labels.is_floating_point():
-        _check_numbers(labels, count, noun)
-        return
-    if labels.dtype != torch.int64 or labels.shape != (count,):
-        raise InvalidInput(
-            f"`labels` should be int64 of shape [{count}], one for every {noun}. "
-            f"(got {labels.dtype} of shape {list(labels.shape)})"
-        )
-    wrong = ((labels < 0) | (labels >= len(classes))).nonzero()
-    if len(wrong):
-        index = int(wrong[0])
-        raise InvalidInput(
-            f"labels should be in 0..{len(classes) - 1}. "
-            f"(got {int(labels[index])} at index {index})"
-        )
-
-
-def _check_numbers(labels: Tensor, count: int, noun: str) -> None:
-    """Raise unless ``labels`` are the numbers of a regression."""
-    if labels.shape != (count,):
-        raise InvalidInput(
-            f"`labels` should be floats of shape [{count}], one for every {noun}. "
-            f"(got shape {list(labels.shape)})"
-        )
-    wrong = (~torch.isfinite(labels)).nonzero()
-    if len(wrong):
-        raise InvalidInput(
-            f"labels should be finite. (got {float(labels[int(wrong[0])])} at index "
-            f"{int(wrong[0])})"
-        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import warnings
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import DataError
 from expunge.data._archive import Read, list_files
-from expunge.data._images import ImageSet, image_set_from
+from expunge.data._examples import ImageSet, image_set_from
 from expunge.data._splits import split_stratified
 
 PARTS = ("train", "test", "val")
@@ -24,83 +23,66 @@ FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "PPM")
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm", ".pgm"}
 GREY = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "I;16N"}
 
-Size = int | tuple[int, int]
 
-
-def load_folder(root: Path, size: Size | None = None) -> tuple[ImageSet, ImageSet, ImageSet | None]:
+def load_folder(root: Path) -> tuple[ImageSet, ImageSet, ImageSet | None]:
     """(train, test, val) from ``root/train/<class>/*``, and the same in ``test`` and ``val``.
 
     ``root`` may also be a zip or tar (gz, bz2, xz) of such a folder. Without the train/test level
     (``root/<class>/*``), a fixed 20 % of every class becomes test. Classes are the subfolders of
     train in alphabetical order, names the relative paths.
 
-    Images are resized to ``size``: one side or (height, width); by default, the size of the first
-    training image. They are RGB unless all of them are grey.
+    Images are resized to the size of the first training image. They are RGB unless all are grey.
     """
-    tree = _Tree.of(root, size)
-    if not tree.parted:
-        full = tree.read("")
+    files, parted = _find_images(root)
+    train = [place for place in files if not parted or place.parts[0] == "train"]
+    classes = tuple(sorted({place.parts[parted] for place in train}))
+    label_of = {name: label for label, name in enumerate(classes)}
+    heads = {place: read_image_header(f"{root}: {place}", read) for place, read in files.items()}
+    shape = heads[train[0]][1]
+    mode = "L" if all(mode in GREY for mode, _ in heads.values()) else "RGB"
+
+    def read(part: str) -> ImageSet:
+        """The images of "train", "test" or "val"; all of them for ""."""
+        places = [place for place in files if not part or place.parts[0] == part]
+        names = [place.parts[parted] for place in places]
+        if unknown := sorted({*names} - label_of.keys()):
+            raise DataError(
+                f"{root}: {part} has the class {unknown[0]!r} that train lacks. "
+                f"(train has {', '.join(classes)})"
+            )
+        pixels = np.empty((len(places), 1 if mode == "L" else 3, *shape), np.uint8)
+        for row, place in zip(pixels, places, strict=True):
+            row[:] = decode_image(f"{root}: {place}", files[place], shape, mode)
+        labels = np.array([label_of[name] for name in names])
+        return image_set_from(root, pixels, labels, classes, [str(place) for place in places])
+
+    if not parted:
+        full = read("")
         rest, held = split_stratified(full.labels, fraction=0.2)
         return full.subset(rest), full.subset(held), None
-    has_val = any(place.parts[0] == "val" for place in tree.files)
-    return tree.read("train"), tree.read("test"), tree.read("val") if has_val else None
+    has_val = any(place.parts[0] == "val" for place in files)
+    return read("train"), read("test"), read("val") if has_val else None
 
 
-@dataclass(frozen=True)
-class _Tree:
-    """The contents of an image folder, before any pixel is decoded."""
-
-    root: Path
-    files: dict[PurePosixPath, Read]
-    parted: bool
-    classes: tuple[str, ...]
-    size: tuple[int, int]
-    mode: str
-
-    @classmethod
-    def of(cls, root: Path, size: Size | None) -> _Tree:
-        listed = list_files(root, _is_image)
-        files = _unwrap({PurePosixPath(name): read for name, read in listed.items()})
-        if not files:
-            raise DataError(
-                f"There are no images in {root}. (known: {', '.join(sorted(SUFFIXES))}) Put "
-                "them into one folder per class."
-            )
-        tops = {place.parts[0] for place in files}
-        parted = "train" in tops
-        if parted and ("test" not in tops or tops - set(PARTS)):
-            raise DataError(
-                f"{root} should hold train, test and possibly val. (got {', '.join(sorted(tops))})"
-            )
-        for place in files:
-            if len(place.parts) < 2 + parted:
-                raise DataError(f"{root}: {place} should be in the folder of its class.")
-        train = [place for place in files if not parted or place.parts[0] == "train"]
-        classes = tuple(sorted({place.parts[parted] for place in train}))
-        heads = {
-            place: read_image_header(f"{root}: {place}", read) for place, read in files.items()
-        }
-        grey = all(mode in GREY for mode, _ in heads.values())
-        shape = _as_size(size) or heads[train[0]][1]
-        return cls(root, files, parted, classes, shape, "L" if grey else "RGB")
-
-    def read(self, part: str) -> ImageSet:
-        places = [p for p in self.files if not part or p.parts[0] == part]
-        unknown = sorted({p.parts[self.parted] for p in places} - set(self.classes))
-        if unknown:
-            raise DataError(
-                f"{self.root}: {part} has the class {unknown[0]!r} that train lacks. "
-                f"(train has {', '.join(self.classes)})"
-            )
-        index = {name: label for label, name in enumerate(self.classes)}
-        labels = [index[p.parts[self.parted]] for p in places]
-        channels = 1 if self.mode == "L" else 3
-        pixels = np.empty((len(places), channels, *self.size), np.uint8)
-        for row, place in zip(pixels, places, strict=True):
-            source = f"{self.root}: {place}"
-            row[:] = decode_image(source, self.files[place], self.size, self.mode)
-        names = [str(place) for place in places]
-        return image_set_from(self.root, pixels, np.array(labels), self.classes, names)
+def _find_images(root: Path) -> tuple[dict[PurePosixPath, Read], bool]:
+    """All images below ``root``, and whether they are in train, test and val."""
+    listed = list_files(root, _is_image)
+    files = _unwrap({PurePosixPath(name): read for name, read in listed.items()})
+    if not files:
+        raise DataError(
+            f"There are no images in {root}. (known: {', '.join(sorted(SUFFIXES))}) Put "
+            "them into one folder per class."
+        )
+    tops = {place.parts[0] for place in files}
+    parted = "train" in tops
+    if parted and ("test" not in tops or tops - set(PARTS)):
+        raise DataError(
+            f"{root} should hold train, test and possibly val. (got {', '.join(sorted(tops))})"
+        )
+    for place in files:
+        if len(place.parts) < 2 + parted:
+            raise DataError(f"{root}: {place} should be in the folder of its class.")
+    return files, parted
 
 
 def _is_image(place: PurePosixPath) -> bool:
@@ -115,15 +97,6 @@ def _unwrap(files: dict[PurePosixPath, Read]) -> dict[PurePosixPath, Read]:
     if len(tops) != 1 or not deep or tops & set(PARTS):
         return files
     return {PurePosixPath(*place.parts[1:]): read for place, read in files.items()}
-
-
-def _as_size(size: Size | None) -> tuple[int, int] | None:
-    if size is None:
-        return None
-    height, width = (size, size) if isinstance(size, int) else size
-    if height < 1 or width < 1:
-        raise InvalidInput(f"`size` should be 1 pixel or more. (got {size})")
-    return height, width
 
 
 # Image files may be damaged, or made to do damage.

@@ -55,7 +55,6 @@ TABLE_OPTIONS = (
     Option("image", str, None, "Column of image files: the inputs."),
     Option("ignore", str, None, "Columns to leave out, joined by +."),
     Option("categories", str, None, "Columns of numbers that are categories, joined by +."),
-    Option("missing", Literal["refuse", "encode"], "refuse", "What to do about empty cells."),
     Option("task", Literal["classification", "regression"], "classification", "What the label is."),
     Option("length", Count, 256, "Tokens kept of a text."),
     Option(
@@ -88,23 +87,23 @@ for _format in (
         "Use it for a first look: nothing is downloaded.\n\n"
         "Reference: E. Alpaydin, C. Kaynak, *Optical Recognition of Handwritten Digits*, UCI 1998, "
         "as scikit-learn has them.",
-        deferred("expunge.data._digits:load_digits"),
+        deferred("expunge.data._image_datasets:load_digits"),
         flip=False,
     ),
     Format(
         "cifar10",
-        "CIFAR-10 from its official archives\n\n"
+        "CIFAR-10 from its official binary files\n\n"
         "Use it to compare with publications: 60,000 images of 32 x 32, ten classes.\n\n"
         "Reference: A. Krizhevsky, *Learning Multiple Layers of Features from Tiny Images*, 2009.",
-        deferred("expunge.data._cifar10:load_cifar10"),
+        deferred("expunge.data._image_datasets:load_cifar10"),
         flip=True,
     ),
     Format(
         "cifar100",
-        "CIFAR-100 from its official archives, 100 fine labels\n\n"
+        "CIFAR-100 from its official binary files, 100 fine labels\n\n"
         "Use it where classes should be small: 500 training images each.\n\n"
         "Reference: A. Krizhevsky, *Learning Multiple Layers of Features from Tiny Images*, 2009.",
-        deferred("expunge.data._cifar100:load_cifar100"),
+        deferred("expunge.data._image_datasets:load_cifar100"),
         flip=True,
     ),
     Format(
@@ -113,7 +112,7 @@ for _format in (
         "Use it to compare with publications: 73,257 training images, classes of unequal size.\n\n"
         "Reference: Y. Netzer et al., *Reading Digits in Natural Images with Unsupervised Feature "
         "Learning*, 2011.",
-        deferred("expunge.data._svhn:load_svhn"),
+        deferred("expunge.data._image_datasets:load_svhn"),
         flip=False,
     ),
     Format(
@@ -262,7 +261,9 @@ def find_data(spec: str, root: str | Path | None = None) -> DataSource:
     name, _, inline = spec.partition(":")
     if name not in DATASETS and (looks_like_path(spec) or is_there(Path(spec).expanduser())):
         name, inline = _format_of(spec), spec
-    kind = _known_format(name)
+    if name not in DATASETS:
+        raise _unknown_format(name)
+    kind = DATASETS[name]
     named = {option.name: option for option in kind.options}
     inline, given = split_spec(inline)
     if unknown := next((key for key in given if key not in named), None):
@@ -300,12 +301,6 @@ def _factory_format(spec: str) -> Format:
         return splits["train"], splits["test"], splits.get("val")
 
     return Format(spec, "a function of yours", load_from_factory, flip=False)
-
-
-def _known_format(name: str) -> Format:
-    if name not in DATASETS:
-        raise _unknown_format(name)
-    return DATASETS[name]
 
 
 def _unknown_format(name: str) -> InvalidInput:

@@ -1,21 +1,15 @@
-"""The scenario of the training images that are hardest to forget."""
+"""Which training images are hardest to forget: those a model is least right about unseen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from torch.nn import functional as F
 
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
-from expunge._kinds import Fraction, check_fields
-
-if TYPE_CHECKING:
-    from expunge.data._examples import Examples
-    from expunge.data._images import ImageSet
-    from expunge.data._splits import Selection
+from expunge.data._examples import Examples, ImageSet
 
 SIDE = 16
 """Larger images are averaged down to this many pixels a side."""
@@ -25,37 +19,15 @@ DECIMALS = 6
 """Margins are compared to this many decimals, so that rounding decides nothing."""
 
 
-@dataclass(frozen=True)
-class HardestForget:
-    """The ``round(fraction * N)`` images that a model which never saw them is least right about.
-
-    A memorised exception is hard to forget: the initial model is right about it and the ideal model
-    is not, so the whole difference has to be unlearned, where a random forget set consists of
-    images that most models get right anyway. The criterion is the margin of the label under a small
-    model that has not seen the image: see :func:`unseen_margins`. The lowest margins are forgotten,
-    whatever their class.
-    """
-
-    fraction: Fraction
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def __str__(self) -> str:
-        return f"hardest:{self.fraction}"
-
-    def pick(self, train: Examples, seed: int) -> Selection:
-        """The images to forget and to retain; the seed decides halves and random features."""
-        from expunge.data._images import ImageSet
-        from expunge.data._splits import select
-
-        if not isinstance(train, ImageSet):
-            raise InvalidInput(
-                f"The scenario hardest is for images. (got {train!r}) Use random or class."
-            )
-        count = max(1, round(self.fraction * len(train)))
-        margins = unseen_margins(train, seed).round(DECIMALS)
-        return select(train, np.argsort(margins, kind="stable")[:count].tolist())
+def lowest_margins(train: Examples, fraction: float, seed: int) -> list[int]:
+    """The ``round(fraction * N)`` images, at least one, with the lowest :func:`unseen_margins`."""
+    if not isinstance(train, ImageSet):
+        raise InvalidInput(
+            f"The scenario hardest is for images. (got {train!r}) Use random or class."
+        )
+    count = max(1, round(fraction * len(train)))
+    margins = unseen_margins(train, seed).round(DECIMALS)
+    return np.argsort(margins, kind="stable")[:count].tolist()
 
 
 def unseen_margins(train: ImageSet, seed: int = 0) -> Array:

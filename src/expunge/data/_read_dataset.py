@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,10 @@ from torch.utils.data import Subset
 from expunge._errors import DataError, InvalidInput
 from expunge._kinds import is_map_style
 from expunge.data._batches import as_arrays
-from expunge.data._examples import Examples
-from expunge.data._images import ImageSet
+from expunge.data._examples import Examples, ImageSet
 
 READ_TWICE = 16
 """This many examples are read twice: if a second reading differs, the dataset is random."""
-
-
 SPLITS = ("train", "val", "test")
 
 
@@ -63,11 +60,11 @@ def _name_splits(given: Any, source: str) -> dict[str, Any]:
     return splits
 
 
-def read_dataset(data: Any, split: str, classes: Sequence[str] | None = None) -> Examples:
+def read_dataset(data: Any, split: str) -> Examples:
     """``data`` as an :class:`~expunge.ImageSet` (uint8 images) or as :class:`Examples`.
 
-    ``split`` ("train", "val" or "test") is named in error messages. ``classes`` default to the
-    ``classes`` attribute of the dataset, or else to the labels that occur.
+    ``split`` ("train", "val" or "test") is named in error messages. Classes are those of the
+    dataset's attribute, or else the labels that occur.
     """
     if isinstance(data, Examples) and as_arrays(data) is not None:
         return data
@@ -79,7 +76,7 @@ def read_dataset(data: Any, split: str, classes: Sequence[str] | None = None) ->
     if not hasattr(data, "__len__") or len(data) == 0:
         raise DataError(f"The {split} data should hold examples. (got none)")
     inputs, labels = _read_tensors(data, split)
-    named = list(classes or _classes_of(data) or [])
+    named = _classes_of(data) or []
     unnamed = [str(label) for label in range(len(named), int(labels.max()) + 1)]
     kind = ImageSet if inputs.dtype == torch.uint8 and inputs.ndim == 4 else Examples
     try:

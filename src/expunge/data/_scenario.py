@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there
@@ -29,16 +28,38 @@ class Scenario(Protocol):
 
 
 @dataclass(frozen=True)
-class RandomForget:
-    """``round(fraction * N)`` of the N training examples, at least one. ``fraction`` in (0, 1)."""
+class _Share:
+    """A share of something, ``fraction`` in (0, 1)."""
 
+    kind: ClassVar[str]
     fraction: Fraction
 
     def __post_init__(self) -> None:
         check_fields(self)
 
     def __str__(self) -> str:
-        return f"random:{self.fraction}"
+        return f"{self.kind}:{self.fraction}"
+
+    @classmethod
+    def parse(cls, rest: str) -> Self:
+        fraction = _float(rest)
+        if fraction is None:
+            raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {rest!r})")
+        return cls(fraction)
+
+
+@dataclass(frozen=True)
+class RandomForget(_Share):
+    """random:0.1, that share of the training examples.
+
+    ``round(fraction * N)`` of the N examples, at least one.
+
+    Use it as most publications do; a small gap to close, as most models get such examples right.
+
+    Reference: the paper's random forgetting.
+    """
+
+    kind = "random"
 
     def pick(self, train: Examples, seed: int) -> Selection:
         from expunge.data._splits import draw, select
@@ -47,10 +68,67 @@ class RandomForget:
 
 
 @dataclass(frozen=True)
-class ClassForget:
-    """``round(fraction * n)`` of the n examples of one class, at least one. ``fraction`` in (0, 1].
+class HardestForget(_Share):
+    """hardest:0.1, that share of the training images, those a model is least right about unseen.
 
-    ``label`` is a class name or an index; a number that is itself a class name is that class.
+    A memorised exception is hard to forget: the initial model is right about it and the ideal model
+    is not, so the whole difference has to be unlearned, where a random forget set consists of
+    images that most models get right anyway. The ``round(fraction * N)`` images are forgotten whose
+    label has the lowest margin under a small model that has not seen them, whatever their class.
+
+    Use it to test a method where it matters most: on memorised exceptions.
+
+    Reference: after C. Fan et al., *Challenging Forgets: Unveiling the Worst-Case Forget Sets in
+    Machine Unlearning*, ECCV 2024, whose sets are found by optimisation; this one by margins.
+    """
+
+    kind = "hardest"
+
+    def pick(self, train: Examples, seed: int) -> Selection:
+        """The images to forget and to retain; the seed decides halves and random features."""
+        from expunge.data._hardest import lowest_margins
+        from expunge.data._splits import select
+
+        return select(train, lowest_margins(train, self.fraction, seed))
+
+
+@dataclass(frozen=True)
+class PeopleForget(_Share):
+    """people:0.1, all records of that share of the people, for texts.
+
+    Those of ``round(fraction * n)`` of n people, at least one.
+
+    Use it for a corpus about people, who ask to be forgotten one by one.
+
+    Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024.
+    """
+
+    kind = "people"
+
+    def pick(self, train: Examples | TextSet, seed: int) -> Selection:
+        from expunge.data._splits import draw, select
+
+        records = getattr(train, "records", ())
+        people = list(dict.fromkeys(record.person for record in records if record.person))
+        if not people:
+            raise InvalidInput(
+                "The scenario people:FRACTION is for texts whose records have a `person`. "
+                f"(got {type(train).__name__} without any)"
+            )
+        chosen = {people[k] for k in draw(range(len(people)), self.fraction, seed)}
+        return select(train, [k for k, record in enumerate(records) if record.person in chosen])
+
+
+@dataclass(frozen=True)
+class ClassForget:
+    """class:3 or class:cat, all examples of a class; class:3:0.4, that share of them.
+
+    ``round(fraction * n)`` of the n examples, at least one, ``fraction`` in (0, 1]. ``label`` is a
+    class name or an index; a number that is itself a class name is that class.
+
+    Use it where a whole class or much of it has to go: the easiest case, and a large gap to close.
+
+    Reference: the paper's class-wise forgetting.
     """
 
     label: str | int
@@ -63,6 +141,12 @@ class ClassForget:
     def __str__(self) -> str:
         plain = self.fraction == 1 and ":" not in str(self.label)
         return f"class:{self.label}" if plain else f"class:{self.label}:{self.fraction}"
+
+    @classmethod
+    def parse(cls, rest: str) -> Self:
+        label, _, last = rest.rpartition(":")
+        fraction = _float(last)
+        return cls(rest) if not label or fraction is None else cls(label, fraction)
 
     def pick(self, train: Examples, seed: int) -> Selection:
         from expunge.data._splits import draw, select
@@ -98,11 +182,15 @@ class ClassForget:
 
 @dataclass(frozen=True)
 class IdsForget:
-    """Exactly the examples listed: indices into the training part, or names.
+    """ids:FILE, the examples that a text, CSV or JSON file lists.
 
-    A number is an index, unless examples have numbers for names: then every id is a name, so that
-    one that is no longer there is never confused with another one. A name that several examples
-    share stands for all of them. ``path`` is the file the ids came from, if any.
+    Ids are indices into the training part, or names. If examples have numbers for names, every id
+    is a name, so that one that is no longer there is never confused with another one. A name that
+    several examples share stands for all of them. ``path`` is the file the ids came from, if any.
+
+    Use it for a request: the records are given.
+
+    Reference: none; this is what a request is.
     """
 
     ids: tuple[Id, ...]
@@ -123,6 +211,10 @@ class IdsForget:
 
     def __str__(self) -> str:
         return f"ids:{self.path}" if self.path else f"ids:<{len(self.ids)} given>"
+
+    @classmethod
+    def parse(cls, rest: str) -> Self:
+        return cls(read_ids(Path(rest).expanduser()), rest)
 
     def pick(self, train: Examples, seed: int) -> Selection:
         from expunge.data._splits import select
@@ -154,35 +246,6 @@ class IdsForget:
         return select(train, sorted(chosen))
 
 
-@dataclass(frozen=True)
-class PeopleForget:
-    """All records of ``round(fraction * n)`` of n people, at least one. ``fraction`` in (0, 1).
-
-    For texts, whose records say whom they are about.
-    """
-
-    fraction: Fraction
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-    def __str__(self) -> str:
-        return f"people:{self.fraction}"
-
-    def pick(self, train: Examples | TextSet, seed: int) -> Selection:
-        from expunge.data._splits import draw, select
-
-        records = getattr(train, "records", ())
-        people = list(dict.fromkeys(record.person for record in records if record.person))
-        if not people:
-            raise InvalidInput(
-                "The scenario people:FRACTION is for texts whose records have a `person`. "
-                f"(got {type(train).__name__} without any)"
-            )
-        chosen = {people[k] for k in draw(range(len(people)), self.fraction, seed)}
-        return select(train, [k for k, record in enumerate(records) if record.person in chosen])
-
-
 def parse_scenario(text: str) -> Scenario:
     """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``hardest:0.1``, ``ids:FILE``.
 
@@ -197,76 +260,22 @@ def parse_scenario(text: str) -> Scenario:
     if not isinstance(text, str):
         raise InvalidInput(f"A scenario should be a string, like random:0.1. (got {text!r})")
     kind, _, rest = text.strip().partition(":")
-    parse = SCENARIOS[kind]
+    scenario = SCENARIOS[kind]
     if not rest:
         raise InvalidInput(
             "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION, "
             f"hardest:FRACTION or ids:FILE. (got {text!r})"
         )
-    return parse(rest)
+    parsed: Scenario = scenario.parse(rest)
+    return parsed
 
 
-def _parse_random(rest: str) -> Scenario:
-    """random:0.1, that share of the training examples.
-
-    Use it as most publications do; a small gap to close, as most models get such examples right.
-
-    Reference: the paper's random forgetting.
-    """
-    return RandomForget(_fraction(rest))
-
-
-def _parse_class(rest: str) -> Scenario:
-    """class:3 or class:cat, all examples of a class; class:3:0.4, that share of them.
-
-    Use it where a whole class or much of it has to go: the easiest case, and a large gap to close.
-
-    Reference: the paper's class-wise forgetting.
-    """
-    label, _, last = rest.rpartition(":")
-    fraction = _float(last)
-    return ClassForget(rest) if not label or fraction is None else ClassForget(label, fraction)
-
-
-def _parse_hardest(rest: str) -> Scenario:
-    """hardest:0.1, that share of the training images, those a model is least right about unseen.
-
-    Use it to test a method where it matters most: on memorised exceptions.
-
-    Reference: after C. Fan et al., *Challenging Forgets: Unveiling the Worst-Case Forget Sets in
-    Machine Unlearning*, ECCV 2024, whose sets are found by optimisation; this one by margins.
-    """
-    from expunge.data._hardest import HardestForget
-
-    return HardestForget(_fraction(rest))
-
-
-def _parse_people(rest: str) -> Scenario:
-    """people:0.1, all records of that share of the people, for texts.
-
-    Use it for a corpus about people, who ask to be forgotten one by one.
-
-    Reference: P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024.
-    """
-    return PeopleForget(_fraction(rest))
-
-
-def _parse_ids(rest: str) -> Scenario:
-    """ids:FILE, the examples that a text, CSV or JSON file lists.
-
-    Use it for a request: the records are given.
-
-    Reference: none; this is what a request is.
-    """
-    return IdsForget(read_ids(Path(rest).expanduser()), rest)
-
-
-SCENARIOS: Registry[Callable[[str], Scenario]] = Registry("scenario")
-SCENARIOS.add("random", _parse_random)
-SCENARIOS.add("class", _parse_class)
-SCENARIOS.add("hardest", _parse_hardest)
-SCENARIOS.add("people", _parse_people)
-SCENARIOS.add("ids", _parse_ids)
+SCENARIOS: Registry[Any] = Registry("scenario")
+SCENARIOS.add("random", RandomForget)
+SCENARIOS.add("class", ClassForget)
+SCENARIOS.add("hardest", HardestForget)
+SCENARIOS.add("people", PeopleForget)
+SCENARIOS.add("ids", IdsForget)
 
 
 def absolute_spec(spec: str) -> str:
@@ -284,13 +293,6 @@ def absolute_spec(spec: str) -> str:
     if source.path is None or not is_there(source.path):
         return spec
     return str(replace(source, path=source.path.resolve()))
-
-
-def _fraction(text: str) -> float:
-    fraction = _float(text)
-    if fraction is None:
-        raise InvalidInput(f"`fraction` should be a number in (0, 1). (got {text!r})")
-    return fraction
 
 
 def _float(text: str) -> float | None:

@@ -7,31 +7,32 @@ learnt from those rows alone, and applied to all of them (:mod:`expunge.data._en
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data._examples import Examples, Indices, as_index
+from expunge.data._examples import Examples
 from expunge.data._splits import split_off
 
-LABEL_COLUMNS = ("label", "labels", "target", "class", "y")
-ID_COLUMNS = ("id",)
-SPLIT_COLUMNS = ("split",)
 SPLIT_NAMES = {
-    "train": ("train", "training"),
-    "val": ("val", "valid", "validation", "dev"),
-    "test": ("test", "testing"),
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("val", "valid", "validation", "dev"), "val"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
+"""What splits are called, and which they are."""
+COLUMN_NAMES = {
+    "label": ("label", "labels", "target", "class", "y"),
+    "id": ("id",),
+    "split": ("split",),
+}
+"""What columns are called, where no option names them."""
 MAX_CLASSES = 1000
-
-Missing = Literal["refuse", "encode"]
-Task = Literal["classification", "regression"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,20 +62,34 @@ class Table:
         """Where a row is, for messages."""
         return f"on line {self.lines[row]}" if self.lines is not None else f"in row {row}"
 
-    def column(self, name: str, option: str) -> str:
-        """The name of a column, as the table spells it; ``option`` asked for it."""
-        for column in self.columns:
-            if column.lower() == name.lower():
-                return column
-        raise InvalidInput(
-            f"`{option}` should be a column of {self.source}: {', '.join(self.columns)}. "
-            f"(got {name!r})"
-        )
-
     def find(self, names: Sequence[str]) -> str | None:
         """The first of ``names`` that is a column, as the table spells it."""
         spelled = {column.lower(): column for column in self.columns}
         return next((spelled[name] for name in names if name in spelled), None)
+
+    def check(self, column: str, is_right: Callable[[Any], object], rule: str, remedy: str) -> None:
+        """Raise unless every cell of a column is right; the error says where the first is not."""
+        for row, cell in enumerate(self.columns[column]):
+            if not is_right(cell):
+                raise DataError(
+                    f"{self.source}: the column {column!r} should {rule}. (got "
+                    f"{shown_cell(cell)[:40]!r} {self.place(row)}) {remedy}"
+                )
+
+    def listed(self, options: Mapping[str, Any], option: str) -> tuple[str, ...]:
+        """The columns that an option names, joined by +, as the table spells them."""
+        given = options.get(option) or ""
+        names = [given] if self.find([given.lower()]) else filter(None, given.split("+"))
+        found = []
+        for name in names:
+            column = self.find([name.lower()])
+            if column is None:
+                raise InvalidInput(
+                    f"`{option}` should be a column of {self.source}: {', '.join(self.columns)}. "
+                    f"(got {name!r})"
+                )
+            found.append(column)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -85,12 +100,12 @@ class Roles:
     id: str | None
     split: str | None
     inputs: tuple[str, ...]
-    kind: Literal["vectors", "text", "tokens", "image"]
-    categories: tuple[str, ...] = ()
-    missing: Missing = "refuse"
-    task: Task = "classification"
-    length: int = 256
-    vocabulary: int | None = None
+    kind: str
+    """"vectors", "text", "tokens" or "image"."""
+    categories: tuple[str, ...]
+    is_regression: bool
+    length: int
+    vocabulary: int | None
 
 
 class Rows(Examples):
@@ -110,57 +125,57 @@ class Rows(Examples):
         super().__init__(inputs, labels, classes, names)
         self.table, self.roles = table, roles
 
-    def subset(self, indices: Indices) -> Self:
-        chosen = as_index(indices, len(self))
-        names = None if self.names is None else [self.names[i] for i in chosen.tolist()]
-        parts = self.inputs[chosen], self.labels[chosen], self.classes, names
-        return type(self)(*parts, self.table, self.roles)
-
 
 def assign_roles(table: Table, options: Mapping[str, Any]) -> Roles:
     """The roles that ``options`` give to columns; by their names where they do not."""
-    label = _named(table, options, "label", LABEL_COLUMNS)
+
+    def one(option: str) -> str | None:
+        """The column that an option names, or that is called so."""
+        named = table.listed(options, option)
+        if len(named) > 1:
+            raise InvalidInput(f"`{option}` should be one column. (got {len(named)})")
+        return named[0] if named else table.find(COLUMN_NAMES.get(option, ()))
+
+    # Label, id and split are columns of their own.
+    label, names = one("label"), one("id")
+    split = None if table.splits is not None else one("split")
     if label is None:
         raise InvalidInput(
-            f"{table.source} should have a column {', '.join(LABEL_COLUMNS[:-1])} or "
-            f"{LABEL_COLUMNS[-1]}. (got {', '.join(table.columns)}) Name the column to predict: "
+            f"{table.source} should have a column {', '.join(COLUMN_NAMES['label'])}. (got "
+            f"{', '.join(table.columns)}) Name the column to predict: "
             f"label={list(table.columns)[-1]}."
         )
-    names = _named(table, options, "id", ID_COLUMNS)
-    split = None if table.splits is not None else _named(table, options, "split", SPLIT_COLUMNS)
     if label in (names, split):
         raise InvalidInput(
             f"`label` should be a column of its own. (got {label!r}, as id or split)"
         )
-    # One of these says what the inputs are; without any, they are all other columns.
+    # One option says what the inputs are; without any, they are all other columns.
     given = [kind for kind in ("text", "tokens", "image") if options.get(kind)]
     if len(given) > 1:
         raise InvalidInput(f"Inputs are of one kind: give {' or '.join(given)}, not both.")
-    if given:
-        inputs = _listed(table, options[given[0]], given[0])
-        if given[0] != "text" and len(inputs) > 1:
-            raise InvalidInput(f"`{given[0]}` should be one column. (got {len(inputs)})")
-        if label in inputs:
-            raise InvalidInput(
-                f"`{given[0]}` should leave out the column to predict. (got {label!r} as both) "
-                "Name another: label=COLUMN."
-            )
-    else:
-        ignored = {label, names, split, *_listed(table, options.get("ignore"), "ignore")}
+    kind = given[0] if given else "vectors"
+    if kind == "vectors":
+        ignored = {label, names, split, *table.listed(options, "ignore")}
         inputs = tuple(column for column in table.columns if column not in ignored)
         if not inputs:
             raise DataError(f"{table.source} should have columns besides the label. (got none)")
+    else:
+        inputs = table.listed(options, kind) if kind == "text" else (one(kind) or "",)
+        if label in inputs:
+            raise InvalidInput(
+                f"`{kind}` should leave out the column to predict. (got {label!r} as both) "
+                "Name another: label=COLUMN."
+            )
     return Roles(
         label,
         names,
         split,
         inputs,
-        given[0] if given else "vectors",  # type: ignore[arg-type]
-        _listed(table, options.get("categories"), "categories"),
-        options.get("missing", "refuse"),
-        options.get("task", "classification"),
-        options.get("length", 256),
-        options.get("vocabulary"),
+        kind,
+        categories=table.listed(options, "categories"),
+        is_regression=options.get("task") == "regression",
+        length=options.get("length", 256),
+        vocabulary=options.get("vocabulary"),
     )
 
 
@@ -175,23 +190,17 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
             f"{table.source} should hold rows. (got none) Check that it was written to the end."
         )
     splits = table.splits if roles.split is None else _read_splits(table, roles.split)
-    in_train = range(len(table))
-    if splits is not None:
-        in_train = [row for row, split in enumerate(splits) if split == "train"]  # type: ignore[assignment]
+    trained = ["train"] * len(table) if splits is None else splits
     classes: tuple[str, ...] = ()
-    if roles.task == "regression":
+    if roles.is_regression:
         labels = _read_numbers(table, roles.label)
     else:
+        in_train = [row for row, split in enumerate(trained) if split == "train"]
         labels, classes = _read_classes(table, roles.label, in_train)
     names = None
     if roles.id is not None:
+        table.check(roles.id, shown_cell, "name every row", "Give it a name, or remove the row.")
         names = [shown_cell(cell) for cell in table.columns[roles.id]]
-        nameless = next((row for row, name in enumerate(names) if not name), None)
-        if nameless is not None:
-            raise DataError(
-                f"{table.source}: there should be an id {table.place(nameless)}. (got none in the "
-                f"column {roles.id!r}) Give it one, or remove the row."
-            )
     everything = Rows(torch.arange(len(table)), labels, classes, names, table, roles)
     if splits is None:
         rest, held = split_off(everything)
@@ -203,30 +212,14 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
     return train, test, val if len(val) else None
 
 
-def _named(
-    table: Table, options: Mapping[str, Any], option: str, defaults: Sequence[str]
-) -> str | None:
-    if options.get(option):
-        return table.column(options[option], option)
-    return table.find(defaults)
-
-
-def _listed(table: Table, names: str | None, option: str) -> tuple[str, ...]:
-    return tuple(table.column(name, option) for name in (names or "").split("+") if name)
-
-
 def _read_splits(table: Table, column: str) -> list[str]:
-    spelled = {name: split for split, names in SPLIT_NAMES.items() for name in names}
-    splits = []
-    for row, cell in enumerate(table.columns[column]):
-        split = spelled.get(shown_cell(cell).lower())
-        if split is None:
-            raise DataError(
-                f"{table.source}: the column {column!r} should say train, val or test. "
-                f"(got {shown_cell(cell)!r} {table.place(row)}) If it is something else, name the "
-                "column that does: split=COLUMN."
-            )
-        splits.append(split)
+    table.check(
+        column,
+        lambda cell: shown_cell(cell).lower() in SPLIT_NAMES,
+        "say train, val or test",
+        "If it is something else, name the column that does: split=COLUMN.",
+    )
+    splits = [SPLIT_NAMES[shown_cell(cell).lower()] for cell in table.columns[column]]
     missing = [split for split in ("train", "test") if split not in splits]
     if missing:
         raise DataError(
@@ -243,13 +236,8 @@ def _read_classes(
     cells = table.columns[column]
     if column in table.class_names:
         return torch.tensor([int(cell) for cell in cells]), table.class_names[column]
+    table.check(column, shown_cell, "have a label in every row", "Remove the row.")
     shown = [shown_cell(cell) for cell in cells]
-    empty = next((row for row, text in enumerate(shown) if not text), None)
-    if empty is not None:
-        raise DataError(
-            f"{table.source}: there should be a label {table.place(empty)}. (got none in the "
-            f"column {column!r}) Remove the row."
-        )
     present = {shown[row] for row in in_train}
     if len(present) > min(MAX_CLASSES, max(10, len(in_train) // 2)):
         raise DataError(
@@ -257,36 +245,25 @@ def _read_classes(
             f"each of several rows. (got {len(present)} different values in {len(in_train)} rows) "
             "Name the column to predict, label=COLUMN; for numbers, add task=regression."
         )
+    table.check(
+        column,
+        lambda cell: shown_cell(cell) in present,
+        "hold classes that occur in train",
+        "Move a row of it into train, or remove it; for numbers to predict, add task=regression.",
+    )
     classes = tuple(sorted(present, key=_by_value))
     number = {name: label for label, name in enumerate(classes)}
-    unknown = next((row for row, text in enumerate(shown) if text not in number), None)
-    if unknown is not None:
-        raise DataError(
-            f"{table.source}: every class should occur in train. (got {shown[unknown]!r} "
-            f"{table.place(unknown)}, of the column {column!r}) {_remedy_of_unknown(classes)}"
-        )
     return torch.tensor([number[text] for text in shown]), classes
 
 
-def _remedy_of_unknown(classes: Sequence[str]) -> str:
-    """What to do about a class that train does not have."""
-    if all(as_float(name) is not None for name in classes):
-        return "For numbers to predict, add task=regression; else move a row of it into train."
-    return "Move a row of it into train, or remove it."
-
-
 def _read_numbers(table: Table, column: str) -> Tensor:
-    values = []
-    for row, cell in enumerate(table.columns[column]):
-        number = as_float(cell)
-        if number is None or not np.isfinite(number):
-            raise DataError(
-                f"{table.source}: the column {column!r} should hold finite numbers. "
-                f"(got {shown_cell(cell)!r} {table.place(row)}) Remove the row or, to predict "
-                "classes, leave task=regression out."
-            )
-        values.append(number)
-    return torch.tensor(values, dtype=torch.float32)
+    table.check(
+        column,
+        is_finite_number,
+        "hold finite numbers",
+        "Remove the row or, to predict classes, leave task=regression out.",
+    )
+    return torch.tensor([as_float(cell) for cell in table.columns[column]], dtype=torch.float32)
 
 
 def as_float(cell: Any) -> float | None:
@@ -299,6 +276,12 @@ def as_float(cell: Any) -> float | None:
         return float(cell)
     except (TypeError, ValueError):
         return None
+
+
+def is_finite_number(cell: Any) -> bool:
+    """Whether a cell is a number that float32 can hold."""
+    number = as_float(cell)
+    return number is not None and abs(number) <= np.finfo(np.float32).max
 
 
 def is_missing(cell: Any) -> bool:

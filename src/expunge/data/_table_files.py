@@ -7,7 +7,6 @@ from typing import Any
 
 from expunge._errors import DataError
 from expunge._lazy import import_extra
-from expunge.data._archive import check_unpacked_size
 from expunge.data._csv_file import read_table
 from expunge.data._table import SPLIT_NAMES, Rows, Table, assign_roles, divide_rows
 
@@ -33,15 +32,8 @@ def load_parquet(path: Path, **options: Any) -> Parts:
     """The rows of a Parquet file, or of a folder of them."""
     parquet = import_extra("pyarrow.parquet", "parquet", "Parquet files")
     try:
-        if path.is_file():
-            metadata = parquet.read_metadata(path)
-            groups = (metadata.row_group(k) for k in range(metadata.num_row_groups))
-            total = sum(group.total_byte_size for group in groups)
-            check_unpacked_size(path, "its columns", total, "If you trust it, write it as CSV.")
         content = parquet.read_table(path)
         columns = {name: content.column(name).to_pylist() for name in content.column_names}
-    except DataError:
-        raise
     except Exception as error:  # the parser fails in too many ways to list on a damaged file
         raise DataError(
             f"{path} cannot be read as a Parquet file: {_sentence(error)} Get a fresh copy of it."
@@ -69,10 +61,9 @@ def load_hf(path: Path, **options: Any) -> Parts:
 
 
 def _from_hf(library: Any, loaded: Any, path: Path) -> Table:
-    known = {name: split for split, names in SPLIT_NAMES.items() for name in names}
     by_name = dict(loaded) if isinstance(loaded, library.DatasetDict) else {"": loaded}
-    unknown = [name for name in by_name if name and name not in known]
-    if unknown and not {"train", "test"} <= {known.get(name) for name in by_name}:
+    unknown = [name for name in by_name if name and name not in SPLIT_NAMES]
+    if unknown and not {"train", "test"} <= {SPLIT_NAMES.get(name) for name in by_name}:
         raise DataError(
             f"{path} should have the splits train, test and possibly validation. "
             f"(got {', '.join(by_name)})"
@@ -87,7 +78,7 @@ def _from_hf(library: Any, loaded: Any, path: Path) -> Table:
                 part = part.cast_column(column, library.Image(decode=False))
         for column in columns:
             columns[column] += list(part[column])
-        splits += [known.get(name, "")] * len(part)
+        splits += [SPLIT_NAMES.get(name, "")] * len(part)
     classes = {
         column: tuple(feature.names)
         for column, feature in first.features.items()

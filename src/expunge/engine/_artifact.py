@@ -245,7 +245,7 @@ def _card_of_foreign(path: Path, model: str | None, data: str | None, stage: Mod
 
 def describe_data(card: DataCard, splits: Splits) -> DataCard:
     """The card of data with their fingerprint, and how they were encoded."""
-    encoding = None if splits.encoding is None else splits.encoding.describe()
+    encoding = None if splits.encoding is None else splits.encoding.rule
     known = {"fingerprint": splits.train.fingerprint(), "encoding": encoding}
     return card.model_copy(update=known)
 

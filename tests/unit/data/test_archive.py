@@ -81,31 +81,10 @@ def test_a_bomb_is_not_unpacked(tmp_path, monkeypatch, pack):
 
 @pytest.mark.parametrize("pack", [tar_of, zip_of])
 def test_skipped_members_count(tmp_path, monkeypatch, pack):
-    monkeypatch.setattr(archive, "MAX_TOTAL", (2 << 20) + 4096)  # a tar has headers, too
+    monkeypatch.setattr(archive, "MAX_TOTAL", 2 << 20)
     path = pack(tmp_path / "a", *[(f"{i}", bytes(1 << 20)) for i in range(3)], ("x", b"x"))
     with pytest.raises(DataError, match="with 2, the archive exceeds the limits"):
         read_archive(path, lambda place: place.name == "x")
-
-
-@pytest.mark.parametrize("pack", [tar_of, zip_of])
-def test_little_that_becomes_much_is_refused(tmp_path, monkeypatch, pack):
-    noise = bytes(i * i * 7 % 251 ^ i % 253 for i in range(60_000))
-    path = pack(tmp_path / "a", ("zeros", bytes(1 << 20)), ("x", noise))
-    monkeypatch.setattr(archive, "ALWAYS_FINE", 1 << 19)
-    monkeypatch.setattr(archive, "MAX_RATIO", (2 << 20) // path.stat().st_size)
-    assert len(read_archive(path, everything)) == 2
-    monkeypatch.setattr(archive, "MAX_RATIO", 1)
-    with pytest.raises(DataError, match="beyond 0 MiB 1 times its own size"):
-        read_archive(path, everything)
-
-
-def test_a_tar_whose_headers_are_the_bomb_is_not_held_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(archive, "MAX_MEMBER", 1 << 18)
-    info = tarfile.TarInfo("x")
-    info.pax_headers = {"comment": "x" * (1 << 19)}
-    path = tar_of(tmp_path / "a", (info, b""))
-    with pytest.raises(DataError, match="with one of its headers, the archive exceeds"):
-        read_archive(path, everything)
 
 
 @pytest.mark.parametrize("kind", ["w", "w:gz", "w:bz2", "w:xz"])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import DataError
 from expunge.data._folder import load_folder
 
 
@@ -68,15 +68,12 @@ def test_the_usual_formats_are_read(tmp_path, suffix):
     assert np.abs(train.images[0, :, 0, 0].numpy().astype(int) - [200, 100, 50]).max() < 6
 
 
-def test_all_images_take_the_size_of_the_first_of_train_or_the_one_given(tmp_path):
+def test_all_images_take_the_size_of_the_first_of_train(tmp_path):
     plant(tmp_path)
     paint(tmp_path / "train" / "bee" / "9.png", size=(20, 30))
     paint(tmp_path / "test" / "ant" / "0.png", size=(20, 30))
     assert load_folder(tmp_path)[0].shape == (3, 4, 6)
-    assert load_folder(tmp_path, size=8)[1].shape == (3, 8, 8)
-    assert load_folder(tmp_path, size=(8, 5))[1].shape == (3, 8, 5)
-    with pytest.raises(InvalidInput, match="1 pixel or more"):
-        load_folder(tmp_path, size=0)
+    assert load_folder(tmp_path)[1].shape == (3, 4, 6)
 
 
 def test_grey_stays_grey_only_if_all_are(tmp_path):
@@ -198,5 +195,5 @@ def test_a_tree_of_another_shape_is_refused(tmp_path):
     paint(tmp_path / "train" / "ant" / "0.png")
     with pytest.raises(DataError, match=r"train, test and possibly val\. \(got train\)"):
         load_folder(tmp_path)
-    with pytest.raises(DataError, match="There is no file or folder"):
+    with pytest.raises(DataError, match=r"There is no file .*nowhere"):
         load_folder(tmp_path / "nowhere")

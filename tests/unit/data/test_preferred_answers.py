@@ -7,8 +7,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from expunge._errors import InvalidInput
-from expunge.data import PreferredAnswers, pad_sequences
-from expunge.data._batches import LoaderSource
+from expunge.data import LoaderSource, PreferredAnswers, pad_sequences
 from expunge.distributed._batch_shares import BatchDivision
 
 FORGET = [([1, 2, 3, 4], [-100, 2, 3, 4]), ([5, 6], [-100, 6]), ([7, 8, 9], [-100, 8, 9])]

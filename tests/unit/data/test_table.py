@@ -104,9 +104,13 @@ def test_a_table_without_a_label_says_how_to_name_one():
     [
         ({"part": ["train"] * 5 + ["later"]}, {"split": "part"}, r"\(got 'later' on line 7\)"),
         ({"part": ["train"] * 6}, {"split": "part"}, r"some rows should be for test"),
-        ({"label": ["no", ""] * 3}, {}, r"there should be a label on line 3"),
-        ({"Id": ["a", None, *"cdef"]}, {}, r"there should be an id on line 3"),
-        ({"label": ["a", "a", "a", "a", "b", "c"]}, {"split": "part"}, r"every class .* 'b' on"),
+        ({"label": ["no", ""] * 3}, {}, r"a label in every row\. \(got '' on line 3\)"),
+        ({"Id": ["a", None, *"cdef"]}, {}, r"name every row\. \(got '' on line 3\)"),
+        (
+            {"label": ["a", "a", "a", "a", "b", "c"]},
+            {"split": "part"},
+            r"occur in train\. \(got 'b' on",
+        ),
         ({"label": ["1", "x"] * 3}, {"task": "regression"}, r"finite numbers\. \(got 'x' on"),
         ({"label": ["1", "inf"] * 3}, {"task": "regression"}, r"finite numbers\. \(got 'inf'"),
     ],

@@ -13,7 +13,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset,
 from torch.utils.data.distributed import DistributedSampler
 
 from expunge import Augment, InvalidInput
-from expunge.data._batches import Batch, Source, as_source
+from expunge.data import Batch, Source, as_source
 from expunge.distributed._batch_shares import BatchDivision, BatchShare, share_weight
 from tests.tiny import images, points
 

@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 
 import expunge
 from expunge import Callback, Diverged
-from expunge.data._batches import ArraySource
+from expunge.data._sources import ArraySource
 from expunge.engine import Run
 from tests import tiny
 from tests.tiny import Counting, TinyConv, bits, images, points, same

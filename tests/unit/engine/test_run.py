@@ -142,7 +142,7 @@ def test_data_never_reseed_the_accelerator_the_model_draws_from(
     def fail(seed: int) -> None:
         raise AssertionError("an accelerator was reseeded")
 
-    source = expunge.data._batches.LoaderSource(
+    source = expunge.data._sources.LoaderSource(
         DataLoader(RETAIN, batch_size=4, shuffle=True), "retain", 0, torch.device("cpu")
     )
     monkeypatch.setattr(torch.cuda, "manual_seed_all", fail)

@@ -10,8 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
-from expunge.data import divide, load
-from expunge.data._batches import as_source, seed_of
+from expunge.data import as_source, divide, load, seed_of
 from expunge.evaluation import Predictions, evaluate, view
 from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
 from expunge.evaluation._scores import accuracy

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from expunge.data import Examples, ImageSet
-from expunge.data._row_hashes import row_hashes
+from expunge.data import Examples, ImageSet, row_hashes
 from expunge.request.preflight import _duplicates as duplicates
 from expunge.request.preflight._duplicates import (
     Duplicate,

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, RandomSampler, Subset, TensorDataset
 
 from expunge._errors import InvalidInput
-from expunge.data import Augment, ImageSet
-from expunge.data._batches import ArraySource, Batch, Source, Stream, as_arrays, as_source
+from expunge.data import Augment, Batch, ImageSet, Source, Stream, as_arrays, as_source
+from expunge.data._sources import ArraySource
 from tests.tiny import points
 
 CPU = torch.device("cpu")
