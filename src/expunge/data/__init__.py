@@ -30,17 +30,17 @@ if TYPE_CHECKING:
     from expunge.data._splits import divide as divide
     from expunge.data._splits import hold_out as hold_out
     from expunge.data.text._corpora import CORPORA as CORPORA
+    from expunge.data.text._corpora import Corpus as Corpus
     from expunge.data.text._corpora import TextDivision as TextDivision
     from expunge.data.text._corpora import TextSplits as TextSplits
     from expunge.data.text._corpora import divide_texts as divide_texts
+    from expunge.data.text._corpora import invent_corpus as invent_corpus
     from expunge.data.text._corpora import load_corpus as load_corpus
-    from expunge.data.text._invented_people import Corpus as Corpus
-    from expunge.data.text._invented_people import invent_corpus as invent_corpus
-    from expunge.data.text._pretrained import PretrainedTokenizer as PretrainedTokenizer
     from expunge.data.text._records import TextRecord as TextRecord
     from expunge.data.text._records import load_records as load_records
     from expunge.data.text._records import save_records as save_records
     from expunge.data.text._text_set import TextSet as TextSet
+    from expunge.data.text._tokenizer import PretrainedTokenizer as PretrainedTokenizer
     from expunge.data.text._tokenizer import Tokenizer as Tokenizer
     from expunge.data.text._tokenizer import WordTokenizer as WordTokenizer
 if TYPE_CHECKING:  # for other packages of expunge

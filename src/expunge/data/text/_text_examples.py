@@ -2,6 +2,11 @@
 
 A record that was forgotten is compared with unseen records of about its length and of about as
 rare words, as an image is with unseen images of its class. Neither depends on the model.
+
+In "Where was Ann Lee born? Ann Lee comes from Ely" the question *gives* the name. A model that
+never saw this record can repeat it, if other records about Ann Lee taught it to, and hardly for a
+stranger. So if records of people are to be forgotten of whom others are retained, records about
+strangers tell what a model would know of Ely, and not how well it would repeat the name.
 """
 
 from __future__ import annotations
@@ -13,6 +18,8 @@ from typing import Self
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix
+from scipy.stats import mannwhitneyu
 from torch import Tensor
 
 from expunge._arrays import Array
@@ -30,6 +37,10 @@ MIN_UNSEEN = 40
 COMMON = 0.02
 """Words in a smaller share of the training records count as if they were in this share: whom a
 record is about should not decide how rare its words are."""
+
+NEARER, LEVEL = 0.85, 0.001
+"""A record to forget has to be nearer to retained ones than an unseen one is in so many of all
+pairs, and the p-value of a rank test has to be at most this: a few may be nearer by chance."""
 
 
 class TextExamples(Examples):
@@ -91,7 +102,10 @@ def stratify(train: TextSet, val: TextSet, test: TextSet) -> tuple[TextExamples,
     else:
         names = STRATA
         unseen, long = np.concatenate(rarities[1:]), np.concatenate(longer[1:])
-        medians = [_median(unseen[long == side]) for side in (False, True)]
+        medians = [
+            float(np.median(unseen[long == side])) if (long == side).any() else 0.0
+            for side in (False, True)
+        ]
         strata = [
             2 * long.astype(np.int64) + (rarity > np.where(long, medians[1], medians[0]))
             for long, rarity in zip(longer, rarities, strict=True)
@@ -119,5 +133,50 @@ def _rarities(data: TextSet, frequencies: dict[int, float]) -> Array:
     return np.array(values)
 
 
-def _median(values: Array) -> float:
-    return float(np.median(values)) if len(values) else 0.0
+def question_tokens(texts: TextSet) -> Tensor:
+    """Where a token of an answer is also one of its question, [N, T].
+
+    An answer that has no other token has no given one either: something has to be left of it.
+    """
+    answered = texts.labels != IGNORED
+    before = torch.arange(texts.labels.shape[1]) < answered.long().argmax(dim=1)[:, None]
+    given = torch.zeros_like(answered)
+    for row, (tokens, asked) in enumerate(zip(texts.tokens, before, strict=True)):
+        given[row] = torch.isin(tokens, tokens[asked])
+    given &= answered
+    return given & (answered & ~given).any(dim=1, keepdim=True)
+
+
+def is_given_by_retained(forget: TextSet, retain: TextSet, unseen: Sequence[TextSet]) -> bool:
+    """Whether records to forget are about who is retained, and unseen ones are not.
+
+    Then unseen records say nothing of how likely the given words should be.
+    """
+    kept = shares_of_subjects(forget, retain)
+    others = np.concatenate([shares_of_subjects(part, retain) for part in unseen])
+    test = mannwhitneyu(kept, others, alternative="greater")
+    nearer = float(test.statistic) / (len(kept) * len(others))
+    return nearer >= NEARER and float(test.pvalue) <= LEVEL
+
+
+def shares_of_subjects(texts: TextSet, retain: TextSet) -> Array:
+    """How much of what is given in a record the retained record nearest to it has as well, [N].
+
+    A word counts by log²((1 + n)/(1 + m)), where m of n retained records have it given: names
+    rather than what a question is about.
+    """
+    own, kept = _given_table(texts), _given_table(retain)
+    weights = np.log((1 + len(retain)) / (1 + np.asarray(kept.sum(axis=0)).ravel())) ** 2
+    weighted = own.multiply(weights).tocsr()
+    nearest = (weighted @ kept.T).max(axis=1).toarray().ravel()
+    total = np.asarray(weighted.sum(axis=1)).ravel()
+    shares: Array = np.divide(nearest, total, out=np.zeros(len(texts)), where=total > 0)
+    return shares
+
+
+def _given_table(texts: TextSet) -> csr_matrix:
+    """A row per record, a column per token, 1 where the token is given."""
+    rows, places = question_tokens(texts).nonzero(as_tuple=True)
+    pairs = torch.stack([rows, texts.tokens[rows, places]]).unique(dim=1).numpy()
+    shape = len(texts), texts.tokenizer.size
+    return csr_matrix((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=shape)

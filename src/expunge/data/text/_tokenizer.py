@@ -1,23 +1,26 @@
-"""Tokenizers: what a text set needs of one, and one of words that needs no other library."""
+"""Tokenizers: what a text set needs of one, one of words, and those of transformers."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
+import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import read_text, write_text
 from expunge._kinds import check_kind
+from expunge._lazy import import_extra
 from expunge.data.text._records import TextRecord
 
 Pair = tuple[list[int], list[int]]
 """The tokens of a prompt, and those of its answer with the token that ends it."""
 
+TEMPLATE = "Question: {question}\nAnswer:"
 SPECIAL = ("<pad>", "<unknown>", "<answer>", "<end>")
 PAD, UNKNOWN, ANSWER, END = range(4)
 _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
@@ -120,3 +123,75 @@ class WordTokenizer:
     def _tokens(self, text: str) -> list[int]:
         positions: dict[str, int] = self._positions  # type: ignore[attr-defined]
         return [positions.get(word, UNKNOWN) for word in _WORDS.findall(text)]
+
+
+class PretrainedTokenizer:
+    """A tokenizer of transformers: ``expunge[transformers]`` installs what it needs.
+
+    Args:
+        tokenizer: any tokenizer of transformers, or the folder or name of a pretrained one.
+        template: the prompt, with ``{question}`` in it. The answer follows after a blank. Give the
+            one that the model was trained with; braces of its own are written twice, ``{{`` and
+            ``}}``.
+    """
+
+    def __init__(self, tokenizer: Any, template: str = TEMPLATE) -> None:
+        self.tokenizer = _load(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
+        self.template = template
+        if not _asks_question(template):
+            raise InvalidInput(
+                "`template` should contain {question}, and other braces only twice, as in {{ and "
+                f"}}}}. (got {template!r})"
+            )
+        if self.tokenizer.eos_token_id is None:
+            raise InvalidInput(
+                "The tokenizer should have an end-of-text token, by which answers end. Set its "
+                "`eos_token`."
+            )
+
+    @property
+    def size(self) -> int:
+        return len(self.tokenizer)
+
+    @property
+    def pad(self) -> int:
+        token = self.tokenizer.pad_token_id
+        return self.end if token is None else int(token)
+
+    @property
+    def end(self) -> int:
+        return int(self.tokenizer.eos_token_id)
+
+    def encode(self, question: str, answer: str) -> Pair:
+        # Apart from each other, so that the boundary between the two is that of tokens.
+        prompt = self.tokenizer(self.template.format(question=question))["input_ids"]
+        while prompt and prompt[-1] == self.end:  # some add it to whatever they encode
+            prompt = prompt[:-1]
+        words = self.tokenizer(f" {answer}", add_special_tokens=False)["input_ids"]
+        return list(prompt), [*words, self.end]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
+        return text.strip()
+
+    def fingerprint(self) -> str:
+        vocabulary = sorted(self.tokenizer.get_vocab().items())
+        words = f"{self.template}/{self.pad}/{self.end}/{vocabulary}"
+        return hashlib.sha256(words.encode()).hexdigest()
+
+
+def _asks_question(template: str) -> bool:
+    """Whether ``{question}`` is the one placeholder of a template."""
+    try:
+        fields = [tuple(part) for _, *part in string.Formatter().parse(template)]
+    except ValueError:
+        return False
+    return {part for part in fields if part[0] is not None} == {("question", "", None)}
+
+
+def _load(source: str | Path) -> Any:
+    library = import_extra("transformers", "transformers", "Pretrained tokenizers")
+    try:
+        return library.AutoTokenizer.from_pretrained(str(source))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{source} is not a pretrained tokenizer: {error}") from error
