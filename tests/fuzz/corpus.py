@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path(__file__).with_name("corpus")
-KINDS = ("ids", "archives", "tables", "weights", "toml", "api", "cli")
+KINDS = ("ids", "files", "tables", "weights", "toml", "api", "cli")
 """Each is a file of the corpus and a function of ``runner``."""
 SEED = 13
 OTHERS = 4

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import io
 import json
-import lzma
 import math
 import os
 import re
 import shlex
 import shutil
 import sys
-import tarfile
-import zipfile
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -58,10 +54,10 @@ def run_ids(text: str, folder: Path, world: World) -> Any:
     return read_ids(path)
 
 
-def run_archives(text: str, folder: Path, world: World) -> Any:
-    """``zip MEMBER …``, ``tar``, ``tgz``, ``txz``, ``npz KEY=ARRAY …``, ``bytes NAME HEX``.
+def run_files(text: str, folder: Path, world: World) -> Any:
+    """``npz KEY=ARRAY …``, ``bytes NAME HEX``, or ``dir MEMBER …``, a folder of images.
 
-    ``dir MEMBER …`` is a folder of images; as in archives, ``NAME->TARGET`` is a link.
+    ``NAME->TARGET`` is a link, ``NAME|pipe`` a pipe.
     """
     kind, *words = text.split()
     if kind == "bytes":
@@ -71,16 +67,14 @@ def run_archives(text: str, folder: Path, world: World) -> Any:
         path = folder / "a.npz"
         arrays = {word.split("=")[0]: _array(word.split("=")[1]) for word in words}
         np.savez_compressed(path, allow_pickle=True, **arrays)
-    elif kind == "dir":
-        path = _write_folder(folder / "images", words)
     else:
-        path = folder / f"a.{kind}"
-        _write_zip(path, words) if kind == "zip" else _write_tar(path, words, kind)
+        path = _write_folder(folder / "images", words)
     return load(f"npz:{path}" if path.suffix == ".npz" else f"folder:{path}")
 
 
 def _write_folder(root: Path, words: list[str]) -> Path:
-    for name, _, special in map(_member, words):
+    for word in words:
+        name, _, special = word.replace("|pipe", "->|pipe").partition("->")
         path = root / unescape(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         if special == "|pipe":
@@ -129,58 +123,6 @@ def _array(spec: str) -> Any:
         "objects": lambda: np.array([object] * shape[0], dtype=object),
     }
     return makers[kind]()
-
-
-def _member(word: str) -> tuple[str, int, str]:
-    """Name, size, and what it is: "", a target of a link, ``|pipe`` or ``|device``."""
-    name, _, link = word.partition("->")
-    name, bar, kind = name.partition("|")
-    name, _, size = name.partition("*")
-    return name, int(size or 1), link or bar + kind
-
-
-def _write_zip(path: Path, words: list[str]) -> None:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, size, special in map(_member, words):
-            info = zipfile.ZipInfo(name)
-            info.compress_type = zipfile.ZIP_DEFLATED
-            if special:
-                info.external_attr = 0o120777 << 16
-            with archive.open(info, "w", force_zip64=True) as file:
-                _write_zeros(file, size)
-
-
-def _write_tar(path: Path, words: list[str], kind: str) -> None:
-    openers: dict[str, Any] = {"tar": open, "tgz": gzip.open, "txz": lzma.open}
-    with openers[kind](path, "wb") as file, tarfile.open(fileobj=file, mode="w") as archive:
-        for name, size, special in map(_member, words):
-            info = tarfile.TarInfo("c/b.png" if name == "header" else name)
-            if special:
-                kinds = {"|pipe": tarfile.FIFOTYPE, "|device": tarfile.CHRTYPE}
-                info.type = kinds.get(special, tarfile.SYMTYPE)
-                info.linkname = special
-                archive.addfile(info)
-                continue
-            if name == "header":
-                info.pax_headers = {"comment": "x" * size}
-                size = 1
-            info.size = size
-            archive.addfile(info, _Zeros(size))  # type: ignore[arg-type]
-
-
-class _Zeros(io.RawIOBase):
-    def __init__(self, size: int) -> None:
-        self.left = size
-
-    def read(self, size: int = -1) -> bytes:
-        count = self.left if size < 0 else min(size, self.left)
-        self.left -= count
-        return bytes(count)
-
-
-def _write_zeros(file: Any, size: int) -> None:
-    for start in range(0, size, 1 << 20):
-        file.write(bytes(min(1 << 20, size - start)))
 
 
 def run_weights(text: str, folder: Path, world: World) -> Any:

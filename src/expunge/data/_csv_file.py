@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,30 +51,19 @@ def as_table(path: Path, rows: list[Row]) -> CsvTable:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """All rows of a CSV or TSV file that are not blank, each with as many cells as the first.
-
-    Quotes must be balanced and enclose whole cells. A stray one would glue lines together, and
-    so make up an id that nobody listed.
-    """
+    """All rows of a CSV or TSV file that are not blank, each with as many cells as the first."""
     text = read_text(path, "UTF-8 CSV or TSV")
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[Row] = []
-    record = _Record(io.StringIO(text, newline=""))
-    reader = csv.reader(record, delimiter=delimiter, strict=True)
     while True:
         start = reader.line_num + 1
-        record.quotes = 0
         try:
             row = next(reader, None)
         except csv.Error as error:
             raise DataError(f"{path}, line {start}: this is not valid CSV: {error}.") from error
         if row is None:
             break
-        if record.quotes % 2:
-            raise DataError(
-                f"{path}, line {start}: quotes should be balanced. (got {record.quotes}) Put the "
-                'whole cell into quotes, and write a quote in it as "".'
-            )
         cells = tuple(cell.strip() for cell in row)
         if any(cells):
             rows.append((start, cells))
@@ -86,16 +74,3 @@ def read_rows(path: Path) -> list[Row]:
                 f"first has. (got {len(cells)}) Put a cell that contains the delimiter into quotes."
             )
     return rows
-
-
-class _Record(Iterator[str]):
-    """Lines for the reader, and how many quotes there were in those it took."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.quotes = 0
-        self._lines = iter(lines)
-
-    def __next__(self) -> str:
-        line = next(self._lines)
-        self.quotes += line.count('"')
-        return line

@@ -1,9 +1,11 @@
-"""Image folders: one subfolder per class, with or without ``train`` and ``test``, or archived."""
+"""Image folders: one subfolder per class, with or without ``train`` and ``test``."""
 
 from __future__ import annotations
 
 import io
+import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from expunge._errors import DataError
-from expunge.data._archive import Read, list_files
+from expunge._files import kind_of, storage_errors
 from expunge.data._examples import ImageSet, image_set_from
 from expunge.data._splits import split_stratified
 
@@ -21,15 +23,15 @@ PARTS = ("train", "test", "val")
 # Only these decoders: some of Pillow's others start programs or parse documents.
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "GIF", "PPM")
 SUFFIXES = {".png", ".jpg", ".jpeg", ".bmp", ".webp", ".gif", ".ppm", ".pgm"}
+Read = Callable[[], bytes]
 GREY = {"1", "L", "LA", "I", "I;16", "I;16L", "I;16B", "I;16N"}
 
 
 def load_folder(root: Path) -> tuple[ImageSet, ImageSet, ImageSet | None]:
     """(train, test, val) from ``root/train/<class>/*``, and the same in ``test`` and ``val``.
 
-    ``root`` may also be a zip or tar (gz, bz2, xz) of such a folder. Without the train/test level
-    (``root/<class>/*``), a fixed 20 % of every class becomes test. Classes are the subfolders of
-    train in alphabetical order, names the relative paths.
+    Without the train/test level (``root/<class>/*``), a fixed 20 % of every class becomes test.
+    Classes are the subfolders of train in alphabetical order, names the relative paths.
 
     Images are resized to the size of the first training image. They are RGB unless all are grey.
     """
@@ -66,8 +68,7 @@ def load_folder(root: Path) -> tuple[ImageSet, ImageSet, ImageSet | None]:
 
 def _find_images(root: Path) -> tuple[dict[PurePosixPath, Read], bool]:
     """All images below ``root``, and whether they are in train, test and val."""
-    listed = list_files(root, _is_image)
-    files = _unwrap({PurePosixPath(name): read for name, read in listed.items()})
+    files = _list_images(root)
     if not files:
         raise DataError(
             f"There are no images in {root}. (known: {', '.join(sorted(SUFFIXES))}) Put "
@@ -85,18 +86,36 @@ def _find_images(root: Path) -> tuple[dict[PurePosixPath, Read], bool]:
     return files, parted
 
 
-def _is_image(place: PurePosixPath) -> bool:
+def _list_images(root: Path) -> dict[PurePosixPath, Read]:
+    """The images of a folder, sorted; what is named like one and cannot be read is refused."""
+    if not root.is_dir():
+        raise DataError(f"{root} should be a folder of images; unpack archives. (got no folder)")
+    files: dict[str, Read] = {}
+    lost: list[Path] = []
+    with storage_errors(f"list {root}"):
+        for folder, folders, names in os.walk(root, onerror=_raise):
+            lost += [path for name in folders if (path := Path(folder, name)).is_symlink()]
+            for path in (Path(folder, name) for name in names):
+                place = path.relative_to(root)
+                if _is_image(place):
+                    files[place.as_posix()] = path.read_bytes
+                    lost += [] if path.is_file() else [path]
+    if lost:
+        raise DataError(
+            f"{root} should hold regular files, or links to them. (got {min(lost)}, "
+            f"{kind_of(min(lost))}, and {len(lost) - 1} more such) Put the files there, or remove "
+            "what stands for them."
+        )
+    return {PurePosixPath(name): read for name, read in sorted(files.items())}
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _is_image(place: Path) -> bool:
     hidden = any(part.startswith((".", "__MACOSX")) for part in place.parts)
     return place.suffix.lower() in SUFFIXES and not hidden
-
-
-def _unwrap(files: dict[PurePosixPath, Read]) -> dict[PurePosixPath, Read]:
-    """Drop the single folder that archives often put around everything."""
-    tops = {place.parts[0] for place in files}
-    deep = all(len(place.parts) > 2 for place in files)
-    if len(tops) != 1 or not deep or tops & set(PARTS):
-        return files
-    return {PurePosixPath(*place.parts[1:]): read for place, read in files.items()}
 
 
 # Image files may be damaged, or made to do damage.

@@ -117,8 +117,7 @@ for _format in (
     ),
     Format(
         "folder",
-        "images in one folder per class, or a zip or tar of that\n\n"
-        "Use it for image files of your own.",
+        "images in one folder per class\n\nUse it for image files of your own.",
         deferred("expunge.data._folder:load_folder"),
         flip=True,
         needs_path=True,
@@ -209,7 +208,7 @@ def load(
 
     Args:
         spec: A name of :data:`DATASETS`, a name with a path and options (``cifar10:/data``,
-            ``csv:people.csv,label=income``), the path of an image folder, an archive of one, or a
+            ``csv:people.csv,label=income``), the path of an image folder, or of a
             file whose ending says what it is; or ``package.module:factory``, a function that
             returns (train, test) or (train, val, test).
         root: The path, if not in ``spec``. cifar10, cifar100 and svhn without one use the download

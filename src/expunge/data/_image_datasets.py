@@ -6,13 +6,14 @@ searched, and the files are downloaded into it if needed.
 
 from __future__ import annotations
 
+import tarfile
+import zlib
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 
 from expunge._errors import DataError, InvalidInput
-from expunge.data._archive import list_files
 from expunge.data._download import cache_dir, fetch
 from expunge.data._examples import ImageSet, image_set_from
 from expunge.data._splits import split_stratified
@@ -90,31 +91,41 @@ def load_cifar100(root: Path | None = None) -> tuple[ImageSet, ImageSet]:
 
 def _load_cifar(layout: CifarLayout, root: Path | None) -> tuple[ImageSet, ImageSet]:
     source = _locate_cifar(layout, root)
-    names = {*layout.train, *layout.test}
-
-    def is_batch(place: PurePosixPath) -> bool:
-        return place.name in names and place.parts[:-1] in ((), (layout.folder,))
-
-    files = {PurePosixPath(name).name: read for name, read in list_files(source, is_batch).items()}
-    if missing := sorted(names - files.keys()):
-        raise DataError(f"{source} lacks {missing[0]}. Get the official archive again.")
+    files = _read_files(source, layout.folder, [*layout.train, *layout.test])
+    length = layout.label_bytes + PIXELS
+    for name, count in (layout.train | layout.test).items():
+        if len(files[name]) != count * length:
+            raise DataError(
+                f"{source}: {name} should be {count * length} bytes. (got {len(files[name])}) "
+                "It is truncated or damaged; get the official archive again."
+            )
     sets = []
     for part in (layout.train, layout.test):
-        length = layout.label_bytes + PIXELS
-        batches = []
-        for name, count in part.items():
-            content = files[name]()
-            if len(content) != count * length:
-                raise DataError(
-                    f"{source}: {name} should be {count * length} bytes. (got {len(content)}) "
-                    "It is truncated or damaged; get the official archive again."
-                )
-            batches.append(np.frombuffer(content, np.uint8).reshape(count, length))
-        records = np.concatenate(batches)
+        content = b"".join(files[name] for name in part)
+        records = np.frombuffer(content, np.uint8).reshape(-1, length)
         pixels = records[:, layout.label_bytes :].reshape(-1, 3, 32, 32)
         labels = records[:, layout.label_bytes - 1]
         sets.append(image_set_from(source, pixels, labels, layout.classes))
     return sets[0], sets[1]
+
+
+def _read_files(source: Path, folder: str, names: list[str]) -> dict[str, bytes]:
+    """Files of a folder, or of ``folder`` in a tar archive, by name."""
+    try:
+        if source.is_dir():
+            return {name: (source / name).read_bytes() for name in names}
+        wanted = {f"{folder}/{name}": name for name in names}
+        files: dict[str, bytes] = {}
+        with tarfile.open(source) as archive:
+            for member in archive:
+                if member.name in wanted and (file := archive.extractfile(member)):
+                    files[wanted[member.name]] = file.read()
+        return {name: files[name] for name in names}
+    except (OSError, EOFError, KeyError, tarfile.TarError, zlib.error) as error:
+        raise DataError(
+            f"{source} should hold {', '.join(names)}. ({error}) Get a fresh copy of the official "
+            "archive."
+        ) from error
 
 
 def _locate_cifar(layout: CifarLayout, root: Path | None) -> Path:

@@ -16,6 +16,8 @@ from expunge.data._formats import MAX_TOKENS
 from expunge.data._splits import split_off
 
 MAX_LABEL = 65_535
+ALWAYS_FINE, MAX_RATIO = 256 << 20, 100
+"""Bytes that may be unpacked from any file; beyond that, bytes per byte of the file."""
 Arrays = dict[str, npt.NDArray[Any]]
 
 
@@ -52,7 +54,15 @@ def _read(path: Path) -> Arrays:
     try:
         with path.open("rb") as file:
             content = np.load(file, allow_pickle=False)
+            unpacked = sum(info.file_size for info in content.zip.infolist())
+            if unpacked > max(ALWAYS_FINE, MAX_RATIO * path.stat().st_size):
+                raise DataError(
+                    f"{path} would unpack to {MAX_RATIO} times its own size. (got {unpacked >> 20} "
+                    "MiB) If you trust it, save it again with numpy.savez, which does not compress."
+                )
             arrays = {key: np.asarray(content[key]) for key in content.files}
+    except DataError:
+        raise
     except Exception as error:  # damaged files fail in too many ways to list
         raise DataError(
             f"{path} cannot be read as an .npz file of plain arrays: {error}. Save it again with "

@@ -14,7 +14,6 @@ from scipy.io import savemat
 from expunge._errors import DataError, InvalidInput
 from expunge.data import DATASETS
 from expunge.data import _image_datasets as image_datasets
-from expunge.data._archive import MAX_MEMBER
 from expunge.data._image_datasets import (
     CIFAR10,
     CIFAR100,
@@ -95,8 +94,6 @@ def test_cifar_is_read_from_its_files_or_the_folder_around_them(tmp_path, make, 
 def test_the_official_batches_have_these_sizes():
     assert (len(CIFAR10.train), sum(CIFAR10.train.values())) == (5, 50_000)
     assert (CIFAR100.train, CIFAR100.test) == ({"train.bin": 50_000}, {"test.bin": 10_000})
-    largest = max(CIFAR100.train.values()) * 3074
-    assert largest <= MAX_MEMBER, "an archive may hold it"
 
 
 def test_classes_are_in_their_official_order():
@@ -118,7 +115,7 @@ def test_a_truncated_batch_is_named(tmp_path, title, name):
 
 def test_a_missing_batch_is_named(tmp_path):
     (unpack(tmp_path, SMALL["CIFAR-10"]) / "test_batch.bin").unlink()
-    with pytest.raises(DataError, match=r"lacks test_batch\.bin"):
+    with pytest.raises(DataError, match=r"No such file.*test_batch\.bin"):
         load_cifar10(tmp_path)
 
 

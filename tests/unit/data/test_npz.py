@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from expunge._errors import DataError
+from expunge.data import _npz as npz
 from expunge.data._npz import load_npz
 
 RNG = np.random.default_rng(0)
@@ -111,3 +112,13 @@ def test_damaged_files_are_named(tmp_path):
         load_npz(path)
     with pytest.raises(DataError, match="There is no file"):
         load_npz(tmp_path / "nowhere.npz")
+
+
+def test_a_bomb_is_refused_before_it_is_unpacked(tmp_path, monkeypatch):
+    path = tmp_path / "a.npz"
+    np.savez_compressed(path, x=np.zeros((2000, 8, 8), np.uint8), y=np.arange(2000) % 2)
+    assert len(load_npz(path)[0]) == 1600
+    monkeypatch.setattr(npz, "ALWAYS_FINE", 1 << 10)
+    monkeypatch.setattr(npz, "MAX_RATIO", 10)
+    with pytest.raises(DataError, match=r"unpack to 10 times its own size.* numpy.savez, which"):
+        load_npz(path)
