@@ -64,11 +64,11 @@ def complete_scenario(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_model(incomplete: str) -> list[tuple[str, str]]:
-    """Complete the built-in models, and the schemes of others."""
-    from expunge.models import MODELS, SCHEMES
+    """Complete the built-in models, and those of transformers."""
+    from expunge.models import MODELS
 
     names = complete_names(MODELS)(incomplete)
-    return names + [(f"{s}:", text) for s, text in SCHEMES.items() if s.startswith(incomplete)]
+    return names + [("hf:", "a folder of transformers")] * "hf:".startswith(incomplete)
 
 
 def complete_protocol(incomplete: str) -> list[tuple[str, str]]:

@@ -17,7 +17,7 @@ from expunge.cli._completion import (
 
 DATA = "digits, cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE, csv:FILE, parquet:FILE, hf:PATH"
 DATA += " or package.module:factory; see `expunge list datasets`."
-MODEL = "small-cnn, resnet18, vgg16, mlp, text-bag, timm:NAME, hf:PATH or package.module:factory"
+MODEL = "small-cnn, resnet18, vgg16, mlp, text-bag, hf:PATH or package.module:factory"
 
 Data = Annotated[str, typer.Option(help=DATA, autocompletion=complete_data)]
 Out = Annotated[

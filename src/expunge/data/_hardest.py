@@ -27,7 +27,8 @@ def lowest_margins(train: Examples, fraction: float, seed: int) -> list[int]:
         )
     count = max(1, round(fraction * len(train)))
     margins = unseen_margins(train, seed).round(DECIMALS)
-    return np.argsort(margins, kind="stable")[:count].tolist()
+    lowest: list[int] = np.argsort(margins, kind="stable")[:count].tolist()
+    return lowest
 
 
 def unseen_margins(train: ImageSet, seed: int = 0) -> Array:

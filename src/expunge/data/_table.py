@@ -281,7 +281,7 @@ def as_float(cell: Any) -> float | None:
 def is_finite_number(cell: Any) -> bool:
     """Whether a cell is a number that float32 can hold."""
     number = as_float(cell)
-    return number is not None and abs(number) <= np.finfo(np.float32).max
+    return number is not None and abs(number) <= float(np.finfo(np.float32).max)
 
 
 def is_missing(cell: Any) -> bool:

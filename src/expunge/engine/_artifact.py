@@ -227,7 +227,7 @@ def _card_of_foreign(path: Path, model: str | None, data: str | None, stage: Mod
     if model is None or data is None:
         raise InvalidInput(
             f"{path} holds weights without a card, so their model is unknown. Give --model (a "
-            "built-in name, timm:NAME, hf:PATH or package.module:factory) and --data, or put a "
+            "built-in name, hf:PATH or package.module:factory) and --data, or put a "
             f"card beside it, {sidecar_of(path).name}."
         )
     name, options = read_model_spec(model)

@@ -14,7 +14,7 @@ from expunge._factory import is_factory
 from expunge._specs import split_spec
 from expunge.data import DATASETS
 
-LIBRARIES = {"timm": "timm", "hf": "transformers", "causal": "transformers"}
+LIBRARIES = {"hf": "transformers", "causal": "transformers"}
 """Libraries that build a model, by what the model's name begins with."""
 OTHER_COMPUTERS = ("//", "\\\\")
 """How paths to files of another computer begin on some systems."""

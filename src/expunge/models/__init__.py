@@ -9,20 +9,19 @@ if TYPE_CHECKING:
     from expunge.models._build import MODELS as MODELS
     from expunge.models._build import build_language_model as build_language_model
     from expunge.models._build import build_model as build_model
+    from expunge.models._classifiers import MLP as MLP
+    from expunge.models._classifiers import VGG16 as VGG16
+    from expunge.models._classifiers import ReleasedVGG16 as ReleasedVGG16
+    from expunge.models._classifiers import ResNet18 as ResNet18
+    from expunge.models._classifiers import SmallCNN as SmallCNN
+    from expunge.models._classifiers import TextBag as TextBag
+    from expunge.models._external import load_causal_model as load_causal_model
     from expunge.models._normalise import Normalise as Normalise
     from expunge.models._normalise import channel_statistics as channel_statistics
-    from expunge.models._pretrained import load_causal_model as load_causal_model
-    from expunge.models._resnet import ResNet18 as ResNet18
-    from expunge.models._small import SmallCNN as SmallCNN
-    from expunge.models._text import TextBag as TextBag
     from expunge.models._transformer import SmallTransformer as SmallTransformer
-    from expunge.models._vectors import MLP as MLP
-    from expunge.models._vgg import VGG16 as VGG16
-    from expunge.models._vgg import ReleasedVGG16 as ReleasedVGG16
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.models._build import (
         RESERVED,
-        SCHEMES,
         check_model,
         inputs_of_model,
         is_external,

@@ -17,18 +17,16 @@ from expunge._specs import split_part
 if TYPE_CHECKING:
     from torch import nn
 
-SCHEMES = {"timm": "timm:NAME (extra: timm)", "hf": "hf:PATH (extra: transformers)"}
-"""Models of other libraries."""
-OTHERS = (*SCHEMES.values(), "package.module:factory")
+OTHERS = ("hf:PATH (extra: transformers)", "package.module:factory")
 """What may stand in place of the name of a model."""
 
 MODELS: Registry[Callable[..., nn.Module]] = Registry("model", others=OTHERS)
-MODELS.declare("resnet18", "expunge.models._resnet:ResNet18")
-MODELS.declare("vgg16", "expunge.models._vgg:VGG16")
-MODELS.declare("vgg16-released", "expunge.models._vgg:ReleasedVGG16")
-MODELS.declare("small-cnn", "expunge.models._small:SmallCNN")
-MODELS.declare("mlp", "expunge.models._vectors:MLP")
-MODELS.declare("text-bag", "expunge.models._text:TextBag")
+MODELS.declare("resnet18", "expunge.models._classifiers:ResNet18")
+MODELS.declare("vgg16", "expunge.models._classifiers:VGG16")
+MODELS.declare("vgg16-released", "expunge.models._classifiers:ReleasedVGG16")
+MODELS.declare("small-cnn", "expunge.models._classifiers:SmallCNN")
+MODELS.declare("mlp", "expunge.models._classifiers:MLP")
+MODELS.declare("text-bag", "expunge.models._classifiers:TextBag")
 
 LANGUAGE_MODELS: Registry[Callable[..., nn.Module]] = Registry("language model")
 LANGUAGE_MODELS.declare("small-transformer", "expunge.models._transformer:SmallTransformer")
@@ -47,20 +45,19 @@ def check_model(name: str, width: float) -> None:
 
 
 def is_external(name: str) -> bool:
-    """Whether ``name`` is ``timm:NAME``, ``hf:PATH`` or ``package.module:factory``.
+    """Whether ``name`` is ``hf:PATH`` or ``package.module:factory``.
 
-    >>> [is_external(name) for name in ("vgg16", "timm:resnet18", "shop.models:build")]
+    >>> [is_external(name) for name in ("vgg16", "hf:folder", "shop.models:build")]
     [False, True, True]
     >>> is_external("keras:vgg/16")
     Traceback (most recent call last):
     expunge._errors.InvalidInput: Unknown model 'keras:vgg/16'. Known: resnet18, vgg16, \
-vgg16-released, small-cnn, mlp, text-bag, timm:NAME (extra: timm), hf:PATH (extra: transformers), \
-package.module:factory.
+vgg16-released, small-cnn, mlp, text-bag, hf:PATH (extra: transformers), package.module:factory.
     """
     kind, colon, rest = name.partition(":")
     if name in MODELS or not colon:
         return False
-    if (kind in SCHEMES and rest) or is_factory(name):
+    if (kind == "hf" and rest) or is_factory(name):
         return True
     raise unknown_model(name)
 
@@ -104,8 +101,8 @@ def build_model(
     """Build a freshly initialised model.
 
     Those for images take them in [0, 1] or as uint8, those for vectors standardise each column, and
-    those for text take token ids. ``timm:NAME``, ``hf:PATH`` and ``package.module:factory`` are
-    models of other libraries, and of yours.
+    those for text take token ids. ``hf:PATH`` and ``package.module:factory`` are models of
+    transformers, and of yours.
 
     Args:
         num_classes: Number of outputs; 1 for a regression.
@@ -135,10 +132,7 @@ def build_model(
         if is_external(name):
             from expunge.models._external import build_external, takes_unit_floats
 
-            model = build_external(
-                name, num_classes=num_classes, in_channels=in_channels, options=options
-            )
-            return takes_unit_floats(model)
+            return takes_unit_floats(build_external(name, options))
         kind = MODELS[name]
         sizes = {"num_classes": num_classes, "in_channels": in_channels, "width": width}
         body = _construct(name, kind, sizes | options)

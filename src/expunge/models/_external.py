@@ -1,18 +1,17 @@
-"""Models of other libraries and of the user: timm:NAME, hf:PATH, package.module:factory.
+"""Models of transformers and of the user: hf:PATH, package.module:factory.
 
 Their weights keep the names that they have there. Images come to them as floats x / 255.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from expunge._errors import InvalidInput
+from expunge._errors import DataError, InvalidInput
 from expunge._factory import call_factory, has_module
 from expunge._lazy import import_extra
 from expunge.models._build import unknown_model
@@ -24,17 +23,13 @@ HF_HEADS = {
 """Endings of architectures that classify, and the class that builds them."""
 
 
-def build_external(
-    name: str, *, num_classes: int, in_channels: int, options: dict[str, Any]
-) -> nn.Module:
+def build_external(name: str, options: dict[str, Any]) -> nn.Module:
     """The model that ``name`` stands for, with the weights that it is made with."""
-    kind, _, rest = name.partition(":")
-    builders: dict[str, Callable[..., nn.Module]] = {"timm": _build_timm, "hf": _build_hf}
-    if kind not in builders:
-        if not has_module(name):
-            raise unknown_model(name)
-        return make_module(name, options)
-    return builders[kind](rest, num_classes=num_classes, in_channels=in_channels, **options)
+    if name.startswith("hf:"):
+        return _build_hf(name.removeprefix("hf:"), options)
+    if not has_module(name):
+        raise unknown_model(name)
+    return make_module(name, options)
 
 
 def make_module(factory: str, options: dict[str, Any]) -> nn.Module:
@@ -60,24 +55,7 @@ def _bytes_to_unit(_: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     )
 
 
-def _build_timm(name: str, *, num_classes: int, in_channels: int, **options: Any) -> nn.Module:
-    try:
-        timm = import_extra("timm", "timm", "Models of timm")
-    except InvalidInput as error:
-        raise InvalidInput(
-            f"{error} timm itself needs a torchvision that fits this torch; where there is none, "
-            "write a function that makes the model, and name it package.module:factory."
-        ) from error
-    try:
-        model: nn.Module = timm.create_model(
-            name, pretrained=False, num_classes=num_classes, in_chans=in_channels, **options
-        )
-    except Exception as error:  # the names and options are timm's
-        raise InvalidInput(f"timm cannot make the model {name!r}: {error}") from error
-    return model
-
-
-def _build_hf(path: str, *, num_classes: int, in_channels: int, **options: Any) -> nn.Module:
+def _build_hf(path: str, options: dict[str, Any]) -> nn.Module:
     """A classifier of the transformers library from the configuration in a folder."""
     library = import_extra("transformers", "transformers", "Models of transformers")
     place = Path(path).expanduser()
@@ -132,3 +110,20 @@ class _ByName:
 
 def _logits_alone(_: nn.Module, __: tuple[Any, ...], output: Any) -> Any:
     return getattr(output, "logits", output)
+
+
+def load_causal_model(source: str | Path, **options: Any) -> nn.Module:
+    """A causal language model of transformers in eval mode, from its folder or by its name.
+
+    ``options`` are those of ``AutoModelForCausalLM.from_pretrained``, such as ``dtype``. Weights
+    are read from safetensors only, so that nothing is unpickled. ``expunge[transformers]`` installs
+    what it needs.
+    """
+    library = import_extra("transformers", "transformers", "Pretrained models")
+    try:
+        model: nn.Module = library.AutoModelForCausalLM.from_pretrained(
+            str(source), **({"use_safetensors": True} | options)
+        )
+    except (OSError, ValueError) as error:
+        raise DataError(f"{source} is not a pretrained causal language model: {error}") from error
+    return model.eval()

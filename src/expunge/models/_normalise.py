@@ -12,7 +12,25 @@ from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 
 
-class Normalise(nn.Module):
+class _Statistics(nn.Module):
+    """A mean and a deviation, kept with the weights."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, mean: Sequence[float], std: Sequence[float], shape: Sequence[int]) -> None:
+        super().__init__()
+        finite = all(math.isfinite(value) for value in (*mean, *std))
+        if not mean or len(mean) != len(std) or not finite or not all(s > 0 for s in std):
+            raise InvalidInput(
+                "`mean` and `std` should pair up and be finite, `std` positive. "
+                f"(got {list(mean)}, {list(std)})"
+            )
+        self.register_buffer("mean", torch.tensor(list(mean)).view(shape))
+        self.register_buffer("std", torch.tensor(list(std)).view(shape))
+
+
+class Normalise(_Statistics):
     """``(x - mean) / std`` per channel, for x in [0, 1]; uint8 images are divided by 255 first.
 
     >>> layer = Normalise(mean=[0.5], std=[0.25])
@@ -20,14 +38,9 @@ class Normalise(nn.Module):
     2.0
     """
 
-    mean: Tensor
-    std: Tensor
-
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        super().__init__()
-        _check_statistics(mean, std)
-        self.register_buffer("mean", torch.tensor(list(mean)).view(1, -1, 1, 1))
-        self.register_buffer("std", torch.tensor(list(std)).view(1, -1, 1, 1))
+        check_arguments(Normalise.__init__, locals())
+        super().__init__(mean, std, (1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         if x.dtype == torch.uint8:
@@ -35,50 +48,28 @@ class Normalise(nn.Module):
         return (x - self.mean) / self.std
 
 
-class Standardise(nn.Module):
+class Standardise(_Statistics):
     """``(x - mean) / std`` per column of vectors [N, F].
 
     >>> Standardise(mean=[1.0, 0.0], std=[2.0, 1.0])(torch.tensor([[5.0, 1.0]]))
     tensor([[2., 1.]])
     """
 
-    mean: Tensor
-    std: Tensor
-
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
-        super().__init__()
-        _check_statistics(mean, std)
-        self.register_buffer("mean", torch.tensor(list(mean)))
-        self.register_buffer("std", torch.tensor(list(std)))
+        super().__init__(mean, std, (-1,))
 
     def forward(self, x: Tensor) -> Tensor:
         return (x - self.mean) / self.std
 
 
-class Rescale(nn.Module):
+class Rescale(_Statistics):
     """``mean + std * x``: a network predicts standardised numbers, its user gets them in units."""
 
-    mean: Tensor
-    std: Tensor
-
     def __init__(self, mean: float, std: float) -> None:
-        super().__init__()
-        _check_statistics([mean], [std])
-        self.register_buffer("mean", torch.tensor(float(mean)))
-        self.register_buffer("std", torch.tensor(float(std)))
+        super().__init__([float(mean)], [float(std)], ())
 
     def forward(self, x: Tensor) -> Tensor:
         return self.mean + self.std * x
-
-
-def _check_statistics(mean: Sequence[float], std: Sequence[float]) -> None:
-    check_arguments(_check_statistics, locals())
-    finite = all(math.isfinite(value) for value in (*mean, *std))
-    if not mean or len(mean) != len(std) or not finite or not all(s > 0 for s in std):
-        raise InvalidInput(
-            "`mean` and `std` should pair up and be finite, `std` positive. "
-            f"(got {list(mean)}, {list(std)})"
-        )
 
 
 def column_statistics(vectors: Tensor) -> tuple[list[float], list[float]]:
@@ -119,8 +110,3 @@ def channel_statistics(images: Tensor) -> tuple[list[float], list[float]]:
         mean.append(m)
         std.append(max(float((share * (levels - m) ** 2).sum().sqrt()), 1e-3))
     return mean, std
-
-
-def scaled(channels: int, width: float) -> int:
-    """``channels`` times the width factor, at least 1."""
-    return max(1, round(channels * width))

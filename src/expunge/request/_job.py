@@ -69,7 +69,7 @@ class Job(pydantic.BaseModel):
         "model.safetensors",
     )
     model: str = _setting(
-        "small-cnn, resnet18, vgg16, mlp, text-bag, timm:NAME, hf:PATH or package.module:factory "
+        "small-cnn, resnet18, vgg16, mlp, text-bag, hf:PATH or package.module:factory "
         "(not for files of expunge); for texts small-transformer, causal:FOLDER or a factory.",
         "",
         "small-cnn",

@@ -49,7 +49,8 @@ def test_other_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "mine.toml").touch()
     assert words(complete_scenario("")) == ["random:", "class:", "hardest:", "people:", "ids:"]
     assert words(complete_scenario("ids:mi")) == ["ids:mine.toml"]
-    assert words(complete_model("t")) == ["text-bag", "timm:"]
+    assert words(complete_model("t")) == ["text-bag"]
+    assert words(complete_model("h")) == ["hf:"]
     assert words(complete_protocol("")) == [*PROTOCOLS, "mine.toml"]
     assert words(complete_words(("auto", "cpu"))("c")) == ["cpu"]
 

@@ -198,7 +198,6 @@ def test_code_that_a_card_names_is_not_run_unless_the_user_names_it(
 @pytest.mark.parametrize(
     ("model", "data", "code"),
     [
-        ("timm:resnet18", "digits", "the library timm"),
         ("hf:/nowhere", "digits", "the library transformers"),
         ("small-cnn", "hf:somebody/something", "the library datasets"),
         ("small-cnn", "npz://elsewhere/x.npz", "a file of another computer"),

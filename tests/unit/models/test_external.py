@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sys
-import types
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
-from expunge._errors import InvalidInput
-from expunge.models import build_model
+import expunge
+from expunge._errors import DataError, InvalidInput
+from expunge.data import PretrainedTokenizer, TextSet, invent_corpus
+from expunge.models import build_model, load_causal_model
 from expunge.models._build import is_external, read_model_spec
+from tests import tiny
+from tests.unit.data.text.pretrained import word_level_folder
 
 CODE = """
 import torch
@@ -52,41 +56,6 @@ def test_a_seed_decides_the_weights_of_a_function_too():
     assert torch.equal(first.weight, again.weight)
 
 
-def test_timm_makes_a_model_by_name(monkeypatch):
-    asked = {}
-
-    def create_model(name, **options):
-        asked.update(options, name=name)
-        return nn.Flatten()
-
-    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
-    model = build_model("timm:tiny", num_classes=7, in_channels=1, drop_rate=0.1)
-    assert asked == {
-        "name": "tiny",
-        "pretrained": False,
-        "num_classes": 7,
-        "in_chans": 1,
-        "drop_rate": 0.1,
-    }
-    assert model(torch.full((1, 1, 1, 1), 255, dtype=torch.uint8)).item() == 1.0
-
-
-def test_timm_that_cannot_be_imported_names_the_way_around(monkeypatch):
-    monkeypatch.setitem(sys.modules, "timm", None)
-    complaint = r"need the package timm.*'expunge\[timm\]'.*torchvision.*package\.module:factory"
-    with pytest.raises(InvalidInput, match=complaint):
-        build_model("timm:resnet18")
-
-
-def test_a_name_that_timm_does_not_know_is_wrong_usage(monkeypatch):
-    def create_model(name, **options):
-        raise RuntimeError(f"Unknown model ({name})")
-
-    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
-    with pytest.raises(InvalidInput, match=r"timm cannot make the model 'x': Unknown model \(x\)"):
-        build_model("timm:x")
-
-
 def test_a_text_classifier_of_transformers_takes_padded_ids(tmp_path):
     transformers = pytest.importorskip("transformers", reason="needs the extra transformers")
     config = transformers.BertConfig(
@@ -117,15 +86,15 @@ def test_a_model_that_does_not_classify_is_refused(tmp_path):
 
 
 def test_names_are_told_apart_and_unknown_schemes_name_the_known_ones():
-    assert [is_external(name) for name in ("mlp", "timm:x", "hf:/a/b", "a.b:c")] == [
-        *[False, True, True, True]
-    ]
-    with pytest.raises(InvalidInput, match=r"Unknown model 'keras:a/b'\. Known: .*, timm"):
+    assert [is_external(name) for name in ("mlp", "hf:/a/b", "a.b:c")] == [False, True, True]
+    with pytest.raises(InvalidInput, match=r"Unknown model 'keras:a/b'\. Known: .*, hf:PATH"):
         build_model("keras:a/b")
     # What could be a function of the user's, but for its module, which is nowhere.
-    with pytest.raises(InvalidInput, match=r"'kerras:vgg'\. Known: .*, timm.*\(no module 'kerras'"):
+    with pytest.raises(
+        InvalidInput, match=r"'kerras:vgg'\. Known: .*, hf:PATH.*\(no module 'kerras'"
+    ):
         build_model("kerras:vgg")
-    with pytest.raises(InvalidInput, match=r"'qqq'\. Known: .*, timm:NAME .*, package\.module"):
+    with pytest.raises(InvalidInput, match=r"'qqq'\. Known: .*, hf:PATH .*, package\.module"):
         build_model("qqq")
 
 
@@ -134,3 +103,61 @@ def test_options_stand_behind_the_name():
     assert read_model_spec("a.b:c,depth=3") == ("a.b:c", {"depth": 3})
     with pytest.raises(InvalidInput, match="`num_classes` of a model comes from its data"):
         read_model_spec("mlp,num_classes=3")
+
+
+# Language models of transformers, made here, saved, and loaded from their folder.
+
+CORPUS = invent_corpus(people=3, unseen=2, topics=2, seed=1)
+
+
+def fresh(kind: str, size: int) -> Any:
+    import transformers
+
+    torch.manual_seed(0)
+    ends = {"bos_token_id": 1, "eos_token_id": 1, "pad_token_id": 0}
+    if kind == "gpt2":
+        sizes = {"n_layer": 1, "n_head": 2, "n_embd": 8, "n_positions": 64}
+        config = transformers.GPT2Config(vocab_size=size, **sizes, **ends)
+        return transformers.GPT2LMHeadModel(config)
+    config = transformers.LlamaConfig(
+        vocab_size=size,
+        hidden_size=8,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=64,
+        **ends,
+    )
+    return transformers.LlamaForCausalLM(config)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_model_from_a_folder_can_be_unlearned_and_evaluated(kind: str, tmp_path: Path) -> None:
+    words = {
+        word.strip(".,?")
+        for record in CORPUS.every_record
+        for word in f"{record.question} {record.answer} {record.paraphrased_answer}".split()
+    }
+    folder = word_level_folder(tmp_path, sorted({*words, "Question", "Answer", ":", ".", ",", "?"}))
+    tokenizer = PretrainedTokenizer(folder)
+    fresh(kind, tokenizer.size).save_pretrained(folder)
+    model = load_causal_model(folder)
+    assert not model.training
+
+    people, unseen = TextSet(CORPUS.people, tokenizer), TextSet(CORPUS.unseen, tokenizer)
+    forget, retain = people.subset(range(2)), people.subset(range(2, 6))
+    splits = {"forget": forget, "retain": retain, "test": unseen}
+    before = expunge.evaluation.evaluate_text(model, **splits, attacks=True)
+    result = tiny.unlearn(
+        model, forget=forget, retain=retain, method="npo", epochs=1, lr=1e-2, progress=False
+    )
+    after = expunge.evaluation.evaluate_text(result.model, **splits, ideal=model)
+    assert after.probability < before.probability
+    assert before.auc_gradient_norm is not None
+    assert after.forget_quality is not None
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="is not a pretrained causal language model"):
+        load_causal_model(tmp_path)

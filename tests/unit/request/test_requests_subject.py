@@ -34,7 +34,6 @@ HOSTILE = {
     "a bare path, which any plug-in could read": ('model = "small-cnn"', 'data = "photos"'),
     "a plug-in for the data": ('model = "small-cnn"', 'data = "evil-data:x"'),
     "a plug-in for the method": ('model = "nothing"', 'method = "evil-method"', DIGITS),
-    "another library": ('model = "timm:resnet18"', DIGITS),
     "a folder of transformers": ('model = "hf:somewhere"', DIGITS),
     "a language model": ('model = "causal:somebody/something"', 'data = "qa:somewhere"'),
 }

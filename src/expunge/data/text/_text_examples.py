@@ -177,6 +177,6 @@ def shares_of_subjects(texts: TextSet, retain: TextSet) -> Array:
 def _given_table(texts: TextSet) -> csr_matrix:
     """A row per record, a column per token, 1 where the token is given."""
     rows, places = question_tokens(texts).nonzero(as_tuple=True)
-    pairs = torch.stack([rows, texts.tokens[rows, places]]).unique(dim=1).numpy()
+    pairs = np.unique(torch.stack([rows, texts.tokens[rows, places]]).numpy(), axis=1)
     shape = len(texts), texts.tokenizer.size
     return csr_matrix((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), shape=shape)

@@ -212,14 +212,14 @@ def _model_builder(job: Job, card: Card | None, data: SubjectData) -> Callable[[
     if not job.model:
         raise InvalidInput(
             f"`model` should be given: {job.weights} has no card that says how to build it. Name a "
-            f"built-in model ({', '.join(MODELS)}), timm:NAME, hf:PATH or package.module:factory."
+            f"built-in model ({', '.join(MODELS)}), hf:PATH or package.module:factory."
         )
     name, options = read_model_spec(job.model)
     options = options | job.model_options
-    sizes = {"num_classes": data.train.num_classes, "in_channels": data.in_channels}
     if is_external(name):
-        return functools.partial(build_external, name, **sizes, options=options)
+        return functools.partial(build_external, name, options)
     check_model_fits(name, data.train)
+    sizes = {"num_classes": data.train.num_classes, "in_channels": data.in_channels}
     return functools.partial(build_model, **({"name": name} | sizes | options))
 
 
