@@ -61,7 +61,7 @@ def test_every_method_says_what_it_is_for_and_where_it_comes_from() -> None:
 
 
 def test_the_options_of_data_are_listed(expunge: Expunge) -> None:
-    assert "missing=refuse|encode" in expunge("list", "csv").out
+    assert "task=classification|regression" in expunge("list", "csv").out
     assert "missing=" not in expunge("list", "digits").out
 
 
