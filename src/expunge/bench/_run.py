@@ -8,7 +8,7 @@ from typing import Any
 
 from expunge import dispatch
 from expunge._errors import DataError
-from expunge.bench._stages import PlannedRun
+from expunge.bench._stages import RUNS, PlannedRun
 from expunge.dispatch import Engine, Report, RunSummary
 from expunge.store import Locked, Stage, Store
 
@@ -19,6 +19,28 @@ STATES = ("done", "running", "interrupted", "failed", "damaged", "missing")
 def stages_of(planned: Iterable[PlannedRun]) -> list[Stage]:
     """Every stage once, parents first."""
     return list({stage.key: stage for run in planned for stage in run.stages}.values())
+
+
+@dataclass
+class StageCount:
+    """How often a plan uses a kind of stage, how many different ones, how many are in the store."""
+
+    kind: str
+    uses: int = 0
+    stages: int = 0
+    there: int = 0
+
+
+def count_stages(planned: Sequence[PlannedRun], store: Store) -> list[StageCount]:
+    """The counts of each kind of stage, in the order in which they run."""
+    counts = {kind: StageCount(kind) for kind in RUNS}
+    for run in planned:
+        for stage in run.stages:
+            counts[stage.kind].uses += 1
+    for stage in stages_of(planned):
+        counts[stage.kind].stages += 1
+        counts[stage.kind].there += store.has(stage)
+    return list(counts.values())
 
 
 def run_planned(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import dataclasses
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from expunge._durations import format_duration
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_no_folder
 from expunge.cli._bench_options import (
@@ -32,11 +31,9 @@ from expunge.store import Store
 from expunge.track import TRACKERS, open_tracker
 
 if TYPE_CHECKING:
-    from expunge.bench._estimate import ProtocolCost
     from expunge.bench._protocol import Protocol
     from expunge.bench._results import Result
     from expunge.bench._run import StageStatus
-    from expunge.bench._stages import PlannedRun
     from expunge.dispatch import Engine
     from expunge.track import Tracker
 
@@ -47,94 +44,61 @@ def plan_command(
     data: DataRoot = None,
     only: Only = None,
     seeds: SeedCount = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of workers to assume (default: one per core).")
-    ] = None,
-    keep: Keep = "last",
-    device: Device = "auto",
     stages: Annotated[bool, typer.Option("--stages", help="List every stage.")] = False,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Only count the stages; do not time any steps.")
-    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the stages of a protocol, which of them are done, and what the rest will cost.
+    """Show the stages of a protocol, and how many of them are done.
 
     Example:  expunge bench plan paper
     """
-    chosen, planned, options = planned_runs(protocol, data, only, keep, device, seeds)
+    chosen, planned = planned_runs(protocol, data, only, seeds)
 
-    from expunge.bench._estimate import estimate_cost
-    from expunge.bench._run import stages_of
-    from expunge.store import cores
+    from expunge.bench._run import count_stages, stages_of
 
-    cost = estimate_cost(chosen, planned, Store(store), options, measure=not quick)
-    output = Output(as_json=as_json, quiet=quiet)
-    output.data(lambda: _plan_data(chosen, planned, cost, Store(store), stages=stages))
-    output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
-    output.show(
-        f"{cost.addon_configurations} configurations of method and add-on, "
-        f"{cost.configurations - cost.addon_configurations} of baselines; "
-        f"{cost.seeds} seeds: {len({run.unlearn.key for run in planned})} unlearning runs."
-    )
-    output.show(_cost_table(cost, quick=quick), highlight=True)
-    if not quick and cost.paces:
-        for name, pace in cost.paces.items():
-            output.show(
-                f"  {name}: {1e3 * pace.training:.3g} ms per example to train, "
-                f"{1e3 * pace.inference:.3g} ms to evaluate, measured just now",
-                style="dim",
-            )
-        output.show(
-            f"About {format_duration(cost.seconds)} of this machine in all, with "
-            f"{workers or cores()} workers or one, and {_size(cost.bytes)} of disk."
-        )
-    if stages:
-        for stage in stages_of(planned):
-            mark = "done" if Store(store).has(stage) else "    "
-            output.show(f"{mark} {stage.key[:12]} {escape(stage.title)}")
-
-
-def _plan_data(
-    protocol: Protocol,
-    planned: list[PlannedRun],
-    cost: ProtocolCost,
-    store: Store,
-    *,
-    stages: bool,
-) -> dict[str, Any]:
-    """The plan for programs."""
-    from expunge.bench._run import stages_of
-
+    # Count configurations, runs and stages.
+    counts = count_stages(planned, Store(store))
+    configurations = {
+        (run.block, run.procedure, run.baseline, run.task.scenario) for run in planned
+    }
+    with_addons = sum(not baseline for _, _, baseline, _ in configurations)
+    seed_count = len({run.seed for run in planned})
+    run_count = len({run.unlearn.key for run in planned})
     listed = [
-        {"key": stage.key, "title": stage.title, "done": store.has(stage)}
+        {"key": stage.key, "title": stage.title, "done": Store(store).has(stage)}
         for stage in (stages_of(planned) if stages else ())
     ]
-    return {
-        "protocol": protocol.name,
-        "configurations": cost.configurations,
-        "addon_configurations": cost.addon_configurations,
-        "seeds": cost.seeds,
-        "runs": len({run.unlearn.key for run in planned}),
-        "kinds": [dataclasses.asdict(kind) for kind in cost.kinds],
-        "seconds": cost.seconds,
-        "bytes": cost.bytes,
-        "stages": listed,
-    }
 
-
-def _cost_table(cost: ProtocolCost, *, quick: bool) -> Table:
+    # Show them.
+    output = Output(as_json=as_json, quiet=quiet)
+    output.data(
+        {
+            "protocol": chosen.name,
+            "configurations": len(configurations),
+            "addon_configurations": with_addons,
+            "seeds": seed_count,
+            "runs": run_count,
+            "kinds": [dataclasses.asdict(count) for count in counts],
+            "stages": listed,
+        }
+    )
+    output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
+    output.show(
+        f"{with_addons} configurations of method and add-on, "
+        f"{len(configurations) - with_addons} of baselines; "
+        f"{seed_count} seeds: {run_count} unlearning runs."
+    )
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    names = ("stage", "needed", "shared", "stages", "done", "to run", "work", "disk")
-    for name in names:
+    for name in ("stage", "needed", "shared", "stages", "done", "to run"):
         table.add_column(name, justify="left" if name == "stage" else "right")
-    for kind in cost.kinds:
-        missing = kind.stages - kind.there
-        costs = ("", "") if quick else (format_duration(kind.seconds), _size(kind.bytes))
-        counts = (kind.uses, kind.uses - kind.stages, kind.stages, kind.there, missing)
-        table.add_row(kind.kind, *(f"{n:,}" for n in counts), *costs)
-    return table
+    for count in counts:
+        shared, missing = count.uses - count.stages, count.stages - count.there
+        numbers = (count.uses, shared, count.stages, count.there, missing)
+        table.add_row(count.kind, *(f"{number:,}" for number in numbers))
+    output.show(table, highlight=True)
+    for stage in listed:
+        mark = "done" if stage["done"] else "    "
+        output.show(f"{mark} {stage['key'][:12]} {escape(stage['title'])}")
 
 
 def run_command(
@@ -194,9 +158,10 @@ def run_command(
         TRACKERS.name(spec.partition(":")[0])
     if out is not None:
         refuse_no_folder(out)
-    chosen, planned, _ = planned_runs(protocol, data, only, keep, device, seeds)
+    options = {"keep": keep, "device": device}
+    chosen, planned = planned_runs(protocol, data, only, seeds, **options)
     part = keep == "none" and (only or seeds)
-    whole = planned_runs(protocol, data, None, keep, device)[1] if part else []
+    whole = planned_runs(protocol, data, **options)[1] if part else []
     folder = out or Path("bench-results") / chosen.name
     refuse_no_folder(folder)
 
@@ -273,7 +238,7 @@ def status_command(
 
     Example:  expunge bench status cpu
     """
-    chosen, planned, _ = planned_runs(protocol, data, only, "last", "auto", seeds)
+    chosen, planned = planned_runs(protocol, data, only, seeds)
 
     from expunge.bench._run import STATES, status
 
@@ -340,10 +305,3 @@ def _track(tracker: Tracker, results: list[Result], protocol: Protocol) -> None:
         for r in results
     ]
     track_runs(runs, tracker)
-
-
-def _size(count: int) -> str:
-    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= scale:
-            return f"{count / scale:.1f} {unit}"
-    return f"{count} B"

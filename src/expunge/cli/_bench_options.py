@@ -18,7 +18,7 @@ from expunge.cli._completion import complete_protocol
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
-    from expunge.bench._stages import PlannedRun, StageOptions
+    from expunge.bench._stages import PlannedRun
     from expunge.dispatch import Event, Report
 
 ProtocolName = Annotated[
@@ -77,12 +77,12 @@ STORE = Path("bench-store")
 def planned_runs(
     protocol: str,
     data: Path | None,
-    only: list[str] | None,
-    keep: str,
-    device: str,
+    only: list[str] | None = None,
     seeds: int | None = None,
-) -> tuple[Protocol, list[PlannedRun], StageOptions]:
-    """A protocol, its runs, and the options of their stages."""
+    keep: str = "last",
+    device: str = "auto",
+) -> tuple[Protocol, list[PlannedRun]]:
+    """A protocol and its runs."""
     protocol_text(protocol)
     root = None if data is None else str(data.expanduser().resolve())
     if root is not None and not is_there(Path(root)):
@@ -93,8 +93,7 @@ def planned_runs(
 
     chosen = load_protocol(protocol).only(tuple(only or ()))
     chosen = chosen if seeds is None else chosen.with_seeds(seeds)
-    options = StageOptions(root=root, device=device, keep=keep)
-    return chosen, plan(chosen, options), options
+    return chosen, plan(chosen, StageOptions(root=root, device=device, keep=keep))
 
 
 @contextmanager

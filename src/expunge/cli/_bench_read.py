@@ -41,19 +41,9 @@ def table_command(
     like: Annotated[
         str | None,
         typer.Option(
-            help="table1, table2, attacks, moments, epochs, cost, beside or texts (default: all).",
+            help=f"{', '.join(TABLES)} (default: all).",
             autocompletion=complete_names(TABLES),
         ),
-    ] = None,
-    rows: Annotated[
-        str | None, typer.Option(help="For a free pivot: the setting in the rows, such as addon.")
-    ] = None,
-    cols: Annotated[str, typer.Option(help="The setting in the columns of a pivot.")] = "metric",
-    metrics: Annotated[str, typer.Option(help="The metrics of a pivot, separated by commas.")] = (
-        "mia_entropy,rua,ta,ra,ua,fid"
-    ),
-    epoch: Annotated[
-        int | None, typer.Option(help="The epoch of a pivot (default: the last).")
     ] = None,
     conditions: Conditions = None,
     form: Format = "terminal",
@@ -65,25 +55,14 @@ def table_command(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Print the tables of the paper, or a free pivot: mean ± std over seeds, the best marked.
+    """Print the tables of the paper, and those behind its claims: mean ± std over seeds.
 
-    Example:  expunge bench table demo --rows addon --cols metric --where method=SRL
+    Example:  expunge bench table demo --like table2 --where dataset=digits
     """
-    names = [name.strip() for name in metrics.split(",")]
-    if like is not None:
-        TABLES.name(like)
-        if rows is not None:
-            raise InvalidInput("Give --like or --rows, not both.")
+    wanted = list(TABLES) if like is None else [TABLES.name(like)]
     _check_output(form, out, force)
     chosen = _results(protocol, store, results, data, conditions)
-
-    from expunge.bench.tables._pivot import pivot
-
-    if rows is not None:
-        summaries = [pivot(chosen, rows=rows, cols=cols, metrics=names, epoch=epoch)]
-    else:
-        wanted = [like] if like is not None else list(TABLES)
-        summaries = [summary for name in wanted for summary in make_table(name, chosen)]
+    summaries = [summary for name in wanted for summary in make_table(name, chosen)]
     if not summaries:
         raise ExpungeError(f"The results hold nothing for {like or 'any table'}.")
     _emit(summaries, form, out, Output(as_json=as_json, quiet=quiet, width=WIDE))
@@ -96,7 +75,7 @@ def figure_command(
         typer.Option(
             "--name",
             "-n",
-            help="Name of a figure (repeatable; default: all).",
+            help=f"{', '.join(FIGURES)} (repeatable; default: all).",
             autocompletion=complete_names(FIGURES),
         ),
     ] = None,
@@ -110,9 +89,6 @@ def figure_command(
     quiet: Quiet = False,
 ) -> None:
     """Draw the paper's figures from the results, as PDF and PNG.
-
-    Names: masking, noisy-masking, agreement, heatmap, addons-srl, focus-methods, addons-ngplus,
-    baselines-srl, baselines-ngplus, frontier, forget-quality.
 
     Example:  expunge bench figure demo --name agreement --name frontier
     """
@@ -218,7 +194,7 @@ def _results(
         finished = load_results(results)
     else:
         assert protocol is not None
-        _, planned, _ = planned_runs(protocol, data, None, "last", "auto")
+        _, planned = planned_runs(protocol, data)
         finished = collect(planned, Store(store))
     chosen = select_results(finished, conditions or [])
     if not chosen:

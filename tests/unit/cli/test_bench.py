@@ -86,7 +86,7 @@ def test_a_second_run_says_that_there_is_nothing_to_do(
 
 
 def test_a_plan_counts_without_data_or_a_store(expunge: Expunge, tmp_path: Path) -> None:
-    plan = expunge("bench", "plan", "paper", "--quick", "-s", tmp_path / "none")
+    plan = expunge("bench", "plan", "paper", "-s", tmp_path / "none")
     assert plan.code == 0
     assert "360 configurations of method and add-on, 72 of baselines; 3 seeds: 1296" in plan.out
     rows = {line.split()[0]: line.split()[1:] for line in plan.out.splitlines() if line.strip()}
@@ -97,18 +97,16 @@ def test_a_plan_counts_without_data_or_a_store(expunge: Expunge, tmp_path: Path)
 
 
 def test_the_first_seeds_can_be_asked_for(tiny: Path, expunge: Expunge, tmp_path: Path) -> None:
-    plan = ("bench", "plan", tiny, "-s", tmp_path / "none", "--quick", "--json")
+    plan = ("bench", "plan", tiny, "-s", tmp_path / "none", "--json")
     counts = [json.loads(expunge(*plan, "--seeds", n).out) for n in (1, 2)]
     assert [(count["seeds"], count["runs"]) for count in counts] == [(1, 3), (2, 6)]
     assert expunge(*plan, "--seeds", 0).code == 2
 
 
-def test_a_plan_measures_steps_and_knows_what_is_there(
+def test_a_plan_lists_stages_and_knows_what_is_there(
     tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
 ) -> None:
     fresh = expunge("bench", "plan", tiny, "-s", tmp_path / "none", "--stages")
-    assert "ms per example to train" in fresh.out
-    assert "of disk" in fresh.out
     assert fresh.out.count("SRL-FOCUS, random:0.3") == 1
     done = expunge("bench", "plan", tiny, "-s", store)
     rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.strip()}
@@ -142,11 +140,11 @@ def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge, tmp_p
     latex = expunge("bench", "table", tiny, "-s", store, "--like", "table2", "-f", "latex")
     assert r"\toprule" in latex.out
     out = tmp_path / "t.csv"
-    arguments = ("--rows", "addon", "-w", "method=SRL", "-f", "csv", "-o", out)
+    arguments = ("--like", "table1", "-w", "method=SRL", "-f", "csv", "-o", out)
     written = expunge("bench", "table", tiny, "-s", store, *arguments)
     assert written.code == 0
     rows = list(csv.DictReader(out.read_text().splitlines()))
-    assert {row["label"] for row in rows} == {"none", "FOCUS"}
+    assert {row["label"] for row in rows} == {"SRL", "SRL-FOCUS"}
     again = expunge("bench", "table", tiny, "-s", store, *arguments)
     assert again.code == 2
     assert "--force" in again.err
@@ -249,4 +247,4 @@ def test_a_protocol_can_be_printed_as_a_start(expunge: Expunge, tmp_path: Path) 
     text = expunge("bench", "show", "demo").out
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    assert expunge("bench", "plan", path, "--quick", "-s", tmp_path / "s").code == 0
+    assert expunge("bench", "plan", path, "-s", tmp_path / "s").code == 0

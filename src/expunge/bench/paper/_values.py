@@ -104,11 +104,7 @@ def beside_printed(
     """
     names = tuple(metrics or (m for m in summary.metrics if m in METRIC_NAMES))
     groups = [
-        replace(
-            group,
-            rows=tuple(_beside(row, printed, names) for row in group.rows),
-            ideal=_beside(group.ideal, printed, names) if group.ideal else None,
-        )
+        replace(group, rows=tuple(_beside(row, printed, names) for row in group.rows))
         for group in summary.groups
     ]
     ours = {row.label for row in summary.rows}

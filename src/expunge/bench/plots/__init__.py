@@ -31,7 +31,6 @@ for _name, _place, _alias in (
     ("baselines-ngplus", "paper._curves:baselines_ngplus", "fig:bestimagengplus"),
     ("frontier", "plots._frontier:frontier", ""),
     ("focus-versus-rate", "plots._focus_versus_rate:focus_versus_rate", ""),
-    ("rivals", "plots._rivals:rivals", ""),
     ("forget-quality", "plots._forget_quality:forget_quality", ""),
 ):
     FIGURES.declare(_name, f"expunge.bench.{_place}", alias=_alias)

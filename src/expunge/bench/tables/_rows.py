@@ -9,7 +9,7 @@ from typing import Any
 
 from expunge._errors import InvalidInput
 from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS, SETTINGS, Variant
+from expunge.bench._runs import CONSTRAINED_METHODS, Variant
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import Metric
@@ -27,8 +27,6 @@ PROCESSOR = Metric(
 )
 """A metric beside those of METRICS: ``processor_seconds`` of a result's epochs."""
 
-_ALIKE = (*(name for name in SETTINGS if name not in ("seed", "block")), "block")
-
 
 def row_of(
     runs: TaskResults,
@@ -39,8 +37,10 @@ def row_of(
 ) -> Row:
     """A row of results that differ in their seed alone, at ``epoch`` (default: the task's)."""
     at = runs.epoch if epoch is None else epoch
-    results, cell = list(results), f"{runs.task.title}: {label}"
-    return Row(label, {metric: seed_values(results, metric, at, cell) for metric in metrics})
+    by_seed = sorted(results, key=lambda result: result.seed)
+    _refuse_mixed(by_seed, f"{runs.task.title}: {label}")
+    found = {metric: [value_at(result, metric, at) for result in by_seed] for metric in metrics}
+    return Row(label, {m: tuple(v for v in found[m] if v is not None) for m in metrics})
 
 
 def variant_rows(
@@ -157,63 +157,31 @@ def _sections(variants: Sequence[Variant]) -> list[tuple[str, list[Variant]]]:
     return sections
 
 
-def value_at(result: Result, metric: str, epoch: int | None) -> float | None:
-    """A metric at an epoch; a reference has one value for all epochs.
-
-    Without an epoch it is the last evaluated one, which a run that diverged did not reach.
-    """
-    if result.is_reference:
-        value = result.value(metric)
-    elif epoch is None and result.diverged:
-        return None
-    else:
-        value = result.value(metric, epoch)
+def value_at(result: Result, metric: str, epoch: int) -> float | None:
+    """A metric at an epoch; a reference has one value for all epochs."""
+    value = result.value(metric, None if result.is_reference else epoch)
     return None if value is None or math.isnan(value) else value
-
-
-def seed_values(
-    results: Iterable[Result], metric: str, epoch: int | None, cell: str
-) -> tuple[float, ...]:
-    """The values of a metric by ascending seed; ``cell`` names the cell in messages.
-
-    Results that differ in more than their seed raise: their mean would mean nothing.
-    """
-    by_seed = sorted(results, key=lambda result: result.seed)
-    refuse_varying(by_seed, _ALIKE, cell)
-    _refuse_repeated_seeds(by_seed, cell)
-    if epoch is None:
-        _refuse_different_ends(by_seed, cell)
-    values = [value_at(result, metric, epoch) for result in by_seed]
-    return tuple(value for value in values if value is not None)
-
-
-def refuse_varying(results: Sequence[Result], names: Sequence[str], cell: str) -> None:
-    """Raise if results differ in one of the settings ``names``, saying in which and what to do."""
-    values = {name: list(dict.fromkeys(r.settings[name] for r in results)) for name in names}
-    varying = {name: unique for name, unique in values.items() if len(unique) > 1}
-    if not varying:
-        return
-    details = "; ".join(f"{k}: {', '.join(map(plain, v))}" for k, v in varying.items())
-    first, unique = next(iter(varying.items()))
-    one = next(value for value in unique if value not in (None, ""))
-    raise InvalidInput(
-        f"{cell} would mix results that differ in {', '.join(varying)}, not only in the seed. "
-        f"({details}) Choose with --where {first}={plain(one)}, or add {first} to the rows."
-    )
 
 
 def plain(value: Any) -> str:
     """A setting as text.
 
-    >>> plain(1e-4), plain(None), plain("focus")
-    ('0.0001', 'none', 'focus')
+    >>> plain(1e-4), plain(None), plain(256)
+    ('0.0001', 'none', '256')
     """
-    if value is None or value == "":
+    if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _refuse_repeated_seeds(results: Sequence[Result], cell: str) -> None:
+def _refuse_mixed(results: Sequence[Result], cell: str) -> None:
+    """Refuse results that differ in more than their seed: their mean would mean nothing."""
+    blocks = list(dict.fromkeys(result.block for result in results))
+    if len(blocks) > 1:
+        raise InvalidInput(
+            f"{cell} would mix results of the blocks {', '.join(blocks)}. Choose one with "
+            f"--where block={blocks[0]}."
+        )
     seeds = [result.seed for result in results]
     for seed in seeds:
         if seeds.count(seed) > 1:
@@ -221,12 +189,3 @@ def _refuse_repeated_seeds(results: Sequence[Result], cell: str) -> None:
                 f"{cell}: seed {seed} appears {seeds.count(seed)} times with equal settings. "
                 "Take the results of one protocol, without repetitions."
             )
-
-
-def _refuse_different_ends(results: Sequence[Result], cell: str) -> None:
-    ends = {r.final["epoch"] for r in results if not r.diverged and r.final}
-    if len(ends) > 1:
-        raise InvalidInput(
-            f"{cell}: the last evaluated epoch varies over the seeds. (found "
-            f"{', '.join(str(end) for end in sorted(ends))}) Choose an epoch that all of them have."
-        )

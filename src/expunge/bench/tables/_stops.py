@@ -31,7 +31,7 @@ from expunge.bench._sweeps import (
     unseen_gap,
 )
 from expunge.bench._tasks import Sweep, TaskResults, group_results, select_variants
-from expunge.bench.tables._rows import all_rows, refuse_varying, task_notes
+from expunge.bench.tables._rows import all_rows, task_notes
 from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
 from expunge.evaluation import METRICS
 
@@ -166,7 +166,6 @@ def nearest_epoch(result: Result) -> int | None:
 
 def _text_table(runs: TaskResults) -> Summary:
     def row(results: Sequence[Result], label: str) -> Row:
-        refuse_varying(results, ("method", "addon", "moments", "lr", "alpha", "budget"), label)
         return Row(label, {name: _values(results, name) for name in TEXTS_SHOWN})
 
     summary = all_rows(runs, TEXTS_SHOWN, row=row, columns=TEXT_COLUMNS)

@@ -69,15 +69,11 @@ class Row:
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows that compete with each other; ``ranked=False`` for references that do not.
-
-    ``ideal`` is the row that metrics of direction "ideal" aim at, where groups differ in it.
-    """
+    """Rows that compete with each other; ``ranked=False`` for references that do not."""
 
     name: str
     rows: tuple[Row, ...]
     ranked: bool = True
-    ideal: Row | None = None
 
 
 @dataclass(frozen=True)
@@ -85,8 +81,7 @@ class Summary:
     """Groups of rows by metrics. ``ideal`` is the row that metrics of direction "ideal" aim at.
 
     ``columns`` describes names of ``metrics`` that METRICS does not have. ``together`` ranks the
-    rows of all ranked groups as one; ``numbered`` asks for a column n, which is there anyway where
-    rows differ in their number of seeds.
+    rows of all ranked groups as one.
     """
 
     groups: tuple[RowGroup, ...]
@@ -96,7 +91,6 @@ class Summary:
     notes: tuple[str, ...] = ()
     columns: Mapping[str, Metric] = field(default_factory=dict)
     together: bool = False
-    numbered: bool = False
 
     @property
     def rows(self) -> tuple[Row, ...]:
@@ -115,9 +109,8 @@ class Summary:
 
     @property
     def has_n_column(self) -> bool:
-        """Whether every row says its n."""
-        differ = self.n is None and any(row.counts(self.metrics) for row in self.rows)
-        return self.numbered or differ
+        """Whether every row says its n, as rows differ in it."""
+        return self.n is None and any(row.counts(self.metrics) for row in self.rows)
 
     def count(self, row: Row) -> str:
         """A row's n, as in ``3``, or ``2-3`` where its cells differ."""
@@ -143,18 +136,17 @@ class Summary:
         rivals = [g for g in self.groups if g.ranked] if self.together else [group]
         if not group.ranked or sum(len(g.rows) for g in rivals) < 2:
             return frozenset()
-        badness = {row.label: self._badness(g, row, metric) for g in rivals for row in g.rows}
+        badness = {row.label: self._badness(row, metric) for g in rivals for row in g.rows}
         finite = [value for value in badness.values() if not math.isnan(value)]
         if not finite or len(set(finite)) == 1:  # nothing to tell apart
             return frozenset()
         winners = {label for label, value in badness.items() if value == min(finite)}
         return frozenset(row.label for row in group.rows if row.label in winners)
 
-    def _badness(self, group: RowGroup, row: Row, metric: str) -> float:
+    def _badness(self, row: Row, metric: str) -> float:
         """Rounded below what is printed: results are, and means of equal shares should tie."""
         mean, what = row.mean(metric), self.metric(metric)
-        ideal = group.ideal or self.ideal
-        aim = math.nan if ideal is None else ideal.mean(metric)
+        aim = math.nan if self.ideal is None else self.ideal.mean(metric)
         badness = {"higher": -mean, "lower": mean, "zero": abs(mean), "ideal": abs(mean - aim)}
         return round(badness.get(what.direction, math.nan), what.decimals + 2)
 

@@ -112,7 +112,7 @@ def test_sweeps_do_not_mix_in() -> None:
 
 
 def test_one_setting_in_two_blocks_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="differ in block"):
+    with pytest.raises(InvalidInput, match="mix results of the blocks main, other"):
         TABLES["table2"]([*paper_results(), *over_seeds([1, 2, 3], block="other")])
 
 

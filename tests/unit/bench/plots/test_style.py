@@ -101,7 +101,7 @@ def test_without_records_the_didactic_figures_remain(
     ]
     assert "two add-ons" in found.left_out["addons-srl"]
     assert "histogram" in found.left_out["agreement"]
-    assert len(found.left_out) == 9
+    assert len(found.left_out) == 8
 
 
 def test_a_figure_asked_for_by_name_says_what_is_missing(tmp_path: Path) -> None:

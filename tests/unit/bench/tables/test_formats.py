@@ -10,8 +10,8 @@ from rich.console import Console
 
 from expunge._errors import InvalidInput
 from expunge.bench.paper._values import MASKS_SRL, beside_printed
+from expunge.bench.tables import make_table
 from expunge.bench.tables._formats import FORMATS, latex_escape, render
-from expunge.bench.tables._pivot import pivot
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from tests.unit.bench.making import over_seeds, references
 
@@ -36,7 +36,8 @@ UNEQUAL = Summary(
     (RowGroup("a", (Row("A", {"ua": (93.0, 95.0)}), Row("B", {"ua": (91.0,), "ta": (1.0, 2.0)}))),),
     ("ua", "ta"),
 )
-BESIDE = beside_printed(pivot([*references(), *over_seeds([96, 97, 98])], "label"), MASKS_SRL)
+(TABLE2,) = make_table("table2", [*references(), *over_seeds([96, 97, 98])])
+BESIDE = beside_printed(TABLE2, MASKS_SRL)
 
 
 def printed(summary: Summary, width: int = 200) -> str:
@@ -105,12 +106,6 @@ def test_n_is_told_row_by_row_where_it_differs() -> None:
     assert lines[0].endswith("| n |")
     assert lines[2].endswith("| 2 |")
     assert body(UNEQUAL.latex())[-1].endswith(r"& 1--2 \\")
-
-
-def test_n_can_be_asked_for() -> None:
-    asked = Summary(EQUAL.groups, EQUAL.metrics, numbered=True)
-    assert "| n |" in asked.markdown(notes=False)
-    assert "n = 2" not in asked.markdown()
 
 
 def test_markdown_keeps_bars_out_of_its_cells() -> None:
