@@ -51,34 +51,12 @@ def run_planned(
     retries: int = 1,
     report: Report | None = None,
     engine: Engine | None = None,
-    keep: str = "last",
-    whole: Sequence[PlannedRun] = (),
 ) -> RunSummary:
-    """Run the stages that are missing.
-
-    With ``keep="none"``, ideal models are removed once they are scored and no stage needs them:
-    neither of ``planned`` nor of the ``whole`` protocol that it is a part of. Initial models stay,
-    for whatever is to be unlearned from them later.
-    """
+    """Run the stages that are missing."""
     wanted = [stage for run in planned for stage in (run.reference, run.unlearn)]
-    summary = dispatch.run(
+    return dispatch.run(
         wanted, store, workers=workers, retries=retries, report=report, engine=engine
     )
-    if keep == "none":
-        drop_ideals([*planned, *whole], store)
-    return summary
-
-
-def drop_ideals(planned: Sequence[PlannedRun], store: Store) -> list[Stage]:
-    """Remove ideal models that no missing stage of the plan needs."""
-    needed = {
-        ideal.key for run in planned if not store.has(run.reference) for ideal in run.trained[1:]
-    }
-    ideals = {stage.key: stage for run in planned for stage in run.trained[1:]}
-    removed = [stage for key, stage in ideals.items() if key not in needed and store.has(stage)]
-    for stage in removed:
-        store.remove(stage)
-    return removed
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,7 +18,7 @@ from expunge import dispatch
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
 from expunge._serialisation import rebuild
-from expunge.engine import Callback, Execution, Procedure, Result, Run, StepReporter, unlearn
+from expunge.engine import Callback, Execution, Procedure, Result, StepReporter, unlearn
 from expunge.store import Entry
 
 WEIGHTS, METRICS_FILE, STEPS = "weights.safetensors", "metrics.jsonl", "steps.json"
@@ -87,20 +87,16 @@ def unlearn_variant(context: dispatch.Context) -> None:
     """Unlearn, scoring the model at the epochs of ``evaluate_at``."""
     # What is compared with what.
     initial, reference = context.parents
-    config, folder, options = context.config, context.folder, context.options
+    folder = context.folder
     material, division = _division(context, reference.config)
     watchers, data = material.unlearning(context, division)
-    procedure: Procedure = rebuild(config["procedure"])
-    keep = options.get("keep", "last")
-    watchers += [_WeightsKeeper(folder, config["evaluate_at"])] if keep == "all" else []
+    procedure: Procedure = rebuild(context.config["procedure"])
 
     # Unlearn; a run that diverges keeps what it has.
     diverged = ""
     try:
-        model, execution = (
-            material.restore(initial, division.splits),
-            _execution(context, *watchers),
-        )
+        model = material.restore(initial, division.splits)
+        execution = _execution(context, *watchers)
         result = unlearn(model, method=procedure, execution=execution, **data)
     except Diverged as error:
         if error.result is None:
@@ -119,7 +115,7 @@ def unlearn_variant(context: dispatch.Context) -> None:
     if steps:
         table = {name: [_short(row[name]) for row in steps] for name in columns if name in steps[0]}
         write_text(folder / STEPS, json.dumps(table))
-    if keep != "none":
+    if context.options.get("keep") != "none":
         tensors.save(folder / WEIGHTS, result.model.state_dict(), {})
 
 
@@ -166,18 +162,6 @@ def _execution(context: dispatch.Context, *callbacks: Callback) -> Execution:
         callbacks=[StepReporter(context.progress), *callbacks],
         progress=False,
     )
-
-
-class _WeightsKeeper(Callback):
-    """Keeps the weights of each epoch of ``epochs``."""
-
-    def __init__(self, folder: Path, epochs: Sequence[int]) -> None:
-        self.folder, self.epochs = folder, epochs
-
-    def on_epoch(self, run: Run) -> None:
-        if run.epoch in self.epochs:
-            path = self.folder / f"weights-{run.epoch}.safetensors"
-            tensors.save(path, run.model.state_dict(), {})
 
 
 def take_histograms(rows: list[dict[str, Any]]) -> dict[str, list[float]]:

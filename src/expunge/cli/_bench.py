@@ -16,8 +16,6 @@ from expunge._files import refuse_no_folder
 from expunge.cli._bench_options import (
     STORE,
     DataRoot,
-    Device,
-    Keep,
     Only,
     ProtocolName,
     SeedCount,
@@ -119,8 +117,10 @@ def run_command(
             min=1, help="Worker processes, which share the threads (default: one per core)."
         ),
     ] = None,
-    keep: Keep = "last",
-    device: Device = "auto",
+    keep: Annotated[
+        Literal["last", "none"], typer.Option(help="Whether to keep the unlearned weights.")
+    ] = "last",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")] = "auto",
     retries: Annotated[
         int, typer.Option(min=0, help="How often to retry a stage whose worker died.")
     ] = 1,
@@ -158,10 +158,7 @@ def run_command(
         TRACKERS.name(spec.partition(":")[0])
     if out is not None:
         refuse_no_folder(out)
-    options = {"keep": keep, "device": device}
-    chosen, planned = planned_runs(protocol, data, only, seeds, **options)
-    part = keep == "none" and (only or seeds)
-    whole = planned_runs(protocol, data, **options)[1] if part else []
+    chosen, planned = planned_runs(protocol, data, only, seeds, keep, device)
     folder = out or Path("bench-results") / chosen.name
     refuse_no_folder(folder)
 
@@ -176,18 +173,11 @@ def run_command(
     stages = Store(store)
     output = Output(quiet=quiet)
     errors = output.messages
-    power = _engine(stages, engine, address, cpus, gpus, retries)
+    power = None if engine == "local" else _ray(stages, address, cpus, gpus, retries)
     try:
         with stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
             outcome = run_planned(
-                planned,
-                stages,
-                workers=workers,
-                retries=retries,
-                report=report,
-                engine=power,
-                keep=keep,
-                whole=whole,
+                planned, stages, workers=workers, retries=retries, report=report, engine=power
             )
     finally:
         if power is not None:
@@ -276,16 +266,7 @@ def _show_unfinished(one: StageStatus, output: Output, *, verbose: bool) -> None
                 output.show(escape(str(one.failure.get(part, ""))), style="dim", highlight=True)
 
 
-def _engine(
-    store: Store,
-    engine: str,
-    address: str | None,
-    cpus: float,
-    gpus: float,
-    retries: int,
-) -> Engine | None:
-    if engine == "local":
-        return None
+def _ray(store: Store, address: str | None, cpus: float, gpus: float, retries: int) -> Engine:
     from expunge.dispatch import RayEngine
 
     return RayEngine(store, address=address, cpus=cpus, gpus=gpus, retries=retries)

@@ -51,11 +51,6 @@ SeedCount = Annotated[
     int | None,
     typer.Option("--seeds", min=1, help="Only the seeds 0 to N - 1 (default: the protocol's)."),
 ]
-Keep = Annotated[
-    Literal["all", "last", "none"],
-    typer.Option(help="Weights to keep: of every evaluated epoch, of the last one, or none."),
-]
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
 ResultsPath = Annotated[
     Path | None, typer.Option("--results", "-r", help="Read a results.jsonl instead of the store.")
 ]

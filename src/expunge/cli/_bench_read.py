@@ -1,4 +1,4 @@
-"""``expunge bench table``, ``figure``, ``claims``, ``results`` and ``show``: read the results."""
+"""``expunge bench table``, ``figure``, ``claims`` and ``show``: read the results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ from expunge.cli._output import WIDE, AsJson, Output, Quiet
 
 if TYPE_CHECKING:
     from expunge.bench._results import Result
-    from expunge.bench.tables._formats import Printable
+    from expunge.bench.paper.claims import ClaimLedger
+    from expunge.bench.tables._summary import Summary
 
 
 def table_command(
@@ -143,27 +144,6 @@ def claims_command(
     _emit([claim_ledger(chosen, names=name)], form, out, output)
 
 
-def results_command(
-    protocol: ProtocolName,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, as JSON lines.")],
-    conditions: Conditions = None,
-    store: StorePath = STORE,
-    data: DataRoot = None,
-    force: Force = False,
-    quiet: Quiet = False,
-) -> None:
-    """Write the results of the finished runs to one file, to keep or to share; no weights.
-
-    Example:  expunge bench results cpu -o results.jsonl
-    """
-    refuse_existing(out, force=force)
-    chosen = _results(protocol, store, None, data, conditions)
-    from expunge.bench._results import save_results
-
-    save_results(out, chosen)
-    Output(quiet=quiet).message(f"Wrote {len(chosen)} results to {out}.")
-
-
 def show_command(protocol: ProtocolName) -> None:
     """Print the TOML of a protocol, as the start of one of your own.
 
@@ -214,13 +194,13 @@ def _check_output(form: str, out: Path | None, force: bool) -> None:
             raise InvalidInput("--out goes with --format markdown, latex or csv.")
 
 
-def _emit(tables: Sequence[Printable], form: str, out: Path | None, output: Output) -> None:
-    from expunge.bench.tables._formats import render, table_data
-
-    output.data(lambda: [table_data(table) for table in tables])
-    parts = [render(table, form) for table in tables]
+def _emit(
+    tables: Sequence[Summary | ClaimLedger], form: str, out: Path | None, output: Output
+) -> None:
+    output.data(lambda: [table.data() for table in tables])
+    parts = [getattr(table, form)() for table in tables]
     if out is not None:
-        write_text(out, "\n".join(str(text) for text in parts))
+        write_text(out, "\n".join(parts))
         output.wrote(f"{out}.")
         return
     for text in parts:

@@ -188,7 +188,6 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     from expunge.bench._run import run_planned, stages_of
     from expunge.bench._stages import StageOptions, plan
     from expunge.bench.paper._tables import overview
-    from expunge.bench.tables._formats import table_data
     from expunge.evaluation import METRICS
     from expunge.store import Store
 
@@ -206,7 +205,7 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
         output.show(f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}")
     output.show(f"\n[bold]{what_focus_did(summary)}[/]", highlight=True)
     output.show(f"Tables and figures: {out}/; begin with table.md.")
-    return table_data(summary)
+    return summary.data()
 
 
 def what_focus_did(summary: Summary) -> str:

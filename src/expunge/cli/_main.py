@@ -40,7 +40,6 @@ BENCH_COMMANDS = {
     "table": "expunge.cli._bench_read:table_command",
     "figure": "expunge.cli._bench_read:figure_command",
     "claims": "expunge.cli._bench_read:claims_command",
-    "results": "expunge.cli._bench_read:results_command",
     "show": "expunge.cli._bench_read:show_command",
 }
 """Of ``expunge bench``."""

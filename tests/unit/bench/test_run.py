@@ -1,17 +1,16 @@
-"""A protocol run, killed, resumed, tidied up, and how far it is."""
+"""A protocol run, killed, resumed, and how far it is."""
 
 from __future__ import annotations
 
 import random
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from expunge import dispatch
 from expunge.bench._results import collect
-from expunge.bench._run import drop_ideals, run_planned, stages_of, status
+from expunge.bench._run import run_planned, stages_of, status
 from expunge.bench._stages import PlannedRun
 from expunge.dispatch import InlineEngine
 from expunge.store import Store
@@ -50,28 +49,6 @@ def test_kills_at_random_moments_end_with_the_same_records(
     assert kills == wanted
     attempt()
     assert timeless(collect(planned, store)) == timeless(collect(planned, done))
-
-
-def test_ideal_models_stay_until_they_are_scored(planned: list[PlannedRun], tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    initial, ideal = planned[0].trained
-    dispatch.run([ideal], store, engine=InlineEngine(store)).check()
-    assert drop_ideals(planned, store) == []
-    dispatch.run([planned[0].reference], store, engine=InlineEngine(store)).check()
-    assert drop_ideals(planned, store) == [ideal]
-    assert store.has(initial), "more may be unlearned from it"
-
-
-def test_ideal_models_that_another_block_needs_stay(
-    planned: list[PlannedRun], tmp_path: Path
-) -> None:
-    store = Store(tmp_path / "store")
-    other = replace(planned[1], reference=replace(planned[1].reference, version=9))
-    whole = [planned[0], other]
-    run_planned(planned[:1], store, engine=InlineEngine(store), keep="none", whole=whole).check()
-    assert store.has(planned[0].trained[1])
-    run_planned(planned[:1], store, engine=InlineEngine(store), keep="none").check()
-    assert not store.has(planned[0].trained[1])
 
 
 def test_status_tells_done_failed_damaged_and_missing(

@@ -1,4 +1,4 @@
-"""The formats that tables are printed and written in: terminal, Markdown, LaTeX, CSV.
+"""The formats of tables: Markdown, LaTeX, CSV, and values for programs.
 
 Summaries and the ledger of claims share the pieces here, so that escaping is written once.
 """
@@ -8,14 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
-
-from rich.console import RenderableType
-
-from expunge._errors import InvalidInput
-
-FORMATS = ("terminal", "markdown", "latex", "csv")
-"""The formats that :func:`render` knows."""
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -34,53 +26,6 @@ _LATEX = {
     "–": "--",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 }
-
-
-class Printable(Protocol):
-    """What can be had in every format."""
-
-    def terminal(self) -> RenderableType:
-        """Something that rich prints."""
-
-    def markdown(self) -> str:
-        """Markdown with title and notes."""
-
-    def latex(self) -> str:
-        """LaTeX that needs booktabs."""
-
-    def csv(self) -> str:
-        """Numbers, unrounded."""
-
-
-def render(table: Printable, fmt: str = "terminal") -> RenderableType:
-    """A table in a format: something that rich prints for the terminal, text for the others."""
-    if fmt == "terminal":
-        return table.terminal()
-    if fmt == "markdown":
-        return table.markdown()
-    if fmt == "latex":
-        return table.latex()
-    if fmt == "csv":
-        return table.csv()
-    raise InvalidInput(f"Unknown format {fmt!r}. Known: {', '.join(FORMATS)}.")
-
-
-def table_data(table: Printable) -> dict[str, Any]:
-    """A table for programs: title, notes, and a dict per row with the numbers unrounded."""
-    header, *rows = csv.reader(io.StringIO(table.csv()))
-    cells = [dict(zip(header, (_as_number(cell) for cell in row), strict=True)) for row in rows]
-    return {
-        "title": getattr(table, "title", ""),
-        "notes": list(getattr(table, "notes", ())),
-        "rows": cells,
-    }
-
-
-def _as_number(cell: str) -> str | float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return cell or None
 
 
 def markdown_table(
@@ -138,3 +83,18 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     writer.writerow(header)
     writer.writerows(rows)
     return text.getvalue()
+
+
+def rows_of_csv(text: str) -> list[dict[str, str | float | None]]:
+    """The rows of a CSV by the names in its header: numbers as such, None for empty cells."""
+    return [
+        {name: _as_number(cell) for name, cell in row.items()}
+        for row in csv.DictReader(io.StringIO(text))
+    ]
+
+
+def _as_number(cell: str) -> str | float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell or None

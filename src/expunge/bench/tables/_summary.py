@@ -8,6 +8,7 @@ import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from rich import box
 from rich.markup import escape
@@ -19,6 +20,7 @@ from expunge.bench.tables._formats import (
     latex_row,
     latex_tabular,
     markdown_table,
+    rows_of_csv,
 )
 from expunge.evaluation import METRICS, Metric
 
@@ -249,6 +251,10 @@ class Summary:
                     lines.append([group.name, row.label, m, unit, n, mean, std, int(best[m])])
         header = ["group", "label", "metric", "unit", "n", "mean", "std", "best"]
         return csv_text(header, lines)
+
+    def data(self) -> dict[str, Any]:
+        """The same for programs: title, notes, and a dict per line of the CSV."""
+        return {"title": self.title, "notes": [*self.notes], "rows": rows_of_csv(self.csv())}
 
     def _latex_caption(self) -> str:
         notes = [self.title] if self.title else []

@@ -9,7 +9,6 @@ import pytest
 
 from expunge.bench.paper._values import BENCHMARK, MASKS_NGPLUS, MASKS_SRL, beside_printed
 from expunge.bench.tables import TABLES
-from expunge.bench.tables._formats import render
 from expunge.bench.tables._rows import METRIC_NAMES
 from expunge.bench.tables._summary import Row, Summary
 from tests.unit.bench.making import (
@@ -42,8 +41,8 @@ def test_ours_stand_beside_the_papers() -> None:
     assert upper.cell(row(upper, "SRL-FOCUS"), "mia_entropy, paper", short=True) == "0.77±0.03"
     assert upper.cell(row(second, "SCRUB-PROB"), "rua, paper") == ""
     assert second.n == 3  # of ours; the paper does not say
-    for fmt in ("markdown", "latex", "csv"):
-        assert "0.41" in str(render(upper, fmt))
+    for text in (upper.markdown(), upper.latex(), upper.csv()):
+        assert "0.41" in text
     assert "rUA paper" in upper.markdown(notes=False)
     marks = [name for *_, best in second.marked() for name, is_best in best.items() if is_best]
     assert marks

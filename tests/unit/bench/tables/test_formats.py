@@ -8,10 +8,9 @@ import re
 import pytest
 from rich.console import Console
 
-from expunge._errors import InvalidInput
 from expunge.bench.paper._values import MASKS_SRL, beside_printed
 from expunge.bench.tables import make_table
-from expunge.bench.tables._formats import FORMATS, latex_escape, render
+from expunge.bench.tables._formats import latex_escape
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from tests.unit.bench.making import over_seeds, references
 
@@ -42,7 +41,7 @@ BESIDE = beside_printed(TABLE2, MASKS_SRL)
 
 def printed(summary: Summary, width: int = 200) -> str:
     console = Console(width=width, file=io.StringIO(), record=True)
-    console.print(render(summary, "terminal"))
+    console.print(summary.terminal())
     return console.export_text()
 
 
@@ -111,9 +110,3 @@ def test_n_is_told_row_by_row_where_it_differs() -> None:
 def test_markdown_keeps_bars_out_of_its_cells() -> None:
     lines = EQUAL.markdown(notes=False).splitlines()
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
-
-
-def test_formats_by_name() -> None:
-    assert all(isinstance(render(EQUAL, fmt), str) for fmt in FORMATS[1:])
-    with pytest.raises(InvalidInput, match="terminal, markdown, latex, csv"):
-        render(EQUAL, "word")

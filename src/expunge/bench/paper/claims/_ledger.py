@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -17,7 +18,13 @@ from expunge.bench._statistics import STATUSES, ClaimStatus
 from expunge.bench._tasks import TaskResults, group_results
 from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.paper.claims._base import Claim, ClaimFinding
-from expunge.bench.tables._formats import csv_text, latex_escape, latex_row, markdown_table
+from expunge.bench.tables._formats import (
+    csv_text,
+    latex_escape,
+    latex_row,
+    markdown_table,
+    rows_of_csv,
+)
 
 STATUS_COLOURS: dict[ClaimStatus, str] = {
     "held": "green",
@@ -170,6 +177,10 @@ class ClaimLedger:
             cells = [f.claim.name, f.group, f.status, effect, low, high, f.unit, f.n, f.detail]
             rows.append([*cells, f.claim.statement, f.claim.source])
         return csv_text([*names, "statement", "source"], rows)
+
+    def data(self) -> dict[str, Any]:
+        """The same for programs: notes, and a dict per finding."""
+        return {"title": "", "notes": [*self.notes], "rows": rows_of_csv(self.csv())}
 
 
 def _count(findings: Sequence[ClaimFinding]) -> str:
