@@ -185,12 +185,6 @@ class Frontiers:
         """For each seed the mean difference over the budgets, in points of what is left."""
         return [float(np.mean(values)) for values in self.differences.values()]
 
-    def mean_differences(self) -> list[tuple[float, float]]:
-        """Each budget with the mean difference over the seeds."""
-        columns = zip(*self.differences.values(), strict=True)
-        pairs = zip(self.budgets, columns, strict=True) if self.base else ()
-        return [(budget, float(np.mean(values))) for budget, values in pairs]
-
 
 def compare_frontiers(
     base: Sweep,

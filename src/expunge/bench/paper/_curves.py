@@ -8,7 +8,7 @@ from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, Variant
 from expunge.bench._tasks import TaskResults, group_results, preferred_variants
 from expunge.bench.plots._panels import Curve, panels_figure
-from expunge.bench.plots._style import Drawn, MissingResults, line_style, styled
+from expunge.bench.plots._style import Drawn, MissingResults, line_style
 
 ADDONS_SHOWN = ("saliency", "and", "prob", "bernoulli", "focus")
 SALUN = ("random-label", "saliency")
@@ -23,31 +23,26 @@ MOST = 8
 PAPER_BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 
 
-@styled
 def addons_srl(results: Sequence[Result]) -> Drawn:
     """fig:addonsSRL: SRL alone and with each add-on."""
     return _family(results, lambda variants: addon_curves(variants, "random-label"))
 
 
-@styled
 def addons_ngplus(results: Sequence[Result]) -> Drawn:
     """fig:addonsngplus: NGPlus alone and with each add-on."""
     return _family(results, lambda variants: addon_curves(variants, "neg-grad-plus"))
 
 
-@styled
 def focus_methods(results: Sequence[Result]) -> Drawn:
     """fig:addon-methods: SRL, NGPlus and SCRUB, each alone and with FOCUS."""
     return _family(results, method_curves)
 
 
-@styled
 def baselines_srl(results: Sequence[Result]) -> Drawn:
     """fig:bestimage: the baselines beside SRL with FOCUS."""
     return _family(results, lambda variants: baseline_curves(variants, "random-label"))
 
 
-@styled
 def baselines_ngplus(results: Sequence[Result]) -> Drawn:
     """fig:bestimagengplus: the baselines beside NGPlus with FOCUS."""
     return _family(results, lambda variants: baseline_curves(variants, "neg-grad-plus"))

@@ -6,14 +6,14 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from expunge._arrays import Array
 from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, Variant
-from expunge.bench._tasks import TaskResults, group_results, one_per_seed
+from expunge.bench._tasks import TaskResults, one_per_seed
 from expunge.bench.paper.claims._gradients import UNCERTAIN, zone_sums
 from expunge.bench.plots._style import (
     BLUE,
@@ -22,12 +22,14 @@ from expunge.bench.plots._style import (
     PINK,
     QUIET,
     Drawn,
-    MissingResults,
     add_note,
-    styled,
+    draw_each_task,
 )
 from expunge.report import new_figure
 from expunge.update import PublishedMoments
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 BANDWIDTH = 0.02
 MOMENTS_SHOWN = ("published", "adam")
@@ -35,37 +37,34 @@ MOMENTS_SHOWN = ("published", "adam")
 EPOCH_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PINK, (0, (1, 1))))
 
 
-@styled
 def agreement(results: Sequence[Result]) -> Drawn:
     """Histogram and density of f: one method over the epochs, the other runs beside it."""
-    drawn: Drawn = []
-    for runs in group_results(results):
-        distributions = distributions_of(runs)
-        if not distributions:
-            continue
+    needed = "there should be runs with FOCUS that kept a histogram of f. (got none)"
+    return draw_each_task(results, _figure, needed)
 
-        # One method over the epochs to the left, up to three others to the right.
-        first, others = distributions[0], distributions[1:4]
-        figure = new_figure(7.2 if others else 4.6, 3.3)
-        ratios = [1.7, 1] if others else [1]
-        grid = figure.add_gridspec(max(len(others), 1), len(ratios), width_ratios=ratios)
-        _draw_epochs(figure.add_subplot(grid[:, 0]), first)
-        for row, other in enumerate(others):
-            ax = figure.add_subplot(grid[row, 1])
-            _draw_small(ax, other, last=row == len(others) - 1)
 
-        # Where the numbers come from.
-        seeds = f"mean over {first.seeds} seeds" if first.seeds > 1 else "1 seed"
-        note = f"{runs.task.title}; all parameters, one pair of batches per epoch; {seeds}"
-        limits = f"below {UNCERTAIN[0]}, between, and above {UNCERTAIN[1]}"
-        when = f"shares of f {limits} at epoch {next(iter(first.shares))}"
-        add_note(figure, [note, "; ".join(filter(None, [when, _bound(distributions[:4])]))])
-        drawn.append((runs.file_name, figure))
-    if not drawn:
-        raise MissingResults(
-            "there should be runs with FOCUS that kept a histogram of f. (got none)"
-        )
-    return drawn
+def _figure(runs: TaskResults) -> Figure | None:
+    distributions = distributions_of(runs)
+    if not distributions:
+        return None
+
+    # One method over the epochs to the left, up to three others to the right.
+    first, others = distributions[0], distributions[1:4]
+    figure = new_figure(7.2 if others else 4.6, 3.3)
+    ratios = [1.7, 1] if others else [1]
+    grid = figure.add_gridspec(max(len(others), 1), len(ratios), width_ratios=ratios)
+    _draw_epochs(figure.add_subplot(grid[:, 0]), first)
+    for row, other in enumerate(others):
+        ax = figure.add_subplot(grid[row, 1])
+        _draw_small(ax, other, last=row == len(others) - 1)
+
+    # Where the numbers come from.
+    seeds = f"mean over {first.seeds} seeds" if first.seeds > 1 else "1 seed"
+    note = f"{runs.task.title}; all parameters, one pair of batches per epoch; {seeds}"
+    limits = f"below {UNCERTAIN[0]}, between, and above {UNCERTAIN[1]}"
+    when = f"shares of f {limits} at epoch {next(iter(first.shares))}"
+    add_note(figure, [note, "; ".join(filter(None, [when, _bound(distributions[:4])]))])
+    return figure
 
 
 def _bound(shown: Sequence[Distribution]) -> str:
@@ -77,7 +76,9 @@ def _bound(shown: Sequence[Distribution]) -> str:
 
 
 def _draw_epochs(ax: Any, distribution: Distribution) -> None:
-    epochs = _evenly_spaced(list(distribution.shares), len(EPOCH_LINES))
+    every = list(distribution.shares)
+    count = min(len(every), len(EPOCH_LINES))
+    epochs = [every[k] for k in np.linspace(0, len(every) - 1, count).round().astype(int)]
     at = np.linspace(0, 1, 501)
     _draw_bars(ax, distribution.shares[epochs[0]], label=f"epoch {epochs[0]}, bins")
     for epoch, (colour, dash) in zip(epochs, EPOCH_LINES, strict=False):
@@ -132,13 +133,6 @@ def _frame(ax: Any, title: str) -> None:
     ax.set_xlim(0, 1)
     ax.set_xticks([0, 0.2, 0.4, 0.5, 0.6, 0.8, 1])
     ax.set_xticklabels(["0", "0.2", "0.4", "½", "0.6", "0.8", "1"])
-
-
-def _evenly_spaced(values: list[int], count: int) -> list[int]:
-    """At most ``count`` of the values, evenly spaced from first to last."""
-    if len(values) <= count:
-        return values
-    return [values[round(k * (len(values) - 1) / (count - 1))] for k in range(count)]
 
 
 # The numbers: histograms of f, their zones and their density.

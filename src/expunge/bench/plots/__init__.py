@@ -21,16 +21,16 @@ else:
 FIGURES: "Registry[Callable[[Sequence[_Result]], _Drawn]]" = Registry("figure")
 for _name, _place, _alias in (
     ("masking", "paper._masking:masking", "fig:masking"),
-    ("noisy-masking", "paper._prob_masking:noisy_masking", "fig:maskingSalUn"),
+    ("noisy-masking", "paper._masking:noisy_masking", "fig:maskingSalUn"),
     ("agreement", "paper._density:agreement", "fig:distrprob"),
-    ("heatmap", "paper._prob_masking:heatmap", "fig:heatmap"),
+    ("heatmap", "paper._masking:heatmap", "fig:heatmap"),
     ("addons-srl", "paper._curves:addons_srl", "fig:addonsSRL"),
     ("focus-methods", "paper._curves:focus_methods", "fig:addon-methods"),
     ("addons-ngplus", "paper._curves:addons_ngplus", "fig:addonsngplus"),
     ("baselines-srl", "paper._curves:baselines_srl", "fig:bestimage"),
     ("baselines-ngplus", "paper._curves:baselines_ngplus", "fig:bestimagengplus"),
     ("frontier", "plots._frontier:frontier", ""),
-    ("focus-versus-rate", "plots._focus_versus_rate:focus_versus_rate", ""),
+    ("focus-versus-rate", "plots._frontier:focus_versus_rate", ""),
     ("forget-quality", "plots._forget_quality:forget_quality", ""),
 ):
     FIGURES.declare(_name, f"expunge.bench.{_place}", alias=_alias)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -10,19 +11,17 @@ import numpy as np
 
 from expunge._arrays import Array
 from expunge.bench._results import Result
-from expunge.bench._runs import Variant
-from expunge.bench._tasks import TaskResults, group_results, preferred_variants
+from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.plots._panels import level_of, series_of
 from expunge.bench.plots._style import (
     BLUE,
     QUIET,
     Drawn,
     LineStyle,
-    MissingResults,
     add_note,
+    draw_each_task,
     draw_grid,
     line_style,
-    styled,
 )
 from expunge.methods import METHODS
 from expunge.report import new_figure
@@ -37,20 +36,10 @@ LOWEST = 1e-12
 COLUMNS = 4
 
 
-@styled
 def forget_quality(results: Sequence[Result]) -> Drawn:
     """Forget quality (log scale) against model utility, a panel per method, along the epochs."""
-    drawn: Drawn = []
-    for runs in group_results(results):
-        variants = preferred_variants(runs.main_variants)
-        methods = [method for method in METHODS if (method, "none") in variants]
-        curves = {method: _curves(runs, variants, method) for method in methods}
-        curves = {method: paths for method, paths in curves.items() if paths}
-        if curves:
-            drawn.append((runs.file_name, _figure(runs, curves)))
-    if not drawn:
-        raise MissingResults("there should be runs of a language model with forget qualities.")
-    return drawn
+    needed = "there should be runs of a language model with forget qualities."
+    return draw_each_task(results, _figure, needed)
 
 
 def path_of(results: Sequence[Result]) -> Array | None:
@@ -59,16 +48,8 @@ def path_of(results: Sequence[Result]) -> Array | None:
     utility, quality = series_of(results, "model_utility"), series_of(logged, "forget_quality")
     if utility is None or quality is None:
         return None
-    epochs = [epoch for epoch in utility.epochs if epoch in quality.epochs]
-    return np.array(
-        [
-            (
-                utility.mean[utility.epochs == epoch][0],
-                quality.mean[quality.epochs == epoch][0],
-            )
-            for epoch in epochs
-        ]
-    )
+    _, first, second = np.intersect1d(utility.epochs, quality.epochs, return_indices=True)
+    return np.stack([utility.mean[first], quality.mean[second]], axis=1)
 
 
 def _logged(result: Result) -> Result:
@@ -82,22 +63,23 @@ def _logged(result: Result) -> Result:
     return replace(result, epochs=rows)
 
 
-def _curves(
-    runs: TaskResults, variants: dict[tuple[str, str], Variant], method: str
-) -> list[tuple[str, LineStyle, Array]]:
-    curves = []
-    for addon in ADDONS:
-        variant = variants.get((method, addon))
-        if variant is None:
-            continue
-        path = path_of(list(runs.at_main(variant).values()))
-        if path is not None:
-            style = ALONE if addon == "none" else line_style(method, addon)
-            curves.append((ADDONS.label(addon), style, path))
+def _curves(runs: TaskResults) -> dict[str, list[tuple[str, LineStyle, Array]]]:
+    """Label, style and path of each add-on, by method."""
+    variants = preferred_variants(runs.main_variants)
+    curves: dict[str, list[tuple[str, LineStyle, Array]]] = {}
+    for method, addon in itertools.product(METHODS, ADDONS):
+        if (method, "none") in variants and (method, addon) in variants:
+            path = path_of(list(runs.at_main(variants[method, addon]).values()))
+            if path is not None:
+                style = ALONE if addon == "none" else line_style(method, addon)
+                curves.setdefault(method, []).append((ADDONS.label(addon), style, path))
     return curves
 
 
-def _figure(runs: TaskResults, curves: dict[str, list[tuple[str, LineStyle, Array]]]) -> Figure:
+def _figure(runs: TaskResults) -> Figure | None:
+    curves = _curves(runs)
+    if not curves:
+        return None
     columns = min(COLUMNS, len(curves))
     rows = -(-len(curves) // columns)
     figure = new_figure(1.9 * columns + 0.3, 1.8 * rows + 0.7)
@@ -114,7 +96,8 @@ def _figure(runs: TaskResults, curves: dict[str, list[tuple[str, LineStyle, Arra
         ax.set_xlabel("model utility")
     for ax in axes[:, 0]:
         ax.set_ylabel("log10 forget quality")
-    handles, labels = _legend(axes.flat[0])
+    handles, labels = axes.flat[0].get_legend_handles_labels()
+    labels = ["alone" if label == "none" else label for label in labels]
     figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
     seeds = {len(runs.at_main(variant)) for variant in runs.main_variants}
     add_note(
@@ -137,8 +120,3 @@ def _draw_references(ax: Any, runs: TaskResults) -> None:
         quality = level_of([_logged(result) for result in models], "forget_quality")
         if utility is not None and quality is not None:
             ax.plot(utility, quality, marker=marker, color="black", ms=8, linestyle="", label=label)
-
-
-def _legend(ax: Any) -> tuple[list[Any], list[str]]:
-    handles, labels = ax.get_legend_handles_labels()
-    return list(handles), ["alone" if label == "none" else label for label in labels]

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import functools
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from expunge._errors import InvalidInput
 from expunge.bench._results import Result
+from expunge.bench._tasks import TaskResults, group_results
 from expunge.bench.plots import FIGURES, OF_TEXTS
 from expunge.report import COLOURS, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 Drawn = list[tuple[str, "Figure"]]
 """Figures, each with the suffix of its file name; empty where there is only one figure."""
@@ -108,20 +105,6 @@ def line_style(method: str, addon: str, *, by_method: bool = False) -> LineStyle
     return replace(base, dash=style.dash, filled=style.filled) if by_method else style
 
 
-def styled(draw: Callable[P, T]) -> Callable[P, T]:
-    """Make a function draw with :data:`STYLE`, leaving matplotlib's settings as they were."""
-
-    @functools.wraps(draw)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
-        import matplotlib as mpl
-
-        settings: Any = STYLE
-        with mpl.rc_context(settings):
-            return draw(*args, **kwargs)
-
-    return wrapped
-
-
 LETTERS_PER_INCH = 18
 """How many letters of the small print fit on an inch of a line, roughly."""
 
@@ -139,6 +122,17 @@ def draw_grid(ax: Any) -> None:
     ax.grid(alpha=0.25, linewidth=0.4)
 
 
+def draw_each_task(
+    results: Iterable[Result], draw: Callable[[TaskResults], Figure | None], needed: str
+) -> Drawn:
+    """A figure for each task that ``draw`` can draw; an error says what is ``needed`` for one."""
+    figures = [(runs.file_name, draw(runs)) for runs in group_results(results)]
+    drawn = [(name, figure) for name, figure in figures if figure is not None]
+    if not drawn:
+        raise MissingResults(needed)
+    return drawn
+
+
 FORMATS = ("pdf", "png")
 
 
@@ -150,7 +144,6 @@ class WrittenFigures:
     left_out: dict[str, str] = field(default_factory=dict)
 
 
-@styled
 def write_figures(
     results: Sequence[Result], folder: str | Path, names: Sequence[str] | None = None
 ) -> WrittenFigures:
@@ -160,23 +153,27 @@ def write_figures(
     figure that is named and cannot be drawn is an error; without ``names``, everything is drawn for
     which there are results, and the rest of that kind, images or texts, is in ``left_out``.
     """
+    import matplotlib as mpl
+
     kinds = {result.task.is_text for result in results} or {False}
     every = [name for name in FIGURES if (name in OF_TEXTS) in kinds]
     chosen = every if names is None else [FIGURES.name(name) for name in names]
     written = WrittenFigures()
-    for name in dict.fromkeys(chosen):
-        mine = [result for result in results if result.task.is_text == (name in OF_TEXTS)]
-        try:
-            drawn = FIGURES[name](mine)
-        except MissingResults as reason:
-            if names is not None:
-                raise MissingResults(f"The figure {name} cannot be drawn: {reason}") from reason
-            written.left_out[name] = str(reason)
-            continue
-        for suffix, figure in drawn:
-            stem = f"{name}-{suffix}" if suffix else name
-            figure.draw_without_rendering()
-            figure.set_layout_engine("none")  # laid out once, for all formats
-            save_figure(figure, Path(folder) / f"{stem}.png", FORMATS)
-            written.paths.extend(Path(folder) / f"{stem}.{kind}" for kind in FORMATS)
+    settings: Any = STYLE
+    with mpl.rc_context(settings):
+        for name in dict.fromkeys(chosen):
+            mine = [result for result in results if result.task.is_text == (name in OF_TEXTS)]
+            try:
+                drawn = FIGURES[name](mine)
+            except MissingResults as reason:
+                if names is not None:
+                    raise MissingResults(f"The figure {name} cannot be drawn: {reason}") from reason
+                written.left_out[name] = str(reason)
+                continue
+            for suffix, figure in drawn:
+                stem = f"{name}-{suffix}" if suffix else name
+                figure.draw_without_rendering()
+                figure.set_layout_engine("none")  # laid out once, for all formats
+                save_figure(figure, Path(folder) / f"{stem}.png", FORMATS)
+                written.paths.extend(Path(folder) / f"{stem}.{kind}" for kind in FORMATS)
     return written

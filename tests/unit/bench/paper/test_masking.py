@@ -1,12 +1,21 @@
-"""fig:masking is computed, not drawn by hand."""
+"""The figures of masks are computed by the library's own parts, not drawn by hand."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from expunge.bench.paper._masking import EXAMPLES, LINEAR, feasible_corners, masked_update
-from expunge.update import MinAbs
+from expunge.bench.paper._masking import (
+    EXAMPLES,
+    HEATMAP_LEVEL,
+    LINEAR,
+    NoisyExample,
+    feasible_corners,
+    masked_update,
+    probability,
+)
+from expunge.bench.plots import FIGURES
+from expunge.update import And, MinAbs, Prob
 
 
 def test_masked_updates_are_the_paper_formulas() -> None:
@@ -27,3 +36,28 @@ def test_shaded_cone_holds_feasible_steps_alone() -> None:
     assert (corners @ c >= -1e-12).all()
     x, y = feasible_corners(u, -u, 1.0).T  # opposite gradients leave a line, of no area
     assert np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)) == pytest.approx(0.0)
+
+
+def test_noisy_example_misleads_and_but_not_prob() -> None:
+    case = NoisyExample()
+    assert case.true_c[1] * case.true_u[1] < 0 < case.batch_c[1] * case.batch_u[1]
+    f = case.agreement()
+    assert 0.5 < f[1] < case.p < f[0]
+    assert min(case.changes(case.update(And()))) < 0
+    assert min(case.changes(case.update(Prob(p=case.p)))) > 0
+    assert case.update(Prob(p=case.p))[1] == 0
+    whole = 0.8 * np.array(case.batch_u) + 0.5 * np.array(case.batch_c)
+    np.testing.assert_allclose(case.update(And()), whole)
+
+
+def test_heatmap_is_equation_18_and_hatched_where_prob_masks() -> None:
+    line = (np.arange(60) + 0.5) / 60
+    x, y = np.meshgrid(line, line)
+    formula = x * y + (1 - x) * (1 - y)
+    np.testing.assert_allclose(probability(x, y), formula, atol=1e-9)
+    ((_, figure),) = FIGURES["heatmap"]([])
+    hatched = next(part for part in figure.axes[0].collections if part.get_gid() == "masked")
+    (path,) = [path for path in hatched.get_paths() if len(path.vertices)]
+    inside = path.contains_points(np.column_stack([x.ravel(), y.ravel()])).reshape(x.shape)
+    sure = np.abs(formula - HEATMAP_LEVEL) > 0.01
+    assert (inside == (formula < HEATMAP_LEVEL))[sure].all()

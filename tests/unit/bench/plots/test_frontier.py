@@ -1,13 +1,25 @@
-"""The frontier: points of a sweep, and those that no other beats."""
+"""The frontiers of a sweep: its points, and FOCUS against a larger rate in words."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from matplotlib.figure import Figure
 
-from expunge.bench._sweeps import balanced
-from expunge.bench.plots._frontier import corners_of, frontier, points_of, preferred_sweep
+from expunge.bench._results import Result
+from expunge.bench._sweeps import MAX_LOST, balanced, compare_frontiers
+from expunge.bench._tasks import group_results
+from expunge.bench.plots._frontier import (
+    corners_of,
+    focus_versus_rate,
+    frontier,
+    in_words,
+    points_of,
+    preferred_sweep,
+)
+from expunge.bench.plots._style import MissingResults
 from tests.unit.bench.making import references
+from tests.unit.bench.paper.claims.test_frontier import swept
 from tests.unit.bench.plots.made_results import everything, only_task, variant
 
 
@@ -34,17 +46,59 @@ def drawn_arms(figure: Figure) -> list[str]:
     return [label.split(":")[0] for label in labels if "frontier" in label]
 
 
-def test_an_add_on_at_fewer_settings_has_a_figure_of_its_own() -> None:
+def test_an_add_on_at_fewer_settings_than_focus_is_left_out() -> None:
     tried = {"none": (0.5, 1.0, 2.0), "FOCUS": (0.5, 1.0, 2.0), "AND": (0.5, 1.0), "PROB": (0.5,)}
     results = references()
     for addon, rates in tried.items():
         for rate in rates:
             results += variant({10: [95.0 - rate] * 3}, "SRL", addon, lr=rate)
-    (first, focus), (second, every) = frontier(results)
-    assert (first, second) == ("srl-cifar10-vgg16-random-0.1", "srl-all-cifar10-vgg16-random-0.1")
-    assert drawn_arms(focus) == ["SRL", "SRL-FOCUS"]
-    assert drawn_arms(every) == ["SRL", "SRL-FOCUS", "SRL-AND"]
-    notes = [figure.get_supxlabel().replace("\n", " ") for figure in (focus, every)]
-    assert "3 settings, the same for SRL, SRL-FOCUS;" in notes[0]
-    assert "2 settings, the same for SRL, SRL-FOCUS, SRL-AND;" in notes[1]
-    assert all("mean over 3 seeds" in note for note in notes)
+    ((name, figure),) = frontier(results)
+    assert name == "srl-cifar10-vgg16-random-0.1"
+    assert drawn_arms(figure) == ["SRL", "SRL-FOCUS"]
+    note = figure.get_supxlabel().replace("\n", " ")
+    assert "3 settings, the same for SRL, SRL-FOCUS;" in note
+    assert "mean over 3 seeds" in note
+
+
+def words(results: list[Result]) -> str:
+    (runs,) = group_results(results)
+    sweeps = [preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus")]
+    return in_words(compare_frontiers(*sweeps))
+
+
+def test_the_area_is_said_in_words() -> None:
+    base = swept("none")
+    assert words(base + swept("focus", price=0.4)) == "FOCUS forgets more"
+    assert words(base + swept("focus", price=2.5)) == "FOCUS forgets less"
+    assert words(base + swept("focus", clock=1.02)) == "the same: a larger rate"
+    two = swept("none", seeds=2) + swept("focus", price=0.4, seeds=2)
+    assert words(two) == "inconclusive"
+
+
+def test_a_panel_shows_both_frontiers_and_their_difference() -> None:
+    [(name, figure)] = focus_versus_rate(swept("none") + swept("focus", price=0.4))
+    assert name == "digits-small-cnn-random-0.1"
+    (ax,) = figure.axes
+    assert len(ax.lines) == 2
+    assert ax.get_title().startswith("FOCUS forgets more\n-")
+    assert {text.get_text() for text in ax.texts} >= {"SRL", "SRL-FOCUS", "better"}
+    assert ax.get_ylim()[0] == 0
+
+
+def test_what_lies_between_the_lines_is_the_area_in_the_title() -> None:
+    results = swept("none") + swept("focus", price=0.4)
+    [(_, figure)] = focus_versus_rate(results)
+    base, focus = (line.get_ydata() for line in figure.axes[0].lines)
+    (runs,) = group_results(results)
+    sweeps = [preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus")]
+    differences = compare_frontiers(*sweeps, step=MAX_LOST / 120).differences
+    drawn = np.mean(list(differences.values()), axis=0)
+    shown = [float(value) for value in focus - base if not np.isnan(value)]
+    assert len(shown) > 30
+    assert shown == pytest.approx(drawn[: len(shown)].tolist())
+
+
+def test_without_a_sweep_there_is_no_figure() -> None:
+    results = [r for r in swept("none") + swept("focus") if r.hyperparameters.lr == 1.0]
+    with pytest.raises(MissingResults, match="3 settings"):
+        focus_versus_rate(results)

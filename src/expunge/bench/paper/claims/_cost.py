@@ -15,12 +15,12 @@ from expunge.bench.paper.claims._base import Claim, ClaimFinding, Pairs, each_va
 
 LONGER = 1.5
 """Times as long that still is "about twice"."""
-CLOCKS = {"processor_seconds": "processor time", "seconds": "wall time"}
 
 
-def steady_time(result: Result, clock: str) -> float | None:
-    """Time of the steps after the first epoch, which may be a warm-up; of the only one if alone."""
-    times = [row[clock] for row in result.epochs if row["epoch"] > 0 and row.get(clock)]
+def steady_time(result: Result) -> float | None:
+    """Processor time of the steps after the first epoch, a warm-up; of the only one if alone."""
+    name = "processor_seconds"
+    times = [row[name] for row in result.epochs if row["epoch"] > 0 and row.get(name)]
     if not times:
         return None
     return float(times[-1] - times[0]) if len(times) > 1 else float(times[0])
@@ -40,25 +40,19 @@ def overhead(
 ) -> Iterator[ClaimFinding]:
     """A step with the add-on takes at most ``most`` per cent more time than one without.
 
-    ``cases`` are methods with add-ons. Ratios are averaged on a log scale; processor time is taken
-    where every run has it, since other work on the machine disturbs it less. Cheaper than the
-    paper's figure is fine.
+    ``cases`` are methods with add-ons. Ratios of processor time, which other work on the machine
+    disturbs less, are averaged on a log scale. Cheaper than the paper's figure is fine.
     """
     for method, addon in cases:
         for runs, variant, group in each_variant(tasks, (method,), (addon,)):
             pairs = Pairs.with_addon(runs, variant)
-            clock = _best_clock(pairs)
-
-            def slowdown(base: Result, other: Result, clock: str = clock) -> float | None:
-                return log_ratio(steady_time(base, clock), steady_time(other, clock))
-
             yield settle(
                 claim,
                 group,
-                pairs.values(slowdown),
+                pairs.values(lambda a, b: log_ratio(steady_time(a), steady_time(b))),
                 Region(high=math.log1p(most / 100)),
                 "%",
-                CLOCKS[clock] if pairs.both else "",
+                "processor time" if pairs.both else "",
                 pairs.remark,
                 failures=len(pairs.other_diverged),
                 scale=lambda x: 100 * math.expm1(x),
@@ -149,12 +143,6 @@ def _epochs_in_words(pairs: Pairs) -> str:
         if level is not None:
             epochs.append("/".join(str(first_at(r, level) or "never") for r in (focus, base)))
     return f"epochs by seed, FOCUS/base: {', '.join(epochs)}" if epochs else ""
-
-
-def _best_clock(pairs: Pairs) -> str:
-    name = "processor_seconds"
-    runs = (result for pair in pairs.both.values() for result in pair)
-    return name if all(steady_time(run, name) is not None for run in runs) else "seconds"
 
 
 _PAPERS_ADDONS = tuple(itertools.product(CONSTRAINED_METHODS, ("focus", "prob", "and")))

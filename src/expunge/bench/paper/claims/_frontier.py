@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -98,7 +97,6 @@ class Dominates:
             Region(high=-margin, grey=2 * margin),
             "points",
             f"the frontiers coincide within {margin:g} points" if alike else "",
-            _winners_in_words(frontiers, addon),
             _least_in_words(frontiers, addon, self.remainder.label),
             f"{frontiers.settings} settings",
             *(f"{what}: {count}" for what, count in counted.items() if count),
@@ -114,24 +112,6 @@ def _least_in_words(frontiers: Frontiers, addon: str, label: str) -> str:
         for fronts in (frontiers.addon, frontiers.base)
     )
     return f"least {label} within reach of both {with_it:.2f} with {addon}, {without:.2f} without"
-
-
-def _winners_in_words(frontiers: Frontiers, addon: str = "FOCUS") -> str:
-    """``FOCUS lower at TA budgets 0-1.5, base at 2-3.25``."""
-    sentences = []
-    for name, sign in ((addon, -1), ("base", 1)):
-        spans = []
-        by_winner = itertools.groupby(
-            frontiers.mean_differences(), key=lambda pair: sign * pair[1] > 1e-9
-        )
-        for won, part in by_winner:
-            budgets = [budget for budget, _ in part]
-            if won:
-                last = f"-{budgets[-1]:g}" if len(budgets) > 1 else ""
-                spans.append(f"{budgets[0]:g}{last}")
-        if spans:
-            sentences.append(f"{name} lower at TA budgets {', '.join(spans)}")
-    return "; ".join(sentences) or "no difference at any TA budget"
 
 
 def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from expunge.bench._results import Result
 from expunge.bench._statistics import STATUSES, ClaimStatus
-from expunge.bench._tasks import TaskResults, group_results
+from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.paper.claims._base import Claim, ClaimFinding
 from expunge.bench.tables._formats import (
@@ -45,16 +45,22 @@ MAGNITUDES = ("|cos|", "× epochs", "× time", "points off")
 def judge_claims(
     results: Iterable[Result], names: Sequence[str] | None = None
 ) -> list[ClaimFinding]:
-    """Test claims on results: the named ones, in the order of :data:`CLAIMS`.
-
-    By default all those about the kind of data at hand, images or texts.
-    """
-    return _judge(_tasks(results), names)
+    """The findings of :func:`claim_ledger`."""
+    return list(claim_ledger(results, names).findings)
 
 
 def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) -> ClaimLedger:
-    """The findings of :func:`judge_claims`; the notes say which hyperparameters were compared."""
-    tasks = _tasks(results)
+    """Test claims on results: the named ones, in the order of :data:`CLAIMS`.
+
+    By default all those about the kind of data at hand, images or texts. The notes say which
+    hyperparameters were compared.
+    """
+    tasks = [runs for runs in group_results(results, tell_blocks_apart=True) if runs.unlearned]
+    wanted = {CLAIMS.name(name) for name in (CLAIMS if names is None else names)}
+    claims = [CLAIMS[name] for name in CLAIMS if name in wanted]
+    if names is None and tasks:
+        kinds = {runs.task.is_text for runs in tasks}
+        claims = [claim for claim in claims if claim.texts in kinds]
     notes = []
     for runs in tasks:
         main = runs.main
@@ -64,22 +70,8 @@ def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) 
             f"{runs.name}: {weights or next(iter(runs.variants)).aggregate}, lr {main.lr:g}, "
             f"batches of {main.batch_size}, {main.budget} epochs."
         )
-    return ClaimLedger(tuple(_judge(tasks, names)), tuple(notes))
-
-
-def _tasks(results: Iterable[Result]) -> list[TaskResults]:
-    """The tasks that something was unlearned on."""
-    return [runs for runs in group_results(results, tell_blocks_apart=True) if runs.unlearned]
-
-
-def _judge(tasks: Sequence[TaskResults], names: Sequence[str] | None) -> list[ClaimFinding]:
-    if names is None:
-        kinds = {runs.task.is_text for runs in tasks} or {False, True}
-        chosen = [CLAIMS[name] for name in CLAIMS if CLAIMS[name].texts in kinds]
-    else:
-        wanted = {CLAIMS.name(name) for name in names}
-        chosen = [CLAIMS[name] for name in CLAIMS if name in wanted]
-    return [finding for claim in chosen for finding in claim.judge(tasks)]
+    findings = (finding for claim in claims for finding in claim.judge(tasks))
+    return ClaimLedger(tuple(findings), tuple(notes))
 
 
 @dataclass(frozen=True)

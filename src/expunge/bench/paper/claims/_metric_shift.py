@@ -78,7 +78,6 @@ class Shift:
                     self.region,
                     "points" if percent else "share",
                     _means_in_words(pairs, metric),
-                    _what_is_left(pairs, metric),
                     pairs.remark,
                     "an exception that the paper itself makes" if excepted else "",
                     failures=len(pairs.other_diverged),
@@ -91,31 +90,21 @@ def _label(metric: str) -> str:
 
 def _means_in_words(pairs: Pairs, metric: str) -> str:
     """``TA 92.77 → 91.71, ideal 92.53``: what the difference is made of."""
-    rows = [
-        (*found, _ideal(other, metric))
-        for base, other in pairs.both.values()
-        if (found := at_common_epoch(metric, base, other)) is not None
-    ]
-    columns = [[v for v in column if v is not None] for column in zip(*rows, strict=True)]
-    if not columns or not columns[0] or not columns[1]:
+    ends = [at_common_epoch(metric, *pair) or (None, None) for pair in pairs.both.values()]
+    before = [base for base, _ in ends if base is not None]
+    after = [other for _, other in ends if other is not None]
+    if not before or not after:
         return ""
-    first, second = np.mean(columns[0]), np.mean(columns[1])
+    first, second = np.mean(before), np.mean(after)
     if metric == "abs_rua":
         signed = [at_common_epoch("rua", *pair) or (0.0, 0.0) for pair in pairs.both.values()]
         base, other = np.abs(np.mean(np.array(signed, dtype=float), axis=0))
-        return f"mean |rUA| {first:.2f} → {second:.2f}, |mean rUA| {base:.2f} → {other:.2f}"
-    ideal = f", ideal {np.mean(columns[2]):.2f}" if columns[2] else ""
+        text = f"mean |rUA| {first:.2f} → {second:.2f}, |mean rUA| {base:.2f} → {other:.2f}"
+        left = f"; {second:.1f} points from the ideal model are left"  # lower is not low
+        return text + (left if second > MUCH else "")
+    ideals = [v for _, other in pairs.both.values() if (v := _ideal(other, metric)) is not None]
+    ideal = f", ideal {np.mean(ideals):.2f}" if ideals else ""
     return f"{_label(metric)} {first:.2f} → {second:.2f}{ideal}"
-
-
-def _what_is_left(pairs: Pairs, metric: str) -> str:
-    """That lower is not low: what an add-on leaves of |rUA|, where that is much."""
-    if metric != "abs_rua":
-        return ""
-    ends = [at_common_epoch(metric, *pair) or (None, None) for pair in pairs.both.values()]
-    known = [other for _, other in ends if other is not None]
-    left = float(np.mean(known)) if known else 0.0
-    return f"{left:.1f} points from the ideal model are left" if left > MUCH else ""
 
 
 def _ideal(result: Result, metric: str) -> float | None:
@@ -142,8 +131,7 @@ def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindin
     - TA of AND is lower at the last epoch;
     - rUA of AND swings more (highest minus lowest) over the epochs evaluated.
 
-    The spread of rUA over seeds goes into the detail: three seeds cannot test a spread. AND runs
-    that diverge support the claim, FOCUS runs that do contradict it.
+    AND runs that diverge support the claim, FOCUS runs that do contradict it.
     """
     measures: list[tuple[str, Callable[[Result, Result], float | None], Region]] = [
         ("|rUA|", partial(change, "abs_rua"), Region(low=0.0)),
@@ -162,7 +150,6 @@ def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindin
                 pairs.values(measure),
                 region,
                 "points",
-                _spread_in_words(pairs) if name == "|rUA|" else "",
                 diverged_in_words(pairs.other_diverged, "AND"),
                 diverged_in_words(pairs.base_diverged, "FOCUS"),
                 failures=len(pairs.base_diverged),
@@ -171,15 +158,6 @@ def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindin
                 status: ClaimStatus = "held" if lost >= MIN_SEEDS else "inconclusive"
                 finding = ClaimFinding(claim, finding.group, status, detail=finding.detail)
             yield finding
-
-
-def _spread_in_words(pairs: Pairs) -> str:
-    last = [(a.value("rua"), b.value("rua")) for a, b in pairs.both.values()]
-    measured = [(a, b) for a, b in last if a is not None and b is not None]
-    if len(measured) < 2:
-        return ""
-    focus, mask = np.std(np.array(measured), axis=0, ddof=1)
-    return f"std of rUA over seeds: AND {mask:.2f}, FOCUS {focus:.2f}"
 
 
 def ta_gained(result: Result, epoch: int | None) -> float | None:

@@ -82,27 +82,22 @@ def utility_gain(
     return float(np.nanmean(least[0] - least[1]))
 
 
-def best_quality(result: Result, most: float) -> float | None:
+def best_quality(results: Sequence[Result], most: float = 10.0) -> float | None:
     """log10 of the best forget quality at a cost of at most ``most`` points of utility."""
-    start = result.value("model_utility", 0)
     values = [
         row["forget_quality"]
+        for result in results
+        if (start := result.value("model_utility", 0)) is not None
         for row in result.evaluated
         if row.get("forget_quality") is not None and row.get("model_utility") is not None
-        if start is not None and 100.0 * (start - row["model_utility"]) <= most
+        if 100.0 * (start - row["model_utility"]) <= most
     ]
     return math.log10(max(max(values), 1e-300)) if values else None
 
 
-def best_of_sweep(results: Sequence[Result], most: float = 10.0) -> float | None:
-    """The best of :func:`best_quality` over the runs of a seed."""
-    values = [q for result in results if (q := best_quality(result, most)) is not None]
-    return max(values, default=None)
-
-
 def quality_gain(base: Sequence[Result], addon: Sequence[Result]) -> float | None:
     """Powers of ten by which the add-on's best p-value is the higher one."""
-    first, second = best_of_sweep(base), best_of_sweep(addon)
+    first, second = best_quality(base), best_quality(addon)
     return None if first is None or second is None else second - first
 
 
@@ -169,32 +164,30 @@ def _by_seed(sweep: Sweep) -> dict[int, list[Result]]:
     return by_seed
 
 
-def _claim(kind: str, addon: str, statement: str, rule: Gain) -> Claim:
-    return Claim(
-        f"text-{addon}-{kind}", statement, "Ours; the paper has images alone", rule, texts=True
-    )
+def _claim(statement: str, name: str, rule: Gain) -> Claim:
+    return Claim(name, statement, "Ours; the paper has images alone", rule, texts=True)
 
 
 def _utility(kind: str, addon: str, distance: Distance) -> Claim:
-    statement = (
-        f"At equal {distance.label}, {addon.upper()} keeps more of a language model's utility than "
-        "the method alone."
-    )
     return _claim(
-        kind, addon, statement, Gain(addon, partial(utility_gain, distance=distance), "points")
+        f"At equal {distance.label}, {addon.upper()} keeps more of a language model's utility than "
+        "the method alone.",
+        f"text-{addon}-{kind}",
+        Gain(addon, partial(utility_gain, distance=distance), "points"),
     )
 
 
 def _quality(addon: str) -> Claim:
-    statement = (
+    return _claim(
         f"At a cost of at most 10 points of utility, {addon.upper()} reaches a better forget "
-        "quality than the method alone."
+        "quality than the method alone.",
+        f"text-{addon}-quality",
+        Gain(addon, quality_gain, "log10 p"),
     )
-    return _claim("quality", addon, statement, Gain(addon, quality_gain, "log10 p"))
 
 
-FOCUS_UTILITY = _utility("utility", "focus", MEMORISATION)
-PROB_UTILITY = _utility("utility", "prob", MEMORISATION)
-FOCUS_PRIVACY = _utility("privacy", "focus", LEAKAGE)
-PROB_PRIVACY = _utility("privacy", "prob", LEAKAGE)
-FOCUS_QUALITY, PROB_QUALITY = _quality("focus"), _quality("prob")
+TEXT_FOCUS_UTILITY = _utility("utility", "focus", MEMORISATION)
+TEXT_PROB_UTILITY = _utility("utility", "prob", MEMORISATION)
+TEXT_FOCUS_PRIVACY = _utility("privacy", "focus", LEAKAGE)
+TEXT_PROB_PRIVACY = _utility("privacy", "prob", LEAKAGE)
+TEXT_FOCUS_QUALITY, TEXT_PROB_QUALITY = _quality("focus"), _quality("prob")

@@ -23,16 +23,6 @@ def test_the_overhead_is_a_ratio_of_processor_times(times: tuple[float, ...], st
     assert "processor time" in found.detail
 
 
-def test_wall_time_serves_where_there_is_no_processor_time() -> None:
-    results = both([{"time": 2.0}] * 3, [{"time": 2.2}] * 3)
-    for result in results:
-        for row in result.epochs:
-            del row["processor_seconds"]
-    found = only(results, "overhead")
-    assert found.effect == pytest.approx(10.0)
-    assert "wall time" in found.detail
-
-
 def test_a_warm_up_in_the_first_epoch_is_no_overhead() -> None:
     results = both([{}] * 3, [{}] * 3)
     for result in results[3:]:

@@ -54,11 +54,8 @@ def test_a_faster_clock_is_inconclusive(clock: float, noise: float) -> None:
 def test_a_better_trade_off_is_held_and_a_worse_one_is_not() -> None:
     better = clock_of(swept("none") + swept("focus", price=0.4))
     assert better.status == "held"
-    assert "FOCUS lower at TA budgets" in better.detail
-    assert "base lower" not in better.detail
     worse = clock_of(swept("none") + swept("focus", price=2.5))
     assert worse.status == "not held"
-    assert "base lower at TA budgets" in worse.detail
 
 
 def test_a_better_trade_off_shows_through_a_slower_clock() -> None:
@@ -105,7 +102,6 @@ def test_masks_have_a_claim_of_their_own_where_they_were_tried() -> None:
     results = swept("none") + swept("prob", price=0.4)
     (found,) = judge_claims(results, ["clock-masks"])
     assert (found.status, found.group.split()[-1]) == ("held", "SRL-PROB")
-    assert "PROB lower at TA budgets" in found.detail
     assert {f.status for f in judge_claims(swept("none"), ["clock-masks"])} == {"no data"}
 
 

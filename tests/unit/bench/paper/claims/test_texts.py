@@ -76,8 +76,8 @@ def test_runs_that_reach_no_common_distance_are_not_compared() -> None:
 
 def test_quality_counts_only_while_the_model_is_useful() -> None:
     result = run([(0.4, 0.6), (0.2, 0.55), (0.0, 0.3)], quality=0.1)
-    assert best_quality(result, 10.0) == pytest.approx(-0.69897, abs=1e-4), "log10 of 0.2"
-    assert best_quality(result, 100.0) == pytest.approx(-0.52288, abs=1e-4)
+    assert best_quality([result], 10.0) == pytest.approx(-0.69897, abs=1e-4), "log10 of 0.2"
+    assert best_quality([result], 100.0) == pytest.approx(-0.52288, abs=1e-4)
 
 
 def test_the_claim_is_held_if_every_seed_gains() -> None:
