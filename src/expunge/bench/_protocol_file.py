@@ -14,7 +14,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._registry import Registry
 from expunge._toml_lines import find_line, line_of
-from expunge.bench._protocol import Block, Protocol, Unlearning, variants_of
+from expunge.bench._protocol import Block, Protocol, Unlearning
 from expunge.bench.protocols import read_protocol
 from expunge.data import CORPORA, DATASETS, PeopleForget, parse_scenario
 from expunge.methods import METHODS
@@ -53,23 +53,20 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
     ``[every_block]`` has any key of a block; ``[training]`` and ``[unlearning]`` are merged key by
     key.
     """
+    every, blocks = given.pop(EVERY_BLOCK, {}), given.get("block", [])
     shared = {name: given.pop(name, {}) for name in ("training", "unlearning")}
-    every = given.pop(EVERY_BLOCK, {})
-    blocks = given.get("block")
-    if isinstance(every, dict) and isinstance(blocks, list):
-        blocks = [every | block if isinstance(block, dict) else block for block in blocks]
-    if isinstance(blocks, list):
-        given["block"] = [
-            block
-            | {
-                name: defaults | block.get(name, {})
-                for name, defaults in shared.items()
-                if isinstance(defaults, dict) and isinstance(block.get(name, {}), dict)
-            }
-            if isinstance(block, dict)
-            else block
-            for block in blocks
-        ]
+
+    def merged(block: dict[str, Any]) -> dict[str, Any]:
+        block = every | block
+        return block | {name: table | block.get(name, {}) for name, table in shared.items()}
+
+    try:
+        given["block"] = [merged(block) for block in blocks]
+    except (TypeError, AttributeError) as error:
+        raise InvalidInput(
+            "A protocol has tables [training], [unlearning], [every_block] and [[block]]; one of "
+            "them is something else."
+        ) from error
     if isinstance(given.get("seeds"), int) and given["seeds"] <= MAX_SEEDS:
         given["seeds"] = tuple(range(given["seeds"]))
     return given
@@ -113,14 +110,13 @@ def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
     # The blocks together, and with the seeds and epochs of the protocol.
     if len(set(protocol.seeds)) < len(protocol.seeds):
         raise InvalidInput(f"{line('seeds')}: a seed is listed twice.")
-    for index, block in enumerate(blocks):
+    for block in blocks:
         epochs = max(setting["epochs"] for setting in block.unlearning.settings(block.width))
         if min(protocol.evaluate_at) > epochs:
             raise InvalidInput(
                 f"{line('evaluate_at')}: block {block.name!r} unlearns for {epochs} epochs, so "
                 f"nothing would be evaluated at {list(protocol.evaluate_at)}."
             )
-        _refuse_duplicates(block, blocks[:index], line("block", index, "methods"))
     return protocol.model_copy(update={"block": tuple(blocks)})
 
 
@@ -152,9 +148,6 @@ def _check_parts(block: Block, line: Callable[[str], str]) -> None:
                     registry.resolve(name)
         except InvalidInput as error:
             raise InvalidInput(f"{line(key)}: {error}") from error
-        for name in full_names:
-            if full_names.count(name) > 1:
-                raise InvalidInput(f"{line(key)}: {name!r} is listed twice.")
         return full_names
 
     # Model and data.
@@ -177,8 +170,6 @@ def _check_parts(block: Block, line: Callable[[str], str]) -> None:
                 f"{line('scenarios')}: the scenario should be {rule_of_data} the data are "
                 f"{block.data}. (got {scenario!r})"
             )
-        if block.scenarios.count(scenario) > 1:
-            raise InvalidInput(f"{line('scenarios')}: {scenario!r} is listed twice.")
 
     # Methods and add-ons.
     baselines = registered("baselines", METHODS, block.baselines)
@@ -197,58 +188,24 @@ def _check_parts(block: Block, line: Callable[[str], str]) -> None:
     if not block.methods and not block.baselines:
         raise InvalidInput(f"{line('methods')}: a block should have `methods` or `baselines`.")
 
-    if block.is_text:
-        foreign = [m for m in (*methods, *block.baselines) if not METHODS[m].token_losses]
-        if foreign:
+    for method in (*methods, *baselines) if block.is_text else ():
+        if not METHODS[method].token_losses:
             raise InvalidInput(
-                f"{line('methods')}: {METHODS.label(foreign[0])} is not for language models."
+                f"{line('methods')}: {METHODS.label(method)} is not for language models."
             )
-        needing = [m for m in (*methods, *block.baselines) if METHODS[m].needs_answers]
-        if needing:
+        if METHODS[method].needs_answers:
             raise InvalidInput(
-                f"{line('methods')}: {METHODS.label(needing[0])} needs answers to prefer, which "
+                f"{line('methods')}: {METHODS.label(method)} needs answers to prefer, which "
                 "the data of a protocol do not have. Take NPO."
             )
 
     # Aggregation.
-    try:
-        aggregate = as_aggregate(block.unlearning.aggregate)
-    except InvalidInput as error:
-        raise InvalidInput(f"{line('unlearning')}: {error}") from error
-    for name in block.aggregates:
+    usual = block.unlearning.aggregate
+    for key, name in (("unlearning", usual), *(("aggregates", each) for each in block.aggregates)):
         try:
             as_aggregate(name)
         except InvalidInput as error:
-            raise InvalidInput(f"{line('aggregates')}: {error}") from error
-    if not isinstance(aggregate, WeightedSum) and block.unlearning.alpha != Unlearning().alpha:
+            raise InvalidInput(f"{line(key)}: {error}") from error
+    linear = isinstance(as_aggregate(usual), WeightedSum)
+    if not linear and block.unlearning.alpha != Unlearning().alpha:
         raise InvalidInput(f"{line('unlearning')}: `alpha` applies to the aggregation linear.")
-
-
-def _refuse_duplicates(block: Block, earlier: list[Block], line: str) -> None:
-    """Refuse the same configuration in two blocks, or twice in one: it is an oversight."""
-    identities = _identities(block)
-    for identity, label in identities:
-        if [other for other, _ in identities].count(identity) > 1:
-            raise InvalidInput(
-                f"{line}: block {block.name!r} has {label} twice with the same settings."
-            )
-    for other in earlier:
-        taken = {identity for identity, _ in _identities(other)}
-        for identity, label in identities:
-            if identity in taken:
-                raise InvalidInput(
-                    f"{line}: block {block.name!r} repeats {label} of block {other.name!r}: "
-                    f"{identity[-1]} of {block.data} with the same settings."
-                )
-
-
-def _identities(block: Block) -> list[tuple[tuple[Any, ...], str]]:
-    """What makes each configuration and scenario of a block what it is, with its label."""
-    options = tuple(sorted(block.options.items()))
-    sizes = (block.width, block.limit, block.test_limit)
-    base = (block.data, block.model, options, *sizes, block.training)
-    return [
-        ((*base, planned.procedure, scenario), planned.variant.label)
-        for planned in variants_of(block)
-        for scenario in block.scenarios
-    ]

@@ -156,7 +156,7 @@ def results_page(
         _claims(ledger),
         "The whole ledger, with every comparison: [claims.md](claims.md).",
         "## Tables",
-        *_tables(results, tables, folder),
+        *_tables(tables, folder),
         "## Figures",
         *(
             f"![{path.stem}]({path.relative_to(folder).as_posix()})"
@@ -169,21 +169,6 @@ def results_page(
 
 def interactive_page(protocol: Protocol, results: Sequence[Result], ledger: ClaimLedger) -> str:
     """The same as one HTML file: pick metric, rows and epoch; filter the claims."""
-    claims = [
-        {
-            "claim": finding.claim.name,
-            "statement": finding.claim.statement,
-            "group": finding.group,
-            "status": finding.status,
-            "effect": finding.effect,
-            "low": None if finding.interval is None else finding.interval[0],
-            "high": None if finding.interval is None else finding.interval[1],
-            "n": finding.n,
-            "unit": finding.unit,
-            "detail": finding.detail,
-        }
-        for finding in ledger.findings
-    ]
     shown = {
         result.key
         for runs in group_results(results)
@@ -191,7 +176,7 @@ def interactive_page(protocol: Protocol, results: Sequence[Result], ledger: Clai
         for result in variant
     }
     plain = [result.as_plain() | {"main": result.key in shown} for result in results]
-    return render_bench(plain, protocol.title or protocol.name, claims)
+    return render_bench(plain, protocol.title or protocol.name, ledger.data()["rows"])
 
 
 def _what_ran(protocol: Protocol, results: Sequence[Result]) -> str:
@@ -227,13 +212,12 @@ def _claims(ledger: ClaimLedger) -> str:
     return "\n".join([f"{ledger.count}. {HELD}", "", *markdown_table(["claim", *ends], rows)])
 
 
-def _tables(results: Sequence[Result], tables: Sequence[Path], folder: Path) -> list[str]:
+def _tables(tables: Sequence[Path], folder: Path) -> list[str]:
     sections = []
     for name in TABLES:
-        files = [path for path in tables if path.stem == name]
-        if not files:
-            continue
-        links = ", ".join(f"[{p.suffix[1:]}]({p.relative_to(folder).as_posix()})" for p in files)
-        sections.append(f"### {name}\n\nAlso as {links}.")
-        sections += [summary.markdown().strip() for summary in make_table(name, results)]
+        files = {path.suffix[1:]: path for path in tables if path.stem == name}
+        if files:
+            links = (f"[{kind}]({p.relative_to(folder).as_posix()})" for kind, p in files.items())
+            text = files["md"].read_text(encoding="utf-8").strip()
+            sections += [f"### {name}\n\nAlso as {', '.join(links)}.", text]
     return sections

@@ -157,12 +157,10 @@ def _condition(text: str) -> Callable[[Result], bool]:
 
 
 def _same(setting: Any, value: str) -> bool:
-    if isinstance(setting, (int, float)) and not isinstance(setting, bool):
-        try:
-            return float(setting) == float(value)
-        except ValueError:
-            return False
-    return str(setting if setting is not None else "").lower() == value.lower()
+    try:
+        return float(setting) == float(value)
+    except (TypeError, ValueError):
+        return str("" if setting is None else setting).lower() == value.lower()
 
 
 def _references(run: PlannedRun, entry: Entry) -> Iterable[Result]:

@@ -5,10 +5,11 @@ A task's *main* hyperparameters are those its tables show.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from expunge._errors import InvalidInput
 from expunge.bench._results import Result
@@ -32,21 +33,24 @@ Sweep = dict[Hyperparameters, Seeds]
 class TaskResults:
     """The results of one task: its unlearning runs and its reference models.
 
-    ``name`` is the task's short name with as much else as tells it from the other tasks, and
-    ``file_name`` the same for paths: ``cifar10-vgg16-random-0.1``.
+    ``name`` is the task's short name with as much else as tells it from the other tasks.
     """
 
     task: Task
     name: str
-    file_name: str
     unlearned: tuple[Result, ...]
     initial: tuple[Result, ...] = ()
     ideal: tuple[Result, ...] = ()
 
+    @property
+    def file_name(self) -> str:
+        """The name for paths: ``cifar10-vgg16-random-0.1``."""
+        return re.sub(r"[^\w.]+", "-", self.name).strip("-")
+
     @cached_property
     def variants(self) -> dict[Variant, list[Result]]:
         """The results of each variant, at all hyperparameters."""
-        return _grouped(self.unlearned, _variant)
+        return _grouped(self.unlearned, lambda run: run.variant)
 
     @cached_property
     def main(self) -> Hyperparameters | None:
@@ -72,7 +76,7 @@ class TaskResults:
         """
         shown = {}
         for variant, runs in self.variants.items():
-            tried = _grouped(runs, _hyperparameters)
+            tried = _grouped(runs, lambda run: run.hyperparameters)
             alike = [each for each in tried if each.same_budget(self.main)]
             for chosen in ([each for each in tried if each == self.main], alike, [*tried]):
                 if len(chosen) == 1:
@@ -105,43 +109,35 @@ class TaskResults:
 
     def sweep(self, variant: Variant) -> Sweep:
         """The results of a variant at all hyperparameters; empty where there are none."""
-        tried = _grouped(self.variants.get(variant, ()), _hyperparameters)
+        tried = _grouped(self.variants.get(variant, ()), lambda run: run.hyperparameters)
         return {chosen: one_per_seed(runs) for chosen, runs in tried.items()}
 
 
-def group_results(
-    results: Iterable[Result], *, tell_blocks_apart: bool = False
-) -> list[TaskResults]:
+def group_results(results: Iterable[Result]) -> list[TaskResults]:
     """The results by task, in their order and without repetitions.
 
-    With ``tell_blocks_apart``, a task on which runs of two blocks look the same becomes one task
-    per block; two runs of a block with the same settings and seed raise.
+    A task on which two blocks ran a variant with the same hyperparameters becomes one task per
+    block, so that a mean is over seeds alone. Two runs of one block that agree in seed and settings
+    raise.
     """
     by_task = _grouped({each.key: each for each in results}.values(), lambda each: each.task)
     parts: dict[Task, list[Result]] = {}
     for task, of_task in by_task.items():
         unlearned = [result for result in of_task if not result.is_reference]
-        if tell_blocks_apart and _first_repeated(unlearned) is not None:
-            by_block = _grouped(unlearned, lambda result: result.block)
-            parts |= {replace(task, block=block): runs for block, runs in by_block.items()}
+        blocks = _grouped(unlearned, lambda result: result.block)
+        settings = [{(r.variant, r.hyperparameters) for r in runs} for runs in blocks.values()]
+        if sum(map(len, settings)) > len(set().union(*settings)):
+            parts |= {replace(task, block=block): runs for block, runs in blocks.items()}
         else:
             parts[task] = unlearned
     names = _unique_names(list(parts))
-    file_names = _file_names(list(parts))
-    if tell_blocks_apart:
-        for task, runs in parts.items():
-            if (repeated := _first_repeated(runs)) is not None:
-                raise InvalidInput(
-                    f"Two runs of {repeated.label} have the same settings and seed "
-                    f"{repeated.seed}: {names[task]}. Judge their results apart."
-                )
     groups = []
     for task, runs in parts.items():
         of_task = by_task[replace(task, block="")]
-        references = (
-            tuple(r for r in of_task if r.model == model) for model in ("initial", "ideal")
-        )
-        groups.append(TaskResults(task, names[task], file_names[task], tuple(runs), *references))
+        initial, ideal = ([r for r in of_task if r.model == name] for name in ("initial", "ideal"))
+        for alike in (runs, initial, ideal):
+            _refuse_repeated(alike, names[task])
+        groups.append(TaskResults(task, names[task], tuple(runs), tuple(initial), tuple(ideal)))
     return groups
 
 
@@ -176,14 +172,6 @@ def one_per_seed(results: Iterable[Result]) -> Seeds:
     return dict(sorted(first.items()))
 
 
-def _variant(result: Result) -> Variant:
-    return result.variant
-
-
-def _hyperparameters(result: Result) -> Hyperparameters:
-    return result.hyperparameters
-
-
 def _grouped(results: Iterable[Result], key: Callable[[Result], K]) -> dict[K, list[Result]]:
     groups: dict[K, list[Result]] = {}
     for result in results:
@@ -197,15 +185,15 @@ def _moments_rank(variant: Variant) -> tuple[int, str]:
     return rank, variant.moments
 
 
-def _first_repeated(runs: Iterable[Result]) -> Result | None:
-    """The first run with the variant, hyperparameters and seed of an earlier one."""
-    seen: set[tuple[Any, ...]] = set()
-    for run in runs:
-        identity = (run.variant, run.hyperparameters, run.seed)
-        if identity in seen:
-            return run
-        seen.add(identity)
-    return None
+def _refuse_repeated(results: Iterable[Result], task: str) -> None:
+    for (_, _, seed), alike in _grouped(
+        results, lambda each: (each.variant, each.hyperparameters, each.seed)
+    ).items():
+        if len(alike) > 1:
+            raise InvalidInput(
+                f"Two runs of {alike[0].label} have the same settings and seed {seed}: {task}. "
+                "Judge their results apart, with --where block=NAME."
+            )
 
 
 def _unique_names(tasks: Sequence[Task]) -> dict[Task, str]:
@@ -220,16 +208,4 @@ def _unique_names(tasks: Sequence[Task]) -> dict[Task, str]:
         ]
         details = ", ".join(f"{name} {getattr(task, name)}" for name in differing)
         names[task] = f"{task.short_name} ({details})" if details else task.short_name
-    return names
-
-
-def _file_names(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Short names for paths, with width and number of images where two tasks share one."""
-    shared = [task.short_name for task in tasks]
-    names = {}
-    for task in tasks:
-        words = [task.dataset, task.arch, task.scenario]
-        if shared.count(task.short_name) > 1:
-            words += [f"x{task.width or 1:g}", f"n{task.limit or 'all'}"]
-        names[task] = "-".join(words).replace(":", "-")
     return names

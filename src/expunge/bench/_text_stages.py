@@ -8,8 +8,9 @@ is measured, as TOFU does for world facts.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -61,11 +62,11 @@ class Texts:
     def score(
         self, context: dispatch.Context, models: Mapping[str, nn.Module], division: TextDivision
     ) -> dict[str, Mapping[str, float]]:
-        scorer = TextScorer.of(division, attacks=context.config["attacks"])
-        best = models["ideal"]
-        expected = TextIdeal.of(best, scorer.score(best), scorer.forget, scorer.unseen)
-        scorer = replace(scorer, ideal=expected)
-        scores = {name: scorer.score(model) for name, model in models.items()}
+        best, attacks = models["ideal"], context.config["attacks"]
+        first = text_scorer(division)(best, attacks=attacks)
+        expected = TextIdeal.of(best, first, division.forget, division.splits.unseen)
+        scorer = text_scorer(division, expected)
+        scores = {name: scorer(model, attacks=attacks) for name, model in models.items()}
         write_text(context.folder / IDEAL, json.dumps(asdict(expected)))
         write_text(context.folder / DEFINITIONS, json.dumps(scores["initial"].definitions))
         return {name: each.as_dict() for name, each in scores.items()}
@@ -75,7 +76,8 @@ class Texts:
     ) -> tuple[list[Callback], dict[str, Any]]:
         reference = context.parents[1]
         known = json.loads(reference.path(IDEAL).read_text(encoding="utf-8"))
-        scorer = TextScorer.of(division, TextIdeal(**known), attacks=reference.config["attacks"])
+        scorer = text_scorer(division, TextIdeal(**known))
+        epochs, attacks = frozenset(context.config["evaluate_at"]), reference.config["attacks"]
         definitions = reference.path(DEFINITIONS).read_text(encoding="utf-8")
         write_text(context.folder / DEFINITIONS, definitions)
         data = {
@@ -83,58 +85,35 @@ class Texts:
             "retain": division.retain,
             "unseen": division.splits.unseen,
         }
-        return [EpochTextScores(scorer, frozenset(context.config["evaluate_at"]))], data
+        return [EpochTextScores(scorer, epochs, attacks=attacks)], data
 
 
-@dataclass
-class TextScorer:
-    """Scores models on one division of a corpus, on a sample of what they may keep."""
-
-    forget: TextSet
-    retain: TextSet
-    general: TextSet
-    unseen: TextSet
-    ideal: TextIdeal | None = None
-    attacks: bool = False
-
-    @classmethod
-    def of(
-        cls, division: TextDivision, ideal: TextIdeal | None = None, *, attacks: bool = False
-    ) -> TextScorer:
-        """The scorer of a division."""
-        splits = division.splits
-        return cls(
-            division.forget,
-            _sample(division.retain, MOST_RETAINED),
-            _sample(splits.general, MOST_GENERAL),
-            splits.unseen,
-            ideal,
-            attacks,
-        )
-
-    def score(self, model: nn.Module, *, gradients: bool = True) -> TextScores:
-        """All metrics; ``gradients`` includes the attack that needs them, if attacks are wanted."""
-        return evaluate_text(
-            model,
-            forget=self.forget,
-            retain=self.retain,
-            test=self.unseen,
-            general=self.general,
-            ideal=self.ideal,
-            attacks=self.attacks and gradients,
-        )
+def text_scorer(
+    division: TextDivision, ideal: TextIdeal | None = None
+) -> Callable[..., TextScores]:
+    """:func:`~expunge.evaluation.evaluate_text` on a division, with a sample of what may stay."""
+    return partial(
+        evaluate_text,
+        forget=division.forget,
+        retain=_sample(division.retain, MOST_RETAINED),
+        test=division.splits.unseen,
+        general=_sample(division.splits.general, MOST_GENERAL),
+        ideal=ideal,
+    )
 
 
 class EpochTextScores(Callback):
     """Adds the scores to the history after each of ``epochs``; gradient norms after the last."""
 
-    def __init__(self, scorer: TextScorer, epochs: Collection[int]) -> None:
-        self.scorer, self.epochs = scorer, epochs
+    def __init__(
+        self, scorer: Callable[..., TextScores], epochs: Collection[int], *, attacks: bool
+    ) -> None:
+        self.scorer, self.epochs, self.attacks = scorer, epochs, attacks
 
     def on_epoch(self, run: Run) -> None:
         if run.epoch in self.epochs:
-            last = run.epoch == max(self.epochs)
-            run.record(**self.scorer.score(run.model, gradients=last).as_dict())
+            attacks = self.attacks and run.epoch == max(self.epochs)
+            run.record(**self.scorer(run.model, attacks=attacks).as_dict())
 
 
 def _sized(model: Mapping[str, Any], splits: TextSplits) -> dict[str, Any]:

@@ -30,7 +30,6 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
         (("width = 0.2", "wdith = 0.2"), "no key 'block.0.wdith'"),
         (("width = 0.2", "width = -1"), "greater than 0. (got -1)"),
         (('methods = ["SRL"]', 'methods = ["SLR"]'), "Did you mean"),
-        (('methods = ["SRL"]', 'methods = ["SRL", "random-label"]'), "twice"),
         (('methods = ["SRL"]', 'methods = ["GA"]'), "no constraint"),
         (('addons = ["none", "FOCUS"]', 'addons = ["none", "FOCUSED"]'), "FOCUS"),
         (('scenarios = ["random:0.3"]', 'scenarios = ["random:3"]'), "fraction"),
@@ -58,14 +57,6 @@ def test_a_wrong_protocol_is_refused_with_its_line(
         load_protocol(path)
     assert f"tiny.toml, line {line}: " in str(error.value)
     assert words in str(error.value)
-
-
-def test_a_configuration_in_two_blocks_is_refused(tmp_path: Path) -> None:
-    block = TINY[TINY.index("[[block]]") :].replace('name = "tiny"', 'name = "again"')
-    path = tmp_path / "two.toml"
-    path.write_text(TINY + "\n" + block)
-    with pytest.raises(InvalidInput, match=r"line 36: block 'again' repeats .* of block 'tiny'"):
-        load_protocol(path)
 
 
 EVERY_BLOCK = ("[[block]]", '[every_block]\ndata = "digits"\nwidth = 0.5\n\n[[block]]')

@@ -38,7 +38,9 @@ def test_the_same_run_twice_counts_once() -> None:
 
 
 def test_tasks_keep_the_order_of_the_records() -> None:
-    found = group_results([run(91, scenario="class:3"), run(91), run(92, scenario="class:3")])
+    found = group_results(
+        [run(91, scenario="class:3"), run(91), run(92, scenario="class:3", seed=1)]
+    )
     assert [runs.task.scenario for runs in found] == ["class:3", "random:0.1"]
 
 
@@ -94,25 +96,26 @@ def test_names_tell_tasks_apart_and_say_no_more() -> None:
     assert narrow.name == "cifar10/vgg16/random:0.1 (width 0.25)"
     assert wide.name == "cifar10/vgg16/random:0.1 (width 1.0)"
     assert other.name == "svhn/vgg16/random:0.1"
-    assert narrow.file_name == "cifar10-vgg16-random-0.1-x0.25-nall"
+    assert narrow.file_name == "cifar10-vgg16-random-0.1-width-0.25"
     assert other.file_name == "svhn-vgg16-random-0.1"
     assert other.task.title == "SVHN, VGG16, 500 images, 10 % random forgetting"
 
 
 def test_blocks_are_told_apart_only_where_their_runs_look_the_same() -> None:
     alike = [run(91, block="a"), run(92, block="b"), *references()]
-    assert only(alike).task.block == ""
-    first, second = group_results(alike, tell_blocks_apart=True)
+    first, second = group_results(alike)
     assert [first.task.block, second.task.block] == ["a", "b"]
     assert [len(first.ideal), len(second.ideal)] == [3, 3]
     assert first.name == "cifar10/vgg16/random:0.1 (block a)"
-    (runs,) = group_results([run(91, block="a"), run(92, block="b", lr=1)], tell_blocks_apart=True)
+    (runs,) = group_results([run(91, block="a"), run(92, block="b", lr=1)])
     assert runs.task.block == ""
+    other_seed = [run(91, block="a"), run(92, block="b", seed=1)]
+    assert [each.task.block for each in group_results(other_seed)] == ["a", "b"]
 
 
 def test_two_runs_of_a_block_with_one_seed_raise() -> None:
     with pytest.raises(InvalidInput, match="Two runs of SRL have the same settings and seed 0"):
-        group_results([run(91), run(92)], tell_blocks_apart=True)
+        group_results([run(91), run(92)])
 
 
 def test_published_moments_come_first() -> None:

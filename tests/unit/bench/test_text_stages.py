@@ -12,7 +12,7 @@ from expunge.bench._publish import publish
 from expunge.bench._results import Result, collect, load_results
 from expunge.bench._run import run_planned
 from expunge.bench._stages import PlannedRun, StageOptions, plan
-from expunge.bench._text_stages import TextScorer
+from expunge.bench._text_stages import text_scorer
 from expunge.bench.paper.claims import judge_claims
 from expunge.data import divide_texts, load_corpus
 from expunge.dispatch import InlineEngine
@@ -75,11 +75,10 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
         return net.eval()
 
     run = planned[-1]
-    scorer = TextScorer.of(division)
     ideal = model(run.trained[1])
-    best = TextIdeal.of(ideal, scorer.score(ideal), scorer.forget, scorer.unseen)
-    scorer = TextScorer.of(division, best)
-    scores = scorer.score(model(run.unlearn)).as_dict()
+    first = text_scorer(division)(ideal)
+    best = TextIdeal.of(ideal, first, division.forget, splits.unseen)
+    scores = text_scorer(division, best)(model(run.unlearn)).as_dict()
     for name in ("exact_memorisation", "forget_quality", "model_utility", "privacy_leakage"):
         assert results[-1].final[name] == pytest.approx(scores[name], rel=1e-5), name
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from expunge._errors import InvalidInput
 from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, Variant
 from expunge.bench._tasks import TaskResults, select_variants
@@ -38,7 +37,6 @@ def row_of(
     """A row of results that differ in their seed alone, at ``epoch`` (default: the task's)."""
     at = runs.epoch if epoch is None else epoch
     by_seed = sorted(results, key=lambda result: result.seed)
-    _refuse_mixed(by_seed, f"{runs.task.title}: {label}")
     found = {metric: [value_at(result, metric, at) for result in by_seed] for metric in metrics}
     return Row(label, {m: tuple(v for v in found[m] if v is not None) for m in metrics})
 
@@ -172,20 +170,3 @@ def plain(value: Any) -> str:
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _refuse_mixed(results: Sequence[Result], cell: str) -> None:
-    """Refuse results that differ in more than their seed: their mean would mean nothing."""
-    blocks = list(dict.fromkeys(result.block for result in results))
-    if len(blocks) > 1:
-        raise InvalidInput(
-            f"{cell} would mix results of the blocks {', '.join(blocks)}. Choose one with "
-            f"--where block={blocks[0]}."
-        )
-    seeds = [result.seed for result in results]
-    for seed in seeds:
-        if seeds.count(seed) > 1:
-            raise InvalidInput(
-                f"{cell}: seed {seed} appears {seeds.count(seed)} times with equal settings. "
-                "Take the results of one protocol, without repetitions."
-            )

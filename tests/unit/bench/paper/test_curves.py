@@ -38,8 +38,8 @@ def test_published_moments_come_first_and_adams_where_there_are_no_others() -> N
 def test_tasks_of_two_sizes_have_two_file_names() -> None:
     tasks = group_results([run(91.0), run(91.0, limit=100), run(91.0, scenario="class:3:0.1")])
     assert [runs.file_name for runs in tasks] == [
-        "cifar10-vgg16-random-0.1-x1-nall",
-        "cifar10-vgg16-random-0.1-x1-n100",
+        "cifar10-vgg16-random-0.1-limit-None",
+        "cifar10-vgg16-random-0.1-limit-100",
         "cifar10-vgg16-class-3-0.1",
     ]
     assert "10 % of class 3" in tasks[2].task.title

@@ -55,7 +55,7 @@ def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) 
     By default all those about the kind of data at hand, images or texts. The notes say which
     hyperparameters were compared.
     """
-    tasks = [runs for runs in group_results(results, tell_blocks_apart=True) if runs.unlearned]
+    tasks = [runs for runs in group_results(results) if runs.unlearned]
     wanted = {CLAIMS.name(name) for name in (CLAIMS if names is None else names)}
     claims = [CLAIMS[name] for name in CLAIMS if name in wanted]
     if names is None and tasks:
