@@ -62,10 +62,7 @@ def plan_command(
     with_addons = sum(not baseline for _, _, baseline, _ in configurations)
     seed_count = len({run.seed for run in planned})
     run_count = len({run.unlearn.key for run in planned})
-    listed = [
-        {"key": stage.key, "title": stage.title, "done": Store(store).has(stage)}
-        for stage in (stages_of(planned) if stages else ())
-    ]
+    listed = [(stage, Store(store).has(stage)) for stage in (stages_of(planned) if stages else ())]
 
     # Show them.
     output = Output(as_json=as_json, quiet=quiet)
@@ -77,7 +74,9 @@ def plan_command(
             "seeds": seed_count,
             "runs": run_count,
             "kinds": [dataclasses.asdict(count) for count in counts],
-            "stages": listed,
+            "stages": [
+                {"key": stage.key, "title": stage.title, "done": done} for stage, done in listed
+            ],
         }
     )
     output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
@@ -94,9 +93,8 @@ def plan_command(
         numbers = (count.uses, shared, count.stages, count.there, missing)
         table.add_row(count.kind, *(f"{number:,}" for number in numbers))
     output.show(table, highlight=True)
-    for stage in listed:
-        mark = "done" if stage["done"] else "    "
-        output.show(f"{mark} {stage['key'][:12]} {escape(stage['title'])}")
+    for stage, done in listed:
+        output.show(f"{'done' if done else '    '} {stage.key[:12]} {escape(stage.title)}")
 
 
 def run_command(
