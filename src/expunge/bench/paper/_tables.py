@@ -20,14 +20,11 @@ from expunge.bench.tables._rows import (
     PROCESSOR,
     absent,
     all_rows,
-    ideal_row,
     paper_variants,
     row_of,
-    task_notes,
-    task_title,
+    summary_of,
     value_at,
     variant_rows,
-    without_empty_columns,
 )
 from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
 from expunge.evaluation import METRICS
@@ -57,21 +54,17 @@ def table1(results: Iterable[Result]) -> list[Summary]:
 
 def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
     """Each method alone and with its add-ons; they compete within the method."""
-    groups = [
-        RowGroup(METHODS.label(method), variant_rows(runs, variants, METRIC_NAMES))
-        for method in methods
-        if (variants := select_variants(runs.main_variants, method, ("none", *ADDON_ORDER)))
-    ]
+    groups = [_addon_rows(runs, method, ADDON_ORDER, METRIC_NAMES) for method in methods]
     wanted = [variant for variant in paper_variants() if variant.method in methods]
-    return without_empty_columns(
-        Summary(
-            tuple(groups),
-            METRIC_NAMES,
-            ideal_row(runs, METRIC_NAMES),
-            title=task_title(runs),
-            notes=(*task_notes(runs), *absent(runs, wanted)),
-        )
-    )
+    return summary_of(runs, groups, METRIC_NAMES, *absent(runs, wanted))
+
+
+def _addon_rows(
+    runs: TaskResults, method: str, addons: Sequence[str], metrics: Sequence[str]
+) -> RowGroup:
+    """A method alone and with add-ons."""
+    variants = select_variants(runs.main_variants, method, ("none", *addons))
+    return RowGroup(METHODS.label(method), variant_rows(runs, variants, metrics))
 
 
 def table2(results: Iterable[Result]) -> list[Summary]:
@@ -87,8 +80,7 @@ def table2(results: Iterable[Result]) -> list[Summary]:
 
 def benchmark(runs: TaskResults) -> Summary:
     """All rows of a task."""
-    summary = all_rows(runs, METRIC_NAMES)
-    return replace(summary, notes=(*summary.notes, *absent(runs, paper_variants())))
+    return all_rows(runs, METRIC_NAMES, *absent(runs, paper_variants()))
 
 
 def overview(results: Iterable[Result]) -> list[Summary]:
@@ -96,28 +88,19 @@ def overview(results: Iterable[Result]) -> list[Summary]:
 
     They compete within the method, and baselines with each other.
     """
-    return [_overview(runs) for runs in group_results(results) if runs.unlearned]
+    return [_overview(runs) for runs in _unlearned(results)]
 
 
 def _overview(runs: TaskResults) -> Summary:
     references = (row_of(runs, of, OVERVIEW, name) for name, of in runs.references.items())
     alone = [variant for variant in runs.main_variants if variant.method not in CONSTRAINED_METHODS]
+    addons = [addon for addon in ADDONS if addon != "none"]
     groups = [
         RowGroup("references", tuple(references), ranked=False),
         RowGroup("baselines", variant_rows(runs, alone, OVERVIEW)),
+        *(_addon_rows(runs, method, addons, OVERVIEW) for method in CONSTRAINED_METHODS),
     ]
-    for method in CONSTRAINED_METHODS:
-        variants = select_variants(runs.main_variants, method, list(ADDONS))
-        groups.append(RowGroup(METHODS.label(method), variant_rows(runs, variants, OVERVIEW)))
-    return without_empty_columns(
-        Summary(
-            tuple(group for group in groups if group.rows),
-            OVERVIEW,
-            ideal_row(runs, OVERVIEW),
-            title=task_title(runs),
-            notes=task_notes(runs),
-        )
-    )
+    return summary_of(runs, groups, OVERVIEW)
 
 
 def beside(results: Iterable[Result]) -> list[Summary]:
@@ -188,22 +171,14 @@ def _moments(runs: TaskResults) -> Summary:
     variants = _variants_with_moments(runs)
     groups = []
     for method, addon in dict.fromkeys((variant.method, variant.addon) for variant in variants):
-        rows = variant_rows(
-            runs, select_variants(runs.main_variants, method, (addon,)), METRIC_NAMES
-        )
+        chosen = select_variants(runs.main_variants, method, (addon,))
+        rows = variant_rows(runs, chosen, METRIC_NAMES)
         groups.append(RowGroup(Variant(method, addon).label, rows))
     kinds = {variant.moments for variant in variants}
     missing = [kind for kind in ("published", "adam") if kind not in kinds]
     notes = [f"Absent: results with the moments {' and '.join(missing)}"] if missing else []
-    return without_empty_columns(
-        Summary(
-            tuple(groups),
-            METRIC_NAMES,
-            ideal_row(runs, METRIC_NAMES),
-            title=task_title(runs),
-            notes=("Plain names have the published moments", *task_notes(runs), *notes),
-        )
-    )
+    summary = summary_of(runs, groups, METRIC_NAMES, *notes)
+    return replace(summary, notes=("Plain names have the published moments", *summary.notes))
 
 
 def _over_epochs(runs: TaskResults, metric: str) -> Summary:
@@ -240,15 +215,14 @@ def _cost(runs: TaskResults) -> Summary:
                 values[name] = _ratios(results, base, metric, runs.epoch)
         return Row(label, values)
 
-    summary = all_rows(runs, tuple(columns), row=row, columns=columns)
     environments = (run.environment for variant in runs.main_variants.values() for run in variant)
     machines = dict.fromkeys(
         f"{e.get('processor', 'unknown')}, {e.get('cores')} cores" for e in environments if e
     )
     notes = [f"Measured on {'; '.join(machines)}"] if machines else []
     notes += ["References: the time of training"] if runs.references else []
-    title = f"Cost: {task_title(runs)}"
-    return replace(summary, title=title, notes=(*summary.notes, *notes))
+    summary = all_rows(runs, tuple(columns), *notes, row=row, columns=columns)
+    return replace(summary, title=f"Cost: {summary.title}")
 
 
 def _ratios(

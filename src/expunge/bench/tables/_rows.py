@@ -41,6 +41,12 @@ def row_of(
     return Row(label, {m: tuple(v for v in found[m] if v is not None) for m in metrics})
 
 
+def value_at(result: Result, metric: str, epoch: int) -> float | None:
+    """A metric at an epoch; a reference has one value for all epochs."""
+    value = result.value(metric, None if result.is_reference else epoch)
+    return None if value is None or math.isnan(value) else value
+
+
 def variant_rows(
     runs: TaskResults, variants: Iterable[Variant], metrics: Sequence[str]
 ) -> tuple[Row, ...]:
@@ -50,9 +56,27 @@ def variant_rows(
     )
 
 
-def ideal_row(runs: TaskResults, metrics: Sequence[str]) -> Row | None:
-    """The row of the ideal models; None where there are no results of them."""
-    return row_of(runs, runs.ideal, metrics, "ideal") if runs.ideal else None
+def summary_of(
+    runs: TaskResults,
+    groups: Iterable[RowGroup],
+    metrics: Sequence[str],
+    *notes: str,
+    ideal: Row | None = None,
+    **more: Any,
+) -> Summary:
+    """A table of a task, without empty groups and columns; a note names the columns.
+
+    ``ideal`` is the row of the ideal models, where it is not simply their metrics.
+    """
+    if ideal is None and runs.ideal:
+        ideal = row_of(runs, runs.ideal, metrics, "ideal")
+    title = f"{runs.task.title}, epoch {runs.epoch}"
+    groups = tuple(group for group in groups if group.rows)
+    summary = Summary(groups, tuple(metrics), ideal, title, (*task_notes(runs), *notes), **more)
+    kept = tuple(m for m in metrics if any(row.values.get(m) for row in summary.rows))
+    empty = [summary.heading(metric) for metric in metrics if metric not in kept]
+    absent = [f"Not measured: {', '.join(empty)}"] if empty else []
+    return replace(summary, metrics=kept, notes=(*summary.notes, *absent))
 
 
 def paper_variants() -> list[Variant]:
@@ -71,11 +95,6 @@ def absent(runs: TaskResults, wanted: Iterable[Variant]) -> list[str]:
     return [f"Absent: {', '.join(missing)}"] if missing else []
 
 
-def task_title(runs: TaskResults) -> str:
-    """A table's title: the task and the epoch that is shown."""
-    return f"{runs.task.title}, epoch {runs.epoch}"
-
-
 def task_notes(runs: TaskResults) -> tuple[str, ...]:
     """The hyperparameters shown, how many runs at others are not, and which runs diverged."""
     main = runs.main
@@ -91,8 +110,8 @@ def task_notes(runs: TaskResults) -> tuple[str, ...]:
 
 def all_rows(
     runs: TaskResults,
-    metrics: tuple[str, ...],
-    *,
+    metrics: Sequence[str],
+    *notes: str,
     row: Callable[[Sequence[Result], str], Row] | None = None,
     columns: Mapping[str, Metric] | None = None,
 ) -> Summary:
@@ -109,30 +128,17 @@ def all_rows(
     groups = [RowGroup("references", tuple(references.values()), ranked=False)]
     for name, variants in _sections(list(runs.main_variants)):
         label = {SALUN: "SalUn"} if name == "methods" else {}
-        rows = [
-            make(runs.main_variants[variant], label.get(variant, variant.label))
-            for variant in variants
-        ]
+        rows = (make(runs.main_variants[v], label.get(v, v.label)) for v in variants)
         groups.append(RowGroup(name, tuple(rows)))
-    return without_empty_columns(
-        Summary(
-            tuple(group for group in groups if group.rows),
-            metrics,
-            references.get("ideal"),
-            title=task_title(runs),
-            notes=task_notes(runs),
-            columns=dict(columns or {}),
-            together=True,
-        )
+    return summary_of(
+        runs,
+        groups,
+        metrics,
+        *notes,
+        ideal=references.get("ideal"),
+        columns=dict(columns or {}),
+        together=True,
     )
-
-
-def without_empty_columns(summary: Summary) -> Summary:
-    """The summary without the columns that no row fills; a note names them."""
-    kept = [m for m in summary.metrics if any(row.values.get(m) for row in summary.rows)]
-    empty = [summary.heading(m) for m in summary.metrics if m not in kept]
-    notes = [f"Not measured: {', '.join(empty)}"] if empty else []
-    return replace(summary, metrics=tuple(kept), notes=(*summary.notes, *notes))
 
 
 def _sections(variants: Sequence[Variant]) -> list[tuple[str, list[Variant]]]:
@@ -153,12 +159,6 @@ def _sections(variants: Sequence[Variant]) -> list[tuple[str, list[Variant]]]:
         ]
         sections.append((METHODS.label(method) if method in METHODS else method, chosen))
     return sections
-
-
-def value_at(result: Result, metric: str, epoch: int) -> float | None:
-    """A metric at an epoch; a reference has one value for all epochs."""
-    value = result.value(metric, None if result.is_reference else epoch)
-    return None if value is None or math.isnan(value) else value
 
 
 def plain(value: Any) -> str:

@@ -6,7 +6,7 @@ import itertools
 import math
 import re
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -64,10 +64,6 @@ class Row:
         values = self.values.get(metric, ())
         return statistics.stdev(values) if len(values) > 1 else math.nan
 
-    def counts(self, metrics: Sequence[str]) -> list[int]:
-        """The numbers of seeds behind the cells that hold something, each once, ascending."""
-        return sorted({len(self.values[m]) for m in metrics if self.values.get(m)})
-
 
 @dataclass(frozen=True)
 class RowGroup:
@@ -106,17 +102,22 @@ class Summary:
         >>> Summary((RowGroup("", (Row("a", {"ua": (1.0, 2.0)}),)),), ("ua",)).n
         2
         """
-        counts = {n for row in self.rows for n in row.counts(self.metrics)}
-        return counts.pop() if len(counts) == 1 else None
+        counts = self._counts(self.rows)
+        return counts[0] if len(counts) == 1 else None
 
     @property
     def has_n_column(self) -> bool:
-        """Whether every row says its n, as rows differ in it."""
-        return self.n is None and any(row.counts(self.metrics) for row in self.rows)
+        """Whether every row says its n, as cells differ in it."""
+        return len(self._counts(self.rows)) > 1
+
+    def _counts(self, rows: Iterable[Row]) -> list[int]:
+        """The numbers of seeds behind the cells that hold something, each once, ascending."""
+        cells = (row.values.get(metric, ()) for row in rows for metric in self.metrics)
+        return sorted({len(cell) for cell in cells if cell})
 
     def count(self, row: Row) -> str:
         """A row's n, as in ``3``, or ``2-3`` where its cells differ."""
-        counts = row.counts(self.metrics)
+        counts = self._counts([row])
         return "-".join(str(n) for n in dict.fromkeys((counts[0], counts[-1]))) if counts else ""
 
     def metric(self, name: str) -> Metric:
