@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import DataError
 from expunge._files import write_text
-from expunge._registry import Registry
-from expunge.bench._runs import SETTINGS, Run
+from expunge.bench._runs import Run
 from expunge.bench._stage_functions import DEFINITIONS, HISTOGRAMS, STEPS, read_rows
 from expunge.bench._stages import PlannedRun
-from expunge.methods import METHODS
 from expunge.store import Entry, Store
-from expunge.update import ADDONS
 
 FORMAT = 1
 
@@ -127,40 +124,6 @@ def load_results(path: str | Path) -> list[Result]:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{path}, line {number}: this is not a result. ({error!r})") from error
     return results
-
-
-def select_results(results: Iterable[Result], conditions: Sequence[str]) -> list[Result]:
-    """The results that meet all ``name=value`` conditions; ``name=a,b`` accepts either.
-
-    Methods and add-ons go by any of their names, ``label`` by the paper's.
-    """
-    tests = [_condition(text) for text in conditions]
-    return [result for result in results if all(test(result) for test in tests)]
-
-
-def _condition(text: str) -> Callable[[Result], bool]:
-    name, equals, wanted = (part.strip() for part in text.partition("="))
-    if not equals or (name not in SETTINGS and name != "label"):
-        known = ", ".join(("label", *SETTINGS))
-        raise InvalidInput(f"A condition is name=value, with a name of: {known}. (got {text!r})")
-    values = [value.strip() for value in wanted.split(",")]
-    registries: dict[str, Registry[Any]] = {"method": METHODS, "addon": ADDONS}
-    registry = registries.get(name)
-    if registry is not None:
-        values = [registry.name(value) if value in registry else value for value in values]
-
-    def fits(result: Result) -> bool:
-        setting = result.label if name == "label" else result.settings[name]
-        return any(_same(setting, value) for value in values)
-
-    return fits
-
-
-def _same(setting: Any, value: str) -> bool:
-    try:
-        return float(setting) == float(value)
-    except (TypeError, ValueError):
-        return str("" if setting is None else setting).lower() == value.lower()
 
 
 def _references(run: PlannedRun, entry: Entry) -> Iterable[Result]:

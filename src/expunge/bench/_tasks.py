@@ -192,7 +192,7 @@ def _refuse_repeated(results: Iterable[Result], task: str) -> None:
         if len(alike) > 1:
             raise InvalidInput(
                 f"Two runs of {alike[0].label} have the same settings and seed {seed}: {task}. "
-                "Judge their results apart, with --where block=NAME."
+                "Judge their results apart."
             )
 
 

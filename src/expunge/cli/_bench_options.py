@@ -54,10 +54,6 @@ SeedCount = Annotated[
 ResultsPath = Annotated[
     Path | None, typer.Option("--results", "-r", help="Read a results.jsonl instead of the store.")
 ]
-Conditions = Annotated[
-    list[str] | None,
-    typer.Option("--where", "-w", help="Use only these runs: name=value or name=a,b (repeatable)."),
-]
 Out = Annotated[
     Path | None, typer.Option("--out", "-o", help="File to write to instead of printing.")
 ]

@@ -17,7 +17,6 @@ from expunge.bench.protocols import protocol_text
 from expunge.bench.tables import TABLES, make_table
 from expunge.cli._bench_options import (
     STORE,
-    Conditions,
     DataRoot,
     Force,
     Format,
@@ -46,7 +45,6 @@ def table_command(
             autocompletion=complete_names(TABLES),
         ),
     ] = None,
-    conditions: Conditions = None,
     form: Format = "terminal",
     store: StorePath = STORE,
     results: ResultsPath = None,
@@ -58,11 +56,11 @@ def table_command(
 ) -> None:
     """Print the tables of the paper, and those behind its claims: mean ± std over seeds.
 
-    Example:  expunge bench table demo --like table2 --where dataset=digits
+    Example:  expunge bench table demo --like table2
     """
     wanted = list(TABLES) if like is None else [TABLES.name(like)]
     _check_output(form, out, force)
-    chosen = _results(protocol, store, results, data, conditions)
+    chosen = _results(protocol, store, results, data)
     summaries = [summary for name in wanted for summary in make_table(name, chosen)]
     if not summaries:
         raise ExpungeError(f"The results hold nothing for {like or 'any table'}.")
@@ -80,7 +78,6 @@ def figure_command(
             autocompletion=complete_names(FIGURES),
         ),
     ] = None,
-    conditions: Conditions = None,
     store: StorePath = STORE,
     results: ResultsPath = None,
     data: DataRoot = None,
@@ -95,7 +92,7 @@ def figure_command(
     """
     for figure in name or []:
         FIGURES.name(figure)
-    chosen = _results(protocol, store, results, data, conditions)
+    chosen = _results(protocol, store, results, data)
 
     from expunge.bench.plots import write_figures
 
@@ -117,7 +114,6 @@ def claims_command(
             autocompletion=complete_names(CLAIMS),
         ),
     ] = None,
-    conditions: Conditions = None,
     form: Format = "terminal",
     store: StorePath = STORE,
     results: ResultsPath = None,
@@ -136,7 +132,7 @@ def claims_command(
     for claim in name or []:
         CLAIMS.name(claim)
     _check_output(form, out, force)
-    chosen = _results(protocol, store, results, data, conditions)
+    chosen = _results(protocol, store, results, data)
 
     from expunge.bench.paper.claims import claim_ledger
 
@@ -157,7 +153,6 @@ def _results(
     store: Path,
     results: Path | None,
     data: Path | None,
-    conditions: list[str] | None,
 ) -> list[Result]:
     if (protocol is None) == (results is None):
         raise InvalidInput("Give a protocol, or --results FILE.")
@@ -167,7 +162,7 @@ def _results(
     else:
         require_file(results)
 
-    from expunge.bench._results import collect, load_results, select_results
+    from expunge.bench._results import collect, load_results
     from expunge.store import Store
 
     if results is not None:
@@ -176,15 +171,12 @@ def _results(
         assert protocol is not None
         _, planned = planned_runs(protocol, data)
         finished = collect(planned, Store(store))
-    chosen = select_results(finished, conditions or [])
-    if not chosen:
+    if not finished:
         raise ExpungeError(
-            "No finished run meets the conditions."
-            if finished
-            else f"There are no finished runs of {protocol} in {store}. Start with `expunge bench "
-            f"run {protocol}`."
+            f"There are no finished runs of {protocol} in {store}. Start with `expunge bench run "
+            f"{protocol}`."
         )
-    return chosen
+    return finished
 
 
 def _check_output(form: str, out: Path | None, force: bool) -> None:

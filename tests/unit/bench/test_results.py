@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from expunge._errors import DataError, InvalidInput
-from expunge.bench._results import collect, load_results, save_results, select_results
+from expunge._errors import DataError
+from expunge.bench._results import collect, load_results, save_results
 from expunge.bench._stages import PlannedRun
 from expunge.store import Store
 
@@ -50,18 +50,3 @@ def test_records_survive_a_file(planned: list[PlannedRun], done: Store, tmp_path
             load_results(tmp_path / "bad.jsonl")
     with pytest.raises(DataError, match="cannot be read"):
         load_results(tmp_path / "absent.jsonl")
-
-
-def test_conditions_choose_records(planned: list[PlannedRun], done: Store) -> None:
-    results = collect(planned, done)
-    assert [r.label for r in select_results(results, ["method=SRL"])] == ["SRL", "SRL-FOCUS"]
-    assert [r.label for r in select_results(results, ["addon=FOCUS,none", "lr=0.001"])] == [
-        "FT",
-        "SRL",
-        "SRL-FOCUS",
-    ]
-    assert [r.label for r in select_results(results, ["label=ideal"])] == ["ideal"]
-    assert select_results(results, ["seed=1"]) == []
-    for wrong in ("colour=red", "method"):
-        with pytest.raises(InvalidInput, match="A condition is name=value"):
-            select_results(results, [wrong])

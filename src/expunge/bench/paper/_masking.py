@@ -37,12 +37,11 @@ from expunge.update import (
 
 LINEAR = WeightedSum(alpha=0.8, beta=0.5)
 EXAMPLES: tuple[tuple[str, tuple[float, float], tuple[float, float]], ...] = (
-    ("a", (1.3, -0.7), (-0.5, 1.1)),
-    ("b", (-1.2, 0.8), (-0.7, -1.15)),
-    ("c", (1.3, 0.45), (0.5, 1.1)),
+    ("(a) no coordinate agrees", (1.3, -0.7), (-0.5, 1.1)),
+    ("(b) θ₁ agrees, θ₂ is masked", (-1.2, 0.8), (-0.7, -1.15)),
+    ("(c) both agree", (1.3, 0.45), (0.5, 1.1)),
 )
 """∇U and ∇C of three cases: no coordinate agrees in sign, one does, both do."""
-TITLES = ("(a) no coordinate agrees", "(b) θ₁ agrees, θ₂ is masked", "(c) both agree")
 SIDE = 1.95
 """Half the side of the plane of two parameters."""
 HEATMAP_LEVEL = 0.45
@@ -62,17 +61,12 @@ def masked_update(u: Sequence[float], c: Sequence[float], aggregate: Aggregate) 
 
 
 def masking(results: Sequence[Result]) -> Drawn:
-    """Three pairs of gradients with their updates, and the plane of one coordinate."""
-    figure = new_figure(6.4, 6.3)
-    axes = list(figure.subplots(2, 2).flat)
-
-    # Three examples, and all their coordinates in one plane.
-    for ax, title, (_, u, c) in zip(axes, TITLES, EXAMPLES, strict=False):
+    """Three pairs of gradients, with their updates by both aggregations."""
+    figure = new_figure(7.4, 3.2)
+    axes = figure.subplots(1, 3)
+    for ax, (title, u, c) in zip(axes, EXAMPLES, strict=True):
         _draw_case(ax, u, c)
         ax.set_title(title, pad=12)
-    _draw_coordinates(axes[3])
-    axes[3].set_title("(d) each coordinate: mask and $-\\Delta_i$", pad=12)
-
     handles, labels = axes[1].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
     add_note(figure, ["−Δ = m ⊙ G(∇U, ∇C). Hatched: masked, since the signs of ∇U and ∇C differ."])
@@ -106,39 +100,6 @@ def _hatch_masked(ax: Any, mask: list[float]) -> None:
         ax.fill_between([low, high], -half, half, **style)
     if not mask[1]:
         ax.fill_betweenx([low, high], -half, half, **style)
-
-
-def _draw_coordinates(ax: Any) -> None:
-    """The plane (∂ᵢU, ∂ᵢC): quadrants kept and masked, and the coordinates of the examples."""
-    draw_plane(ax, -1.7, 1.9, ("$\\partial_i U$", "$\\partial_i C$"))
-    for across, up in (((-1.7, 0.0), (0.0, 1.9)), ((0.0, 1.9), (-1.7, 0.0))):
-        ax.fill_between(across, *up, facecolor="#F0F0F0", zorder=0, **HATCHED)
-    for x, y, text in ((-0.85, 1.72, "masked"), (0.95, -1.55, "masked"), (-0.85, -1.55, "kept")):
-        ax.text(
-            x, y, text, ha="center", va="center", color=QUIET, style="italic",
-            bbox={"facecolor": "white", "lw": 0, "pad": 1.2},
-        )  # fmt: skip
-    ax.text(0.95, 1.72, "kept", ha="center", va="center", color=QUIET, style="italic")
-    for case, u, c in EXAMPLES:
-        values = [masked_update(u, c, part) for part in (MinAbs(), LINEAR)]
-        for i in range(2):
-            _label_point(ax, u[i], c[i], f"{case}{'₁₂'[i]}", [float(v[i]) for v in values])
-
-
-def _label_point(ax: Any, x: float, y: float, name: str, updates: list[float]) -> None:
-    """A point with its name to the left and -Δᵢ by both aggregations above it."""
-    ax.plot(x, y, "o", color=BLACK, ms=3.5, zorder=5)
-    small, linear = (f"{value + 0.0:.2f}".replace("-", "−") for value in updates)
-    for text, colour, side, offset in (
-        (name, BLACK, "right", (-5, 0)),
-        (small, PINK, "right", (0, 9)),
-        (linear, BLUE, "left", (4, 9)),
-    ):
-        ax.annotate(
-            text, (x, y), xytext=offset, textcoords="offset points", color=colour, fontsize=7.5,
-            ha=side, va="center", zorder=6, weight="normal" if text == name else "bold",
-            bbox={"facecolor": "white", "alpha": 0.9, "lw": 0, "pad": 0.8},
-        )  # fmt: skip
 
 
 # Vectors in the plane of two parameters, and the cone of feasible steps.
@@ -198,15 +159,15 @@ def _cut(polygon: Array, normal: Array) -> Array:
     return np.array(kept).reshape(-1, 2)
 
 
-def draw_plane(ax: Any, low: float, high: float, names: tuple[str, str] = ("θ₁", "θ₂")) -> None:
+def draw_plane(ax: Any, low: float, high: float) -> None:
     """Axes through the origin, without ticks, equal scales."""
     ax.axhline(0, color=QUIET, lw=0.6, zorder=1)
     ax.axvline(0, color=QUIET, lw=0.6, zorder=1)
     ax.set(xlim=(low, high), ylim=(low, high), xticks=[], yticks=[], aspect="equal")
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
-    ax.text(high, 0, f" {names[0]}", va="center", ha="left", color=QUIET)
-    ax.text(0, high, names[1], va="bottom", ha="center", color=QUIET)
+    ax.text(high, 0, " θ₁", va="center", ha="left", color=QUIET)
+    ax.text(0, high, "θ₂", va="bottom", ha="center", color=QUIET)
 
 
 # fig:maskingSalUn: a batch whose signs agree by accident, and how PROB notices.
@@ -355,7 +316,7 @@ def heatmap(results: Sequence[Result]) -> Drawn:
     hatched.set_linewidth(0.0)
     hatched.set_gid("masked")
     ax.contour(x, y, f, levels=[HEATMAP_LEVEL], colors="black", linewidths=1.4, linestyles="--")
-    _label_lines(ax, lines)
+    ax.clabel(lines, fmt="%.1f", fontsize=6.5)
 
     # Axes and colour bar.
     ax.set(xlim=(0, 1), ylim=(0, 1), xlabel="$\\phi_U$", ylabel="$\\phi_C$")
@@ -367,16 +328,3 @@ def heatmap(results: Sequence[Result]) -> Drawn:
     bar.ax.axhline(HEATMAP_LEVEL, color="black", linewidth=1.4, linestyle="--")
     add_note(figure, [f"Hatched: below p = {HEATMAP_LEVEL}, masked by PROB. Dashed: p."])
     return [("", figure)]
-
-
-def _label_lines(ax: Any, lines: Any) -> None:
-    """The level of each line of equal probability, where it crosses a diagonal."""
-    from matplotlib.patheffects import withStroke
-
-    places = [(0.5, 0.08), (0.5, 0.92)]
-    for level in (0.1, 0.2, 0.3, 0.4, 0.6, 0.7, 0.8, 0.9):
-        away = 0.5 * abs(2 * level - 1) ** 0.5
-        side = 1 if level > 0.5 else -1
-        places += [(0.5 + s * away, 0.5 + side * s * away) for s in (-1, 1)]
-    for text in ax.clabel(lines, fmt="%.1f", fontsize=6.5, manual=places):
-        text.set_path_effects([withStroke(linewidth=2.0, foreground="white")])
