@@ -2,10 +2,12 @@
 
     python benchmarks/requests.py all DATA --store STORE
     python benchmarks/requests.py methods DATA --store STORE [--kinds vgg] [--seeds 0,1,2,3,4,5,6,7]
+    python benchmarks/requests.py frontier DATA --store STORE [--kinds vgg,cnn] [--seeds 0,1]
     python benchmarks/requests.py requests DATA --store STORE [--kinds vgg,cnn] [--sets random:0.1]
 
 ``methods``: a tenth of the training data, the same records for all seeds, is forgotten by every
-method. Models that never saw the records go through it as well, for U-LiRA. ``requests``: what
+method. Models that never saw the records go through it as well, for U-LiRA. ``frontier``: the same
+for settings of ``refresh``. ``requests``: what
 ``expunge forget`` does, with its defaults, or with ``--exact``. Both are judged by models that were
 retrained without the records: as delivered, and after 50 benign steps of Adam on retained data.
 
@@ -68,6 +70,14 @@ SETTINGS: dict[str, Setting] = ROLES | {
     "refresh": {"method": "refresh"},
 }
 """Methods by name. ``budget`` trains as ``refresh`` does: by that share of the recipe's epochs."""
+FRONTIER: list[Setting] = [
+    *({"left": left, "rate": rate} for left in (0.3, 0.5) for rate in (0.5, 1.0, 2.0, 4.0)),
+    *({"left": 0.2, "rate": rate} for rate in (2.0, 4.0)),
+    {"left": 0.3, "rate": 8.0},
+    *({"left": 0.7, "rate": rate} for rate in (1.0, 1.5, 2.0)),
+    {"left": 0.5, "rate": 1.0, "budget": 0.32},
+]
+"""Options of ``refresh``: how much it keeps, its peak rate over the recipe's, its epochs."""
 PLAN: list[tuple[str, dict[str, Any]]] = [
     ("methods", {}),
     ("requests", {"kinds": list(KINDS), "seeds": ["0", "1", "2"]}),
@@ -161,6 +171,16 @@ def method_rows(
             if settings[name]:
                 head["setting"] = settings[name]
             yield head, partial(method_row, world, name, settings[name], start)
+
+
+def frontier_rows(
+    world: World, options: argparse.Namespace
+) -> Iterator[tuple[Row, Callable[[], Row]]]:
+    """The same of the settings of ``refresh``, from the initial model alone."""
+    for chosen in FRONTIER:
+        spec = f"refresh({','.join(f'{name}={value}' for name, value in chosen.items())})"
+        head = {"kind": world.kind, "seed": world.seed, "name": spec}
+        yield head, partial(method_row, world, spec, {"method": spec}, "initial")
 
 
 def request_rows(
@@ -257,7 +277,8 @@ def fill(what: str, options: argparse.Namespace) -> None:
     path = RESULTS / f"{what}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
-    code, make = code_version(), {"methods": method_rows, "requests": request_rows}[what]
+    makers = {"methods": method_rows, "frontier": frontier_rows, "requests": request_rows}
+    code, make = code_version(), makers[what]
     for seed in map(int, options.seeds):
         for kind in options.kinds:
             for head, compute in make(World(kind, seed, options.store, options.data), options):
@@ -275,7 +296,7 @@ def fill(what: str, options: argparse.Namespace) -> None:
 def main() -> None:
     """Fill the rows that the options name."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("what", choices=("methods", "requests", "all"))
+    parser.add_argument("what", choices=("methods", "frontier", "requests", "all"))
     parser.add_argument("data")
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--kinds", type=_names, default=["vgg"], help=", ".join(KINDS))

@@ -140,6 +140,35 @@ def short_table(methods: Methods) -> str:
     return _table(heads, rows)
 
 
+def frontier_table(rows: Sequence[Row]) -> str:
+    """Settings of ``refresh`` per kind of model, by what comes back."""
+    groups: dict[tuple[str, str], list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["kind"], row["name"]].append(row)
+
+    def order(item: tuple[tuple[str, str], list[Row]]) -> tuple[int, float]:
+        later = statistics.mean(row["relearned"]["auc_loss_diff"] for row in item[1])
+        return list(WORLDS).index(item[0][0]), later
+
+    lines = []
+    for (kind, name), own in sorted(groups.items(), key=order):
+        cells = [WORLDS[kind], f"`{name}`", f"{statistics.mean(row['keep'] for row in own):.2f}"]
+        for metric, digits in (("ua_diff", 1), ("auc_loss_diff", 3), ("ta_diff", 1)):
+            moments = ("delivered",) if metric == "ta_diff" else ("delivered", "relearned")
+            cells.append(", ".join(_mean(own, moment, metric, digits) for moment in moments))
+        cost = statistics.mean(row["cost"] for row in own)
+        lines.append([*cells, f"{cost:.2f}", str(len(own))])
+    heads = [
+        "",
+        "setting",
+        "keep",
+        "rUA, later",
+        "AUC minus retrained, later",
+        "TA minus retrained",
+    ]
+    return _table([*heads, "cost", "n"], lines)
+
+
 def requests_table(rows: Sequence[Row]) -> str:
     """A line per model and forget set: means over seeds."""
     groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
@@ -307,7 +336,7 @@ def _mean(rows: Sequence[Row], moment: str, metric: str, digits: int) -> str:
 
 
 def read_rows(name: str) -> list[Row]:
-    """The rows of ``methods`` or of ``requests``."""
+    """The rows of ``methods``, ``frontier`` or ``requests``."""
     lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 
@@ -321,6 +350,7 @@ def filled(text: str) -> str:
         "delivered": lambda: methods_tables(every, "delivered"),
         "relearned": lambda: methods_tables(every, "relearned"),
         "short": lambda: f"{WORLDS[main.kind]}:\n\n{short_table(main)}",
+        "frontier": lambda: frontier_table(read_rows("frontier")),
         "requests": lambda: requests_table(requests),
         "split": lambda: split_table(requests),
         "goals": lambda: goals_table(main, requests),

@@ -75,9 +75,9 @@ class Refresh(FineTune):
         keep: see above, in [0, 1]; None chooses it.
         left: see above, in (0, 1).
         budget: the part of the epochs of a ``recipe``, in (0, 1].
-        rate: the peak rate as a multiple of the recipe's. None is 2 for AdamW, where a short
-            training takes larger steps, and 0.5 for SGD, whose rate is usually as large as a long
-            training can calm down from.
+        rate: the peak rate as a multiple of the recipe's. None is 4 for AdamW, because a short
+            training needs larger steps, and 1 for SGD, whose rate is usually as large as the model
+            can stand. With a ``reference`` it is 1.
         reference: weights to mix with in place of fresh ones, such as the checkpoint that the model
             was fine-tuned from: a model, its ``state_dict()``, or a safetensors file. Then tensors
             of any number of axes are mixed, and none is scaled. A tensor that the reference does
@@ -103,7 +103,7 @@ class Refresh(FineTune):
     }
 
     keep: float | None = None
-    left: float = 0.3
+    left: float = 0.4
     budget: float = 0.2
     rate: float | None = None
     reference: Any = None
@@ -120,7 +120,7 @@ class Refresh(FineTune):
             raise InvalidInput(f"`rate` should be positive and finite. (got {self.rate})")
 
     def own_recipe(self, recipe: Any) -> Any:
-        usual = 2.0 if recipe.algorithm == "adamw" else 0.5
+        usual = 4.0 if recipe.algorithm == "adamw" and self.reference is None else 1.0
         return recipe.shortened(self.budget, usual if self.rate is None else self.rate)
 
     @property

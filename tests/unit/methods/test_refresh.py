@@ -313,9 +313,9 @@ def test_a_fifth_of_the_recipe_is_followed_and_what_is_given_wins() -> None:
     run(callbacks=[Look()], **free | {"optimizer": replace(recipe, algorithm="adamw")})
     run(callbacks=[Look()], **free | {"method": Refresh(rate=3.0)})
     assert seen == [
-        ("SGD", 4, 2, 0.025),
+        ("SGD", 4, 2, 0.05),
         ("SGD", 3, 2, 0.2),
-        ("AdamW", 4, 2, 0.1),
+        ("AdamW", 4, 2, 0.2),
         ("SGD", 4, 2, pytest.approx(0.15)),
     ]
 
