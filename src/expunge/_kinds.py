@@ -115,45 +115,53 @@ def check_fields(part: Any) -> None:
 
 def check_kind(name: str, kind: Any, value: Any) -> None:
     """Raise unless ``value`` is of ``kind``, an annotation; ``name`` is for the message."""
-    if fits(kind, value):
+    misfit = _find_misfit(kind, value)
+    if misfit is None:
         return
-    base, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-    if not (notes and isinstance(notes[0], str)) and not fits(base, value):
-        kind = base
-    wrong, what = value, f"`{name}`"
-    for alternative in _alternatives(kind):
-        for item_kind, item in _items(alternative, value) or ():
-            if not fits(item_kind, item):
-                kind, wrong, what = item_kind, item, f"Each of `{name}`"
-                break
-    call = ""
+    wanted, wrong, of_list = misfit
+    what, call = f"Each of `{name}`" if of_list else f"`{name}`", ""
     if isinstance(wrong, type):
-        classes = [get_origin(each) or each for each in _alternatives(kind)]
+        classes = [get_origin(each) or each for each in _alternatives(wanted)]
         if any(isinstance(each, type) and issubclass(wrong, each) for each in classes):
             call = f" Call it: {wrong.__name__}()."
-    raise InvalidInput(f"{what} should be {_in_words(kind)}. (got {shown(wrong)}){call}")
+    raise InvalidInput(f"{what} should be {_in_words(wanted)}. (got {shown(wrong)}){call}")
 
 
-def is_of_kind(kind: Any, value: Any) -> bool:
-    """Whether ``value`` is a whole number, a number or a switch; a switch is not a number."""
-    return isinstance(value, NUMBERS[kind][0]) and (kind is bool or not isinstance(value, bool))
+def _find_misfit(kind: Any, value: Any) -> tuple[Any, Any, bool] | None:
+    """A kind, the value that is not of it, and whether that is an item of a list; None if all fits.
 
-
-def fits(kind: Any, value: Any) -> bool:
-    """Whether ``value`` is what an annotation says; whatever cannot be checked fits."""
+    Whatever cannot be checked fits.
+    """
+    whole = (kind, value, False)
     alternatives = _alternatives(kind)
     if len(alternatives) > 1:
-        return any(fits(each, value) for each in alternatives)
-    plain = get_origin(kind) or kind
-    if plain is Annotated:
+        misfits = [_find_misfit(each, value) for each in alternatives]
+        if None in misfits:
+            return None
+        return next((each for each in misfits if each and each[2]), whole)
+    if get_origin(kind) is Annotated:
         base, note = get_args(kind)
-        return fits(base, value) and (not isinstance(note, Range) or value in note)
+        if misfit := _find_misfit(base, value):
+            return whole if isinstance(note, str) else misfit
+        return whole if isinstance(note, Range) and value not in note else None
+    if _is_collection(get_origin(kind)):
+        items = _items(kind, value)
+        if items is None:
+            return whole
+        misfits = [(item_kind, item) for item_kind, item in items if _find_misfit(item_kind, item)]
+        return (*misfits[0], True) if misfits else None
+    return None if _is_instance(kind, value) else whole
+
+
+def _is_instance(kind: Any, value: Any) -> bool:
+    """Whether ``value`` is what an annotation says that has no parts."""
+    plain = get_origin(kind) or kind
     if isinstance(plain, TypeVar):
-        return plain.__bound__ is None or fits(plain.__bound__, value)
+        return plain.__bound__ is None or _find_misfit(plain.__bound__, value) is None
     if plain in (None, NOTHING):
         return value is None
-    if plain in NUMBERS:
-        return is_of_kind(plain, value)
+    if plain in NUMBERS:  # a switch is not a number
+        return isinstance(value, NUMBERS[plain][0]) and isinstance(value, bool) == (plain is bool)
     if plain is Literal:
         return isinstance(value, str | bool) and value in get_args(kind)
     if plain is Callable:
@@ -164,9 +172,6 @@ def fits(kind: Any, value: Any) -> bool:
         return True
     if _full_name(plain) == "torch.utils.data.dataset.Dataset":
         return is_map_style(value)
-    if _is_collection(plain) and get_args(kind):
-        items = _items(kind, value)
-        return items is not None and all(fits(*item) for item in items)
     try:
         return isinstance(value, plain)
     except TypeError:  # a protocol that is not for run time
@@ -206,8 +211,8 @@ def _alternatives(kind: Any) -> tuple[Any, ...]:
 
 def _is_collection(plain: Any) -> bool:
     """Whether a class is a list, a dict or the like."""
-    ours = getattr(plain, "__module__", "") in ("builtins", "collections.abc")
-    return ours and isinstance(plain, type) and issubclass(plain, Iterable)
+    known = getattr(plain, "__module__", "") in ("builtins", "collections.abc")
+    return known and isinstance(plain, type) and issubclass(plain, Iterable)
 
 
 def _items(kind: Any, value: Any) -> list[tuple[Any, Any]] | None:
@@ -216,9 +221,7 @@ def _items(kind: Any, value: Any) -> list[tuple[Any, Any]] | None:
     Text is one of strings at most, a dict is not a list, an iterator has no items to look at, and a
     list may stand for a tuple.
     """
-    plain, of = get_origin(kind), get_args(kind)
-    if not _is_collection(plain) or not of:
-        return None
+    plain, of = cast("Any", get_origin(kind)), get_args(kind)
     text = isinstance(value, str | bytes | bytearray | memoryview) and of[0] is not str
     if text or (isinstance(value, Mapping) and not issubclass(plain, Mapping)):
         return None

@@ -14,7 +14,7 @@ from rich.console import Console
 from expunge._errors import InvalidInput
 from expunge._files import is_there
 from expunge.bench.protocols import PROTOCOLS, protocol_text
-from expunge.cli._completion import complete_protocol
+from expunge.cli._completion import complete_names
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
@@ -26,14 +26,14 @@ ProtocolName = Annotated[
     typer.Argument(
         help=f"{', '.join(PROTOCOLS)}, or a TOML file.",
         show_default=False,
-        autocompletion=complete_protocol,
+        autocompletion=complete_names(PROTOCOLS),
     ),
 ]
 MaybeProtocol = Annotated[
     str | None,
     typer.Argument(
         help=f"{', '.join(PROTOCOLS)}, or a TOML file; not with --results.",
-        autocompletion=complete_protocol,
+        autocompletion=complete_names(PROTOCOLS),
     ),
 ]
 StorePath = Annotated[

@@ -39,8 +39,8 @@ for _name, _registry in (
 ):
     KINDS.add(_name, _registry)
 
-MAX_NAMES = 32
-"""Names of a kind in the list of all kinds."""
+MAX_NAMES, FIRST_NAMES = 32, 9
+"""The list of all kinds names the first of a kind that has too many parts for one screen."""
 USE, REFERENCE = "Use it", "Reference:"
 """How the paragraphs of a docstring begin that say what a part is for, and where it comes from."""
 
@@ -76,7 +76,7 @@ def list_command(
     parts = _find_parts(what)
     output.data(parts)
     if what is None:
-        output.show(_names_table(parts), "\nexpunge list KIND|NAME says more about them.")
+        output.show(_names_table(parts), "[dim]expunge list KIND or NAME says more about them.[/]")
     elif what in KINDS:
         output.show(_kind_table(*parts.values()))
     else:
@@ -87,20 +87,15 @@ def list_command(
 
 def _find_parts(what: str | None) -> dict[str, list[dict[str, Any]]]:
     """All parts by kind, those of a kind, or those of one name."""
-    kinds = list(KINDS)
-    if what is not None and what in KINDS:
-        kinds, what = [KINDS.name(what)], None
-    elif what is not None:
-        kinds = [kind for kind in KINDS if what in KINDS[kind]]
-    if not kinds:
+    if what is None:
+        names = {kind: list(KINDS[kind]) for kind in KINDS}
+    elif what in KINDS:
+        names = {KINDS.name(what): list(KINDS[what])}
+    else:
+        names = {kind: [KINDS[kind].bare_name(what)] for kind in KINDS if what in KINDS[kind]}
+    if not names:
         KINDS.name(what or "")  # an error with the nearest kind
-    return {
-        kind: [
-            describe_part(KINDS[kind], name)
-            for name in (KINDS[kind] if what is None else [KINDS[kind].bare_name(what)])
-        ]
-        for kind in kinds
-    }
+    return {kind: [describe_part(KINDS[kind], name) for name in names[kind]] for kind in names}
 
 
 def _names_table(parts: dict[str, list[dict[str, Any]]]) -> Table:
@@ -108,8 +103,9 @@ def _names_table(parts: dict[str, list[dict[str, Any]]]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     for kind, found in parts.items():
         names = [part["name"] for part in found]
-        more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
-        table.add_row(kind, escape(", ".join(names[:MAX_NAMES])) + more)
+        if len(names) > MAX_NAMES:
+            names = [*names[:FIRST_NAMES], f"and {len(names) - FIRST_NAMES} more"]
+        table.add_row(kind, escape(", ".join(names)))
     return table
 
 
@@ -137,22 +133,18 @@ def _origin(part: dict[str, Any]) -> str:
 
 
 def describe_part(registry: Registry[Any], name: str) -> dict[str, Any]:
-    """What is known about a part, in plain values."""
-    label = registry.label(name)
+    """What is known about a part, in plain values; no plug-in is imported for it."""
+    label, origin = registry.label(name), registry.origin(name)
+    has_options = registry is DATASETS and not origin
     return {
         "name": name,
         "also": "" if label == name else label,
         "summary": registry.summary(name),
-        "origin": registry.origin(name),
+        "origin": origin,
         "use": registry.note(name, USE),
         "reference": registry.note(name, REFERENCE).removeprefix(REFERENCE).strip(),
-        "options": {_spelled(option): option.help for option in _options(registry, name)},
+        "options": {_spelled(o): o.help for o in DATASETS[name].options} if has_options else {},
     }
-
-
-def _options(registry: Registry[Any], name: str) -> tuple[Option, ...]:
-    """The options of a built-in dataset; no plug-in is imported to be listed."""
-    return () if registry is not DATASETS or registry.origin(name) else DATASETS[name].options
 
 
 def _spelled(option: Option) -> str:

@@ -14,7 +14,7 @@ import typer
 from rich.markup import escape
 
 from expunge import __version__
-from expunge._errors import ExpungeError, InvalidInput, PluginWarning
+from expunge._errors import ExpungeError, InvalidInput
 from expunge._lazy import load_object, read_docstring
 from expunge.cli._exit_codes import ExitCode
 from expunge.cli._output import SafeConsole, printable, show_error
@@ -187,20 +187,9 @@ def _report(error: BaseException) -> int:
     return ExitCode.ERROR
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: Any = None,
-    line: str | None = None,
-) -> None:
-    console = SafeConsole(stderr=True)
-    if issubclass(category, PluginWarning):
-        console.print(f"[yellow]Warning:[/] {escape(str(message))}", highlight=False)
-    else:
-        text = warnings.formatwarning(message, category, filename, lineno, line)
-        console.print(text, end="", markup=False, highlight=False, soft_wrap=True)
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Say what a warning says, without the line of code that it comes from."""
+    SafeConsole(stderr=True).print(f"[yellow]Warning:[/] {escape(str(message))}", highlight=False)
 
 
 def _who() -> str:

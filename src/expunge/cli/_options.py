@@ -8,12 +8,7 @@ from typing import Annotated
 import typer
 
 from expunge._kinds import SEEDS
-from expunge.cli._completion import (
-    complete_data,
-    complete_model,
-    complete_scenario,
-    complete_words,
-)
+from expunge.cli._completion import complete_data, complete_model, complete_scenario
 
 DATA = "digits, cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE, csv:FILE, parquet:FILE, hf:PATH"
 DATA += " or package.module:factory; see `expunge list datasets`."
@@ -24,13 +19,7 @@ Out = Annotated[
     Path, typer.Option("--out", "-o", help="File for the weights: .safetensors or .pt.")
 ]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")]
-Device = Annotated[
-    str,
-    typer.Option(
-        help="auto, cpu, cuda, cuda:1 or mps.",
-        autocompletion=complete_words(("auto", "cpu", "cuda", "mps")),
-    ),
-]
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.")]
 Initial = Annotated[
     Path, typer.Argument(help="The initial model: from `expunge train`, or .pt or .safetensors.")
 ]
@@ -53,8 +42,7 @@ KnownScenario = Annotated[
     ),
 ]
 ScenarioSeed = Annotated[
-    int,
-    typer.Option(min=0, max=SEEDS[-1], help="Seed of the examples that a scenario draws."),
+    int, typer.Option(min=0, max=SEEDS[-1], help="Seed of the examples that a scenario draws.")
 ]
 MovedData = Annotated[
     str | None,

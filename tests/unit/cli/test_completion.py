@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
-from expunge.bench.protocols import PROTOCOLS
 from expunge.cli._completion import (
     complete_data,
     complete_model,
     complete_names,
-    complete_protocol,
     complete_scenario,
-    complete_words,
 )
 from expunge.methods import METHODS
 from tests.unit.cli.conftest import Expunge
@@ -32,27 +28,10 @@ def test_names_and_short_names_are_offered_with_a_line_about_them() -> None:
     assert dict(offered)["SRL"] == METHODS.summary("random-label")
 
 
-def test_data_are_formats_and_then_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "people.csv").touch()
-    (tmp_path / "photos").mkdir()
-    (tmp_path / ".hidden").touch()
-    monkeypatch.chdir(tmp_path)
-    assert words(complete_data("c")) == ["cifar10", "cifar100", "csv:"]
-    assert words(complete_data("csv:p")) == ["csv:people.csv", "csv:photos/"]
-    assert words(complete_data("peo")) == ["people.csv"]
-    assert words(complete_data(f"{tmp_path}/pe")) == [f"{tmp_path}/people.csv"]
-    assert words(complete_data("/nowhere/at/all")) == []
-
-
-def test_other_values_are_offered_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.toml").touch()
-    assert words(complete_scenario("")) == ["random:", "class:", "hardest:", "people:", "ids:"]
-    assert words(complete_scenario("ids:mi")) == ["ids:mine.toml"]
+def test_data_models_scenarios_and_protocols_are_offered_by_name() -> None:
+    assert words(complete_data("c")) == ["cifar10", "cifar100", "csv"]
+    assert words(complete_scenario("")) == ["random", "class", "hardest", "people", "ids"]
     assert words(complete_model("t")) == ["text-bag"]
-    assert words(complete_model("h")) == ["hf:"]
-    assert words(complete_protocol("")) == [*PROTOCOLS, "mine.toml"]
-    assert words(complete_words(("auto", "cpu"))("c")) == ["cpu"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def test_list_shows_all_kinds(expunge: Expunge) -> None:
     lines = ending.out.splitlines()
     first = [line.split()[0] for line in lines if line.startswith(" ") and line[1] != " "]
     assert first == list(KINDS)
-    assert len(lines) <= 40, "a screenful"
+    assert len(lines) <= 26, "a screenful"
     assert "random-label" in ending.out
 
 
