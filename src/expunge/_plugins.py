@@ -49,33 +49,25 @@ class Plugin:
 @cache
 def installed_plugins() -> tuple[Plugin, ...]:
     """Every entry point of :data:`GROUPS` that is installed; nothing is imported."""
-    return tuple(
-        Plugin(group, entry.name, entry.value.replace(" ", ""), _package(entry))
-        for group in GROUPS
-        for entry in sorted(metadata.entry_points(group=group), key=lambda each: each.name)
-    )
+    found = []
+    for group in GROUPS:
+        for entry in sorted(metadata.entry_points(group=group), key=lambda each: each.name):
+            dist = entry.dist
+            package = "an unknown package" if dist is None else f"{dist.name} {dist.version}"
+            found.append(Plugin(group, entry.name, entry.value.replace(" ", ""), package))
+    return tuple(found)
 
 
 def usable_plugins(group: str) -> list[Plugin]:
     """The plug-ins of a group whose modules exist; the others are reported."""
     found = []
-    for plugin in installed_plugins():
-        if plugin.group != group:
-            continue
-        if find_source(plugin.path.partition(":")[0]) is None:
-            report(plugin, f"there is no module {plugin.path.partition(':')[0]}")
+    for plugin in (each for each in installed_plugins() if each.group == group):
+        module = plugin.path.partition(":")[0]
+        if find_source(module) is None:
+            report(plugin, f"there is no module {module}")
         else:
             found.append(plugin)
     return found
-
-
-def load_plugin(plugin: Plugin, adopt: Callable[[str, Any], Any] | None) -> Any:
-    """What a plug-in offers, imported and checked; whatever goes wrong is a TypeError."""
-    try:
-        part = load_object(plugin.path)
-    except Exception as error:
-        raise TypeError(f"{type(error).__name__}: {error}") from error
-    return part if adopt is None else adopt(plugin.name, part)
 
 
 def report(plugin: Plugin, reason: object) -> None:
@@ -110,7 +102,3 @@ def instance_of(base: str) -> Callable[[str, Any], Any]:
         return made
 
     return adopt
-
-
-def _package(entry: metadata.EntryPoint) -> str:
-    return "an unknown package" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"

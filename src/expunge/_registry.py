@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar, cast
 from expunge._errors import InvalidInput
 from expunge._kinds import check_kind
 from expunge._lazy import load_object, read_docstring
-from expunge._plugins import Plugin, load_plugin, report, usable_plugins
+from expunge._plugins import Plugin, report, usable_plugins
 from expunge._specs import join_part, split_part, split_spec, suggestion
 
 T = TypeVar("T")
@@ -79,10 +79,9 @@ class Registry(Generic[T]):
         if self._unread:
             self._unread = False
             for plugin in usable_plugins(self.group or ""):
+                entry = _Entry(plugin.name, path=plugin.path, plugin=plugin)
                 try:
-                    self._register(
-                        plugin.name, _Entry(plugin.name, path=plugin.path, plugin=plugin)
-                    )
+                    self._register(plugin.name, entry)
                 except InvalidInput as error:
                     report(plugin, str(error).rstrip("."))
         return self._table
@@ -183,11 +182,7 @@ class Registry(Generic[T]):
         return f"{first.removesuffix('.')}: {about[:1].lower()}{about[1:]}" if about else first
 
     def note(self, name: str, beginning: str) -> str:
-        """The paragraph of a part's docstring that begins with these words, on one line, or "".
-
-        Two of them say more about a part than its summary: "Use it …" what it is for, and
-        "Reference: …" where it comes from.
-        """
+        """The paragraph of a part's docstring that begins so ("Use it", "Reference:"), or ""."""
         paragraphs = (_on_one_line(text) for text in self._text(name).split("\n\n"))
         return next((text for text in paragraphs if text.startswith(beginning)), "")
 
@@ -205,12 +200,11 @@ class Registry(Generic[T]):
         kind: Any = self[part]
         name, options = self._split(part)
         known = [field.name for field in dataclasses.fields(kind)] if options else []
-        for option in options:
-            if option not in known:
-                raise InvalidInput(
-                    f"The {self.kind} {self._entries[name].label} has no option {option!r}. "
-                    f"(it has: {', '.join(known) or 'none'})"
-                )
+        if unknown := [option for option in options if option not in known]:
+            raise InvalidInput(
+                f"The {self.kind} {self._entries[name].label} has no option {unknown[0]!r}. "
+                f"(it has: {', '.join(known) or 'none'})"
+            )
         return kind(**options)
 
     def __getitem__(self, name: str) -> T:
@@ -225,11 +219,13 @@ class Registry(Generic[T]):
             part = load_object(entry.path)
             return part if entry.arguments is None else part(*entry.arguments)
         try:
-            return load_plugin(entry.plugin, self._adopt)
-        except TypeError as error:
+            part = load_object(entry.path)
+            return part if self._adopt is None else self._adopt(name, part)
+        except Exception as error:  # the code is somebody else's
+            why = f"{error}" if type(error) is TypeError else f"{type(error).__name__}: {error}"
             raise InvalidInput(
                 f"The {self.kind} {name!r} is a plug-in of {entry.plugin.package} that cannot be "
-                f"used: {error}. Fix or uninstall it."
+                f"used: {why}. Fix or uninstall it."
             ) from error
 
     def __contains__(self, name: str) -> bool:

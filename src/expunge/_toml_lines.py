@@ -35,9 +35,8 @@ def find_line(text: str, path: Sequence[str | int]) -> tuple[int, int]:
             found = table + [part.strip().strip("\"'") for part in key.group(1).split(".")]
         else:
             continue
-        common = _common(found, wanted)
-        if common == len(found) and common > depth:
-            best, depth = number, common
+        if wanted[: len(found)] == found and len(found) > depth:
+            best, depth = number, len(found)
     return best, depth
 
 
@@ -48,12 +47,3 @@ def _opened(name: str, *, array: bool, counts: dict[str, int]) -> list[str]:
         return [*parts, str(counts[name])]
     first = parts[0]
     return [first, str(counts[first]), *parts[1:]] if first in counts else parts
-
-
-def _common(a: Sequence[str], b: Sequence[str]) -> int:
-    count = 0
-    for x, y in zip(a, b, strict=False):
-        if x != y:
-            break
-        count += 1
-    return count

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import torch
 
-from expunge._errors import ExpungeError, InvalidInput
+from expunge._errors import ExpungeError
+from expunge._kinds import Count, check_kind
 from expunge.dispatch._engine import Progress, TaskResult
 from expunge.dispatch._execute import ThrottledProgress, execute, output_tail
 from expunge.store import StageTask, Store, cores
@@ -64,8 +65,7 @@ class LocalEngine:
     """
 
     def __init__(self, store: Store, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise InvalidInput(f"`workers` should be at least 1. (got {workers})")
+        check_kind("workers", Count | None, workers)
         self.store = store
         self.capacity = workers or cores()
         self._workers: list[_Worker] = []

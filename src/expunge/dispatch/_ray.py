@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import logging
-import math
 import os
 import re
 import socket
@@ -19,6 +18,7 @@ from typing import Any
 import torch
 
 from expunge._errors import ExpungeError, InvalidInput
+from expunge._kinds import NaturalNumber, NotNegative, Positive, check_arguments
 from expunge.dispatch._engine import Progress, TaskResult
 from expunge.dispatch._execute import ThrottledProgress, execute, output_tail
 from expunge.dispatch._local import environment_defaults
@@ -43,16 +43,9 @@ class RayEngine:
     from its work folder; then it fails (after the ``retries`` of :func:`run`, if any). One that
     raises is not retried.
 
-    The store has to be on a file system that all nodes share, at the same path, with file locks
-    that hold between nodes: NFS 4 (not mounted with ``nolock`` or ``local_lock``), Lustre (with
-    ``flock``), CephFS, GPFS. A node that does not see it fails its stages. The file system releases
-    the locks of a node that died, with NFS after a minute or so; until then the retried stage
-    waits.
-
-    Each node needs this package and the module of the stage's function, in the same versions;
-    ``runtime_env`` (see Ray) can send your own modules along: ``{"working_dir": "."}``. The
-    device ``auto`` is right everywhere: a stage sees only the GPUs that Ray assigned to it, and
-    none if ``gpus`` is 0. A fraction lets stages share a GPU.
+    All nodes see the store at the same path, with file locks that hold between them, and have this
+    package and the stages' modules, which ``runtime_env`` (see Ray) can send along. A stage sees
+    only the GPUs that Ray assigned to it; a fraction lets stages share one.
     """
 
     capacity = None
@@ -62,12 +55,16 @@ class RayEngine:
         store: Store,
         *,
         address: str | None = None,
-        cpus: float = 1,
-        gpus: float = 0,
-        retries: int = 2,
+        cpus: Positive = 1,
+        gpus: NotNegative = 0,
+        retries: NaturalNumber = 2,
         runtime_env: Mapping[str, Any] | None = None,
     ) -> None:
-        _check_arguments(cpus, gpus, retries)
+        check_arguments(RayEngine.__init__, locals())
+        if gpus > 1 and gpus != int(gpus):
+            raise InvalidInput(
+                f"`gpus` should be a fraction of one GPU, or a whole number. (got {gpus})"
+            )
         self.store, self.retries = store, retries
         self._ray = load_ray()
         self._joined = _connect(self._ray, address, dict(runtime_env or {}), retries)
@@ -241,14 +238,3 @@ def _warn_if_too_small(ray: Any, cpus: float, gpus: float) -> None:
             "wait until one joins.",
             stacklevel=3,
         )
-
-
-def _check_arguments(cpus: float, gpus: float, retries: int) -> None:
-    if not (math.isfinite(cpus) and cpus > 0):
-        raise InvalidInput(f"`cpus` should be greater than 0. (got {cpus})")
-    if not (math.isfinite(gpus) and gpus >= 0) or (gpus > 1 and gpus != int(gpus)):
-        raise InvalidInput(
-            f"`gpus` should be a fraction of one GPU, or a whole number. (got {gpus})"
-        )
-    if retries < 0:
-        raise InvalidInput(f"`retries` should be at least 0. (got {retries})")

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
-from expunge._errors import ExpungeError, InvalidInput, StorageError
+from expunge._errors import ExpungeError, StorageError
+from expunge._kinds import Count, NaturalNumber, check_arguments
 from expunge.dispatch._engine import Engine, Event, Progress, Report, TaskResult
 from expunge.dispatch._local import LocalEngine
 from expunge.store import Stage, Store, now
@@ -77,8 +78,8 @@ def run(
     stages: Iterable[Stage],
     store: Store,
     *,
-    workers: int | None = None,
-    retries: int = 0,
+    workers: Count | None = None,
+    retries: NaturalNumber = 0,
     report: Report | None = None,
     engine: Engine | None = None,
 ) -> RunSummary:
@@ -104,8 +105,8 @@ def run(
     >>> len(first.done), len(again.done), len(again.found)
     (1, 0, 1)
     """
-    if retries < 0:
-        raise InvalidInput(f"`retries` should be at least 0. (got {retries})")
+    stages = list(stages)
+    check_arguments(run, locals())
     began = time.perf_counter()
     # Find what is missing.
     graph = Graph(stages, store)
@@ -138,10 +139,10 @@ class Graph:
     results that nothing depends on any more may be removed. Stages with equal keys are one stage.
     """
 
-    def __init__(self, stages: Iterable[Stage], store: Store) -> None:
+    def __init__(self, stages: list[Stage], store: Store) -> None:
         self.found: list[Stage] = []
         self.missing: dict[str, Stage] = {}
-        self._find_missing(list(stages), store)
+        self._find_missing(stages, store)
         self._order = {key: number for number, key in enumerate(self.missing)}
         self._parents = {
             key: [parent.key for parent in stage.parents if parent.key in self.missing]
@@ -152,8 +153,6 @@ class Graph:
         self._ready: list[tuple[float, int, Stage]] = []
 
     def _find_missing(self, stages: list[Stage], store: Store) -> None:
-        if wrong := [stage for stage in stages if not isinstance(stage, Stage)]:
-            raise InvalidInput(f"`stages` should be stages. (got {wrong[0]!r})")
         seen: set[str] = set()
         queue = stages[::-1]
         while queue:
