@@ -19,11 +19,7 @@ _SPEC = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 def is_factory(spec: str) -> bool:
-    """Whether ``spec`` has the form ``package.module:factory``.
-
-    >>> is_factory("shop.models:build"), is_factory("resnet18"), is_factory("npz:a/b.npz")
-    (True, False, False)
-    """
+    """Whether ``spec`` has the form ``package.module:factory``."""
     return bool(_SPEC.fullmatch(spec))
 
 

@@ -46,21 +46,13 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
 
 
 def load_object(path: str) -> Any:
-    """The object at ``"package.module:name"``.
-
-    >>> load_object("math:pi")
-    3.141592653589793
-    """
+    """The object at ``"package.module:name"``."""
     module, _, name = path.partition(":")
     return getattr(importlib.import_module(module), name)
 
 
 def deferred(path: str) -> Callable[..., Any]:
-    """The function at ``"package.module:name"``, imported when it is called.
-
-    >>> deferred("math:sqrt")(9.0)
-    3.0
-    """
+    """The function at ``"package.module:name"``, imported when it is called."""
 
     def call(*args: Any, **options: Any) -> Any:
         return load_object(path)(*args, **options)
@@ -87,12 +79,9 @@ imported: No module named 'no_such_module'. Install it: pip install 'expunge[hf]
 
 
 def read_docstring(path: str) -> str:
-    """The docstring of the class or function at ``"package.module:name"``, read from its source.
+    """The docstring of what is at ``"package.module:name"``, read from its source.
 
     That of a variable is the string below its assignment.
-
-    >>> read_docstring("expunge._errors:InvalidInput")
-    'A value, a name or a combination that cannot be used as given.'
     """
     module, _, name = path.partition(":")
     statements = _parse(module).body
@@ -107,11 +96,7 @@ def read_docstring(path: str) -> str:
 
 
 def find_source(module: str) -> Path | None:
-    """The file of a module, or None. Neither it nor its parent packages are imported.
-
-    >>> find_source("expunge._errors").name, find_source("expunge._nowhere")
-    ('_errors.py', None)
-    """
+    """The file of a module, or None. Neither it nor its parent packages are imported."""
     spec, places = None, None
     words = module.split(".")
     for depth in range(1, len(words) + 1):

@@ -68,23 +68,12 @@ class Option:
         return get_args(self.type)[0] if get_origin(self.type) is Annotated else self.type
 
     def check(self, value: Any) -> None:
-        """Raise unless ``value`` is within the range, or one of the choices.
-
-        >>> from expunge._kinds import Positive
-        >>> Option("lr", Positive, 0.1, "Learning rate.").check(-1.0)
-        Traceback (most recent call last):
-        expunge._errors.InvalidInput: `lr` should be positive and finite. (got -1.0)
-        """
+        """Raise unless ``value`` is within the range, or one of the choices."""
         if value is not None or self.default is not None:
             check_kind(self.name, self.type, value)
 
     def read(self, text: str) -> Any:
-        """The value that was written as ``text``, checked.
-
-        >>> from expunge._kinds import Count
-        >>> Option("length", Count, 256, "Tokens.").read("64")
-        64
-        """
+        """The value that was written as ``text``, checked."""
         is_whole = self.plain_type is int and text.isascii() and text.lstrip("-").isdigit()
         value: Any = int(text) if is_whole else text
         self.check(value)
@@ -133,14 +122,6 @@ def takes_options(options: Iterable[Option]) -> Callable[[type[Model]], type[Mod
     """Decorate a pydantic model: it takes ``options`` besides the fields it has.
 
     A field that the model declares itself stays as it is, such as one with another default.
-
-    >>> import pydantic
-    >>> from expunge._kinds import Count
-    >>> @takes_options([Option("size", Count, 3, "How many.")])
-    ... class Settings(pydantic.BaseModel):
-    ...     pass
-    >>> Settings().model_dump()
-    {'size': 3}
     """
 
     def extend(model: type[Model]) -> type[Model]:

@@ -19,17 +19,13 @@ T = TypeVar("T")
 
 @dataclass
 class _Entry:
-    """A part with the short name that tables print, and where it comes from.
-
-    ``path``: where it is imported from on first use; empty once it is there. ``arguments``: it is
-    what the class there makes of them. ``about`` ends its summary.
-    """
+    """A part with the short name that tables print, and where it comes from."""
 
     label: str
     part: Any = None
-    path: str = ""
-    arguments: tuple[Any, ...] | None = None
-    about: str = ""
+    path: str = ""  # imported from there on first use; empty once it is imported
+    arguments: tuple[Any, ...] | None = None  # the part is what the class there makes of them
+    about: str = ""  # ends its summary
     plugin: Plugin | None = None
 
 
@@ -50,13 +46,6 @@ class Registry(Generic[T]):
     >>> colours.add("dark-red", 1, alias="DR")
     >>> colours["dr"], colours["Dark-Red"], list(colours)
     (1, 1, ['dark-red'])
-    >>> colours["dark-rad"]
-    Traceback (most recent call last):
-    expunge._errors.InvalidInput: Unknown colour 'dark-rad'. Did you mean 'dark-red'?
-    >>> constants: Registry[float] = Registry("constant")
-    >>> constants.declare("pi", "math:pi")
-    >>> constants["pi"]
-    3.141592653589793
     """
 
     def __init__(

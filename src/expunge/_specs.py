@@ -67,11 +67,7 @@ def join_part(base: str, options: Mapping[str, Any]) -> str:
 
 
 def plain_value(text: str) -> Any:
-    """A number or a switch, if ``text`` spells one; else the text itself.
-
-    >>> [plain_value(text) for text in ("3", "0.5", "true", "gelu")]
-    [3, 0.5, True, 'gelu']
-    """
+    """A number or a switch, if ``text`` spells one; else the text itself."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

@@ -14,8 +14,6 @@ from expunge._files import read_regular
 def parse_json(text: str | bytes) -> Any:
     """The values in ``text``, or a ValueError.
 
-    >>> parse_json('{"a": 1, "b": [2.5, null]}')
-    {'a': 1, 'b': [2.5, None]}
     >>> parse_json('{"a": 1, "a": 2}')
     Traceback (most recent call last):
     ValueError: the key 'a' is there twice

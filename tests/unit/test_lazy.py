@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import inspect
+import math
 import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import expunge
+from expunge._lazy import deferred, find_source, load_object, read_docstring
 
 PACKAGES = [
     name
@@ -62,3 +66,15 @@ def test_nothing_is_imported_but_what_the_name_needs(steps: list[tuple[str, set[
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     found = [f"{code} []" for code, _ in steps]
     assert done.stdout.splitlines() == [*found, str(steps is FROM_LIGHT_TO_HEAVY)]
+
+
+def test_docstrings_are_read_from_the_source() -> None:
+    assert read_docstring("expunge._errors:InvalidInput") == inspect.getdoc(expunge.InvalidInput)
+    assert read_docstring("expunge._plugins:GROUPS").startswith("The groups of entry points")
+    assert find_source("expunge._errors") == Path(sys.modules["expunge._errors"].__file__ or "")
+    assert find_source("expunge._nowhere") is None
+
+
+def test_objects_are_found_by_their_path() -> None:
+    assert load_object("math:pi") == math.pi
+    assert deferred("math:sqrt")(9.0) == 3.0
