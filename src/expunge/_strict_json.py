@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from expunge._errors import DataError
 from expunge._files import read_regular
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+Model = TypeVar("Model", bound="BaseModel")
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -37,6 +42,18 @@ def read_json(path: Path) -> Any:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
     except ValueError as error:
         raise DataError(f"{path} is not valid JSON: {error}.") from error
+
+
+def read_model(path: Path, kind: type[Model]) -> Model:
+    """A file as a pydantic model; a file that is not there raises a FileNotFoundError."""
+    from pydantic import ValidationError
+
+    try:
+        return kind.model_validate(read_json(path))
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise DataError(f"{path} cannot be read: {where}: {first['msg']}.") from error
 
 
 def _once_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,9 +16,8 @@ from expunge._errors import ExpungeError
 from expunge._files import file_digest
 from expunge.evidence import read_evidence
 from expunge.ledger._ledger import Ledger
-from expunge.ledger._ledger_head import write_ledger_head
 from expunge.ledger._purge import find_remnants, outside_of
-from expunge.ledger._seal import write_seal
+from expunge.ledger._seal import write_ledger_head, write_seal
 from expunge.report import render_letter, render_request
 from expunge.request import _bundle, forget, verify
 from tests.unit.request.worlds import fitted, floats

@@ -29,14 +29,6 @@ def purge_command(
         Path | None,
         typer.Option(help="Where `expunge audit` kept shadow models (default: a cache folder)."),
     ] = None,
-    audits: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--audit",
-            metavar="FOLDER",
-            help="A report of `expunge audit --keep-examples`; may be given several times.",
-        ),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
     ] = False,
@@ -50,7 +42,8 @@ def purge_command(
     Lists it first, and asks. The latest weights, the evidence and its hashes stay; purged.json
     keeps the hash of every file that was removed, so that `expunge verify` still holds. If the
     requests are signed, that list is signed too (--sign). Shadow models of audits are removed from
-    their store, whichever request they were trained for.
+    their store, whichever request they were trained for. Also lists what it does not reach, such
+    as the weights from before the first request.
 
     Example:  expunge purge requests FOLDER --dry-run
     """
@@ -63,17 +56,18 @@ def purge_command(
 
     store = store or cache_dir() / "store"
     output = Output(as_json=as_json, quiet=quiet)
-    remnants = find_remnants(ledger, store, audits or ())
-    output.data([{"path": each.path, "bytes": each.size, "why": each.why} for each in remnants])
+    remnants, not_reached = find_remnants(ledger, store), outside_of(ledger)
+    found = [{"path": each.path, "bytes": each.size, "why": each.why} for each in remnants]
+    output.data({"remnants": found, "not_reached": not_reached})
     for remnant in remnants:
         output.show(
             f"{escape(str(remnant.path))}  {remnant.size / 1e6:.1f} MB  {remnant.why}",
             soft_wrap=True,
         )
-    for words in outside_of(ledger):
-        output.message(f"Not touched: {escape(words)}")
+    for words in not_reached:
+        output.show(f"[yellow]Not reached, remove it yourself:[/] {escape(words)}", soft_wrap=True)
     if not remnants:
-        output.show("Nothing that remembers forgotten records is left here.")
+        output.show(f"There is nothing to purge in {escape(str(folder))}.")
         return
     total = sum(remnant.size for remnant in remnants) / 1e6
     if dry_run:

@@ -16,7 +16,7 @@ from pydantic import Field
 from pydantic.json_schema import GenerateJsonSchema
 
 from expunge._errors import DataError
-from expunge._strict_json import read_json
+from expunge._strict_json import read_model
 from expunge.evidence._preflight import PreflightFindings
 from expunge.evidence._sections import (
     Check,
@@ -141,20 +141,9 @@ class Evidence(Section):
 def read_evidence(path: Path) -> Evidence:
     """Read an ``evidence.json``, without a key that is unknown or there twice."""
     try:
-        return Evidence.model_validate(read_json(path))
+        return read_model(path, Evidence)
     except FileNotFoundError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-    except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        if where == "schema_version":
-            raise DataError(
-                f"{path} was written by another version of expunge. (its `schema_version` should "
-                f"be {SCHEMA_VERSION})"
-            ) from error
-        raise DataError(
-            f"{path} is not the evidence of a request: {where}: {first['msg']}."
-        ) from error
 
 
 def json_schema() -> str:

@@ -7,7 +7,7 @@ from expunge._lazy import lazy_exports
 if TYPE_CHECKING:
     from expunge.ledger._ledger import Ledger as Ledger
     from expunge.ledger._ledger import LedgerEntry as LedgerEntry
-    from expunge.ledger._signing_keys import SigningKey as SigningKey
+    from expunge.ledger._signatures import SigningKey as SigningKey
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.ledger._attempts import earlier_attempts, write_attempt
     from expunge.ledger._id_key import (
@@ -28,7 +28,6 @@ if TYPE_CHECKING:  # for other packages of expunge
         digest_of,
         exclusive_access,
     )
-    from expunge.ledger._ledger_head import head_problem, require_all, write_ledger_head
     from expunge.ledger._purge import find_remnants, outside_of, purge, require_signer
     from expunge.ledger._seal import (
         ATTEMPT,
@@ -37,16 +36,19 @@ if TYPE_CHECKING:  # for other packages of expunge
         PAGE,
         PREFLIGHT,
         THUMBNAILS,
+        head_problem,
+        require_all,
+        write_ledger_head,
         write_seal,
     )
-    from expunge.ledger._signatures import sign_bundle, sign_head, sign_weights
-    from expunge.ledger._signing_keys import PASSWORD_VARIABLE, PublicKey, is_encrypted
-    from expunge.ledger._verify_ledger import (
-        Verification,
-        list_remnants,
-        verify_known,
-        verify_ledger,
+    from expunge.ledger._signatures import (
+        PASSWORD_VARIABLE,
+        PublicKey,
+        is_encrypted,
+        sign_bundle,
+        sign_head,
+        sign_weights,
     )
-    from expunge.ledger._verify_signatures import verify_signatures
+    from expunge.ledger._verify_ledger import Verification, verify_ledger
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

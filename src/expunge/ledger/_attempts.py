@@ -12,9 +12,9 @@ import json
 import os
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import get_args
+
+import pydantic
 
 from expunge.data import cache_dir
 from expunge.evidence import AttemptStatus, EarlierAttempt
@@ -26,13 +26,14 @@ DIGITS = 10
 """Of a record's keyed hash in the journal: two of a million records hardly ever share them."""
 
 
-@dataclass(frozen=True)
-class JournalLine:
+class JournalLine(pydantic.BaseModel):
     """One line of the journal: an attempt that was started, or how it ended.
 
     ``model`` is a hash of the weights, ``run`` that of all settings: a run that was killed and
     resumed is one attempt. ``records`` are left out of the line that says how it ended.
     """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
 
     model: str
     run: str
@@ -51,16 +52,20 @@ def write_attempt(
     weights: str, run: str, seed: int, status: AttemptStatus, records: Iterable[str] = ()
 ) -> None:
     """Add a line to the journal; a journal that cannot be written stops nothing."""
-    shortened = sorted(record[:DIGITS] for record in records)
-    line = JournalLine(_digest(weights), run, seed, status, now(), shortened)
+    line = JournalLine(
+        model=_digest(weights),
+        run=run,
+        seed=seed,
+        status=status,
+        when=now(),
+        records=sorted(record[:DIGITS] for record in records),
+    )
     with suppress(OSError):
         path = journal_path()
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        try:
-            os.write(handle, (json.dumps(asdict(line)) + "\n").encode())
-        finally:
-            os.close(handle)
+        with os.fdopen(handle, "ab", buffering=0) as file:  # a whole line at once
+            file.write((json.dumps(line.model_dump()) + "\n").encode())
 
 
 def read_journal(weights: str) -> list[JournalLine]:
@@ -72,13 +77,13 @@ def read_journal(weights: str) -> list[JournalLine]:
     attempts: dict[str, JournalLine] = {}
     for row in text.splitlines():
         try:
-            line = JournalLine(**json.loads(row))
-            known = line.model == _digest(weights) and line.status in get_args(AttemptStatus)
-        except (ValueError, TypeError):
+            line = JournalLine.model_validate_json(row)
+        except pydantic.ValidationError:
             continue  # half a line
-        if known:
+        if line.model == _digest(weights):
             started = attempts.get(line.run, line)
-            attempts[line.run] = replace(line, records=[*started.records, *line.records])
+            records = [*started.records, *line.records]
+            attempts[line.run] = line.model_copy(update={"records": records})
     return list(attempts.values())
 
 
@@ -93,21 +98,31 @@ def earlier_attempts(
     wanted = set(records)
     shortened = {record[:DIGITS] for record in wanted}
     runs = {run}
-    attempts: list[tuple[str, int, AttemptStatus, int | None, int]] = []
+    attempts = []
     for entry in ledger.entries:
         evidence, hashes = entry.evidence, entry.evidence.hashes
         runs.add(digest_config(evidence.config, hashes.ids, hashes.weights_before))
-        started = evidence.request.when, evidence.seed, evidence.status
-        attempts.append((*started, entry.number, len(wanted & {*entry.records.asked})))
+        attempts.append(
+            EarlierAttempt(
+                when=evidence.request.when,
+                seed=evidence.seed,
+                status=evidence.status,
+                request=entry.number,
+                shared=len(wanted & {*entry.records.asked}),
+            )
+        )
     for line in read_journal(weights):
         if line.run not in runs:
-            shared = len(shortened & {*line.records})
-            attempts.append((line.when, line.seed, line.status, None, shared))
-    return [
-        EarlierAttempt(when=when, seed=seed, status=status, request=number, shared=shared)
-        for when, seed, status, number, shared in attempts
-        if shared
-    ]
+            attempts.append(
+                EarlierAttempt(
+                    when=line.when,
+                    seed=line.seed,
+                    status=line.status,
+                    request=None,
+                    shared=len(shortened & {*line.records}),
+                )
+            )
+    return [attempt for attempt in attempts if attempt.shared]
 
 
 def _digest(weights: str) -> str:

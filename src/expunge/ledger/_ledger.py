@@ -10,17 +10,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import pydantic
+from typing import TYPE_CHECKING, Any
 
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest, is_there
-from expunge._strict_json import read_json
+from expunge._strict_json import read_model
 from expunge.evidence import Evidence, read_evidence
 from expunge.ledger._id_key import ForgottenRecords, HashedRecords, IdKey
 from expunge.store import Locked, file_lock
@@ -35,25 +33,15 @@ PURGED = "purged.json"
 _NUMBER = re.compile(r"[0-9]{4,}")
 
 
-class BrokenSeal(NamedTuple):
-    """A request that is not the one that the chain of requests knows, and why."""
-
-    number: int
-    problem: str
-
-
 @dataclass(frozen=True)
 class LedgerEntry:
     """One finished request."""
 
     folder: Path
     number: int
-    index_of: Mapping[str, int] | None = field(default=None, repr=False, compare=False)
-    """The training record that each keyed hash stands for: see :meth:`Ledger.unlocked`."""
-    unseen_index_of: Mapping[str, tuple[str, int]] = field(
-        default_factory=dict, repr=False, compare=False
-    )
-    """The split and index of the record of val or test that each keyed hash stands for."""
+    place_of: Mapping[str, tuple[str, int]] | None = field(default=None, repr=False, compare=False)
+    """The split and index of the record that each keyed hash stands for: see
+    :meth:`Ledger.unlocked`."""
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -89,38 +77,33 @@ class LedgerEntry:
 
         They are written as keyed hashes, so that only an unlocked ledger knows them.
         """
-        return self._indices_of(self.records.records)
+        return self._find(self.records.records, "train")["train"]
 
     @property
     def asked(self) -> tuple[int, ...]:
         """The training records that were asked for, without duplicates."""
-        return self._indices_of(self.records.asked)
-
-    def _indices_of(self, records: Sequence[str]) -> tuple[int, ...]:
-        if self.index_of is None:
-            raise DataError(
-                f"The records of request {self.number} are written as keyed hashes. Give the key "
-                "that it was made with: --id-key FILE."
-            )
-        try:
-            return tuple(sorted(self.index_of[record] for record in records))
-        except KeyError as error:
-            raise DataError(
-                f"{self.folder / RECORDS} names a record that is not in the training data: {error}."
-            ) from error
+        return self._find(self.records.asked, "train")["train"]
 
     @property
     def unseen(self) -> dict[str, tuple[int, ...]]:
         """Records of val and test that nothing was compared with, as they are a requester's own."""
-        try:
-            found = [self.unseen_index_of[record] for record in self.records.unseen]
-        except KeyError as error:
+        return self._find(self.records.unseen, "val", "test")
+
+    def _find(self, hashes: Sequence[str], *splits: str) -> dict[str, tuple[int, ...]]:
+        """The indices of the records that ``hashes`` stand for, all of which are in ``splits``."""
+        if self.place_of is None:
             raise DataError(
-                f"{self.folder / RECORDS} names a record that is not in val or test: {error}."
-            ) from error
+                f"The records of request {self.number} are written as keyed hashes. Give the key "
+                "that it was made with: --id-key FILE."
+            )
+        places = [self.place_of.get(each) for each in hashes]
+        if any(place is None or place[0] not in splits for place in places):
+            raise DataError(
+                f"{self.folder / RECORDS} names a record that is not in {' or '.join(splits)}."
+            )
         return {
-            split: tuple(sorted(index for name, index in found if name == split))
-            for split in ("val", "test")
+            split: tuple(sorted(place[1] for place in places if place and place[0] == split))
+            for split in splits
         }
 
     @property
@@ -133,15 +116,11 @@ class LedgerEntry:
         """The content of ``forgotten.json``."""
         path = self.folder / RECORDS
         try:
-            return ForgottenRecords.model_validate(read_json(path))
+            return read_model(path, ForgottenRecords)
         except FileNotFoundError as error:
             raise DataError(f"{path} is missing. The ledger is damaged.") from error
-        except pydantic.ValidationError as error:
-            first = error.errors(include_url=False)[0]
-            where = ".".join(map(str, first["loc"])) or "the file"
-            raise DataError(
-                f"{path} cannot be read: {where}: {first['msg']}. The ledger is damaged."
-            ) from error
+        except DataError as error:
+            raise DataError(f"{error} The ledger is damaged.") from error
 
 
 @dataclass(frozen=True)
@@ -183,17 +162,12 @@ class Ledger:
                     f"{key.path}, so that nobody knows which records are forgotten. Give the "
                     "key it was made with: --id-key FILE."
                 )
-        index_of = {key.hash_record(index): index for index in range(records)}
-        unseen_index_of = {
+        place_of = {
             key.hash_record(index, split): (split, index)
-            for split, size in unseen.items()
+            for split, size in {"train": records, **unseen}.items()
             for index in range(size)
         }
-        entries = tuple(
-            replace(entry, index_of=index_of, unseen_index_of=unseen_index_of)
-            for entry in self.entries
-        )
-        return Ledger(self.root, entries)
+        return Ledger(self.root, tuple(replace(entry, place_of=place_of) for entry in self.entries))
 
     def find(self, entry: str, key: IdKey) -> list[LedgerEntry]:
         """The requests that name an id."""
@@ -211,11 +185,6 @@ class Ledger:
         return None if self.last is None else self.last.folder / WEIGHTS
 
     @property
-    def forgotten(self) -> dict[int, tuple[int, ...]]:
-        """The records of every request so far, by its number."""
-        return {entry.number: entry.indices for entry in self.entries}
-
-    @property
     def head(self) -> str:
         """The hash of the latest request's seal, to be noted elsewhere; empty if there is none."""
         try:
@@ -223,26 +192,16 @@ class Ledger:
         except DataError:
             return "not readable"
 
-    def position_of(self, head: str) -> int | None:
-        """The number of the request whose seal has the hash ``head``."""
-        return next((entry.number for entry in self.entries if entry.head == head), None)
-
-    def broken_seals(self) -> list[BrokenSeal]:
+    def broken_seals(self) -> list[tuple[int, str]]:
         """Requests that are not where they were made, or were changed after the next was made.
 
-        Evidence that cannot be read is left out.
+        Each by its number, with a sentence. Evidence that cannot be read is left out.
         """
-        broken = [BrokenSeal(n, problem) for n, problem in map(_misplaced, self.entries) if problem]
-        for before, after in zip(self.entries, self.entries[1:], strict=False):
-            try:
-                if after.evidence.request.previous != before.head:
-                    problem = f"{SEAL} is not the one that request {after.number} was made after."
-                    broken.append(BrokenSeal(before.number, f"Request {before.number}: {problem}"))
-                if after.evidence.request.ledger != before.evidence.request.ledger:
-                    problem = "it belongs to another ledger than the one before."
-                    broken.append(BrokenSeal(after.number, f"Request {after.number}: {problem}"))
-            except DataError:
-                continue
+        broken: list[tuple[int, str]] = []
+        for before, entry in zip((None, *self.entries), self.entries, strict=False):
+            with suppress(DataError):
+                for number, problem in _chain_problems(before, entry):
+                    broken.append((number, f"Request {number}: {problem}"))
         return broken
 
     def latest_state_of(self, subject: Subject) -> Subject:
@@ -275,8 +234,8 @@ class Ledger:
     def still_to_forget(self, requested: Sequence[int]) -> tuple[list[int], set[int]]:
         """The records to forget now, and those of earlier requests, which are out of retain.
 
-        Records of an earlier request that was not achieved, or is inconclusive, can
-        be requested again.
+        Records of an earlier request that was not achieved, or is inconclusive, can be requested
+        again.
         """
         done = {i for entry in self.entries if entry.achieved for i in entry.indices}
         to_forget = [i for i in requested if i not in done]
@@ -285,27 +244,30 @@ class Ledger:
                 f"All {len(requested)} records were forgotten before. There is nothing new to "
                 "forget."
             )
-        earlier = {i for indices in self.forgotten.values() for i in indices}
+        earlier = {i for entry in self.entries for i in entry.indices}
         return to_forget, earlier - set(to_forget)
 
 
-def _misplaced(entry: LedgerEntry) -> tuple[int, str]:
-    """The number of an entry, and how it stands in the wrong place; empty if it does not."""
-    try:
-        request, hashes = entry.evidence.request, entry.evidence.hashes
-    except DataError:
-        return entry.number, ""
+def _chain_problems(before: LedgerEntry | None, entry: LedgerEntry) -> Iterator[tuple[int, str]]:
+    """What is wrong with an entry, or with the one before it, and the number of that one."""
+    request, hashes = entry.evidence.request, entry.evidence.hashes
+    first = before is None
     if request.number != entry.number:
-        return entry.number, (
-            f"Request {entry.number}: its evidence is that of request {request.number}."
-        )
-    if entry.number == 1 and request.previous:
-        return entry.number, "Request 1: it was made after another one, which is gone."
-    first = entry.number == 1 and request.ledger.model != hashes.weights_before
-    if first or request.ledger.data != hashes.data:
-        what = "weights" if first else "data"
-        return entry.number, f"Request {entry.number}: its {what} are not those of its ledger."
-    return entry.number, ""
+        yield entry.number, f"its evidence is that of request {request.number}."
+    elif first and request.previous:
+        yield entry.number, "it was made after another one, which is gone."
+    elif first and request.ledger.model != hashes.weights_before:
+        yield entry.number, "its weights are not those of its ledger."
+    elif request.ledger.data != hashes.data:
+        yield entry.number, "its data are not those of its ledger."
+    if before is not None:
+        if request.previous != before.head:
+            after = f"request {entry.number} was made after"
+            yield before.number, f"{SEAL} is not the one that {after}."
+        if request.ledger != before.evidence.request.ledger:
+            yield entry.number, "it belongs to another ledger than the one before."
+        if hashes.weights_before != before.evidence.hashes.weights_after:
+            yield entry.number, f"it did not start with the weights of request {before.number}."
 
 
 def digest_of(path: Path) -> str:
@@ -335,21 +297,23 @@ def exclusive_access(root: Path) -> Iterator[None]:
 
     The folder is created for that; if nothing was put into it, it is removed again.
     """
-    try:
-        created = [folder for folder in (root, *root.parents) if not folder.exists()]
-        root.mkdir(parents=True, exist_ok=True)
-        lock = file_lock(root / ".lock")
-        lock.__enter__()
-    except Locked as error:
-        raise StorageError(
-            f"Another request is at work in {root}. Wait for it to end, or choose another --out."
-        ) from error
-    except OSError as error:
-        raise StorageError(f"Cannot write in {root}: {error.strerror}.") from error
-    try:
+    with ExitStack() as stack:
+        try:
+            created = [folder for folder in (root, *root.parents) if not folder.exists()]
+            root.mkdir(parents=True, exist_ok=True)
+            stack.callback(_remove_empty, created)
+            stack.enter_context(file_lock(root / ".lock"))
+        except Locked as error:
+            raise StorageError(
+                f"Another request is at work in {root}. Wait for it to end, or choose another "
+                "--out."
+            ) from error
+        except OSError as error:
+            raise StorageError(f"Cannot write in {root}: {error.strerror}.") from error
         yield
-    finally:
-        lock.__exit__(None, None, None)
-        with suppress(OSError):  # something is in it
-            for folder in created:
-                folder.rmdir()
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    with suppress(OSError):  # something is in it
+        for folder in folders:
+            folder.rmdir()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,15 +17,12 @@ import pydantic
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import file_digest, is_there, storage_errors, write_text
-from expunge._strict_json import read_json
+from expunge._strict_json import read_model
 from expunge.ledger._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusive_access
 from expunge.ledger._seal import ATTEMPT, PAGE, THUMBNAILS
-from expunge.ledger._signatures import HEAD, sign_head
-from expunge.ledger._signing_keys import SigningKey
+from expunge.ledger._signatures import HEAD, SigningKey, sign_head
 from expunge.store import Locked, Ref, Store, file_lock, now
 
-SHEET, TABLE = "exposed-forget.png", "exposure.csv"
-"""Files of an audit's report that may show forgotten examples."""
 SHADOW = "shadow-train"
 """The kind of store entries that hold models trained on records that are to be forgotten."""
 
@@ -70,17 +67,34 @@ class _PurgedList(pydantic.BaseModel):
     files: list[PurgedFile]
 
 
-def find_remnants(
-    ledger: Ledger, store: Path | None = None, audits: Sequence[Path] = ()
-) -> list[Remnant]:
-    """What still remembers: in the requests, in the ``store`` of audits, and in their reports."""
+def find_remnants(ledger: Ledger, store: Path | None = None) -> list[Remnant]:
+    """What still remembers: in the requests, and in the ``store`` of audits."""
     root = ledger.root
-    found = [remnant for entry in ledger.entries for remnant in _in_bundle(ledger, entry)]
+    found = [
+        Remnant(entry.folder / name, why, entry.number)
+        for entry in ledger.entries
+        for name, why in purgeable(ledger, entry).items()
+        if (entry.folder / name).is_file()
+    ]
     if (root / ".work").is_dir():
         found.append(Remnant(root / ".work", "checkpoint of a request that is not finished"))
-    found += [Remnant(path, "left by a run that was killed") for path in _abandoned(root)]
-    found += [] if store is None else find_in_store(store)
-    return [*found, *(remnant for folder in audits for remnant in _in_audit(folder))]
+    abandoned = sorted([*root.glob(".[0-9]*.new"), *root.glob(".*.tmp")])
+    found += [Remnant(path, "left by a run that was killed") for path in abandoned]
+    return found if store is None else found + find_in_store(store)
+
+
+def purgeable(ledger: Ledger, entry: LedgerEntry) -> dict[str, str]:
+    """The files of a bundle that remember, and why.
+
+    The evidence, the hashes of the records and the latest weights are not among them, so that a
+    list of purged files which says otherwise does not excuse their absence.
+    """
+    names = {ATTEMPT: "model of a run that was discarded"}
+    if entry is not ledger.entries[-1]:
+        names[WEIGHTS] = "weights from before a later request"
+    if entry.evidence.keep_examples:
+        names |= dict.fromkeys((THUMBNAILS, PAGE), "images and labels of forgotten records")
+    return names
 
 
 def outside_of(ledger: Ledger) -> list[str]:
@@ -98,49 +112,30 @@ def outside_of(ledger: Ledger) -> list[str]:
     return words
 
 
-def _in_bundle(ledger: Ledger, entry: LedgerEntry) -> Iterator[Remnant]:
-    names = {ATTEMPT: "model of a run that was discarded"}
-    if entry is not ledger.entries[-1]:
-        names[WEIGHTS] = "weights from before a later request"
-    if entry.evidence.keep_examples:
-        names |= dict.fromkeys((THUMBNAILS, PAGE), "images and labels of forgotten records")
-    for name, why in names.items():
-        if (entry.folder / name).is_file():
-            yield Remnant(entry.folder / name, why, entry.number)
-
-
-def _abandoned(root: Path) -> list[Path]:
-    return sorted([*root.glob(".[0-9]*.new"), *root.glob(".*.tmp")])
-
-
-def _in_audit(folder: Path) -> Iterator[Remnant]:
-    """What the report of an audit shows of forgotten examples: only with ``--keep-examples``."""
-    if not (folder / "report.json").is_file():
-        raise DataError(f"There is no report of an audit in {folder}.")
-    if (folder / SHEET).is_file():
-        yield Remnant(folder / SHEET, "images of forgotten examples")
-    table = folder / TABLE
-    if table.is_file() and b"\nforget," in table.read_bytes():
-        yield Remnant(table, "names and numbers of forgotten examples")
-
-
 def find_in_store(root: Path) -> list[Remnant]:
     """What audits with shadow models left in the store in ``root``, if there is one."""
-    return list(_in_store(root)) if root.is_dir() else []
-
-
-def _in_store(root: Path) -> Iterator[Remnant]:
-    for entry in Store(root).entries(SHADOW):
-        if (entry.folder / "scores.safetensors").is_file():  # otherwise it saw retained data only
-            yield Remnant(entry.folder, "shadow model, trained on records to be forgotten")
-    for path in sorted((root / ".data").glob("[!.]*")):
-        if path.suffix != ".lock" and not _in_use(path):
-            yield Remnant(path, "records of an audit, among them those to be forgotten")
-    for path in sorted((root / ".work").glob("*")):
-        if (path / ".checkpoint").is_file():
-            yield Remnant(path, "checkpoint of a model that is not finished")
-    for path in sorted((root / ".damaged").glob(f"{SHADOW}-*")):
-        yield Remnant(path, "damaged shadow model")
+    if not root.is_dir():
+        return []
+    trained_on_them = [
+        entry.folder
+        for entry in Store(root).entries(SHADOW)
+        if (entry.folder / "scores.safetensors").is_file()  # otherwise it saw retained data only
+    ]
+    data = [
+        path
+        for path in sorted((root / ".data").glob("[!.]*"))
+        if path.suffix != ".lock" and not _in_use(path)
+    ]
+    unfinished = [
+        path for path in sorted((root / ".work").glob("*")) if (path / ".checkpoint").is_file()
+    ]
+    found = {
+        "shadow model, trained on records to be forgotten": trained_on_them,
+        "records of an audit, among them those to be forgotten": data,
+        "checkpoint of a model that is not finished": unfinished,
+        "damaged shadow model": sorted((root / ".damaged").glob(f"{SHADOW}-*")),
+    }
+    return [Remnant(path, why) for why, paths in found.items() for path in paths]
 
 
 def _in_use(path: Path) -> bool:
@@ -175,7 +170,7 @@ def purge(
     with exclusive_access(root), storage_errors(f"purge the requests in {root}"):
         new = [
             PurgedFile(
-                file=_name(path, root),
+                file=_name(path.resolve(), root.resolve()),
                 sha256=file_digest(path),
                 size=path.stat().st_size,
                 why=remnant.why,
@@ -184,8 +179,7 @@ def purge(
             for remnant in remnants
             for path in remnant.files
         ]
-        known = {(entry.file, entry.sha256): entry for entry in read_purged(root)}
-        known |= {(entry.file, entry.sha256): entry for entry in new}
+        known = {(each.file, each.sha256): each for each in [*read_purged(root), *new]}
         content = _PurgedList(files=list(known.values())).model_dump(mode="json")
         write_text(root / PURGED, json.dumps(content, indent=1), private=True)
         if key is not None and ledger.last is not None:
@@ -196,9 +190,7 @@ def purge(
 
 
 def _name(path: Path, root: Path) -> str:
-    inside = path.resolve().is_relative_to(root.resolve())
-    path = path.resolve().relative_to(root.resolve()) if inside else path.resolve()
-    return path.as_posix()
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
 def _remove(remnant: Remnant, store: Path | None) -> None:
@@ -218,22 +210,7 @@ def _remove(remnant: Remnant, store: Path | None) -> None:
 
 def read_purged(root: Path) -> list[PurgedFile]:
     """The files that were purged from the requests in ``root``, in the order of their removal."""
-    path = root / PURGED
     try:
-        return _PurgedList.model_validate(read_json(path)).files
+        return read_model(root / PURGED, _PurgedList).files
     except FileNotFoundError:
         return []
-    except pydantic.ValidationError as error:
-        raise DataError(f"{path} cannot be read: {error}.") from error
-
-
-def may_be_purged(ledger: Ledger, entry: LedgerEntry) -> set[str]:
-    """The files of a bundle that are purged.
-
-    The evidence, the hashes of the records and the latest weights are not among them, so that a
-    list which says otherwise does not excuse their absence.
-    """
-    allowed = {ATTEMPT, THUMBNAILS}
-    if entry is not ledger.entries[-1]:
-        allowed.add(WEIGHTS)
-    return allowed | {PAGE} if entry.evidence.keep_examples else allowed

@@ -1,31 +1,138 @@
 """Signatures: who vouches for the files of a bundle, its weights, and the head of the ledger.
 
 A bundle is signed by an in-toto Statement about its files in a DSSE envelope, the weights besides
-by OpenSSF model signing, which other tools check too.
+by OpenSSF model signing, which other tools check too. All of it needs ``expunge[sign]``.
 """
 
 from __future__ import annotations
 
+import hashlib
+import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from expunge._errors import DataError
-from expunge._files import is_there, write_text
+from expunge._errors import DataError, InvalidInput
+from expunge._files import is_there, read_regular, write_text
 from expunge._strict_json import parse_json, read_json
 from expunge.evidence import Evidence, RequestSummary
 from expunge.ledger._ledger import PURGED, SEAL, WEIGHTS, Ledger, LedgerEntry, digest_of
 from expunge.ledger._seal import SIGNATURE, read_seal
-from expunge.ledger._signing_keys import PublicKey, SigningKey
 
 if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
+    from cryptography.hazmat.primitives.asymmetric.ec import (
+        EllipticCurvePrivateKey,
+        EllipticCurvePublicKey,
+    )
 
+PASSWORD_VARIABLE = "EXPUNGE_SIGN_PASSWORD"
+"""The environment variable with the password of an encrypted key."""
+CURVES = ("secp256r1", "secp384r1", "secp521r1")
+NEEDED = ("cryptography", "in_toto_attestation.v1.statement", "model_signing", "securesystemslib")
+HOW_TO_MAKE = "`openssl ecparam -name prime256v1 -genkey -noout -out FILE` makes one"
 WEIGHTS_SIGNATURE, HEAD = "weights.sig", "head.dsse.json"
 BUNDLE_PREDICATE = "urn:expunge:deletion-request:v1"
 HEAD_PREDICATE = "urn:expunge:ledger-head:v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
+
+
+@dataclass(frozen=True)
+class SigningKey:
+    """A private key on an elliptic curve, and the file that it came from."""
+
+    path: Path
+    private: EllipticCurvePrivateKey = field(repr=False)
+    password: bytes | None = field(default=None, repr=False)
+
+    @classmethod
+    def load(cls, path: str | Path, password: str | None = None) -> SigningKey:
+        """Read a PEM file; ``password`` is used only if the key is encrypted."""
+        _require_extra()
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        path = Path(path)
+        secret = password.encode() if password and is_encrypted(path) else None
+        why = "the password is wrong, or " if secret else ""
+        try:
+            key = _load(path, lambda pem: load_pem_private_key(pem, secret), HOW_TO_MAKE, why)
+        except TypeError as error:
+            raise InvalidInput(
+                f"The key {path} is encrypted: put its password into {PASSWORD_VARIABLE}, or run "
+                "the command in a terminal, which asks for it."
+            ) from error
+        return cls(path, key, secret)
+
+    @property
+    def key_id(self) -> str:
+        """The SHA-256 of the public key's PEM file."""
+        return _key_id(self.private.public_key())
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """A public key on an elliptic curve, and the file that it came from."""
+
+    path: Path
+    public: EllipticCurvePublicKey = field(repr=False)
+
+    @classmethod
+    def load(cls, path: str | Path) -> PublicKey:
+        """Read a PEM file."""
+        _require_extra()
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+        path = Path(path)
+        remedy = "`openssl ec -in KEY -pubout -out FILE` writes that of a private key"
+        return cls(path, _load(path, load_pem_public_key, remedy))
+
+    @property
+    def key_id(self) -> str:
+        """The SHA-256 of the PEM file."""
+        return _key_id(self.public)
+
+
+def is_encrypted(path: str | Path) -> bool:
+    """Whether a PEM file of a private key needs a password."""
+    return b"ENCRYPTED" in _read(Path(path))
+
+
+def _require_extra() -> None:
+    """Raise unless the libraries for signatures can be imported."""
+    try:
+        for name in NEEDED:
+            importlib.import_module(name)
+    except ImportError as error:
+        raise InvalidInput(
+            f"Signatures need the extra: pip install 'expunge[sign]'. ({error})"
+        ) from error
+
+
+def _key_id(key: EllipticCurvePublicKey) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    pem = key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(pem).hexdigest()
+
+
+def _load(path: Path, load: Callable[[bytes], Any], remedy: str, why: str = "") -> Any:
+    """The key in a PEM file, which ``load`` reads; it should be on one of :data:`CURVES`."""
+    try:
+        key = load(_read(path))
+    except ValueError as error:
+        problem = f"{path} cannot be read: {why}it is not a PEM file of such a key"
+        raise InvalidInput(f"{problem}; {remedy}.") from error
+    if getattr(getattr(key, "curve", None), "name", None) not in CURVES:
+        raise InvalidInput(f"{path} should hold a key on P-256, P-384 or P-521; {remedy}.")
+    return key
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return read_regular(path)
+    except OSError as error:
+        raise DataError(f"The key {path} cannot be read: {error.strerror}.") from error
 
 
 def sign_weights(folder: Path, key: SigningKey) -> None:
@@ -40,8 +147,8 @@ def sign_weights(folder: Path, key: SigningKey) -> None:
 
 def sign_bundle(folder: Path, evidence: Evidence, key: SigningKey) -> None:
     """Sign all files of a sealed bundle, with what it is and what it follows."""
-    files = read_seal(folder) | {SEAL: digest_of(folder / SEAL)}
-    _write_envelope(folder / SIGNATURE, files, BUNDLE_PREDICATE, _predicate(evidence), key)
+    predicate = _predicate(evidence)
+    _write_envelope(folder / SIGNATURE, _sealed_files(folder), BUNDLE_PREDICATE, predicate, key)
 
 
 def sign_head(root: Path, last: RequestSummary, head: str, key: SigningKey) -> None:
@@ -53,15 +160,19 @@ def sign_head(root: Path, last: RequestSummary, head: str, key: SigningKey) -> N
     _write_envelope(root / HEAD, files, HEAD_PREDICATE, predicate, key)
 
 
+def _sealed_files(folder: Path) -> dict[str, str]:
+    return read_seal(folder) | {SEAL: digest_of(folder / SEAL)}
+
+
 def _purged(root: Path) -> dict[str, str]:
     return {PURGED: digest_of(root / PURGED)} if is_there(root / PURGED) else {}
 
 
 def bundle_problems(entry: LedgerEntry, key: PublicKey) -> list[str]:
     """What is wrong with the signatures of a bundle, in sentences."""
-    evidence, files = entry.evidence, read_seal(entry.folder)
-    files[SEAL] = digest_of(entry.folder / SEAL)
     try:
+        expected = _predicate(entry.evidence)
+        files = _sealed_files(entry.folder)
         signed, predicate = _read_envelope(entry.folder / SIGNATURE, BUNDLE_PREDICATE, key)
     except DataError as error:
         return [str(error)]
@@ -70,7 +181,7 @@ def bundle_problems(entry: LedgerEntry, key: PublicKey) -> list[str]:
         for name in sorted(signed.keys() | files.keys())
         if signed.get(name) != files.get(name)
     ]
-    if predicate != _predicate(evidence) or predicate["request"] != entry.number:
+    if predicate != expected or predicate["request"] != entry.number:
         problems.append(f"{SIGNATURE} is that of another request.")
     return problems
 
@@ -83,11 +194,11 @@ def weights_problem(folder: Path, key: PublicKey) -> str:
     try:
         config.verify(folder / WEIGHTS, folder / WEIGHTS_SIGNATURE)
     except Exception as error:  # whatever a damaged signature makes the library raise
-        return f"{WEIGHTS_SIGNATURE} is no signature of {WEIGHTS} by {key.path}: {error}"
+        return f"{WEIGHTS_SIGNATURE} is not a signature of {WEIGHTS} by {key.path}: {error}"
     return ""
 
 
-def head_problem(ledger: Ledger, key: PublicKey) -> str:
+def signed_head_problem(ledger: Ledger, key: PublicKey) -> str:
     """What is not as the signed head says, in a sentence; empty if all is."""
     root, here = ledger.root, len(ledger.entries)
     try:
@@ -97,7 +208,7 @@ def head_problem(ledger: Ledger, key: PublicKey) -> str:
     except DataError as error:
         return f"Whether a request was removed is not known: {error}"
     except (KeyError, TypeError, ValueError) as error:
-        return f"{HEAD} is no signed head: {error!r}."
+        return f"{HEAD} is not a signed head: {error!r}."
     if not 1 <= number <= here:
         return (
             f"{HEAD} lists {number} requests, {here} are here. The others were removed, or a "
@@ -110,17 +221,6 @@ def head_problem(ledger: Ledger, key: PublicKey) -> str:
     if signed.get(PURGED) != _purged(root).get(PURGED):
         return f"{PURGED} is not the one that was signed: what is missing is not excused by it."
     return ""
-
-
-def signer_of(folder: Path) -> str:
-    """The key that a bundle says it is signed by; empty if it is unsigned."""
-    try:
-        content = read_json(folder / SIGNATURE)
-        return str(content["signatures"][0]["keyid"])
-    except FileNotFoundError:
-        return ""
-    except (DataError, KeyError, IndexError, TypeError):
-        return "that cannot be read"
 
 
 def _predicate(evidence: Evidence) -> dict[str, Any]:
@@ -174,7 +274,7 @@ def _read_envelope(path: Path, kind: str, key: PublicKey) -> tuple[dict[str, str
     except VerificationError as error:
         raise DataError(f"{path.name} was not signed by {key.path}.") from error
     except (Error, ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(f"{path.name} is no signature: {error!r}.") from error
+        raise DataError(f"{path.name} is not a signature: {error!r}.") from error
 
 
 def _dsse_key(key: EllipticCurvePublicKey, key_id: str) -> Any:

@@ -1,8 +1,9 @@
-"""Verify a ledger without computing anything: files, seals, the chain of requests, its head."""
+"""Verify a ledger without computing anything: files, seals, chain, head and signatures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -13,24 +14,38 @@ from expunge.ledger._ledger import (
     EVIDENCE,
     PURGED,
     SEAL,
+    WEIGHTS,
     Ledger,
     LedgerEntry,
     digest_config,
     digest_of,
 )
-from expunge.ledger._ledger_head import HEAD_FILE, head_problem, read_ledger_head
 from expunge.ledger._purge import (
     PurgedFile,
     find_in_store,
     find_remnants,
-    may_be_purged,
     outside_of,
+    purgeable,
     read_purged,
 )
-from expunge.ledger._seal import read_seal, seal_problems
+from expunge.ledger._seal import (
+    HEAD_FILE,
+    SIGNATURE,
+    head_problem,
+    read_ledger_head,
+    read_seal,
+    seal_problems,
+)
+from expunge.ledger._signatures import (
+    PublicKey,
+    bundle_problems,
+    signed_head_problem,
+    weights_problem,
+)
 
 EXPECTED = ("ledger", "model", "data", "requests", "evidence")
 """What can be known of requests from elsewhere."""
+UNSIGNED = "unsigned: whoever can write here can rewrite it"
 
 
 @dataclass
@@ -69,59 +84,43 @@ class Verification:
             self.problems.append(problem or claim)
 
 
-def verify_ledger(ledger: Ledger) -> list[Verification]:
-    """Check the files of every request, the chain of requests, and the head beside them."""
-    purged, problem = _purged_from(ledger)
-    verifications = [
-        _verify_files(ledger, entry, purged.get(entry.folder.name, {})) for entry in ledger.entries
-    ]
-    if problem:
-        verifications[-1].add(False, f"{PURGED} can be read", problem)
-    _verify_weights_chain(ledger, verifications)
-    for number, problem in ledger.broken_seals():
-        verifications[number - 1].add(False, "the chain of requests", problem)
-    _verify_ledger_head(ledger, verifications[-1])
-    return verifications
+def verify_ledger(
+    ledger: Ledger,
+    *,
+    key: PublicKey | None = None,
+    head: str | None = None,
+    expect: Mapping[str, str] | None = None,
+    store: Path | None = None,
+) -> list[Verification]:
+    """Check all that needs no computation, of every request; lists what remembers, too.
 
-
-def verify_known(
-    ledger: Ledger, last: Verification, head: str | None, expect: Mapping[str, str]
-) -> None:
-    """Check what somebody knows from elsewhere; what is wrong belongs to the last request."""
-    if head is not None:
-        _verify_head(ledger, last, head)
-    for name, value in expect.items():
-        _verify_expected(ledger, last, name, value.strip().lower())
-
-
-def list_remnants(ledger: Ledger, verifications: list[Verification], store: Path | None) -> None:
-    """Say what still remembers forgotten records; what is of no one request goes to the last."""
+    ``key`` checks signatures, ``head`` and ``expect`` are known from elsewhere, and ``store`` is
+    that of audits. What is wrong with no request in particular belongs to the last one.
+    """
+    # The files of each request.
+    purged: dict[str, PurgedFile] = {}
+    problem = ""
     try:
-        remnants, outside = find_remnants(ledger), outside_of(ledger)
-    except DataError:
-        return  # already reported as unreadable
-    for remnant in remnants:
-        number = len(verifications) if remnant.request is None else remnant.request
-        path = remnant.path.relative_to(ledger.root)
-        verifications[number - 1].note(f"remains: {path}, {remnant.why}")
-    for words in outside:
-        verifications[-1].note(f"remains: {words}")
-    if store is not None and (left := find_in_store(store)):
-        verifications[-1].note(
-            f"remains: {len(left)} shadow models, checkpoints or data of audits in {store}"
-        )
-
-
-def _purged_from(ledger: Ledger) -> tuple[dict[str, dict[str, PurgedFile]], str]:
-    """The files that were purged, by bundle and name, and what is wrong with the list of them."""
-    purged: dict[str, dict[str, PurgedFile]] = {}
-    try:
-        for each in read_purged(ledger.root):
-            folder, _, name = each.file.partition("/")
-            purged.setdefault(folder, {})[name] = each
+        purged = {each.file: each for each in read_purged(ledger.root)}
     except DataError as error:
-        return {}, str(error)
-    return purged, ""
+        problem = str(error)
+    found = [_verify_files(ledger, entry, purged) for entry in ledger.entries]
+    last = found[-1]
+    if problem:
+        last.add(False, f"{PURGED} can be read", problem)
+
+    # Requests in a row.
+    for number, problem in ledger.broken_seals():
+        found[number - 1].add(False, "the chain of requests", problem)
+    _verify_ledger_head(ledger, last)
+    _list_remnants(ledger, found, store)
+    _verify_signatures(ledger, found, key)
+
+    # What somebody knows from elsewhere.
+    known = dict(expect or {}) if head is None else {**(expect or {}), "head": head}
+    for name, value in known.items():
+        _verify_expected(ledger, last, name, value.strip().lower())
+    return found
 
 
 def _verify_files(
@@ -137,37 +136,31 @@ def _verify_files(
     except DataError as error:
         verification.add(False, f"{EVIDENCE} and {SEAL} can be read", str(error))
         return verification
-    allowed = may_be_purged(ledger, entry)
-    purged = {name: each for name, each in purged.items() if name in allowed}
+    verification.status = evidence.status
     problems = seal_problems(entry.folder, evidence, sealed)
     verification.add(not problems, "all files of the bundle are listed", " ".join(problems))
+    allowed = purgeable(ledger, entry)
     for name, digest in (evidence.files | sealed).items():
-        path = entry.folder / name
-        if not is_there(path) and name in purged and purged[name].sha256 == digest:
-            verification.lines.append(f"purged: {name}, on {purged[name].when[:10]}")
+        path, gone = entry.folder / name, purged.get(f"{entry.folder.name}/{name}")
+        if not is_there(path) and gone and name in allowed and gone.sha256 == digest:
+            verification.note(f"purged: {name}, on {gone.when[:10]}")
         elif path.is_symlink() or not path.is_file():
             verification.add(False, f"{name} is there", f"{name} is missing.")
         else:
             same = digest_of(path) == digest
             verification.add(same, f"hash of {name}", f"{name} was changed after it was written.")
-    _verify_inner_hashes(entry, verification)
-    verification.status = evidence.status
-    return verification
 
-
-def _verify_inner_hashes(entry: LedgerEntry, verification: Verification) -> None:
-    """Check the hashes of the configuration and of the ids that the evidence contains."""
-    hashes, config = entry.evidence.hashes, entry.evidence.config
-    same = digest_config(config) == hashes.config
-    verification.add(
-        same, "hash of the configuration", "The configuration is not the one that was hashed."
-    )
+    # The hashes that the evidence contains.
+    same = digest_config(evidence.config) == evidence.hashes.config
+    problem = "The configuration is not the one that was hashed."
+    verification.add(same, "hash of the configuration", problem)
+    problem = "The ids are not those that were hashed."
     try:
-        same = entry.requested.digest == hashes.ids
+        same = entry.requested.digest == evidence.hashes.ids
     except DataError as error:
-        verification.add(False, "hash of the ids", str(error))
-        return
-    verification.add(same, "hash of the ids", "The ids are not those that were hashed.")
+        same, problem = False, str(error)
+    verification.add(same, "hash of the ids", problem)
+    return verification
 
 
 def _verify_ledger_head(ledger: Ledger, last: Verification) -> None:
@@ -183,61 +176,98 @@ def _verify_ledger_head(ledger: Ledger, last: Verification) -> None:
     last.add(not problem, claim, problem)
 
 
-def _verify_head(ledger: Ledger, last: Verification, head: str) -> None:
-    """Check that a request has the hash that was noted."""
-    try:
-        position = ledger.position_of(head.strip().lower())
-    except DataError:
-        position = None  # already reported as unreadable
-    if position is None:
-        last.add(
-            False,
-            "the head that was noted",
-            f"No request has the hash {head}: requests were changed or removed since it was noted.",
-        )
+def _list_remnants(ledger: Ledger, found: Sequence[Verification], store: Path | None) -> None:
+    """Say what still remembers forgotten records."""
+    with suppress(DataError):  # evidence that cannot be read, which is a problem already
+        outside = outside_of(ledger)
+        for remnant in find_remnants(ledger):
+            number = len(found) if remnant.request is None else remnant.request
+            path = remnant.path.relative_to(ledger.root)
+            found[number - 1].note(f"remains: {path}, {remnant.why}")
+        for words in outside:
+            found[-1].note(f"remains: {words}")
+        if store is not None and (left := find_in_store(store)):
+            found[-1].note(
+                f"remains: {len(left)} shadow models, checkpoints or data of audits in {store}"
+            )
+
+
+def _verify_signatures(
+    ledger: Ledger, found: Sequence[Verification], key: PublicKey | None
+) -> None:
+    """Check all signatures with ``key``; without one, say which requests are signed.
+
+    A request without a signature is sealed by that of a later one, which covers the hash of what
+    came before. One after the last signature is covered by none.
+    """
+    pairs = zip(ledger.entries, found, strict=True)
+    signed = [entry.number for entry, each in pairs if _verify_signature(entry, each, key)]
+    if key is None:
         return
-    later = len(ledger.entries) - position
-    since = f"; {later} request{'s' if later > 1 else ''} came after it" if later else ""
-    last.add(True, f"the head that was noted is that of request {position}{since}")
+    last = max(signed, default=0)
+    for verification in found:
+        if verification.number in signed:
+            continue
+        if verification.number < last:
+            verification.note(f"{UNSIGNED}, but not past the signature of request {last}")
+        else:
+            problem = f"Request {verification.number} is unsigned: no signature covers it."
+            verification.add(False, "the signature", problem)
+    if signed:
+        problem = signed_head_problem(ledger, key)
+        found[-1].add(not problem, "all requests that were signed are here", problem)
+
+
+def _verify_signature(
+    entry: LedgerEntry, verification: Verification, key: PublicKey | None
+) -> bool:
+    """Check one request; returns whether it has a signature, good or bad."""
+    signed, signer = is_there(entry.folder / SIGNATURE), None
+    with suppress(DataError):  # evidence that cannot be read, which is a problem already
+        signer = entry.evidence.signed_by
+    if signer and not signed:
+        problem = f"{SIGNATURE} is missing; the evidence was signed by key {signer}."
+        verification.add(False, "the signature", problem)
+    elif key is None:
+        unchecked = f"not checked: the signature by key {signer} (--key PUB)"
+        verification.note(unchecked if signed else UNSIGNED)
+    elif signed:
+        problems = bundle_problems(entry, key)
+        verification.add(not problems, f"signed by key {key.key_id}", " ".join(problems))
+        if (entry.folder / WEIGHTS).is_file():
+            problem = weights_problem(entry.folder, key)
+            verification.add(not problem, "the signature of the weights", problem)
+        else:
+            verification.note(f"not checked: the signature of the weights: {WEIGHTS} is gone")
+    return bool(signed or signer)
 
 
 def _verify_expected(ledger: Ledger, last: Verification, name: str, value: str) -> None:
-    if name not in EXPECTED:
-        raise InvalidInput(f"`expect` should be of {', '.join(EXPECTED)}. (got {name!r})")
+    """Check one of :data:`EXPECTED`, or the ``head`` that was noted."""
+    entries = ledger.entries
     if name == "requests":
         if not (value.isascii() and value.isdigit()):
             raise InvalidInput(f"The number of requests to expect is a number. (got {value!r})")
-        here = len(ledger.entries)
-        problem = f"At least {value} requests were expected, {here} are here."
-        last.add(here >= int(value), f"there are {value} requests or more", problem)
-        return
-    try:
-        if name == "evidence":
-            found = next((e.number for e in ledger.entries if e.digest == value), None)
-            problem = f"No request has evidence with the fingerprint {value}."
-            last.add(found is not None, f"the evidence of request {found} is as expected", problem)
-            return
-        known = getattr(
-            ledger.entries[0].evidence.request.ledger, "id" if name == "ledger" else name
-        )
-    except DataError:
-        return  # already reported as unreadable
-    last.add(
-        known == value, f"the {name} is the one expected", f"The {name} is {known}, not {value}."
-    )
-
-
-def _verify_weights_chain(ledger: Ledger, verifications: list[Verification]) -> None:
-    """Check that every request started with the weights that the one before left."""
-    pairs = zip(ledger.entries, ledger.entries[1:], verifications[1:], strict=False)
-    for before, after, verification in pairs:
-        try:
-            left = before.evidence.hashes.weights_after
-            same = after.evidence.hashes.weights_before == left
-        except DataError:
-            continue  # already reported as unreadable
-        verification.add(
-            same,
-            "it started with the weights of the request before",
-            f"Request {after.number} did not start with the weights of {before.number}.",
-        )
+        problem = f"At least {value} requests were expected, {len(entries)} are here."
+        last.add(len(entries) >= int(value), f"there are {value} requests or more", problem)
+    elif name in ("head", "evidence"):
+        # A hash that one of the requests has.
+        number = None
+        with suppress(DataError):  # a file that cannot be read, which is a problem already
+            hashes = [entry.head if name == "head" else entry.digest for entry in entries]
+            number = hashes.index(value) + 1 if value in hashes else None
+        claim = f"the {name} that was noted"
+        if number is not None:
+            claim += f" is that of request {number}"
+            later = len(entries) - number
+            claim += f"; {later} request{'s' if later > 1 else ''} came after it" if later else ""
+        problem = f"No request has the hash {value}: it was changed or removed since it was noted."
+        last.add(number is not None, claim, problem)
+    elif name in EXPECTED:
+        with suppress(DataError):  # evidence that cannot be read, which is a problem already
+            ledger_name = entries[0].evidence.request.ledger
+            known = getattr(ledger_name, "id" if name == "ledger" else name)
+            problem = f"The {name} is {known}, not {value}."
+            last.add(known == value, f"the {name} is the one expected", problem)
+    else:
+        raise InvalidInput(f"`expect` should be of {', '.join(EXPECTED)}. (got {name!r})")

@@ -15,11 +15,8 @@ from expunge.ledger import (
     LedgerEntry,
     PublicKey,
     Verification,
-    list_remnants,
     require_key,
-    verify_known,
     verify_ledger,
-    verify_signatures,
 )
 from expunge.request._rebuild import NOT_RECOMPUTED, CannotRebuild, compare_with_rebuilt
 from expunge.request._requests_subject import NotAvailable, load_subject_of
@@ -76,10 +73,8 @@ def verify(
     """
     ledger = Ledger.read_existing(Path(root))
     # Files, seals, the chain of requests, its head, and signatures.
-    verifications = verify_ledger(ledger)
-    list_remnants(ledger, verifications, store)
-    verify_signatures(ledger, verifications, None if key is None else PublicKey.load(key))
-    verify_known(ledger, verifications[-1], head, expect or {})
+    public = None if key is None else PublicKey.load(key)
+    verifications = verify_ledger(ledger, key=public, head=head, expect=expect, store=store)
     # Only of what holds so far: the numbers and verdicts, from the weights in the bundles.
     why = ""
     if quick:

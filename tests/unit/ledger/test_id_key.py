@@ -64,10 +64,11 @@ def test_only_the_key_of_a_request_tells_its_records(two_requests: Path, tmp_pat
     key = require_key()
     ledger = Ledger.read(two_requests)
     with pytest.raises(DataError, match=r"keyed hashes. Give the key .* --id-key"):
-        _ = ledger.forgotten
-    assert ledger.unlocked(key, 120).forgotten == {1: (1, 2, 3), 2: (7, 8)}
-    with pytest.raises(DataError, match="not in the training data"):
-        _ = ledger.unlocked(key, 2).forgotten
+        _ = ledger.entries[0].indices
+    assert [entry.indices for entry in ledger.unlocked(key, 120).entries] == [(1, 2, 3), (7, 8)]
+    for sizes in ({"records": 2}, {"records": 2, "val": 120}):
+        with pytest.raises(DataError, match=r"names a record that is not in train\."):
+            _ = ledger.unlocked(key, **sizes).entries[0].indices
     with pytest.raises(InvalidInput, match="was made with another id key"):
         ledger.unlocked(create_key(tmp_path / "other.key"), 120)
     assert [entry.number for entry in ledger.find("2", key)] == [1]

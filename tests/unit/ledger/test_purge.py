@@ -11,7 +11,6 @@ import pytest
 from expunge import _tensors as tensors
 from expunge._errors import DataError
 from expunge.dispatch._execute import Context
-from expunge.evaluation._exposure import Exposed, Exposure
 from expunge.ledger._ledger import PURGED, Ledger, digest_of
 from expunge.ledger._purge import find_remnants, outside_of, purge, read_purged
 from expunge.request._verify import verify
@@ -117,29 +116,6 @@ def test_kept_examples_are_purged_with_the_page_that_shows_them(
     (folder / "0001" / "evidence.json").write_text(json.dumps(evidence.as_json()))
     (folder / "0001" / "thumbnails.json").write_text("[]")
     assert {"0001/report.html", "0001/thumbnails.json"} <= paths(folder)
-
-
-def test_reports_of_audits_lose_what_they_show_of_forgotten_examples(
-    folder: Path, tmp_path: Path
-) -> None:
-    audit = tmp_path / "audit"
-    audit.mkdir()
-    with pytest.raises(DataError, match="There is no report of an audit"):
-        find_remnants(Ledger.read(folder), audits=[audit])
-    (audit / "report.json").write_text("{}")
-    row = Exposed("forget", 7, "anna.png", "3", 1.0, 1.0, 0.0, 0.1)
-    exposure = Exposure((row,), (), 0.01, (1, 1))
-    exposure.write_csv(audit / "exposure.csv", keep_examples=False)
-    before = set(find_remnants(Ledger.read(folder)))
-    assert set(find_remnants(Ledger.read(folder), audits=[audit])) == before, (
-        "nobody is named there"
-    )
-    exposure.write_csv(audit / "exposure.csv")
-    (audit / "exposed-forget.png").write_bytes(b"")
-    found = set(find_remnants(Ledger.read(folder), audits=[audit])) - before
-    assert {remnant.path.name for remnant in found} == {"exposure.csv", "exposed-forget.png"}
-    purge(Ledger.read(folder), sorted(found, key=str))
-    assert [path.name for path in audit.iterdir()] == ["report.json"]
 
 
 def test_what_audits_left_in_their_store_is_counted_by_verify(folder: Path, tmp_path: Path) -> None:

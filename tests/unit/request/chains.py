@@ -10,7 +10,7 @@ from typing import Any
 
 from expunge.ledger._id_key import HashedRecords
 from expunge.ledger._ledger import Ledger, digest_config
-from expunge.ledger._ledger_head import write_ledger_head
+from expunge.ledger._seal import write_ledger_head
 from tests.unit.report import fake_rows as rows
 
 CONSTANT = {

@@ -22,8 +22,7 @@ from expunge._errors import DataError
 from expunge._files import file_digest
 from expunge.evidence._schema import read_evidence
 from expunge.ledger._ledger import Ledger, digest_config
-from expunge.ledger._ledger_head import write_ledger_head
-from expunge.ledger._seal import write_seal
+from expunge.ledger._seal import write_ledger_head, write_seal
 from expunge.request._bundle import preflight_file, shown_files
 from expunge.request._verify import verify
 

@@ -17,9 +17,8 @@ from expunge.evidence import read_evidence
 from expunge.ledger._ledger import Ledger, digest_of
 from expunge.ledger._purge import Remnant, purge
 from expunge.ledger._seal import write_seal
-from expunge.ledger._signatures import HEAD, sign_bundle, sign_head, sign_weights
-from expunge.ledger._signing_keys import SigningKey
-from expunge.ledger._verify_signatures import UNSIGNED
+from expunge.ledger._signatures import HEAD, SigningKey, sign_bundle, sign_head, sign_weights
+from expunge.ledger._verify_ledger import UNSIGNED
 from expunge.request._requests_subject import load_subject_of
 from expunge.request._verify import verify
 from expunge.request.subject._load import Subject
@@ -186,7 +185,7 @@ def test_signatures_by_another_key_do_not_hold(
     other = make_key_files(tmp_path / "other")
     found = problems(signed, key=other.public)
     assert sum("was not signed by" in problem for problem in found) == 3, "two bundles, one head"
-    assert sum("is no signature of weights" in problem for problem in found) == 2
+    assert sum("is not a signature of weights" in problem for problem in found) == 2
     forged = sign_all(
         shutil.copytree(signed, tmp_path / "requests"), SigningKey.load(other.private)
     )
