@@ -16,9 +16,8 @@ from expunge.cli._forget import COLOURS, show_interval
 from expunge.cli._output import AsJson, Output, Quiet, show_error
 
 if TYPE_CHECKING:
-    from expunge.evidence import Status
-    from expunge.ledger import Verification
-    from expunge.request import Ledger
+    from expunge.evidence import Evidence, Status
+    from expunge.ledger import Ledger, Verification
 
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
 """Of what begins so; the rest could not be checked, or says nothing."""
@@ -122,19 +121,10 @@ def verify_command(
         store=cache_dir() / "store",
         on_import=lambda words: output.message(f"Importing {escape(words)} (--trust-job)."),
     )
+    shown = ("number", "status", "ok", "verified", "not_verified", "lines")
     output.data(
         {
-            "requests": [
-                {
-                    "number": each.number,
-                    "status": each.status,
-                    "ok": each.ok,
-                    "verified": each.verified,
-                    "not_verified": each.not_verified,
-                    "lines": each.lines,
-                }
-                for each in verifications
-            ],
+            "requests": [{name: getattr(each, name) for name in shown} for each in verifications],
             "ok": all(each.ok for each in verifications),
             "verified": all(each.verified for each in verifications),
             "head": latest,
@@ -191,30 +181,21 @@ def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) ->
     from expunge.ledger import require_key
 
     key = require_key(id_key)
-    found = ledger.find(entry, key)
-    output.data(
-        {
-            "hash": key.hash_id(entry),
-            "requests": [
-                {
-                    "number": each.number,
-                    "when": each.evidence.request.when,
-                    "status": each.evidence.status,
-                }
-                for each in found
-            ],
-        }
-    )
+    found = [each.evidence for each in ledger.find(entry, key)]
+    rows = [
+        {"number": each.request.number, "when": each.request.when, "status": each.status}
+        for each in found
+    ]
+    output.data({"hash": key.hash_id(entry), "requests": rows})
     if not found:
         output.show(f"No request in {ledger.root} names this id.")
         raise typer.Exit(ExitCode.NO)
     output.show(f"Its keyed hash: {key.hash_id(entry)}", soft_wrap=True)
     for each in found:
-        evidence = each.evidence
         output.show(
-            f"[bold]Request {each.number}[/] of {evidence.request.when}: "
-            f"{_verdict(evidence.status)}; accuracy on its {evidence.request.records} records "
-            f"{show_interval(evidence.metric('ua').after)}"
+            f"[bold]Request {each.request.number}[/] of {each.request.when}: "
+            f"{_verdict(each.status)}; accuracy on its {each.request.records} records "
+            f"{show_interval(each.metric('ua').after)}"
         )
 
 
@@ -243,66 +224,49 @@ def ledger_command(
 
     Example:  expunge ledger requests --find anna
     """
-    from expunge.ledger import Ledger
+    from expunge.ledger import Ledger, head_problem
 
     ledger = Ledger.read_existing(folder)
     output = Output(as_json=as_json, quiet=quiet, width=110)
     if find is not None:
         _look_up(ledger, find, id_key, output)
         return
-    output.data(lambda: _ledger_data(ledger))
+    problems = [problem for _, problem in ledger.broken_seals()]
+    problems += filter(None, [head_problem(ledger)])
+    rows = [_row(entry.evidence) for entry in ledger.entries]
+    output.data({"requests": rows, "head": ledger.head, "problems": problems})
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
     for name in names:
         table.add_column(name, justify="left" if name in ("when", "verdict") else "right")
     for entry in ledger.entries:
-        evidence = entry.evidence
+        evidence, request = entry.evidence, entry.evidence.request
+        attempt = f", attempt {request.attempt}" if request.attempt > 1 else ""
         changes = [
             f"{metric.before.value:.1f} → {metric.after.value:.1f} %"
             for metric in (evidence.metric("ua"), evidence.metric("ta"))
         ]
-        request = evidence.request
         table.add_row(
             str(entry.number),
             request.when,
             str(request.ids),
             str(request.records),
-            f"[{COLOURS[evidence.status]}]{evidence.status}[/]"
-            + (f", attempt {request.attempt}" if request.attempt > 1 else ""),
+            f"[{COLOURS[evidence.status]}]{evidence.status}[/]{attempt}",
             *changes,
             str(evidence.stopped.epoch),
         )
     output.show(table, highlight=True)
-    last = ledger.entries[-1].evidence
-    for row in last.earlier:
+    for row in ledger.entries[-1].evidence.earlier:
         output.show(f"  request {row.number}: {row.status}, accuracy {show_interval(row.ua)}")
-    for problem in _problems(ledger):
+    for problem in problems:
         output.show(f"[red]{escape(problem)}[/]")
 
 
-def _problems(ledger: Ledger) -> list[str]:
-    from expunge.ledger import head_problem
-
-    found = [head_problem(ledger), *(problem for _, problem in ledger.broken_seals())]
-    return [problem for problem in found if problem]
-
-
-def _ledger_data(ledger: Ledger) -> dict[str, Any]:
-    """The requests for programs."""
-    rows = []
-    for entry in ledger.entries:
-        evidence = entry.evidence
-        request = evidence.request
-        rows.append(
-            {
-                "number": entry.number,
-                "when": request.when,
-                "ids": request.ids,
-                "records": request.records,
-                "status": evidence.status,
-                "attempt": request.attempt,
-                "epoch": evidence.stopped.epoch,
-                "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],
-            }
-        )
-    return {"requests": rows, "head": ledger.head, "problems": _problems(ledger)}
+def _row(evidence: Evidence) -> dict[str, Any]:
+    """A request for programs."""
+    return {
+        **evidence.request.model_dump(include={"number", "when", "ids", "records", "attempt"}),
+        "status": evidence.status,
+        "epoch": evidence.stopped.epoch,
+        "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],
+    }

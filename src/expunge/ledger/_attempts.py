@@ -111,17 +111,17 @@ def earlier_attempts(
                 shared=len(wanted & {*entry.records.asked}),
             )
         )
-    for line in read_journal(weights):
-        if line.run not in runs:
-            attempts.append(
-                EarlierAttempt(
-                    when=line.when,
-                    seed=line.seed,
-                    status=line.status,
-                    request=None,
-                    shared=len(shortened & {*line.records}),
-                )
-            )
+    attempts += [
+        EarlierAttempt(
+            when=line.when,
+            seed=line.seed,
+            status=line.status,
+            request=None,
+            shared=len(shortened & {*line.records}),
+        )
+        for line in read_journal(weights)
+        if line.run not in runs
+    ]
     return [attempt for attempt in attempts if attempt.shared]
 
 

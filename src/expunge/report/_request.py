@@ -126,31 +126,36 @@ def _step_charts(evidence: Evidence) -> list[tuple[str, str, str]]:
 def _checks(evidence: Evidence) -> list[dict[str, Any]]:
     """The checks as rows of a table; those of single classes only if they are not inside."""
     return [
-        {
-            "label": f"Attack that {check.label}"
-            if check.is_attack
-            else check.label[:1].upper() + check.label[1:],
-            "unit": (unit := "AUC" if check.is_attack else check.unit),
-            "moment": check.moment.replace("as delivered", "discarded")
-            if evidence.discarded
-            else check.moment,
-            "value": number(check.value, unit),
-            "bounds": f"{number(check.low, unit)} to {number(check.high, unit)}",
-            "margin": _margin(check, unit),
-            "result": check.result,
-            "needed": check.needed,
-        }
+        _check(check, evidence.discarded)
         for check in evidence.checks
         if check.result != "inside" or not check.name.startswith("lost_")
     ]
 
 
-def _margin(check: Check, unit: str) -> str:
-    """The values that a check allows."""
-    if check.name.startswith("lost"):
-        return f"at most {number(check.margin, unit)}"
+def _check(check: Check, discarded: bool) -> dict[str, Any]:
+    """A row: its bounds and limits, and which of them decide."""
+    unit = "AUC" if check.is_attack else check.unit
+    label = f"attack that {check.label}" if check.is_attack else check.label
     least = 1.0 - check.margin if check.is_attack else -check.margin
-    return f"{number(least, unit)} to {number(check.margin, unit)}"
+    if check.name.startswith("lost"):
+        least = -math.inf
+    # The limit that a bound comes nearest to, or exceeds most; only the other bound is beyond it
+    # if the whole interval is.
+    upper = check.high - check.margin >= least - check.low
+    return {
+        "label": label[:1].upper() + label[1:],
+        "unit": unit,
+        "moment": "discarded" if discarded and check.moment == "as delivered" else check.moment,
+        "value": number(check.value, unit),
+        "low": number(check.low, unit),
+        "high": number(check.high, unit),
+        "least": "" if math.isinf(least) else number(least, unit),
+        "most": number(check.margin, unit),
+        "upper": upper,
+        "low_decides": (check.result == "outside") == upper,
+        "result": check.result,
+        "needed": check.needed,
+    }
 
 
 def _preflight(data: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -98,11 +98,17 @@ def test_the_letter_says_you_only_to_those_who_asked() -> None:
         changed = {"request": request, "config": evidence.config | config}
         return " ".join(markdown(evidence.model_copy(update=changed)).split())
 
+    title = "# Your request to remove data from our model"
+    assert f"{title} Request 3" in asked(1)
     assert "You asked that 42 records be removed" in asked(1)
-    assert "You and others, 9 in all, asked that 42 records, yours among them, be" in asked(
-        9, id_column="person"
-    )
-    assert "We were asked that 42 records be removed" in asked(42, id_column="")
+    each = asked(9, id_column="person")
+    assert f"{title} Request 3" in each
+    assert "You asked that your records be removed from what our model has learned." in each
+    assert "We carried out the requests of 9 people together: 42 records, 3.5 % of all" in each
+    nobody = asked(42, id_column="")
+    assert "# Removal of data from our model Request 3" in nobody
+    assert "42 records were to be removed from what our model has learned" in nobody
+    assert not re.search(r"(?i)\byou asked|\byour request", nobody)
 
 
 def with_retraining(evidence: Evidence, seconds: float | None) -> Evidence:

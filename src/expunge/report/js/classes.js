@@ -1,16 +1,18 @@
-// The change of accuracy per class; the chart shows the classes that changed most.
+// The accuracy lost per class; the chart shows the classes that changed most.
 
 if (byId("class-table")) {
   const MAX_CLASSES = 30;
-  const change = (row) => (isNumber(row.before) && isNumber(row.after) ? row.after - row.before : null);
+  const lost = (row) => (isNumber(row.before) && isNumber(row.after) ? row.before - row.after : null);
   const classes = data.classes;
   const checks = new Map((data.checks ?? []).map((check) => [check.name, check]));
   const checkOf = (row) => checks.get(`lost_${row.name}`);
+  // Outside is what lost more than allowed even by the lower bound.
+  const boundOf = (row) => checkOf(row)?.[checkOf(row).result === "outside" ? "low" : "high"];
   const resultOf = (row) => checkOf(row)?.result ?? "not counted";
   const STYLES = { inside: "good", outside: "bad", open: "open" };
   const drawn = classes.filter((row) => isNumber(row.before) || isNumber(row.after));
   if (drawn.length > MAX_CLASSES) {
-    drawn.sort((a, b) => Math.abs(change(b) ?? 0) - Math.abs(change(a) ?? 0)).splice(MAX_CLASSES);
+    drawn.sort((a, b) => Math.abs(lost(b) ?? 0) - Math.abs(lost(a) ?? 0)).splice(MAX_CLASSES);
     byId("class-note").textContent =
       `The chart shows the ${MAX_CLASSES} of ${classes.length} classes that changed most; the table shows all.`;
   }
@@ -72,19 +74,19 @@ if (byId("class-table")) {
         show: (row) => number(row.after, "%"),
       },
       {
-        name: "Change, points",
+        name: "Lost, points",
         num: true,
-        value: change,
-        show: (row) => (change(row) > 0.049 ? "+" : "") + number(change(row), "points"),
+        value: lost,
+        show: (row) => number(lost(row), "points"),
       },
       {
-        name: "At most lost, points",
+        name: "Bound that decides, points",
         num: true,
-        value: (row) => checkOf(row)?.high,
-        show: (row) => number(checkOf(row)?.high, "points"),
+        value: boundOf,
+        show: (row) => number(boundOf(row), "points"),
       },
       {
-        name: "Allowed, points",
+        name: "Limit, points",
         num: true,
         value: (row) => checkOf(row)?.margin,
         show: (row) => number(checkOf(row)?.margin, "points"),
