@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from expunge.evidence._schema import read_evidence as read_evidence
     from expunge.evidence._sections import Interval as Interval
 if TYPE_CHECKING:  # for other packages of expunge
-    from expunge.evidence._preflight import (
+    from expunge.evidence._schema import (
+        SCHEMA_VERSION,
         Advice,
         ClassCounts,
         Cost,
@@ -20,7 +21,6 @@ if TYPE_CHECKING:  # for other packages of expunge
         PreflightFindings,
         RecordCounts,
     )
-    from expunge.evidence._schema import SCHEMA_VERSION
     from expunge.evidence._sections import (
         AttemptStatus,
         Check,

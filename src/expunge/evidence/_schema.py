@@ -1,23 +1,20 @@
 """The evidence of a deletion request: the typed, versioned content of ``evidence.json``.
 
-``evidence.schema.json`` beside this file is its JSON Schema;
-``python -m expunge.evidence._schema`` writes it again.
+The findings of the preflight are a section of it. Nothing here describes a single record: whoever
+has the data would find it.
+``evidence.schema.json`` beside this file is its JSON Schema, which a test writes and compares.
 """
 
 from __future__ import annotations
 
-import json
-import math
 from pathlib import Path
 from typing import Any, Final, Literal
 
 import pydantic
 from pydantic import Field
-from pydantic.json_schema import GenerateJsonSchema
 
 from expunge._errors import DataError
 from expunge._strict_json import read_model
-from expunge.evidence._preflight import PreflightFindings
 from expunge.evidence._sections import (
     Check,
     ClassRow,
@@ -28,7 +25,9 @@ from expunge.evidence._sections import (
     EpochRow,
     ExposureCounts,
     Hashes,
+    Interval,
     MetricRow,
+    Number,
     RequestSummary,
     RequestVerdict,
     Seconds,
@@ -38,6 +37,103 @@ from expunge.evidence._sections import (
 )
 
 SCHEMA_VERSION: Final = 4
+Advice = Literal["unlearn", "exact", "either"]
+
+
+class ModelFit(Section):
+    """Accuracy in percent per split, and why the model does not fit the data, if so."""
+
+    accuracy: dict[str, Interval]
+    chance: float = Field(
+        description="Accuracy in percent of always predicting the most frequent class of val."
+    )
+    fits: bool
+    reasons: list[str]
+
+
+class ClassCounts(Section):
+    """How many of the training records of a class are to be forgotten."""
+
+    name: str
+    forgotten: int
+    train: int
+    share: float
+
+
+class RecordCounts(Section):
+    """How many records the ids stand for, in all and per class."""
+
+    asked: int
+    records: int
+    earlier: int
+    train: int
+    share: float
+    twice: int
+    skipped: int
+    unmapped: int
+    unseen: int
+    classes: list[ClassCounts]
+
+
+class DuplicateCounts(Section):
+    """How many duplicates of the records remain in the data; thresholds are null if nothing is
+    left that they could be estimated from."""
+
+    exact: int
+    near: int
+    in_retain: dict[str, int]
+    near_expected_by_chance: float
+    thresholds: dict[str, float | None]
+    quantile: float
+    notes: list[str]
+
+
+class Familiarity(Section):
+    """How well the model knows some records: accuracy in percent, and means over them."""
+
+    accuracy: Interval
+    confidence: float
+    entropy: float | None = None
+
+
+class Hardness(Section):
+    """How well the model knows the records to forget and val, and whether confidence tells them."""
+
+    forget: Familiarity
+    val: Familiarity
+    auc: float
+    sentence: str
+
+
+class Cost(Section):
+    """Estimated seconds, the advice that follows from them, and what they assume.
+
+    What retraining costs is null where nothing says for how many epochs the model was trained.
+    """
+
+    training_step: Number = Field(description="Seconds per example in a training step.")
+    epoch_seconds: Number
+    unlearning_seconds: Number = Field(description="For all epochs that are allowed.")
+    request_seconds: Number = Field(description="The same with preflight, checks and page.")
+    retraining_epoch_seconds: Number
+    retraining_seconds: float | None
+    retraining_processor_seconds: float | None
+    retraining_epochs: int | None
+    advice: Advice
+    sentence: str
+    note: str
+
+
+class PreflightFindings(Section):
+    """What was known before anything was changed; also in ``preflight.json``."""
+
+    fit: ModelFit
+    ids: RecordCounts
+    duplicates: DuplicateCounts
+    hardness: Hardness
+    cost: Cost
+    warnings: list[str]
+    notes: list[str]
 
 
 class Evidence(Section):
@@ -144,24 +240,3 @@ def read_evidence(path: Path) -> Evidence:
         return read_model(path, Evidence)
     except FileNotFoundError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}.") from error
-
-
-def json_schema() -> str:
-    """The JSON Schema of ``evidence.json``, the content of ``evidence.schema.json``."""
-    schema = Evidence.model_json_schema(schema_generator=_SchemaGenerator)
-    schema = {"$schema": GenerateJsonSchema.schema_dialect} | schema
-    return json.dumps(schema, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-class _SchemaGenerator(GenerateJsonSchema):
-    """Null for undefined defaults, and no titles that only repeat the name of a field."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        return False
-
-    def encode_default(self, dft: Any) -> Any:
-        return super().encode_default(None if dft is math.nan else dft)
-
-
-if __name__ == "__main__":
-    Path(__file__).with_name("evidence.schema.json").write_text(json_schema(), encoding="utf-8")

@@ -310,15 +310,7 @@ class StageSeconds(Section):
     total: float
 
     def in_words(self) -> str:
-        """The stages in a sentence, those that took longest first.
-
-        >>> StageSeconds(
-        ...     loading=2.0, preflight=4.0, steps=22.0, method=0.2, checks=6.0, audit=7.0, page=2.0,
-        ...     total=43.2,
-        ... ).in_words()
-        'took 43 s of processor time: 22 s gradient steps, 7 s audit, 6 s checks, 4 s preflight, \
-2 s loading, 2 s page, 0 s method'
-        """
+        """The stages in a sentence, those that took longest first."""
         stages = self.model_dump(exclude={"total"})
         parts = (
             f"{value:.0f} s {'gradient steps' if name == 'steps' else name}"

@@ -1,10 +1,7 @@
 """Keyed hashes, which stand for ids in all that is written, and the key that makes them.
 
 Whoever holds the key can tell whether an id is among the hashes, and which records they stand for.
-Without it the hashes tell nobody, not even by trying all ids there could be. That is true of the
-hashes alone: numbers beside them would describe single records to whoever has the data and the
-models, so none are written. What remains to such a person are sums over all records of a request
-(see ``FEW`` in ``_accuracy.py``), and comparing the two models.
+Without it the hashes tell nobody, not even by trying all ids there could be.
 """
 
 from __future__ import annotations
@@ -14,6 +11,7 @@ import hmac
 import json
 import os
 import secrets
+import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -92,7 +90,7 @@ def default_key_path() -> Path:
 
 def find_key(path: Path | None = None) -> IdKey | None:
     """The key in ``path`` (default: the user's), or None if there is no such file."""
-    path = default_key_path() if path is None else path
+    path = path or default_key_path()
     try:
         text = read_regular(path).decode("ascii").strip()
         secret = bytes.fromhex(text)
@@ -112,10 +110,10 @@ def require_key(path: Path | None = None) -> IdKey:
     """The key in ``path`` (default: the user's), which should be there."""
     key = find_key(path)
     if key is None:
-        where = default_key_path() if path is None else path
         raise DataError(
-            f"There is no id key {where}. Give the one that these requests were made with: "
-            "--id-key FILE. Without it, nobody can tell which records their hashes stand for."
+            f"There is no id key {path or default_key_path()}. Give the one that these requests "
+            "were made with: --id-key FILE. Without it, nobody can tell which records their hashes "
+            "stand for."
         )
     return key
 
@@ -125,9 +123,7 @@ def create_key(path: Path | None = None) -> IdKey:
 
     If another process has just written one, that one is the key.
     """
-    import tempfile
-
-    path = default_key_path() if path is None else path
+    path = path or default_key_path()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)

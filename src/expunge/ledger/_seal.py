@@ -118,10 +118,9 @@ def head_problem(ledger: Ledger) -> str:
 
 def require_all(ledger: Ledger) -> None:
     """Raise if requests are gone: the next would start from a model that knows their records."""
-    head, here = read_ledger_head(ledger.root), len(ledger.entries)
-    if head is not None and head.requests > here:
+    if problem := head_problem(ledger):
         raise DataError(
-            f"Requests are missing from {ledger.root}: {HEAD_FILE} lists {head.requests}, {here} "
-            f"are here. Put their folders back. If they were removed on purpose, remove {HEAD_FILE}"
-            " as well, and ask for their records again: the weights before them know these."
+            f"The requests in {ledger.root} are not complete: {problem} Put their folders back. If "
+            f"they were removed on purpose, remove {HEAD_FILE} as well, and ask for their records "
+            "again: the weights before them know these."
         )

@@ -133,39 +133,30 @@ def facts(value: Mapping[str, Any] | None) -> list[dict[str, Any]]:
 
 def _shape(name: str, value: Any) -> dict[str, Any]:
     if isinstance(value, Mapping):
-        if "low" in value and _is_estimate(value):
+        if _is_estimate(value):
             return {"text": _estimate(value)}
         if value and all(isinstance(v, (int, float)) for v in value.values()):
             return {"pairs": [(str(k), _scalar(name, v)) for k, v in value.items()]}
         return {"facts": facts(value)} if value else {"text": "none"}
-    if isinstance(value, (list, tuple)):
-        return _list(name, value)
-    return {"text": _scalar(name, value)}
-
-
-def _list(name: str, values: list[Any] | tuple[Any, ...]) -> dict[str, Any]:
-    if not values:
+    if not isinstance(value, (list, tuple)):
+        return {"text": _scalar(name, value)}
+    if not value:
         return {"text": "none"}
-    shown, rest = values[:MAX_ITEMS], max(0, len(values) - MAX_ITEMS)
-    if all(isinstance(v, Mapping) for v in values):
-        names = list(dict.fromkeys(str(k) for v in shown for k in v))
-        rows = [[_cell(n, v.get(n)) for n in names] for v in shown]
-        return {"table": {"head": [label(n) for n in names], "rows": rows}, "rest": rest}
-    if all(isinstance(v, (list, tuple)) for v in values):
-        rows = [[_cell("", c) for c in v] for v in shown]
-        return {"table": {"head": [], "rows": rows}, "rest": rest}
-    return {"list": [_scalar("", v) for v in shown], "rest": rest}
+    shown, rest = value[:MAX_ITEMS], max(0, len(value) - MAX_ITEMS)
+    if not all(isinstance(v, Mapping) for v in value):
+        return {"list": [_scalar("", v) for v in shown], "rest": rest}
+    names = list(dict.fromkeys(str(k) for v in shown for k in v))
+    rows = [[_cell(n, v.get(n)) for n in names] for v in shown]
+    return {"table": {"head": [label(n) for n in names], "rows": rows}, "rest": rest}
 
 
 def _is_estimate(value: Mapping[str, Any]) -> bool:
-    numbers = (value.get(name) for name in ("value", "low", "high"))
-    return "value" in value and all(isinstance(each, int | float | None) for each in numbers)
+    return value.keys() == {"value", "low", "high"}
 
 
 def _estimate(value: Mapping[str, Any]) -> str:
-    middle, low, high = (value.get(name) for name in ("value", "low", "high"))
-    percent = isinstance(middle, int | float) and abs(middle) > 1
-    unit = str(value.get("unit", "%" if percent else ""))
+    middle, low, high = value["value"], value["low"], value["high"]
+    unit = "%" if isinstance(middle, int | float) and abs(middle) > 1 else ""
     text = number(middle, unit)
     return text if low is None else f"{text} ({number(low, unit)} to {number(high, unit)})"
 

@@ -102,7 +102,7 @@ def test_a_last_request_that_is_gone_is_missed_and_stops_the_next(
     shutil.rmtree(folder / "0002")
     assert problems(folder) == ["head.json lists 2 requests, 1 are here."]
     assert make_request.out == folder
-    with pytest.raises(DataError, match=r"Requests are missing.*lists 2, 1 are here.*back"):
+    with pytest.raises(DataError, match=r"not complete: .*lists 2 requests, 1 are here.*back"):
         carry_out_quietly(make_request([20, 21], max_epochs=1))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from expunge.evidence._preflight import (
+from expunge.evidence._schema import (
     ClassCounts,
     Cost,
     DuplicateCounts,
