@@ -231,7 +231,5 @@ def _array(values: Any) -> np.ndarray[Any, Any]:
 
 
 def _hash(row: np.ndarray[Any, Any], suffix: bytes = b"") -> bytes:
-    state = hashlib.sha256(f"{row.dtype}{row.shape}".encode())
-    state.update(np.ascontiguousarray(row).tobytes())
-    state.update(suffix)
-    return state.digest()
+    content = f"{row.dtype}{row.shape}".encode() + row.tobytes() + suffix
+    return hashlib.sha256(content).digest()

@@ -93,7 +93,7 @@ def _learn_column(
     table, cells, rows = train.table, train.table.columns[name], train.inputs.tolist()
     table.check(
         name,
-        lambda cell: not is_missing(cell) and str(cell).lower() != "nan",
+        (not is_missing(cell) and str(cell).lower() != "nan" for cell in cells),
         "have no missing values",
         f"Fill it in, or leave the column out: ignore={name}.",
     )
@@ -101,7 +101,7 @@ def _learn_column(
     if numbers and all(as_float(cells[row]) is not None for row in rows):
         table.check(
             name,
-            is_finite_number,
+            map(is_finite_number, cells),
             "hold finite numbers, as in train",
             f"If they are categories, say so: categories={name}.",
         )
@@ -170,28 +170,25 @@ def hash_words(text: str, size: int = VOCABULARY) -> list[int]:
 def _learn_token_ids(train: Rows) -> tuple[Encode, Encoding]:
     """A column of token ids: as many as train uses, unless ``vocabulary`` says how many."""
     table, (column,) = train.table, train.roles.inputs
-    cells, given = table.columns[column], train.roles.vocabulary
+    read = [_as_token_ids(cell) for cell in table.columns[column]]
     table.check(
         column,
-        lambda cell: _as_token_ids(cell) is not None,
+        (row is not None for row in read),
         f"hold token ids, whole numbers below {MAX_TOKENS} between blanks or a list of them",
         "Remove the row.",
     )
-
-    def read(row: int) -> list[int]:
-        return _as_token_ids(cells[row]) or []
-
-    length = _longest(train, read)
-    used = 1 + max((max(read(row), default=0) for row in train.inputs.tolist()), default=0)
-    size = given or used
+    ids = [row or [] for row in read]
+    length = _longest(train, ids.__getitem__)
+    largest = max((max(ids[row], default=0) for row in train.inputs.tolist()), default=0)
+    size = train.roles.vocabulary or largest + 1
     table.check(
         column,
-        lambda cell: max((_as_token_ids(cell) or [])[:length], default=0) < size,
+        (max(row[:length], default=0) < size for row in ids),
         f"hold token ids below {size}",
         "Say how many there are: vocabulary=N.",
     )
     rule = {"column": column, "as": "token ids", "length": length, "vocabulary": size}
-    return lambda rows: _padded([read(row) for row in rows], length), Encoding(size, [rule])
+    return lambda rows: _padded([ids[row] for row in rows], length), Encoding(size, [rule])
 
 
 def _as_token_ids(cell: Any) -> list[int] | None:

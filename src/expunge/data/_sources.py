@@ -20,6 +20,7 @@ from expunge.data._batches import Batch, Data, Split, as_arrays, as_batch, check
 from expunge.distributed import (
     UNDIVIDED,
     BatchDivision,
+    BatchShare,
     batch_count,
     divide_loader,
     has_distributed_sampler,
@@ -137,22 +138,18 @@ class LoaderSource:
                 return
             share = next(shares)
             if j >= skip:
-                batch = self._batch(item)
-                yield batch._replace(share=share) if share else self._own_share(batch)
+                yield self._batch(item, share)
 
-    def _own_share(self, batch: Batch) -> Batch:
-        """Cut this process's share out of a batch that came whole."""
-        if self.division.size == 1 or has_distributed_sampler(self.loader):
+    def _batch(self, item: Any, share: BatchShare | None) -> Batch:
+        """A batch with its positions; without a ``share``, it came whole and is divided here."""
+        indices = None
+        if isinstance(self.loader.dataset, _Indexed):
+            item, positions = item
+            indices = positions.to(self.device, non_blocking=True)
+        batch = as_batch(item, self.split, self.device)._replace(indices=indices, share=share)
+        if share or self.division.size == 1 or has_distributed_sampler(self.loader):
             return batch
         return batch.take(self.division.share(len(batch.targets)))
-
-    def _batch(self, item: Any) -> Batch:
-        if isinstance(self.loader.dataset, _Indexed):
-            item, indices = item
-            return as_batch(item, self.split, self.device)._replace(
-                indices=indices.to(self.device, non_blocking=True)
-            )
-        return as_batch(item, self.split, self.device)
 
 
 class _Indexed(Dataset[Any]):

@@ -7,7 +7,7 @@ learnt from those rows alone, and applied to all of them (:mod:`expunge.data._en
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,14 @@ class Table:
         spelled = {column.lower(): column for column in self.columns}
         return next((spelled[name] for name in names if name in spelled), None)
 
-    def check(self, column: str, is_right: Callable[[Any], object], rule: str, remedy: str) -> None:
-        """Raise unless every cell of a column is right; the error says where the first is not."""
-        for row, cell in enumerate(self.columns[column]):
-            if not is_right(cell):
-                raise DataError(
-                    f"{self.source}: the column {column!r} should {rule}. (got "
-                    f"{shown_cell(cell)[:40]!r} {self.place(row)}) {remedy}"
-                )
+    def check(self, column: str, right: Iterable[object], rule: str, remedy: str) -> None:
+        """Raise unless all rows of a column are ``right``; the error names the first other one."""
+        row = next((row for row, is_right in enumerate(right) if not is_right), None)
+        if row is not None:
+            raise DataError(
+                f"{self.source}: the column {column!r} should {rule}. (got "
+                f"{shown_cell(self.columns[column][row])[:40]!r} {self.place(row)}) {remedy}"
+            )
 
     def listed(self, options: Mapping[str, Any], option: str) -> tuple[str, ...]:
         """The columns that an option names, joined by +, as the table spells them."""
@@ -199,8 +199,8 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
         labels, classes = _read_classes(table, roles.label, in_train)
     names = None
     if roles.id is not None:
-        table.check(roles.id, shown_cell, "name every row", "Give it a name, or remove the row.")
         names = [shown_cell(cell) for cell in table.columns[roles.id]]
+        table.check(roles.id, names, "name every row", "Give it a name, or remove the row.")
     everything = Rows(torch.arange(len(table)), labels, classes, names, table, roles)
     if splits is None:
         rest, held = split_off(everything)
@@ -213,13 +213,9 @@ def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
 
 
 def _read_splits(table: Table, column: str) -> list[str]:
-    table.check(
-        column,
-        lambda cell: shown_cell(cell).lower() in SPLIT_NAMES,
-        "say train, val or test",
-        "If it is something else, name the column that does: split=COLUMN.",
-    )
-    splits = [SPLIT_NAMES[shown_cell(cell).lower()] for cell in table.columns[column]]
+    splits = [SPLIT_NAMES.get(shown_cell(cell).lower(), "") for cell in table.columns[column]]
+    remedy = "If it is something else, name the column that does: split=COLUMN."
+    table.check(column, splits, "say train, val or test", remedy)
     missing = [split for split in ("train", "test") if split not in splits]
     if missing:
         raise DataError(
@@ -236,8 +232,8 @@ def _read_classes(
     cells = table.columns[column]
     if column in table.class_names:
         return torch.tensor([int(cell) for cell in cells]), table.class_names[column]
-    table.check(column, shown_cell, "have a label in every row", "Remove the row.")
     shown = [shown_cell(cell) for cell in cells]
+    table.check(column, shown, "have a label in every row", "Remove the row.")
     present = {shown[row] for row in in_train}
     if len(present) > min(MAX_CLASSES, max(10, len(in_train) // 2)):
         raise DataError(
@@ -247,7 +243,7 @@ def _read_classes(
         )
     table.check(
         column,
-        lambda cell: shown_cell(cell) in present,
+        (text in present for text in shown),
         "hold classes that occur in train",
         "Move a row of it into train, or remove it; for numbers to predict, add task=regression.",
     )
@@ -257,13 +253,10 @@ def _read_classes(
 
 
 def _read_numbers(table: Table, column: str) -> Tensor:
-    table.check(
-        column,
-        is_finite_number,
-        "hold finite numbers",
-        "Remove the row or, to predict classes, leave task=regression out.",
-    )
-    return torch.tensor([as_float(cell) for cell in table.columns[column]], dtype=torch.float32)
+    cells = table.columns[column]
+    remedy = "Remove the row or, to predict classes, leave task=regression out."
+    table.check(column, map(is_finite_number, cells), "hold finite numbers", remedy)
+    return torch.tensor([as_float(cell) for cell in cells], dtype=torch.float32)
 
 
 def as_float(cell: Any) -> float | None:

@@ -134,10 +134,11 @@ class TextSet(TensorDataset):
 
     def padded_to(self, width: int) -> TextSet:
         """The same records in rows of at least ``width`` tokens."""
-        return TextSet(self.records, self.tokenizer, max_length=self.max_length, width=width)
+        return self._like(self.records, width)
 
-    def _like(self, records: Sequence[TextRecord]) -> TextSet:
-        return TextSet(records, self.tokenizer, max_length=self.max_length, width=self.width)
+    def _like(self, records: Sequence[TextRecord], width: int | None = None) -> TextSet:
+        width = self.width if width is None else width
+        return TextSet(records, self.tokenizer, max_length=self.max_length, width=width)
 
     def _require_variants(self) -> None:
         without = [record.id for record in self.records if not record.perturbed_answers]
