@@ -36,8 +36,8 @@ from torch import nn
 from expunge.data import ImageSet, load, parse_scenario
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation import FEATURES, PAPER_FIVE, Predictions, Views, member_shares, view
-from expunge.evaluation.attacks._paper_attacks import sample
-from expunge.evaluation.svm._svc import fit_svc
+from expunge.evaluation.attacks._population import sample
+from expunge.evaluation.attacks._svc import fit_svc
 from expunge.models import build_model
 
 

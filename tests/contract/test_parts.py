@@ -30,12 +30,11 @@ def test_an_attack_scores_every_example_and_again_alike(name: str) -> None:
     target, references = views(0), [views(10), views(20)]
     first = ATTACKS[name].score(target, references, seed=3)
     again = ATTACKS[name].score(target, references, seed=3)
-    assert set(first.scores) == {"forget", "test"}
-    assert len(first.scores["forget"]) == COUNTS["forget"]
-    assert 0 < len(first.scores["test"]) <= COUNTS["test"]
-    for split, scores in first.scores.items():
+    assert len(first.forget) == COUNTS["forget"]
+    assert 0 < len(first.test) <= COUNTS["test"]
+    for scores, same in ((first.forget, again.forget), (first.test, again.test)):
         assert np.isfinite(scores).all()
-        np.testing.assert_array_equal(scores, again.scores[split])
+        np.testing.assert_array_equal(scores, same)
 
 
 @pytest.mark.parametrize("name", FORMATS)

@@ -137,7 +137,7 @@ def audit_words(folder: Path, place: Path) -> list[Any]:
     """An audit with four shadow models; where there is a report, it is written again."""
     world, out = _world(folder), place / "audit"
     words = ["audit", world.unlearned, "--initial", world.initial, "--shadows", 4]
-    words += ["--store", place / "store", "--allow-overlap"]
+    words += ["--store", place / "store"]
     return [*words, *(["--force"] if (out / "report.json").exists() else []), "-o", out]
 
 

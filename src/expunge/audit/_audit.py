@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments, check_fields
-from expunge.data import Examples
+from expunge.data import Examples, row_hashes
+from expunge.engine import Procedure, Recipe
 from expunge.evaluation import (
     ATTACKS,
     AttackReport,
-    Exposure,
-    Finding,
     Scores,
     ShadowPlan,
     ULiRA,
-    Variant,
     Views,
-    check_overlap,
     check_same_labels,
-    expose,
     join,
     match_class_mix,
-    over_forgetting,
     predict,
     run_attack,
     run_references,
@@ -38,6 +33,13 @@ from expunge.evaluation import (
     view,
 )
 from expunge.store import Store
+
+VARIANTS: tuple[Literal["online", "offline"], ...] = ("online", "offline")
+"""The forms of U-LiRA that an audit runs."""
+SHADOWS = (64, 32, 16, 8)
+REFERENCES = (4, 2, 1)
+OVERHEAD = 1.15
+"""Factor for what step times leave out: start of workers, augmentation, evaluation."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +60,13 @@ class AuditInput:
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """The results of an audit; None or empty where the models or data for them were not given."""
+    """The results of an audit; empty where the models or data for them were not given."""
 
     scores: dict[str, Scores]
     """By model: ``initial``, ``unlearned``, ``ideal``, those that were given."""
     attacks: tuple[AttackReport, ...]
     ulira: tuple[ULiRA, ...]
-    findings: tuple[Finding, ...]
-    exposure: Exposure | None
     views: dict[str, Views] = field(repr=False)
-    overlap: str = ""
     notes: tuple[str, ...] = ()
 
     @property
@@ -76,12 +75,11 @@ class Audit:
         for attack in self.ulira:
             if attack.verdict != "inconclusive":
                 return f"{attack.report.name}: {attack.verdict}. {attack.reason}"
-        if self.findings and all(f.kind != "entropy too low" for f in self.findings):
-            return f"over-forgotten: {self.findings[0].words}"
-        detected = [a for a in self.attacks if a.verdict == "detected"]
-        if detected:
-            worst = max(detected, key=lambda a: a.auc.value)
-            return f"{worst.name}: detected. {worst.reason}"
+        for verdict in ("over-forgotten", "detected"):
+            found = [a for a in self.attacks if a.verdict == verdict]
+            if found:
+                worst = max(found, key=lambda a: abs(a.auc.value - 0.5))
+                return f"{worst.name}: {verdict}. {worst.reason}"
         return (
             "No population attack detects the forget set. Such attacks are weak: only U-LiRA, "
             "which did not decide here, judges each example by itself."
@@ -92,126 +90,96 @@ def run_audit(
     subject: AuditInput,
     *,
     plan: ShadowPlan | None = None,
-    reference_plan: ShadowPlan | None = None,
     references: int = 0,
     store: Store | None = None,
     workers: int | None = None,
-    variants: Sequence[Variant] = ("online", "offline"),
-    exact: bool = False,
-    allow_overlap: bool = False,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
     report: Any = None,
 ) -> Audit:
     """Audit ``subject``: metrics, population attacks, RMIA if there is a reference, U-LiRA by plan.
 
-    ``plan`` describes U-LiRA's shadow models, ``reference_plan`` the models of which ``references``
-    are trained for RMIA; both are kept in ``store``. Attacks compare the forget set with the unseen
+    ``plan`` describes U-LiRA's shadow models, if it has any, and the ``references`` that are
+    trained for RMIA; both are kept in ``store``. Attacks compare the forget set with the unseen
     data of its classes.
     """
     check_arguments(run_audit, locals())
-    if references and (reference_plan is None or store is None):
-        raise InvalidInput("`references` are trained by a `reference_plan`, into a `store`.")
-    overlap = check_overlap(
-        {"forget": subject.forget, "retain": subject.retain},
-        subject.test,
-        allow_overlap=allow_overlap,
-    )
+    if references and plan is None:
+        raise InvalidInput("`references` are trained by a `plan`, into a `store`.")
+    if plan is not None and store is None:
+        raise InvalidInput("Shadow and reference models are kept in a store: give one.")
+    notes = _note_copies(subject)
+
+    # One pass of every model over every split.
     models = {"initial": subject.initial, "unlearned": subject.unlearned, "ideal": subject.ideal}
-    given = {name: model for name, model in models.items() if model is not None}
-    test, val = (
-        _indices_of_same_classes(subject.test, subject.forget),
-        _indices_of_same_classes(subject.val, subject.forget),
-    )
     views: dict[str, Views] = {}
-    scores: dict[str, Scores] = {}
-    fair: dict[str, Views] = {}
-    for name, model in given.items():
-        progress(f"predictions of the {name} model")
-        views[name] = view(
-            model,
-            forget=subject.forget,
-            retain=subject.retain,
-            test=subject.test,
-            val=subject.val,
-        )
-        fair[name] = _restrict(views[name], test, val)
+    for name, model in models.items():
+        if model is not None:
+            progress(f"predictions of the {name} model")
+            views[name] = view(
+                model,
+                forget=subject.forget,
+                retain=subject.retain,
+                test=subject.test,
+                val=subject.val,
+            )
     for part in views.values():
         check_same_labels(part.forget, views["unlearned"].forget)
-    for name in given:
+
+    # Metrics.
+    scores: dict[str, Scores] = {}
+    for name, part in views.items():
         progress(f"metrics of the {name} model")
-        scores[name] = score(views[name], views.get("ideal"), attacks=True, exact=exact, seed=seed)
-    peers = _references(subject, reference_plan, references, store, workers, report, test, val)
-    if subject.ideal is not None:
-        peers = [fair["ideal"], *peers]
+        scores[name] = score(part, views.get("ideal"), attacks=True, seed=seed)
+
+    # Attacks without shadow models; references are the ideal model, and models that are trained.
+    peers = [views["ideal"]] if "ideal" in views else []
+    if references and plan is not None and store is not None:
+        peers += [
+            view(model, forget=subject.forget, test=subject.test, val=subject.val)
+            for model in run_references(
+                plan, references, retain=subject.retain, store=store, workers=workers, report=report
+            )
+        ]
+    target, *peers = (part.of_forget_classes() for part in (views["unlearned"], *peers))
     attacks = []
     for name, attack in ATTACKS.items():
         if peers or not getattr(attack, "needs_references", False):
             progress(f"attack {name}")
-            attacks.append(run_attack(name, fair["unlearned"], peers, seed=seed))
-    lira, notes = _ulira(subject, plan, store, workers, variants, seed, report)
-    ideal = views["ideal"].forget if "ideal" in views else None
-    findings = over_forgetting(fair["unlearned"], ideal=ideal, reports=attacks, seed=seed)
-    exposure = None
-    if "initial" in views and len(subject.test) >= 100:
-        progress("exposure of each example")
-        exposure = expose(
-            views["initial"],
-            views["unlearned"],
-            forget=subject.forget,
+            attacks.append(run_attack(name, target, peers, seed=seed))
+
+    # U-LiRA.
+    found: list[ULiRA] = []
+    if plan is not None and plan.count and store is not None:
+        targets = join(subject.forget, match_classes(subject.test, subject.forget, seed))
+        shadows = run_shadows(
+            plan,
             retain=subject.retain,
-            seed=seed,
+            targets=targets,
+            store=store,
+            workers=workers,
+            report=report,
         )
-    return Audit(
-        scores,
-        tuple(attacks),
-        tuple(lira),
-        tuple(findings),
-        exposure,
-        views,
-        str(overlap) if overlap else "",
-        tuple(notes),
-    )
+        confidences: dict[str, Any] = {}
+        for name in views:
+            predictions = predict(models[name], targets)  # type: ignore[arg-type]
+            confidences[name] = scaled_confidence(predictions.logits, predictions.labels)
+        found = [
+            ulira(shadows, forgotten=len(subject.forget), variant=form, seed=seed, **confidences)
+            for form in VARIANTS
+        ]
+        notes += shadows.notes
+    return Audit(scores, tuple(attacks), tuple(found), views, notes)
 
 
-def _ulira(
-    subject: AuditInput,
-    plan: ShadowPlan | None,
-    store: Store | None,
-    workers: int | None,
-    variants: Sequence[Variant],
-    seed: int,
-    report: Any,
-) -> tuple[list[ULiRA], tuple[str, ...]]:
-    if plan is None:
-        return [], ()
-    if store is None:
-        raise InvalidInput("Shadow models are kept in a store: give one.")
-    others = match_classes(subject.test, subject.forget, seed)
-    targets = join(subject.forget, others)
-    shadows = run_shadows(
-        plan, retain=subject.retain, targets=targets, store=store, workers=workers, report=report
-    )
-
-    def confidence(model: nn.Module | None) -> Any:
-        if model is None:
-            return None
-        predictions = predict(model, targets)
-        return scaled_confidence(predictions.logits, predictions.labels)
-
-    attacks = [
-        ulira(
-            shadows,
-            forgotten=len(subject.forget),
-            unlearned=confidence(subject.unlearned),
-            initial=confidence(subject.initial),
-            ideal=confidence(subject.ideal),
-            variant=variant,
-            seed=seed,
-        )
-        for variant in variants
-    ]
-    return attacks, shadows.notes
+def _note_copies(subject: AuditInput) -> tuple[str, ...]:
+    """A note on test examples that are training examples too; an error if half of them are."""
+    known = {*row_hashes(subject.forget), *row_hashes(subject.retain)}
+    copies = sum(row in known for row in row_hashes(subject.test))
+    note = f"{copies} of {len(subject.test)} test examples are training examples"
+    if 2 * copies >= len(subject.test) > 0:
+        raise InvalidInput(f"{note}: scores on them would not be of unseen data. Take them out.")
+    return (f"{note}: scores on them are not of unseen data.",) if copies else ()
 
 
 def match_classes(pool: Examples, like: Examples, seed: int) -> Examples:
@@ -222,39 +190,48 @@ def match_classes(pool: Examples, like: Examples, seed: int) -> Examples:
     return pool.subset(chosen)
 
 
-def _references(
-    subject: AuditInput,
-    plan: ShadowPlan | None,
-    count: int,
-    store: Store | None,
-    workers: int | None,
-    report: Any,
-    test: Tensor,
-    val: Tensor | None,
-) -> list[Views]:
-    if count == 0 or plan is None or store is None:
-        return []
-    models = run_references(
-        plan, count, retain=subject.retain, store=store, workers=workers, report=report
+@dataclass(frozen=True)
+class AttackChoice:
+    """The attack to run: U-LiRA with shadow models, RMIA with reference models, or neither."""
+
+    shadows: int
+    references: int
+    seconds: float
+    words: str
+
+
+def choose_attack(
+    budget: float,
+    example: float,
+    recipe: Recipe,
+    procedure: Procedure,
+    *,
+    forget: int,
+    retain: int,
+    workers: int,
+    ideal: bool,
+) -> AttackChoice:
+    """The strongest attack that fits ``budget`` seconds.
+
+    ``example`` is the seconds per example of a training step with all threads; ``workers`` side by
+    side share them, so the work of all models adds up whatever their number. ``forget`` and
+    ``retain`` are numbers of examples; a shadow model has one half of those retained.
+    """
+    second = OVERHEAD * example
+    reference = second * recipe.epochs * round(0.5 * retain)
+    shadow = reference + second * forget * (recipe.epochs + 2 * procedure.epochs)
+
+    def seconds(count: int, each: float) -> float:
+        return each * math.ceil(count / workers) * workers
+
+    for count in SHADOWS:
+        if (cost := seconds(count, shadow)) <= budget:
+            return AttackChoice(count, 0, cost, f"U-LiRA with {count} shadow models")
+    for count in REFERENCES:
+        if (cost := seconds(count, reference)) <= budget:
+            return AttackChoice(0, count, cost, f"RMIA with {count} reference models")
+    words = (
+        "RMIA with the ideal model as its reference" if ideal else "the population attacks alone"
     )
-    return [
-        _restrict(view(model, forget=subject.forget, test=subject.test, val=subject.val), test, val)
-        for model in models
-    ]
-
-
-def _indices_of_same_classes(data: Examples | None, forget: Examples) -> Any:
-    """The indices of ``data`` whose class occurs in the forget set."""
-    if data is None:
-        return None
-    return torch.isin(data.labels, torch.unique(forget.labels)).nonzero().squeeze(1)
-
-
-def _restrict(views: Views, test: Tensor, val: Tensor | None) -> Views:
-    """The views with unseen data of the forget set's classes only, for a fair comparison."""
-    return Views(
-        forget=views.forget,
-        retain=views.retain,
-        test=views.test.take(test.numpy()),
-        val=None if views.val is None or val is None else views.val.take(val.numpy()),
-    )
+    least = seconds(SHADOWS[-1], shadow)
+    return AttackChoice(0, 0, 0.0, f"{words}; U-LiRA would take about {least / 60:.0f} min")

@@ -44,7 +44,7 @@ def audit_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the report.")],
     initial: Annotated[
         Path | None,
-        typer.Option(help="The model before unlearning: for exposure, and to validate U-LiRA."),
+        typer.Option(help="The model before unlearning: to compare, and to validate U-LiRA."),
     ] = None,
     ideal: Annotated[
         Path | None,
@@ -79,13 +79,6 @@ def audit_command(
     store: Annotated[
         Path | None, typer.Option(help="Where to keep shadow models (default: a cache folder).")
     ] = None,
-    exact: Annotated[
-        bool, typer.Option("--exact", help="Fit plain SVCs, as published; slow.")
-    ] = False,
-    allow_overlap: Annotated[
-        bool,
-        typer.Option("--allow-overlap", help="Continue even if test data are training data."),
-    ] = False,
     seed: Annotated[
         int,
         typer.Option(min=0, max=2**32 - 1, help="Seed of samples, bootstrap and shadow models."),
@@ -98,17 +91,11 @@ def audit_command(
         bool,
         typer.Option("--trust-card", help="Import the method that the weights' card names."),
     ] = False,
-    keep_examples: Annotated[
-        bool,
-        typer.Option(
-            "--keep-examples", help="Name and show the forgotten examples that stand out."
-        ),
-    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an earlier report.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Audit an unlearned model: metrics, membership attacks with intervals, exposed examples.
+    """Audit an unlearned model: metrics, and membership attacks with intervals.
 
     The attacks form a ladder: population attacks (seconds), RMIA with reference models (minutes),
     and U-LiRA with shadow models (longest, and the only one that judges each example by itself).
@@ -182,18 +169,15 @@ def audit_command(
     with Display("shadow models", console=errors) as display:
         found = run_audit(
             subject,
-            plan=plan if shadows else None,
-            reference_plan=plan,
+            plan=plan,
             references=references,
             store=Store(store or cache_dir() / "store"),
             workers=workers,
-            exact=exact,
-            allow_overlap=allow_overlap,
             seed=seed,
             progress=lambda text: errors.print(f"  {text}", style="dim", highlight=False),
             report=display,
         )
-    written = write_audit(found, subject, out, keep_examples=keep_examples)
+    written = write_audit(found, parts.forget.classes, out)
     output.data(lambda: audit_data(found))
     output.show(terminal(found), highlight=True)
     output.wrote(f"{', '.join(p.name for p in written)} to {out}/")
@@ -228,7 +212,7 @@ def _plan(
         recipe_of(model.card),
         procedure,
         augment=default_augment(parts.splits),
-        count=shadows or 4,
+        count=shadows,
         seed=seed,
     )
 
@@ -243,19 +227,21 @@ def _affordable(
     console: Console,
 ) -> tuple[int, int]:
     """The numbers of shadow and of reference models that fit ``budget`` minutes."""
-    from expunge.audit import Workload, choose_attack
+    from expunge.audit import choose_attack
     from expunge.engine import measure_step_times
     from expunge.evaluation import recipe_of
 
     recipe = recipe_of(model.card)
-    load = Workload(recipe, procedure, len(parts.forget), len(parts.retain))
     data = parts.retain
     times = measure_step_times(model.model, data.inputs, data.labels, recipe.batch_size)
     example = times.training
     choice = choose_attack(
         60.0 * budget,
         example,
-        load,
+        recipe,
+        procedure,
+        forget=len(parts.forget),
+        retain=len(parts.retain),
         workers=workers or os.cpu_count() or 1,
         ideal=ideal is not None,
     )

@@ -7,40 +7,32 @@ from expunge._lazy import lazy_exports
 if TYPE_CHECKING:
     from expunge.engine import Predictions as Predictions
     from expunge.engine import predict as predict
-    from expunge.evaluation._contact_sheet import contact_sheet as contact_sheet
     from expunge.evaluation._distances import activation_distance as activation_distance
     from expunge.evaluation._distances import js_divergence as js_divergence
     from expunge.evaluation._distances import klom as klom
     from expunge.evaluation._distances import zrf as zrf
-    from expunge.evaluation._exposure import Exposed as Exposed
-    from expunge.evaluation._exposure import Exposure as Exposure
-    from expunge.evaluation._exposure import expose as expose
     from expunge.evaluation._metric import DIRECTIONS as DIRECTIONS
     from expunge.evaluation._metric import Metric as Metric
     from expunge.evaluation._metrics import METRICS as METRICS
-    from expunge.evaluation._over_forgetting import Finding as Finding
-    from expunge.evaluation._over_forgetting import over_forgetting as over_forgetting
     from expunge.evaluation._scores import Scores as Scores
     from expunge.evaluation._scores import evaluate as evaluate
     from expunge.evaluation._scores import score as score
     from expunge.evaluation._statistics import Estimate as Estimate
-    from expunge.evaluation._train_test_overlap import Overlap as Overlap
-    from expunge.evaluation._train_test_overlap import check_overlap as check_overlap
     from expunge.evaluation._views import Views as Views
     from expunge.evaluation._views import view as view
     from expunge.evaluation.attacks._attack import Attack as Attack
+    from expunge.evaluation.attacks._attack import AttackReport as AttackReport
+    from expunge.evaluation.attacks._attack import MemberScores as MemberScores
+    from expunge.evaluation.attacks._attack import Verdict as Verdict
+    from expunge.evaluation.attacks._attack import judge as judge
+    from expunge.evaluation.attacks._attack import make_report as make_report
     from expunge.evaluation.attacks._attack import run_attack as run_attack
-    from expunge.evaluation.attacks._paper_attacks import member_shares as member_shares
     from expunge.evaluation.attacks._population import LossThreshold as LossThreshold
     from expunge.evaluation.attacks._population import SVCAttack as SVCAttack
+    from expunge.evaluation.attacks._population import member_shares as member_shares
     from expunge.evaluation.attacks._registry import ATTACKS as ATTACKS
     from expunge.evaluation.attacks._registry import FEATURES as FEATURES
     from expunge.evaluation.attacks._registry import PAPER_FIVE as PAPER_FIVE
-    from expunge.evaluation.attacks._report import AttackReport as AttackReport
-    from expunge.evaluation.attacks._report import MemberScores as MemberScores
-    from expunge.evaluation.attacks._report import Verdict as Verdict
-    from expunge.evaluation.attacks._report import judge as judge
-    from expunge.evaluation.attacks._report import make_report as make_report
     from expunge.evaluation.attacks._rmia import RMIA as RMIA
     from expunge.evaluation.text._text_scores import TextIdeal as TextIdeal
     from expunge.evaluation.text._text_scores import TextScores as TextScores
@@ -54,7 +46,6 @@ if TYPE_CHECKING:  # for other packages of expunge
         loss_auc,
         mean_fan_in,
     )
-    from expunge.evaluation._exposure import exposure_of
     from expunge.evaluation._file_jobs import (
         evaluate_artifacts,
         forgotten_by,
@@ -68,6 +59,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.evaluation._scores import accuracy
     from expunge.evaluation._statistics import (
         auc_of,
+        exposure_of,
         match_class_mix,
         student_reach,
         wilson_interval,

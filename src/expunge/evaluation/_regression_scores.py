@@ -10,8 +10,8 @@ from torch import Tensor
 from expunge._arrays import Array
 from expunge.engine import Predictions, as_numbers
 from expunge.evaluation._views import Views
-from expunge.evaluation.attacks._paper_attacks import sample
-from expunge.evaluation.svm._svc import fit_svc
+from expunge.evaluation.attacks._population import sample
+from expunge.evaluation.attacks._svc import fit_svc
 
 _ACCURACY = "accuracy counts right classes, and a regression has none; see {}"
 _PROBABILITY = "it reads the probabilities of classes, and a regression has none; see mia_error"
@@ -31,14 +31,12 @@ LEFT_OUT = {
 """Metrics of classes, and why a regression does not have them."""
 
 
-def regression_scores(
-    views: Views, *, attacks: bool = False, exact: bool = False, seed: int = 0
-) -> dict[str, Any]:
+def regression_scores(views: Views, *, attacks: bool = False, seed: int = 0) -> dict[str, Any]:
     """Root mean squared errors on every split, R² on test, and the membership attack on errors."""
     values: dict[str, Any] = {f"{name}_rmse": rmse(part) for name, part in views.items()}
     values["test_r2"] = r_squared(views.test)
     if attacks:
-        values["mia_error"] = member_share_by_error(views, exact=exact, seed=seed)
+        values["mia_error"] = member_share_by_error(views, seed)
     return values
 
 
@@ -68,7 +66,7 @@ def rms_difference(a: Predictions, b: Predictions) -> float:
     return float((first - second).square().mean().sqrt())
 
 
-def member_share_by_error(views: Views, *, exact: bool = False, seed: int = 0) -> float:
+def member_share_by_error(views: Views, seed: int) -> float:
     """The share of the forget set that an SVC on the absolute error classifies as retained data.
 
     Members to learn from are retained examples, non-members test examples, as many of either: the
@@ -78,7 +76,7 @@ def member_share_by_error(views: Views, *, exact: bool = False, seed: int = 0) -
     others = sample(views.test, len(members.labels), seed)
     features = [_absolute_errors(part) for part in (members, others)]
     flags = np.arange(len(features[0]) + len(features[1])) < len(features[0])
-    decide = fit_svc(np.concatenate(features), flags, exact=exact, seed=seed)
+    decide = fit_svc(np.concatenate(features), flags, seed)
     return float((decide(_absolute_errors(views.forget)) > 0).mean())
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import nn
 
 from expunge.data import Division
@@ -28,9 +27,9 @@ def rmia_auc(model: Views, references: Sequence[Views]) -> float:
 
     Unseen data are those of the classes that the forget set has.
     """
-    fair = [_of_forget_classes(views) for views in (model, *references)]
-    found = RMIA().score(fair[0], fair[1:]).scores
-    return auc_of(found["forget"], found["test"])
+    fair = [views.of_forget_classes() for views in (model, *references)]
+    found = RMIA().score(fair[0], fair[1:])
+    return auc_of(found.forget, found.test)
 
 
 DISTANCES: dict[str, Measure] = {
@@ -124,16 +123,6 @@ class Scorer:
         assert not isinstance(ideal, nn.Module)
         without_val = Views(views.forget, views.test, views.retain)
         return score(without_val, ideal, attacks=views.retain is not None and self.attacks)
-
-
-def _of_forget_classes(views: Views) -> Views:
-    classes = torch.unique(views.forget.labels)
-
-    def restrict(part: Predictions) -> Predictions:
-        return part.take(torch.isin(part.labels, classes).nonzero()[:, 0])
-
-    val = None if views.val is None else restrict(views.val)
-    return Views(forget=views.forget, test=restrict(views.test), val=val)
 
 
 class EpochScores(Callback):

@@ -21,8 +21,8 @@ from expunge.evaluation._regression_scores import (
     rms_difference,
     rmse,
 )
-from expunge.evaluation._views import Views, check_same_labels, view, view_once
-from expunge.evaluation.attacks._paper_attacks import member_shares
+from expunge.evaluation._views import Views, check_same_labels, view
+from expunge.evaluation.attacks._population import member_shares
 
 Released = Literal["released"]
 
@@ -92,7 +92,6 @@ def evaluate(
     val: Data | None = None,
     ideal: nn.Module | Predictions | Views | None = None,
     attacks: bool | Released = False,
-    exact: bool = False,
     benign_steps: int = 0,
     seed: int = 0,
 ) -> Scores:
@@ -110,12 +109,11 @@ def evaluate(
     Args:
         model, forget, retain, test, val: as for :func:`expunge.unlearn`; loaders should not
             shuffle.
-        ideal: a model trained without the forget set, whose predictions are computed once and
-            kept; or its :class:`Views`; or its predictions on ``forget`` alone, which give rUA and
+        ideal: a model trained without the forget set; or its :class:`Views`, to score several
+            models and predict it once; or its predictions on ``forget`` alone, which give rUA and
             FID but no gaps.
         attacks: also run the paper's five membership attacks (4), on the ideal model too;
             ``"released"`` with the features of its released code.
-        exact: fit them with the plain, slow solver.
         benign_steps: also train a copy on ``retain`` this many steps (50 is usual), and score it
             on ``forget`` and ``test``: what comes back was hidden, not forgotten. Gives the AUC of
             the loss attack before and after, UA, TA and, with an ``ideal`` model, rUA.
@@ -140,8 +138,8 @@ def evaluate(
     views = view(model, forget=forget, retain=retain, test=test, val=val)
     known: Any = ideal
     if isinstance(ideal, nn.Module):
-        known = view_once(ideal, forget=forget, retain=retain, test=test, val=val)
-    scores = score(views, known, attacks=attacks, exact=exact, seed=seed)
+        known = view(ideal, forget=forget, retain=retain, test=test, val=val)
+    scores = score(views, known, attacks=attacks, seed=seed)
     if not benign_steps:
         return scores
     if views.is_regression:
@@ -176,7 +174,6 @@ def score(
     ideal: Predictions | Views | None = None,
     *,
     attacks: bool | Released = False,
-    exact: bool = False,
     seed: int = 0,
 ) -> Scores:
     """The scores of :func:`evaluate`, from existing predictions.
@@ -185,8 +182,8 @@ def score(
     """
     check_arguments(score, locals())
     if views.is_regression:
-        return _score_regression(views, ideal, attacks=attacks, exact=exact, seed=seed)
-    scores = _scores_without_ideal(views, attacks=attacks, exact=exact, seed=seed)
+        return _score_regression(views, ideal, attacks=attacks, seed=seed)
+    scores = _scores_without_ideal(views, attacks=attacks, seed=seed)
     if ideal is None:
         return scores
     reference = ideal if isinstance(ideal, Predictions) else ideal.forget
@@ -198,7 +195,7 @@ def score(
     )
     if isinstance(ideal, Predictions):
         return scores
-    best = _scores_without_ideal(ideal, attacks=attacks, exact=exact, seed=seed).as_dict()
+    best = _scores_without_ideal(ideal, attacks=attacks, seed=seed).as_dict()
     gaps = {k: v - best[k] for k, v in scores.as_dict().items() if k in best and k != "ua"}
     return replace(scores, gaps=gaps)
 
@@ -208,17 +205,16 @@ def _score_regression(
     ideal: Predictions | Views | None,
     *,
     attacks: bool | Released,
-    exact: bool,
     seed: int,
 ) -> Scores:
-    values = regression_scores(views, attacks=bool(attacks), exact=exact, seed=seed)
+    values = regression_scores(views, attacks=bool(attacks), seed=seed)
     gaps: dict[str, float] = {}
     if ideal is not None:
         reference = ideal if isinstance(ideal, Predictions) else ideal.forget
         check_same_labels(reference, views.forget)
         best: dict[str, Any] = {"forget_rmse": rmse(reference)}
         if isinstance(ideal, Views):
-            best = regression_scores(ideal, attacks=bool(attacks), exact=exact, seed=seed)
+            best = regression_scores(ideal, attacks=bool(attacks), seed=seed)
         gaps = {name: values[name] - value for name, value in best.items() if name in values}
         gaps.pop("test_r2", None)
         values["fid_rmse"] = rms_difference(views.forget, reference)
@@ -226,16 +222,14 @@ def _score_regression(
     return Scores(nan, nan, nan, gaps=gaps, left_out=LEFT_OUT, **values)
 
 
-def _scores_without_ideal(
-    views: Views, *, attacks: bool | Released, exact: bool, seed: int
-) -> Scores:
+def _scores_without_ideal(views: Views, *, attacks: bool | Released, seed: int) -> Scores:
     parts = {"ua": views.forget, "ta": views.test}
     if attacks or views.retain is not None:
         parts["ra"] = views.split("retain")
     if views.val is not None:
         parts["va"] = views.val
     released = attacks == "released"
-    shares = member_shares(views, exact=exact, seed=seed, released=released) if attacks else {}
+    shares = member_shares(views, seed=seed, released=released) if attacks else {}
     values_by_name: dict[str, Any] = {"ra": float("nan")}
     values_by_name |= {name: accuracy(part) for name, part in parts.items()}
     values_by_name |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}

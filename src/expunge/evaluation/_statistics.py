@@ -178,6 +178,15 @@ class Sample:
         return np.bincount(flat, minlength=rows * width).reshape(rows, width)
 
 
+def exposure_of(scores: Array, unseen: Array) -> Array:
+    """The share of ``unseen`` below each score, ties counted half, [N]."""
+    ranked = np.sort(unseen)
+    below = np.searchsorted(ranked, scores, side="left")
+    upto = np.searchsorted(ranked, scores, side="right")
+    result: Array = (below + upto) / (2.0 * len(ranked))
+    return result
+
+
 def match_class_mix(labels: Tensor, like: Tensor, seed: int, *, largest: bool = False) -> list[int]:
     """Indices into ``labels``: as many of each class as ``like`` has, or all there are.
 

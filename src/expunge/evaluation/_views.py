@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+import torch
 from torch import nn
 from torch.utils.data import DataLoader, RandomSampler
 
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments, check_fields
-from expunge.data import Data, as_arrays
+from expunge.data import Data
 from expunge.distributed import sampler_of
-from expunge.engine import Predictions, check_predictions, model_digest, predict
+from expunge.engine import Predictions, check_predictions, predict
 
 SPLITS = ("forget", "retain", "test", "val")
 
@@ -67,6 +66,16 @@ class Views:
             raise InvalidInput(f"Predictions of the {name} set are needed, and were not given.")
         return part  # type: ignore[no-any-return]
 
+    def of_forget_classes(self) -> Views:
+        """The same with unseen data of the forget set's classes only, for a fair comparison."""
+        classes = torch.unique(self.forget.labels)
+
+        def restrict(part: Predictions) -> Predictions:
+            return part.take(torch.isin(part.labels, classes).nonzero()[:, 0])
+
+        val = None if self.val is None else restrict(self.val)
+        return Views(self.forget, restrict(self.test), self.retain, val)
+
 
 def view(
     model: nn.Module,
@@ -86,34 +95,6 @@ def view(
                 "(got a DataLoader that shuffles) Pass its dataset, or one without `shuffle`."
             )
     return Views(**{k: predict(model, v, name=k) for k, v in given.items() if v is not None})
-
-
-_KEPT: weakref.WeakKeyDictionary[nn.Module, tuple[Any, tuple[Any, ...], Views]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-def view_once(model: nn.Module, **splits: Data | None) -> Views:
-    """Like :func:`view`, but the passes are made once for the same model, weights and data.
-
-    The weights are compared by a hash, the data by identity (and by the write counters of their
-    tensors). Data loaders, which may shuffle, are gone through every time.
-    """
-    data = tuple(splits.values())
-    if any(isinstance(part, DataLoader) for part in data):
-        return view(model, **splits)  # type: ignore[arg-type]
-    key = (model_digest(model), *((id(part), _writes(part)) for part in data))
-    kept = _KEPT.get(model)
-    if kept is None or kept[0] != key:
-        # Holding the data keeps their identities from being given to others.
-        kept = _KEPT[model] = (key, data, view(model, **splits))  # type: ignore[arg-type]
-    return kept[2]
-
-
-def _writes(data: Any) -> tuple[int, ...]:
-    """How often each tensor of ``data`` was written to."""
-    arrays = as_arrays(data) if data is not None else None
-    return () if arrays is None else tuple(part._version for part in arrays)
 
 
 def check_same_labels(ideal: Predictions, model: Predictions) -> None:

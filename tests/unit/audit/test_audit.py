@@ -12,10 +12,15 @@ from torch import nn
 from typer.testing import CliRunner
 
 from expunge._errors import InvalidInput
-from expunge.audit._audit import Audit, AuditInput, match_classes, run_audit
-from expunge.audit._budget import Workload, choose_attack
-from expunge.audit._figures import roc
-from expunge.audit._report import as_json, markdown, write_audit
+from expunge.audit._audit import (
+    AttackChoice,
+    Audit,
+    AuditInput,
+    choose_attack,
+    match_classes,
+    run_audit,
+)
+from expunge.audit._report import as_json, markdown, roc, write_audit
 from expunge.cli._main import build_app
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
@@ -94,30 +99,12 @@ def test_the_ideal_model_closes_every_gap(found: tuple[Audit, AuditInput]) -> No
 
 def test_everything_is_written(found: tuple[Audit, AuditInput], tmp_path: Path) -> None:
     result, subject = found
-    names = {path.name for path in write_audit(result, subject, tmp_path / "a", keep_examples=True)}
-    assert {"report.json", "report.md", "roc.png", "roc.pdf", "histograms.png", "classes.png",
-            "exposure.csv", "exposed-forget.png", "exposed-retain.png"} <= names  # fmt: skip
+    names = {path.name for path in write_audit(result, subject.forget.classes, tmp_path / "a")}
+    assert {"report.json", "report.md", "roc.png", "roc.pdf", "histograms.png",
+            "classes.png"} <= names  # fmt: skip
     said = json.loads((tmp_path / "a" / "report.json").read_text())
     assert said["scores"]["unlearned"]["ua"] == result.scores["unlearned"].ua
     assert said["attacks"]["loss"]["auc"] == result.attacks[0].auc.value
-    rows = (tmp_path / "a" / "exposure.csv").read_text().splitlines()
-    assert rows[0].startswith("split,index,name,label")
-    assert any(row.startswith("forget,") for row in rows)
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_forgotten_examples_are_shown_only_if_asked_for(
-    found: tuple[Audit, AuditInput], tmp_path: Path
-) -> None:
-    result, subject = found
-    (tmp_path / "exposed-forget.png").write_text("of an earlier report")
-    names = {path.name for path in write_audit(result, subject, tmp_path)}
-    assert "exposed-retain.png" in names
-    assert "exposed-forget.png" not in names
-    rows = (tmp_path / "exposure.csv").read_text().splitlines()[1:]
-    assert result.exposure.forget
-    assert not any(row.startswith("forget,") for row in rows), "their numbers would tell them"
-    assert (tmp_path / "exposure.csv").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_markdown_has_every_attack_and_no_broken_row(found: tuple[Audit, AuditInput]) -> None:
@@ -127,10 +114,20 @@ def test_the_markdown_has_every_attack_and_no_broken_row(found: tuple[Audit, Aud
     assert as_json(found[0])["verdict"] in text
 
 
-def test_test_data_that_were_trained_on_are_refused(found: tuple[Audit, AuditInput]) -> None:
+def test_test_data_that_were_trained_on_are_refused_and_a_few_of_them_noted(
+    found: tuple[Audit, AuditInput],
+) -> None:
     _, s = found
-    with pytest.raises(InvalidInput, match="--allow-overlap"):
+    with pytest.raises(InvalidInput, match="200 of 200 test examples are training examples"):
         run_audit(AuditInput(s.unlearned, s.forget, s.retain, s.retain))
+    assert "test examples are training examples" not in markdown(found[0])
+    few = ImageSet(
+        torch.cat([s.test.images, s.retain.images[:2]]),
+        torch.cat([s.test.labels, s.retain.labels[:2]]),
+        s.test.classes,
+    )
+    noted = run_audit(AuditInput(s.unlearned, s.forget, s.retain, few))
+    assert "2 of 152 test examples are training examples" in markdown(noted)
 
 
 def test_unseen_targets_have_the_classes_of_the_forget_set() -> None:
@@ -144,17 +141,21 @@ def test_unseen_targets_have_the_classes_of_the_forget_set() -> None:
 def test_the_roc_curve_encloses_the_auc() -> None:
     random = np.random.default_rng(0)
     a, b = random.normal(0.5, 1, 300).round(1), random.normal(0, 1, 200).round(1)
-    found = make_report("x", MemberScores({"forget": a, "test": b}))
+    found = make_report("x", MemberScores(a, b))
     fpr, tpr = roc(found)
     assert (fpr[0], tpr[0], fpr[-1], tpr[-1]) == (0, 0, 1, 1)
     assert np.trapezoid(tpr, fpr) == pytest.approx(found.auc.value)
 
 
-LOAD = Workload(Recipe(epochs=10), Procedure(epochs=10), forget=100, retain=1000)
+def chosen(budget: float, *, ideal: bool) -> AttackChoice:
+    recipe, procedure = Recipe(epochs=10), Procedure(epochs=10)
+    return choose_attack(
+        budget, 1e-3, recipe, procedure, forget=100, retain=1000, workers=2, ideal=ideal
+    )
 
 
 def test_a_larger_budget_never_picks_a_lower_rung() -> None:
-    rungs = [choose_attack(b, 1e-3, LOAD, workers=2, ideal=False) for b in (1, 10, 60, 200, 5000)]
+    rungs = [chosen(b, ideal=False) for b in (1, 10, 60, 200, 5000)]
     heights = [(r.shadows, r.references) for r in rungs]
     assert heights == sorted(heights)
     assert heights[0] == (0, 0)
@@ -163,7 +164,7 @@ def test_a_larger_budget_never_picks_a_lower_rung() -> None:
 
 
 def test_the_lowest_rung_says_what_the_next_would_cost() -> None:
-    assert "U-LiRA would take about" in choose_attack(0, 1e-3, LOAD, workers=2, ideal=True).words
+    assert "U-LiRA would take about" in chosen(0, ideal=True).words
 
 
 @pytest.fixture

@@ -61,18 +61,6 @@ def test_gaps_are_to_the_ideal_under_the_same_attack() -> None:
     assert scores.rua == pytest.approx(scores.ua - best.ua)
 
 
-def test_the_ideals_passes_are_made_once_until_it_changes() -> None:
-    ideal = Passing()
-    first = evaluate(Passing(), **SPLITS, ideal=ideal)
-    assert evaluate(Passing(), **SPLITS, ideal=ideal) == first
-    assert ideal.seen == ROWS
-    ideal.factor.data.fill_(-1.0)
-    assert evaluate(Passing(), **SPLITS, ideal=ideal).fid != first.fid
-    assert ideal.seen == 2 * ROWS
-    evaluate(Passing(), **SPLITS | {"test": as_dataset(WORLD.test)}, ideal=ideal)
-    assert ideal.seen == 3 * ROWS
-
-
 def test_classes_are_scored_one_by_one() -> None:
     part = Predictions(torch.eye(3)[[0, 0, 1, 1]], torch.tensor([0, 0, 0, 1]))
     scores = score(Views(part, part, part))

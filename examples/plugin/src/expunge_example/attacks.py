@@ -16,15 +16,10 @@ class TopTwo:
     """
 
     def score(
-        self,
-        target: Views,
-        references: Sequence[Views] = (),
-        *,
-        splits: Sequence[str] = ("forget", "test"),
-        seed: int = 0,
+        self, target: Views, references: Sequence[Views] = (), *, seed: int = 0
     ) -> MemberScores:
-        """Score the examples of ``splits`` under the model that is attacked."""
-        return MemberScores({name: _difference(target.split(name)) for name in splits})
+        """Score the forget and test examples under the model that is attacked."""
+        return MemberScores(_difference(target.forget), _difference(target.test))
 
 
 def _difference(predictions: Predictions) -> np.ndarray:

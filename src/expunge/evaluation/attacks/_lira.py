@@ -18,7 +18,7 @@ from torch import Tensor
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_kind
-from expunge.evaluation.attacks._report import AttackReport, MemberScores, Verdict, make_report
+from expunge.evaluation.attacks._attack import AttackReport, MemberScores, Verdict, make_report
 
 if TYPE_CHECKING:
     from expunge.evaluation.attacks._shadow_models import Shadows
@@ -163,8 +163,8 @@ def ulira(
     def attack(confidence: Array, worlds: ShadowScores) -> AttackReport:
         scores = lira(confidence, worlds, variant)
         threshold = 0.0 if variant == "online" else None
-        split = {"forget": scores[:forgotten], "test": scores[forgotten:]}
-        return make_report(name, MemberScores(split, threshold), seed=seed)
+        split = MemberScores(scores[:forgotten], scores[forgotten:], threshold)
+        return make_report(name, split, seed=seed)
 
     attacked = attack(unlearned, shadows.unlearned)
     first = None if initial is None else attack(initial, shadows.trained)

@@ -14,9 +14,9 @@ from expunge._errors import InvalidInput
 from expunge._kinds import Range, check_fields
 from expunge.engine import Predictions
 from expunge.evaluation._views import Views
+from expunge.evaluation.attacks._attack import MemberScores
 from expunge.evaluation.attacks._features import loss
 from expunge.evaluation.attacks._population import unseen
-from expunge.evaluation.attacks._report import MemberScores
 
 
 @dataclass(frozen=True)
@@ -57,25 +57,23 @@ class RMIA:
         check_fields(self)
 
     def score(
-        self,
-        target: Views,
-        references: Sequence[Views] = (),
-        *,
-        splits: Sequence[str] = ("forget", "test"),
-        seed: int = 0,
+        self, target: Views, references: Sequence[Views] = (), *, seed: int = 0
     ) -> MemberScores:
         """See :class:`~expunge.evaluation.Attack`; at least one reference is needed."""
         if not references:
             raise InvalidInput("RMIA needs 1 to 4 reference models. (got none)")
-        views = [_with_population(part, seed) for part in (target, *references)]
-        population = np.sort(self._ratios([part["population"] for part in views]))
-        scores = {}
-        for name in splits:
-            ratios = self._ratios([part.get(name) or _missing(name) for part in views])
+        models = (target, *references)
+        unseen_by_all = [unseen(model, seed) for model in models]
+        population = np.sort(self._ratios([z for z, _ in unseen_by_all]))
+
+        def shares(predictions: Sequence[Predictions]) -> Array:
             # r(x) / r(z) ≥ γ  ⇔  r(z) ≤ r(x) / γ
-            below = np.searchsorted(population, ratios / self.gamma, side="right")
-            scores[name] = below / len(population)
-        return MemberScores(scores)
+            ratios = self._ratios(predictions)
+            return np.searchsorted(population, ratios / self.gamma, side="right") / len(population)
+
+        return MemberScores(
+            shares([model.forget for model in models]), shares([test for _, test in unseen_by_all])
+        )
 
     def _ratios(self, models: Sequence[Predictions]) -> Array:
         labels = models[0].labels
@@ -89,12 +87,3 @@ class RMIA:
             0.5 * ((1.0 + self.a) * out + (1.0 - self.a)), 1e-300
         )
         return result
-
-
-def _with_population(views: Views, seed: int) -> dict[str, Predictions]:
-    population, test = unseen(views, seed)
-    return dict(views.items()) | {"population": population, "test": test}
-
-
-def _missing(name: str) -> Predictions:
-    raise InvalidInput(f"RMIA needs the {name} set's predictions of every model.")

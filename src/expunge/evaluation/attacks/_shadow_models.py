@@ -50,7 +50,8 @@ WEIGHTS = "weights.safetensors"
 class ShadowPlan:
     """How many shadows to train, of which model, and how.
 
-    ``count`` is even: shadows come in pairs whose halves of the targets are complements.
+    ``count`` is even: shadows come in pairs whose halves of the targets are complements. 0 is for
+    reference models alone.
     """
 
     model: ModelCard
@@ -62,7 +63,7 @@ class ShadowPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.count < 4 or self.count % 2:
+        if self.count and (self.count < 4 or self.count % 2):
             raise InvalidInput(
                 f"The number of shadows should be even and at least 4. (got {self.count})"
             )

@@ -165,7 +165,7 @@ def check_loss_attack(
         -torch.nn.functional.cross_entropy(part.logits.double(), part.labels, reduction="none")
         for part in (forget, unseen)
     ]
-    scores = MemberScores({"forget": losses[0].numpy(), "test": losses[1].numpy()})
+    scores = MemberScores(losses[0].numpy(), losses[1].numpy())
     report = make_report("loss", scores, level=2.0 * LEVEL - 1.0, seed=seed)
     margin = margin or Margins.by_size(len(losses[0]), len(losses[1]), [1], [1]).auc
     limits = (1.0 - margin, margin)
@@ -239,7 +239,7 @@ def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, E
         assert isinstance(unseen, TextPredictions)
         found = []
         for name, label in TEXT_ATTACK_LABELS.items():
-            scores = MemberScores({"forget": forget.scores[name], "test": unseen.scores[name]})
+            scores = MemberScores(forget.scores[name], unseen.scores[name])
             found.append((name, label, make_report(name, scores, level=level, seed=seed).auc))
         return found
     views = predictions.views(seed)

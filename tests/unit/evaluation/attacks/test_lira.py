@@ -96,7 +96,7 @@ def test_few_shadows_share_one_variance() -> None:
 def test_a_leak_that_population_attacks_miss_is_caught() -> None:
     shadows, target, initial, ideal = world()
     half = len(target) // 2
-    population = make_report("loss", MemberScores({"forget": target[:half], "test": target[half:]}))
+    population = make_report("loss", MemberScores(target[:half], target[half:]))
     found = ulira(shadows, forgotten=half, unlearned=target, initial=initial, ideal=ideal)
     assert population.verdict != "detected"
     assert found.verdict == "detected"

@@ -22,7 +22,7 @@ import torch
 from scipy.stats import hypergeom
 
 from expunge.evaluation import Predictions, predict
-from expunge.evaluation._exposure import exposure_of
+from expunge.evaluation._statistics import exposure_of
 from expunge.evaluation.attacks._features import entropy
 from expunge.evaluation.attacks._lira import scaled_confidence
 from expunge.request.subject._load import Subject
