@@ -10,8 +10,8 @@ take turns; medians of their ratios are printed. On a busy machine, go by the pr
 
 Two attacks read vectors. For these, the fast SVC is also set beside scikit-learn's Nystroem and
 LinearSVC, which solve a similar problem: the share of equal decisions with the plain SVC, and the
-processor time it takes per second of the fast one. With 10,000 members and as many others: plain 10
-(logits) and 87 (probabilities) times the fast one, which decides as it does for 99.8 % and more;
+processor time it takes per second of the fast one. With 10,000 members and as many others: plain 9
+(logits) and 6 (probabilities) times the fast one, which decides as it does for 99.8 % and more;
 Nystroem with 128 landmarks 1.7 and 48 times, with 46 % and 96 % of equal decisions.
 """
 

@@ -1,4 +1,4 @@
-"""What is known of a metric: definition, formula, direction, unit, citation, use, version."""
+"""What is known of a metric: definition, formula, direction, unit, citation, use."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ DIRECTIONS: dict[Direction, str] = {
     "none": "neither way is better",
 }
 """Every direction in words."""
+SHARE = "0 to 1"
+CHANCE = "0 to 1, 0.5 is chance"
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,8 @@ seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from expunge.evaluation._metric import CHANCE, SHARE, Direction, Metric
 
-from expunge.evaluation._metric import Direction, Metric
-
-SHARE = "0 to 1"
-RATIO = "R = mean_j P(ŷ_j)/P(ỹ), false ŷ_j, paraphrased ỹ, P = p(y|x)^(1/T)"
 TOFU = "Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024"
 EXTRACTION = (
     "Carlini et al., *Extracting Training Data from Large Language Models*, USENIX Security 2021"
@@ -37,38 +32,7 @@ PANDORA = (
     "Language Models*, 2024"
 )
 MUSE = "Shi et al., *MUSE: Machine Unlearning Six-Way Evaluation for Language Models*, ICLR 2025"
-
-ANSWERS = (
-    (
-        "exact_memorisation",
-        "EM",
-        "share of an answer's tokens that the model predicts",
-        "mean_t 1[argmax p(·|x, y_<t) = y_t]",
-        TIRUMALA,
-    ),
-    (
-        "extraction_strength",
-        "ES",
-        "share of an answer that comes out once the model has the rest",
-        "1 - min{k: greedy decoding after y_≤k gives y_>k}/T",
-        EXTRACTION,
-    ),
-    (
-        "probability",
-        "P",
-        "probability of the answer, per token",
-        "p(y|x)^(1/T)",
-        TOFU,
-    ),
-    (
-        "rouge_l",
-        "ROUGE-L",
-        "how much of the answer the model's own answer contains",
-        "|LCS(generated, y)|/|y|, in words, stemmed",
-        ROUGE,
-    ),
-)
-"""Name, label, definition, formula and citation of what is measured on several splits."""
+RATIO = "R = mean_j P(ŷ_j)/P(ỹ), false ŷ_j, paraphrased ỹ, P = p(y|x)^(1/T)"
 
 SPLITS: tuple[tuple[str, str, Direction], ...] = (
     ("", "forgotten", "ideal"),
@@ -76,143 +40,170 @@ SPLITS: tuple[tuple[str, str, Direction], ...] = (
     ("general_", "general", "higher"),
     ("test_", "unseen", "none"),
 )
+"""Prefix, records and direction."""
 
-ATTACKS = (
-    ("loss", "loss", "log p(y|x)/T", YEOM),
-    ("zlib", "zlib", "log p(y|x)/T / bytes of zlib(y)", EXTRACTION),
-    ("min_k", "min-k", "mean of the 20 % smallest log p(y_t)", MIN_K),
-    (
-        "min_k_plus_plus",
+ANSWERS = {
+    "exact_memorisation": (
+        "EM",
+        "share of an answer's tokens that the model predicts",
+        "mean_t 1[argmax p(·|x, y_<t) = y_t]",
+        TIRUMALA,
+        "for a first look; one wrong token hides the rest of an answer from it",
+    ),
+    "extraction_strength": (
+        "ES",
+        "share of an answer that comes out once the model has the rest",
+        "1 - min{k: greedy decoding after y_≤k gives y_>k}/T",
+        EXTRACTION,
+        "to see how much of an answer somebody has to know to get the rest",
+    ),
+    "probability": (
+        "P",
+        "probability of the answer, per token",
+        "p(y|x)^(1/T)",
+        TOFU,
+        "to see knowledge that greedy decoding does not show",
+    ),
+    "rouge_l": (
+        "ROUGE-L",
+        "how much of the answer the model's own answer contains",
+        "|LCS(generated, y)|/|y|, in words, stemmed",
+        ROUGE,
+        "for the answers as somebody would read them",
+    ),
+}
+"""Label, definition, formula, citation and use of what is measured on several splits."""
+
+ATTACKS = {
+    "loss": (
+        "loss",
+        "log p(y|x)/T",
+        YEOM,
+        "as the simplest attack, and the one that others have to beat",
+    ),
+    "zlib": (
+        "zlib",
+        "log p(y|x)/T / bytes of zlib(y)",
+        EXTRACTION,
+        "where answers differ in how predictable they are",
+    ),
+    "min_k": (
+        "min-k",
+        "mean of the 20 % smallest log p(y_t)",
+        MIN_K,
+        "for longer answers, of which a few tokens give membership away",
+    ),
+    "min_k_plus_plus": (
         "min-k++",
         "mean of the 20 % smallest (log p(y_t) - μ_t)/σ_t",
         MIN_K_PLUS_PLUS,
+        "as min-k, where tokens differ in how predictable they are",
     ),
-    ("gradient_norm", "gradient norm", "-‖∇ log p(y|x)/T‖", PANDORA),
-    ("reference", "reference", "log p(y|x)/T - log p_ref(y|x)/T", EXTRACTION),
-)
-"""Name, label, score and citation of every membership attack."""
-
-
-USES = {
-    "exact_memorisation": "for a first look; one wrong token hides the rest of an answer from it",
-    "extraction_strength": "to see how much of an answer somebody has to know to get the rest",
-    "probability": "to see knowledge that greedy decoding does not show",
-    "rouge_l": "for the answers as somebody would read them",
-    "truth_ratio": "to see whether the model still prefers the truth, however it is worded",
-    "forget_quality": "where there is a retrained model: above 0.05 the two look the same",
-    "model_utility": "as the one number of what forgetting cost",
-    "auc_loss": "as the simplest attack, and the one that others have to beat",
-    "auc_zlib": "where answers differ in how predictable they are",
-    "auc_min_k": "for longer answers, of which a few tokens give membership away",
-    "auc_min_k_plus_plus": "as min-k, where tokens differ in how predictable they are",
-    "auc_gradient_norm": "against an attacker who has the weights",
-    "auc_reference": "where a model that never saw the records can be had; the strongest of these",
-    "privacy_leakage": "beside a retrained model: far above 0 the model hides the records too hard",
+    "gradient_norm": (
+        "gradient norm",
+        "-‖∇ log p(y|x)/T‖",
+        PANDORA,
+        "against an attacker who has the weights",
+    ),
+    "reference": (
+        "reference",
+        "log p(y|x)/T - log p_ref(y|x)/T",
+        EXTRACTION,
+        "where a model that never saw the records can be had; the strongest of these",
+    ),
 }
-"""When to use each, after "Use it"; prefixes of splits aside."""
+"""Label, score, citation and use of every membership attack."""
+
+
+def _truth_ratio(where: str, direction: Direction, words: str, formula: str) -> Metric:
+    return Metric(
+        f"TR {where}",
+        f"{words}, mean over {where} records",
+        direction,
+        SHARE,
+        3,
+        f"{formula}, {RATIO}",
+        TOFU,
+        use="to see whether the model still prefers the truth, however it is worded",
+    )
+
+
+TEXT_METRICS: dict[str, Metric] = {
+    **{
+        f"{prefix}{name}": Metric(
+            f"{label} {where}",
+            f"{definition}, mean over {where} records",
+            direction,
+            SHARE,
+            3,
+            formula,
+            citation,
+            use=use,
+        )
+        for name, (label, definition, formula, citation, use) in ANSWERS.items()
+        for prefix, where, direction in SPLITS
+    },
+    "truth_ratio": _truth_ratio(
+        "forgotten",
+        "ideal",
+        "how alike true and false answers are to the model",
+        "mean min(R, 1/R)",
+    ),
+    **{
+        f"{prefix}truth_ratio": _truth_ratio(
+            where,
+            direction,
+            "how much likelier the true answer is than false ones",
+            "mean max(0, 1 - R)",
+        )
+        for prefix, where, direction in SPLITS[1:3]
+    },
+    "forget_quality": Metric(
+        "FQ",
+        "whether truth ratios on forgotten records are distributed as the ideal model's",
+        "higher",
+        SHARE,
+        3,
+        "p-value of the two-sample Kolmogorov-Smirnov test of R",
+        TOFU,
+        use="where there is a retrained model: above 0.05 the two look the same",
+    ),
+    "model_utility": Metric(
+        "MU",
+        "what the model still knows of what it may keep",
+        "higher",
+        SHARE,
+        3,
+        "harmonic mean of P, ROUGE-L and TR on retained and, if given, on general records",
+        TOFU,
+        use="as the one number of what forgetting cost",
+    ),
+    **{
+        f"auc_{name}": Metric(
+            f"AUC {label}",
+            "chance that a forgotten record scores higher than an unseen one",
+            "ideal",
+            CHANCE,
+            3,
+            f"score = {formula}",
+            citation,
+            use=use,
+        )
+        for name, (label, formula, citation, use) in ATTACKS.items()
+    },
+    "privacy_leakage": Metric(
+        "PrivLeak",
+        "how much better than the ideal model it hides membership; below 0 it remembers",
+        "zero",
+        "%, at least -100",
+        1,
+        "100 (A - A*)/A*, A = 1 - AUC of min-k with k = 40 %, A* the ideal model's",
+        MUSE,
+        use="beside a retrained model: far above 0 the model hides the records too hard",
+    ),
+}
 
 
 def text_definitions() -> dict[str, int]:
     """The version of every metric's definition, by name."""
-    return {name: metric.version for name, metric in text_metrics()}
-
-
-def text_metrics() -> Iterator[tuple[str, Metric]]:
-    """Every metric with its name."""
-    for name, metric in _definitions():
-        bare = name
-        for prefix, _, _ in SPLITS[1:]:
-            bare = bare.removeprefix(prefix)
-        yield name, replace(metric, use=USES[bare])
-
-
-def _definitions() -> Iterator[tuple[str, Metric]]:
-    for name, label, definition, formula, source in ANSWERS:
-        for prefix, where, direction in SPLITS:
-            words = f"{definition}, mean over {where} records"
-            yield (
-                f"{prefix}{name}",
-                Metric(f"{label} {where}", words, direction, SHARE, 3, formula, source),
-            )
-    yield from _truth_ratios()
-    yield (
-        "forget_quality",
-        Metric(
-            "FQ",
-            "whether truth ratios on forgotten records are distributed as the ideal model's",
-            "higher",
-            SHARE,
-            3,
-            "p-value of the two-sample Kolmogorov-Smirnov test of R",
-            TOFU,
-        ),
-    )
-    yield (
-        "model_utility",
-        Metric(
-            "MU",
-            "what the model still knows of what it may keep",
-            "higher",
-            SHARE,
-            3,
-            "harmonic mean of P, ROUGE-L and TR on retained and, if given, on general records",
-            TOFU,
-        ),
-    )
-    yield from _attacks()
-
-
-def _truth_ratios() -> Iterator[tuple[str, Metric]]:
-    yield (
-        "truth_ratio",
-        Metric(
-            "TR forgotten",
-            "how alike true and false answers are to the model, mean over forgotten records",
-            "ideal",
-            SHARE,
-            3,
-            f"mean min(R, 1/R), {RATIO}",
-            TOFU,
-        ),
-    )
-    for prefix, where, direction in SPLITS[1:3]:
-        yield (
-            f"{prefix}truth_ratio",
-            Metric(
-                f"TR {where}",
-                f"how much likelier the true answer is than false ones, mean over {where} records",
-                direction,
-                SHARE,
-                3,
-                f"mean max(0, 1 - R), {RATIO}",
-                TOFU,
-            ),
-        )
-
-
-def _attacks() -> Iterator[tuple[str, Metric]]:
-    for name, label, formula, source in ATTACKS:
-        yield (
-            f"auc_{name}",
-            Metric(
-                f"AUC {label}",
-                "chance that a forgotten record scores higher than an unseen one",
-                "ideal",
-                "0 to 1, 0.5 is chance",
-                3,
-                f"score = {formula}",
-                source,
-            ),
-        )
-    yield (
-        "privacy_leakage",
-        Metric(
-            "PrivLeak",
-            "how much better than the ideal model it hides membership; below 0 it remembers",
-            "zero",
-            "%, at least -100",
-            1,
-            "100 (A - A*)/A*, A = 1 - AUC of min-k with k = 40 %, A* the ideal model's",
-            MUSE,
-        ),
-    )
+    return {name: metric.version for name, metric in TEXT_METRICS.items()}

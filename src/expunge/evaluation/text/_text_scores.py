@@ -33,9 +33,8 @@ from expunge.evaluation.text._membership import (
     min_k,
     privacy_leakage,
 )
-from expunge.evaluation.text._text_metrics import text_metrics
+from expunge.evaluation.text._text_metrics import TEXT_METRICS
 
-METRICS = dict(text_metrics())
 UTILITY = ("probability", "rouge_l", "truth_ratio")
 """What the model utility is a mean of, on every split that counts."""
 
@@ -89,7 +88,7 @@ class TextScores:
     @property
     def definitions(self) -> dict[str, int]:
         """The version of the definition of each score that exists."""
-        return {name: METRICS[name].version for name in self.as_dict() if name in METRICS}
+        return {name: TEXT_METRICS[name].version for name in self.as_dict() if name in TEXT_METRICS}
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,9 @@ def evaluate_text(
         gaps = {
             name: value - ideal.scores[name]
             for name, value in values.items()
-            if value is not None and name in ideal.scores and METRICS[name].direction == "ideal"
+            if value is not None
+            and name in ideal.scores
+            and TEXT_METRICS[name].direction == "ideal"
         }
     return TextScores(**values, gaps=gaps, by_record=by_record)  # type: ignore[arg-type]
 
