@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
@@ -25,7 +25,6 @@ from expunge.evaluation import (
     match_class_mix,
     predict,
     run_attack,
-    run_references,
     run_shadows,
     scaled_confidence,
     score,
@@ -34,10 +33,7 @@ from expunge.evaluation import (
 )
 from expunge.store import Store
 
-VARIANTS: tuple[Literal["online", "offline"], ...] = ("online", "offline")
-"""The forms of U-LiRA that an audit runs."""
 SHADOWS = (64, 32, 16, 8)
-REFERENCES = (4, 2, 1)
 OVERHEAD = 1.15
 """Factor for what step times leave out: start of workers, augmentation, evaluation."""
 
@@ -65,16 +61,15 @@ class Audit:
     scores: dict[str, Scores]
     """By model: ``initial``, ``unlearned``, ``ideal``, those that were given."""
     attacks: tuple[AttackReport, ...]
-    ulira: tuple[ULiRA, ...]
+    ulira: ULiRA | None
     views: dict[str, Views] = field(repr=False)
     notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
         """The verdict of the strongest attack that can be believed; over-forgetting counts too."""
-        for attack in self.ulira:
-            if attack.verdict != "inconclusive":
-                return f"{attack.report.name}: {attack.verdict}. {attack.reason}"
+        if self.ulira is not None and self.ulira.verdict != "inconclusive":
+            return f"U-LiRA: {self.ulira.verdict}. {self.ulira.reason}"
         for verdict in ("over-forgotten", "detected"):
             found = [a for a in self.attacks if a.verdict == verdict]
             if found:
@@ -90,24 +85,18 @@ def run_audit(
     subject: AuditInput,
     *,
     plan: ShadowPlan | None = None,
-    references: int = 0,
     store: Store | None = None,
     workers: int | None = None,
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
     report: Any = None,
 ) -> Audit:
-    """Audit ``subject``: metrics, population attacks, RMIA if there is a reference, U-LiRA by plan.
+    """Audit ``subject``: metrics, population attacks, RMIA if there is an ideal model, U-LiRA.
 
-    ``plan`` describes U-LiRA's shadow models, if it has any, and the ``references`` that are
-    trained for RMIA; both are kept in ``store``. Attacks compare the forget set with the unseen
-    data of its classes.
+    ``plan`` describes U-LiRA's shadow models, which are kept in ``store``; without it there are
+    none. Attacks compare the forget set with the unseen data of its classes.
     """
     check_arguments(run_audit, locals())
-    if references and plan is None:
-        raise InvalidInput("`references` are trained by a `plan`, into a `store`.")
-    if plan is not None and store is None:
-        raise InvalidInput("Shadow and reference models are kept in a store: give one.")
     notes = _note_copies(subject)
 
     # One pass of every model over every split.
@@ -132,16 +121,9 @@ def run_audit(
         progress(f"metrics of the {name} model")
         scores[name] = score(part, views.get("ideal"), attacks=True, seed=seed)
 
-    # Attacks without shadow models; references are the ideal model, and models that are trained.
-    peers = [views["ideal"]] if "ideal" in views else []
-    if references and plan is not None and store is not None:
-        peers += [
-            view(model, forget=subject.forget, test=subject.test, val=subject.val)
-            for model in run_references(
-                plan, references, retain=subject.retain, store=store, workers=workers, report=report
-            )
-        ]
-    target, *peers = (part.of_forget_classes() for part in (views["unlearned"], *peers))
+    # Attacks without shadow models; the ideal model is a reference.
+    peers = [views["ideal"].of_forget_classes()] if "ideal" in views else []
+    target = views["unlearned"].of_forget_classes()
     attacks = []
     for name, attack in ATTACKS.items():
         if peers or not getattr(attack, "needs_references", False):
@@ -149,8 +131,10 @@ def run_audit(
             attacks.append(run_attack(name, target, peers, seed=seed))
 
     # U-LiRA.
-    found: list[ULiRA] = []
-    if plan is not None and plan.count and store is not None:
+    found = None
+    if plan is not None:
+        if store is None:
+            raise InvalidInput("Shadow models are kept in a store: give one.")
         targets = join(subject.forget, match_classes(subject.test, subject.forget, seed))
         shadows = run_shadows(
             plan,
@@ -164,12 +148,9 @@ def run_audit(
         for name in views:
             predictions = predict(models[name], targets)  # type: ignore[arg-type]
             confidences[name] = scaled_confidence(predictions.logits, predictions.labels)
-        found = [
-            ulira(shadows, forgotten=len(subject.forget), variant=form, seed=seed, **confidences)
-            for form in VARIANTS
-        ]
+        found = ulira(shadows, forgotten=len(subject.forget), seed=seed, **confidences)
         notes += shadows.notes
-    return Audit(scores, tuple(attacks), tuple(found), views, notes)
+    return Audit(scores, tuple(attacks), found, views, notes)
 
 
 def _note_copies(subject: AuditInput) -> tuple[str, ...]:
@@ -192,10 +173,9 @@ def match_classes(pool: Examples, like: Examples, seed: int) -> Examples:
 
 @dataclass(frozen=True)
 class AttackChoice:
-    """The attack to run: U-LiRA with shadow models, RMIA with reference models, or neither."""
+    """The attack to run: U-LiRA with shadow models, or 0 of them."""
 
     shadows: int
-    references: int
     seconds: float
     words: str
 
@@ -217,21 +197,13 @@ def choose_attack(
     side share them, so the work of all models adds up whatever their number. ``forget`` and
     ``retain`` are numbers of examples; a shadow model has one half of those retained.
     """
-    second = OVERHEAD * example
-    reference = second * recipe.epochs * round(0.5 * retain)
-    shadow = reference + second * forget * (recipe.epochs + 2 * procedure.epochs)
-
-    def seconds(count: int, each: float) -> float:
-        return each * math.ceil(count / workers) * workers
-
+    examples = recipe.epochs * (round(0.5 * retain) + forget) + 2 * procedure.epochs * forget
+    shadow = OVERHEAD * example * examples
     for count in SHADOWS:
-        if (cost := seconds(count, shadow)) <= budget:
-            return AttackChoice(count, 0, cost, f"U-LiRA with {count} shadow models")
-    for count in REFERENCES:
-        if (cost := seconds(count, reference)) <= budget:
-            return AttackChoice(0, count, cost, f"RMIA with {count} reference models")
+        seconds = shadow * math.ceil(count / workers) * workers
+        if seconds <= budget:
+            return AttackChoice(count, seconds, f"U-LiRA with {count} shadow models")
     words = (
         "RMIA with the ideal model as its reference" if ideal else "the population attacks alone"
     )
-    least = seconds(SHADOWS[-1], shadow)
-    return AttackChoice(0, 0, 0.0, f"{words}; U-LiRA would take about {least / 60:.0f} min")
+    return AttackChoice(0, 0.0, f"{words}; U-LiRA would take about {seconds / 60:.0f} min")

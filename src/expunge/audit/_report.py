@@ -13,7 +13,7 @@ from rich.text import Text
 
 from expunge._files import write_text
 from expunge.audit._audit import Audit
-from expunge.evaluation import METRICS, AttackReport, scaled_confidence
+from expunge.evaluation import METRICS, AttackReport, ULiRA, scaled_confidence
 from expunge.report import COLOURS, hide_frame, legend_beside, new_figure, save_figure
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ def attack_lines(audit: Audit) -> Lines:
     """One line per attack: AUC, balanced accuracy and TPR with intervals, and a verdict."""
     lines = [["attack", "AUC", "balanced acc.", "TPR@1%", "TPR@0.1%", "verdict"]]
     lines += [_attack_line(report, report.verdict) for report in audit.attacks]
-    for attack in audit.ulira:
-        lines.append(_attack_line(attack.report, attack.verdict))
-        for name, proof in (("initial", attack.initial), ("ideal", attack.ideal)):
+    if audit.ulira is not None:
+        lines.append(_attack_line(audit.ulira.report, audit.ulira.verdict))
+        for name, proof in (("initial", audit.ulira.initial), ("ideal", audit.ulira.ideal)):
             if proof is not None:
                 line = _attack_line(proof, proof.verdict)
                 lines.append([f"  proof: {name} model", *line[1:]])
@@ -61,11 +61,8 @@ def _attack_line(report: AttackReport, verdict: str) -> list[str]:
 def sentences(audit: Audit) -> list[str]:
     """The verdict and all remarks, one sentence each."""
     remarks = [audit.verdict]
-    remarks += [
-        f"U-LiRA ({a.variant}, {a.shadows} shadows): {a.reason}"
-        for a in audit.ulira
-        if a.reason not in audit.verdict
-    ]
+    if audit.ulira is not None and audit.ulira.reason not in audit.verdict:
+        remarks.append(f"U-LiRA ({audit.ulira.shadows} shadows): {audit.ulira.reason}")
     return [*remarks, *audit.notes]
 
 
@@ -114,16 +111,17 @@ def as_json(audit: Audit) -> dict[str, Any]:
         "words": sentences(audit),
         "scores": {name: s.as_dict(per_class=True) for name, s in audit.scores.items()},
         "attacks": {a.name: _report_json(a, a.verdict, a.reason) for a in audit.attacks},
-        "ulira": {
-            a.variant: {
-                "shadows": a.shadows,
-                "proven": a.proven,
-                **_report_json(a.report, a.verdict, a.reason),
-                "initial": a.initial and a.initial.as_dict(),
-                "ideal": a.ideal and a.ideal.as_dict(),
-            }
-            for a in audit.ulira
-        },
+        "ulira": None if audit.ulira is None else _ulira_json(audit.ulira),
+    }
+
+
+def _ulira_json(attack: ULiRA) -> dict[str, Any]:
+    return {
+        "shadows": attack.shadows,
+        "proven": not attack.doubts,
+        **_report_json(attack.report, attack.verdict, attack.reason),
+        "initial": attack.initial and attack.initial.as_dict(),
+        "ideal": attack.ideal and attack.ideal.as_dict(),
     }
 
 
@@ -147,7 +145,7 @@ def roc_figure(audit: Audit) -> Figure:
     """True against false positives on log axes, which show the most exposed examples."""
     figure = new_figure(7.4, 4.4)
     ax = figure.subplots()
-    reports = [*audit.attacks, *(attack.report for attack in audit.ulira)]
+    reports = [*audit.attacks, *([] if audit.ulira is None else [audit.ulira.report])]
     floor = 1.0
     for k, report in enumerate(reports):
         fpr, tpr = roc(report)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 MAX_MODELS = 1024
-"""Shadow or reference models: far more than any attack gains from."""
+"""Shadow models: far more than any attack gains from."""
 MAX_BUDGET = 60.0 * 24 * 365
 
 
@@ -57,14 +57,6 @@ def audit_command(
             max=MAX_MODELS,
             callback=_check_even,
             help="Shadow models for U-LiRA: an even number, best 16 or more; 0 for none.",
-        ),
-    ] = 0,
-    references: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=MAX_MODELS,
-            help="Reference models to train for RMIA, besides the ideal model.",
         ),
     ] = 0,
     budget: Annotated[
@@ -97,8 +89,9 @@ def audit_command(
 ) -> None:
     """Audit an unlearned model: metrics, and membership attacks with intervals.
 
-    The attacks form a ladder: population attacks (seconds), RMIA with reference models (minutes),
-    and U-LiRA with shadow models (longest, and the only one that judges each example by itself).
+    The attacks form a ladder: population attacks (seconds), RMIA with the ideal model as its
+    reference, and U-LiRA with shadow models (longest; the only one that judges each example by
+    itself).
     If interrupted, the same command resumes; audits of other add-ons reuse the shadow models.
 
     Example:  expunge audit unlearned.safetensors --initial initial.safetensors
@@ -114,8 +107,8 @@ def audit_command(
     check_model_and_data(model, data)
     if budget is not None and not 0 <= budget <= MAX_BUDGET:
         raise InvalidInput(f"--budget should be minutes in 0..{MAX_BUDGET:.0f}. (got {budget})")
-    if budget is not None and (shadows or references):
-        raise InvalidInput("Give --budget, or --shadows and --references, not both.")
+    if budget is not None and shadows:
+        raise InvalidInput("Give --budget or --shadows, not both.")
 
     from expunge.audit import AuditInput, run_audit, terminal, write_audit
     from expunge.audit import as_json as audit_data
@@ -159,18 +152,13 @@ def audit_command(
     errors = output.messages
     procedure = partial(_procedure, subject_model, trust_card=trust_card)
     if budget is not None:
-        shadows, references = _affordable(
-            subject_model, procedure(), parts, budget, workers, ideal, errors
-        )
-    plan = None
-    if shadows or references:
-        plan = _plan(subject_model, procedure(), parts, shadows, seed)
+        shadows = _affordable(subject_model, procedure(), parts, budget, workers, ideal, errors)
+    plan = _plan(subject_model, procedure(), parts, shadows, seed) if shadows else None
     # The audit and its report.
     with Display("shadow models", console=errors) as display:
         found = run_audit(
             subject,
             plan=plan,
-            references=references,
             store=Store(store or cache_dir() / "store"),
             workers=workers,
             seed=seed,
@@ -225,8 +213,8 @@ def _affordable(
     workers: int | None,
     ideal: Path | None,
     console: Console,
-) -> tuple[int, int]:
-    """The numbers of shadow and of reference models that fit ``budget`` minutes."""
+) -> int:
+    """The number of shadow models that fits ``budget`` minutes."""
     from expunge.audit import choose_attack
     from expunge.engine import measure_step_times
     from expunge.evaluation import recipe_of
@@ -250,4 +238,4 @@ def _affordable(
         f"{choice.words} (about {choice.seconds / 60:.1f} min).",
         highlight=False,
     )
-    return choice.shadows, choice.references
+    return choice.shadows

@@ -90,7 +90,7 @@ def unlearn_command(
     with launched_group(device, timeout) as group:
         first = load_artifact(initial, model=model, data=data)
         recipe = recipe_to_follow(chosen.method, first.card)
-        done = unlearn_artifact(
+        unlearned, scores = unlearn_artifact(
             first,
             forget,
             out,
@@ -108,9 +108,7 @@ def unlearn_command(
         )
     if not group.is_first:
         return
-    columns = {"initial": done.before, "unlearned": done.after, "ideal": done.ideal}
-    scores = {name: score for name, score in columns.items() if score is not None}
-    seconds = done.artifact.seconds
+    seconds = unlearned.seconds
     output.data({"file": out, "seconds": seconds, "scores": scores_data(scores)})
     if scores:
         show_scores(output, scores)

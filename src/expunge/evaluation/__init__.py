@@ -66,13 +66,8 @@ if TYPE_CHECKING:  # for other packages of expunge
     )
     from expunge.evaluation._views import check_same_labels
     from expunge.evaluation.attacks._features import confidence, entropy
-    from expunge.evaluation.attacks._lira import ULiRA, Variant, scaled_confidence, ulira
-    from expunge.evaluation.attacks._shadow_models import (
-        ShadowPlan,
-        join,
-        run_references,
-        run_shadows,
-    )
+    from expunge.evaluation.attacks._lira import ULiRA, scaled_confidence, ulira
+    from expunge.evaluation.attacks._shadow_models import ShadowPlan, join, run_shadows
     from expunge.evaluation.text._text_metrics import text_definitions
     from expunge.evaluation.text._text_predictions import TextPredictions, predict_texts
 else:

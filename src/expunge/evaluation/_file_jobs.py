@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +12,7 @@ from expunge._errors import InvalidInput
 from expunge._files import TORCH_SUFFIXES, check_weights_out, refuse_existing, write_text
 from expunge._serialisation import describe
 from expunge._specs import join_spec
-from expunge.data import absolute_spec, divide, load
+from expunge.data import Division, Examples, Splits, absolute_spec, divide, load
 from expunge.distributed import SINGLE, Group, as_group
 from expunge.engine import (
     Artifact,
@@ -62,35 +62,18 @@ def train_initial(
     ``model`` is a name with options, such as ``vgg16,dropout=0``; by default, one that suits.
     """
     _check_out(out, force=force)
-    recipe = recipe or Recipe()
     splits = load(data, limit=limit)
     name, options = read_model_spec(model or default_model(splits))
+    width = options.pop("width", width)
     card = Card(
         stage="initial",
-        model=ModelCard(
-            name=name,
-            width=options.pop("width", width),
-            options=options,
-            **sizes_for(splits),
-        ),
+        model=ModelCard(name=name, width=width, options=options, **sizes_for(splits)),
         data=describe_data(DataCard(spec=absolute_spec(data), limit=limit), splits),
         seed=seed,
-        recipe=recipe.as_dict(),
+        recipe=(recipe or Recipe()).as_dict(),
     )
-    result = train_from_config(
-        card.model.model_dump(),
-        splits.train,
-        recipe=recipe,
-        augment=default_augment(splits),
-        execution=Execution(
-            seed=seed,
-            device=device,
-            checkpoint=_checkpoint_of(out),
-            progress=progress,
-            title="initial",
-        ),
-    )
-    return _write(out, result, card)
+    execution = Execution(seed=seed, device=device, progress=progress, title="initial")
+    return _train(card, splits.train, splits, execution, out)
 
 
 def retrain_ideal(
@@ -113,34 +96,40 @@ def retrain_ideal(
     _check_out(out, force=force)
     if initial.card.stage != "initial":
         raise InvalidInput(f"Retrain from an initial model, not an {initial.card.stage} one.")
-    if recipe is None:
-        recipe = recipe_of(initial.card)
+    recipe = recipe or recipe_of(initial.card)
     division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
     seed = initial.card.seed + 1000 if seed is None else seed
     card = initial.card.model_copy(
-        update={
-            "stage": "ideal",
-            "seed": seed,
-            "scenario": absolute_spec(scenario),
-            "scenario_seed": scenario_seed,
-            "forgotten": division.forget.fingerprint(),
-            "recipe": recipe.as_dict(),
-        }
+        update=_forgetting("ideal", seed, division, scenario, scenario_seed)
+        | {"recipe": recipe.as_dict()}
     )
+    execution = Execution(seed=seed, device=device, progress=progress, title="ideal")
+    return _train(card, division.retain, division.splits, execution, out)
+
+
+def _train(card: Card, data: Examples, splits: Splits, execution: Execution, out: Path) -> Artifact:
+    """Train the model that ``card`` describes on ``data``, by its recipe, and write it."""
     result = train_from_config(
         card.model.model_dump(),
-        division.retain,
-        recipe=recipe,
-        augment=default_augment(division.splits),
-        execution=Execution(
-            seed=seed,
-            device=device,
-            checkpoint=_checkpoint_of(out),
-            progress=progress,
-            title="ideal",
-        ),
+        data,
+        recipe=recipe_of(card),
+        augment=default_augment(splits),
+        execution=replace(execution, checkpoint=_checkpoint_of(out)),
     )
     return _write(out, result, card)
+
+
+def _forgetting(
+    stage: str, seed: int, division: Division, scenario: str, scenario_seed: int
+) -> dict[str, Any]:
+    """What the card of a model without the forgotten examples says of them."""
+    return {
+        "stage": stage,
+        "seed": seed,
+        "scenario": absolute_spec(scenario),
+        "scenario_seed": scenario_seed,
+        "forgotten": division.forget.fingerprint(),
+    }
 
 
 def recipe_of(card: Card) -> Recipe:
@@ -160,16 +149,6 @@ def recipe_to_follow(method: Any, card: Card) -> Recipe | None:
     return None if recipe is None or method.own_recipe(recipe) is None else recipe
 
 
-@dataclass(frozen=True)
-class Unlearned:
-    """An unlearned model with its scores before and after, and the ideal model's beside them."""
-
-    artifact: Artifact
-    before: Scores | None = None
-    after: Scores | None = None
-    ideal: Scores | None = None
-
-
 def unlearn_artifact(
     initial: Artifact,
     scenario: str,
@@ -182,8 +161,8 @@ def unlearn_artifact(
     ideal: Artifact | None = None,
     evaluate_at: EvaluateAt = "end",
     force: bool = False,
-) -> Unlearned:
-    """Unlearn a scenario from an initial model, score it, and write it to ``out``.
+) -> tuple[Artifact, dict[str, Scores]]:
+    """Unlearn a scenario from an initial model and write it to ``out``; and scores by model.
 
     In a group of processes, all of them make this call; the first one writes.
     """
@@ -213,31 +192,25 @@ def unlearn_artifact(
         ),
     )
     card = initial.card.model_copy(
-        update={
-            "stage": "unlearned",
-            "seed": execution.seed,
-            "scenario": absolute_spec(scenario),
-            "scenario_seed": scenario_seed,
-            "forgotten": division.forget.fingerprint(),
-            "procedure": _describe_if_plain(procedure),
-        }
+        update=_forgetting("unlearned", execution.seed, division, scenario, scenario_seed)
+        | {"procedure": _describe_if_plain(procedure)}
     )
 
     # Score all three models, then write: a model that cannot be scored leaves no file.
-    if evaluate_at == "never":
-        return Unlearned(_write(out, result, card, group))
-    before, after = scorer.score(initial.model), scorer.score(result.model)
-    best = None if ideal is None else scorer.score(ideal.model)
-    return Unlearned(_write(out, result, card, group), before, after, best)
+    scores = {}
+    if evaluate_at != "never":
+        scores = {"initial": scorer.score(initial.model), "unlearned": scorer.score(result.model)}
+        if ideal is not None:
+            scores["ideal"] = scorer.score(ideal.model)
+    return _write(out, result, card, group), scores
 
 
 def _describe_if_plain(procedure: Procedure) -> dict[str, Any] | None:
     """The procedure as plain values; None if it has a part that has none (a user's callable)."""
     try:
-        description: dict[str, Any] = describe(procedure)
+        return describe(procedure)  # type: ignore[no-any-return]
     except InvalidInput:
         return None
-    return description
 
 
 def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Artifact:

@@ -6,25 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge.data import Data
 from expunge.data.text import TextSet
-from expunge.engine import Predictions, check_disjoint
+from expunge.engine import Predictions, as_numbers, check_disjoint
 from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
-from expunge.evaluation._regression_scores import (
-    LEFT_OUT,
-    regression_scores,
-    rms_difference,
-    rmse,
-)
 from expunge.evaluation._views import Views, check_same_labels, view
-from expunge.evaluation.attacks._population import member_shares
+from expunge.evaluation.attacks._population import member_shares, sample
+from expunge.evaluation.attacks._registry import PAPER_FIVE
+from expunge.evaluation.attacks._svc import fit_svc
 
 Released = Literal["released"]
+LEFT_OUT = dict.fromkeys(
+    ("ua", "ra", "ta", "va", "rua", "fid", *(f"mia_{n.replace('-', '_')}" for n in PAPER_FIVE)),
+    "they are of classes, and a regression has none; see the errors (RMSE, R²) and the attack on "
+    "errors",
+)
+"""Metrics that a regression does not have, and why."""
 
 
 @dataclass(frozen=True)
@@ -181,60 +185,52 @@ def score(
     Without predictions of the retain set there is no RA; the attacks need them.
     """
     check_arguments(score, locals())
-    if views.is_regression:
-        return _score_regression(views, ideal, attacks=attacks, seed=seed)
-    scores = _scores_without_ideal(views, attacks=attacks, seed=seed)
-    if ideal is None:
-        return scores
-    reference = ideal if isinstance(ideal, Predictions) else ideal.forget
-    check_same_labels(reference, views.forget)
-    scores = replace(
-        scores,
-        rua=scores.ua - accuracy(reference),
-        fid=agreement(views.forget.classes, reference.classes),
-    )
-    if isinstance(ideal, Predictions):
-        return scores
-    best = _scores_without_ideal(ideal, attacks=attacks, seed=seed).as_dict()
-    gaps = {k: v - best[k] for k, v in scores.as_dict().items() if k in best and k != "ua"}
-    return replace(scores, gaps=gaps)
-
-
-def _score_regression(
-    views: Views,
-    ideal: Predictions | Views | None,
-    *,
-    attacks: bool | Released,
-    seed: int,
-) -> Scores:
-    values = regression_scores(views, attacks=bool(attacks), seed=seed)
+    measure = _regression_values if views.is_regression else _class_values
+    values = measure(views, attacks, seed)
     gaps: dict[str, float] = {}
     if ideal is not None:
+        # On the forget set, and with all views of the ideal model on every split.
         reference = ideal if isinstance(ideal, Predictions) else ideal.forget
         check_same_labels(reference, views.forget)
-        best: dict[str, Any] = {"forget_rmse": rmse(reference)}
-        if isinstance(ideal, Views):
-            best = regression_scores(ideal, attacks=bool(attacks), seed=seed)
-        gaps = {name: values[name] - value for name, value in best.items() if name in values}
-        gaps.pop("test_r2", None)
-        values["fid_rmse"] = rms_difference(views.forget, reference)
+        best = measure(ideal, attacks, seed) if isinstance(ideal, Views) else {}
+        if views.is_regression:
+            best["forget_rmse"] = rmse(reference)
+            values["fid_rmse"] = rms_difference(views.forget, reference)
+        else:
+            values["rua"] = values["ua"] - accuracy(reference)
+            values["fid"] = agreement(views.forget, reference)
+        same = [name for name in values if name in best and name not in ("ua", "test_r2")]
+        gaps = {name: values[name] - best[name] for name in same}
     nan = float("nan")
-    return Scores(nan, nan, nan, gaps=gaps, left_out=LEFT_OUT, **values)
+    more: dict[str, Any] = {"ua": nan, "ra": nan, "ta": nan} | values
+    if views.is_regression:
+        return Scores(**more, gaps=gaps, left_out=LEFT_OUT)
+    classes = {name: class_accuracies(part) for name, part in _parts(views).items()}
+    return Scores(**more, gaps=gaps, per_class=classes)
 
 
-def _scores_without_ideal(views: Views, *, attacks: bool | Released, seed: int) -> Scores:
-    parts = {"ua": views.forget, "ta": views.test}
-    if attacks or views.retain is not None:
-        parts["ra"] = views.split("retain")
-    if views.val is not None:
-        parts["va"] = views.val
-    released = attacks == "released"
-    shares = member_shares(views, seed=seed, released=released) if attacks else {}
-    values_by_name: dict[str, Any] = {"ra": float("nan")}
-    values_by_name |= {name: accuracy(part) for name, part in parts.items()}
-    values_by_name |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}
-    classes = {name: class_accuracies(part) for name, part in parts.items()}
-    return Scores(**values_by_name, per_class=classes)
+def _parts(views: Views) -> dict[str, Predictions]:
+    """The splits that were given, by the name of the accuracy on them."""
+    names = {"forget": "ua", "retain": "ra", "test": "ta", "val": "va"}
+    return {names[split]: part for split, part in views.items()}
+
+
+def _class_values(views: Views, attacks: bool | Released, seed: int) -> dict[str, float]:
+    """Accuracies, and the shares of the forget set that the paper's attacks take for members."""
+    values = {name: accuracy(part) for name, part in _parts(views).items()}
+    if attacks:
+        shares = member_shares(views, seed=seed, released=attacks == "released")
+        values |= {f"mia_{name.replace('-', '_')}": value for name, value in shares.items()}
+    return values
+
+
+def _regression_values(views: Views, attacks: bool | Released, seed: int) -> dict[str, float]:
+    """Root mean squared errors on every split, R² on test, and the membership attack on errors."""
+    values = {f"{name}_rmse": rmse(part) for name, part in views.items()}
+    values["test_r2"] = r_squared(views.test)
+    if attacks:
+        values["mia_error"] = member_share_by_error(views, seed)
+    return values
 
 
 def accuracy(predictions: Predictions) -> float:
@@ -250,11 +246,54 @@ def class_accuracies(predictions: Predictions) -> tuple[float, ...]:
     return tuple((100.0 * counts[0].double() / counts[1].double()).tolist())
 
 
-def agreement(a: Tensor, b: Tensor) -> float:
-    """The share of positions where ``a`` and ``b`` are equal, in percent."""
-    if a.shape != b.shape:
-        raise InvalidInput(
-            "Predictions to compare should be of the same examples. "
-            f"(got {tuple(a.shape)} and {tuple(b.shape)})"
-        )
-    return 100.0 * float((a == b).double().mean())
+def agreement(a: Predictions, b: Predictions) -> float:
+    """The share of the same examples for which both models predict one class, in percent."""
+    return 100.0 * float((a.classes == b.classes).double().mean())
+
+
+def rmse(predictions: Predictions) -> float:
+    """The root of the mean squared error, in units of the label."""
+    return float(_errors(predictions).square().mean().sqrt())
+
+
+def r_squared(predictions: Predictions) -> float:
+    """1 - the squared error over that of always predicting the mean; NaN if all labels are equal.
+
+    >>> labels = torch.tensor([1.0, 3.0])
+    >>> r_squared(Predictions(torch.tensor([[1.0], [3.0]]), labels))
+    1.0
+    >>> r_squared(Predictions(torch.tensor([[2.0], [2.0]]), labels))
+    0.0
+    """
+    labels = predictions.labels.double()
+    spread = float((labels - labels.mean()).square().sum())
+    return 1.0 - float(_errors(predictions).square().sum()) / spread if spread else float("nan")
+
+
+def rms_difference(a: Predictions, b: Predictions) -> float:
+    """The root of the mean squared difference of two models' predictions."""
+    first, second = (as_numbers(part.logits).double() for part in (a, b))
+    return float((first - second).square().mean().sqrt())
+
+
+def member_share_by_error(views: Views, seed: int) -> float:
+    """The share of the forget set that an SVC on the absolute error classifies as retained data.
+
+    Members to learn from are retained examples, non-members test examples, as many of either: the
+    paper's attacks with the one feature that a regression has.
+    """
+    members = sample(views.split("retain"), len(views.test.labels), seed)
+    others = sample(views.test, len(members.labels), seed)
+    features = [_absolute_errors(part) for part in (members, others)]
+    flags = np.arange(len(features[0]) + len(features[1])) < len(features[0])
+    decide = fit_svc(np.concatenate(features), flags, seed)
+    return float((decide(_absolute_errors(views.forget)) > 0).mean())
+
+
+def _absolute_errors(predictions: Predictions) -> Array:
+    result: Array = _errors(predictions).abs().numpy()[:, np.newaxis]
+    return result
+
+
+def _errors(predictions: Predictions) -> Tensor:
+    return as_numbers(predictions.logits).double() - predictions.labels.double()

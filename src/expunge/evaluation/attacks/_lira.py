@@ -9,21 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import log_ndtr
 from torch import Tensor
 
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
-from expunge._kinds import check_kind
 from expunge.evaluation.attacks._attack import AttackReport, MemberScores, Verdict, make_report
 
 if TYPE_CHECKING:
     from expunge.evaluation.attacks._shadow_models import Shadows
-
-Variant = Literal["online", "offline"]
 
 INCONCLUSIVE = "inconclusive at this budget"
 OWN_VARIANCE_FROM = 16
@@ -88,31 +84,23 @@ class ShadowScores:
         return mean, np.sqrt(np.maximum(variance, 1e-12))
 
 
-def lira(target: Array, shadows: ShadowScores, variant: Variant = "online") -> Array:
+def lira(target: Array, shadows: ShadowScores) -> Array:
     """The score of each example [N]: higher means more likely seen.
 
-    ``online``: the log likelihood ratio, ``log N(x; μ_seen, σ_seen) - log N(x; μ_never, σ_never)``.
-    ``offline``: from the never-seen world alone, ``log P(X < x)`` under it, for attackers who
-    cannot train on the examples.
+    The log likelihood ratio ``log N(x; μ_seen, σ_seen) - log N(x; μ_never, σ_never)``.
     """
-    check_kind("variant", Variant, variant)
     if target.shape != shadows.confidence.shape[1:]:
         raise InvalidInput(
             f"Target and shadows should score the same examples. (got {target.shape} and "
             f"{shadows.confidence.shape[1:]})"
         )
-    mean, std = shadows.world(seen=False)
-    if variant == "offline":
-        offline: Array = log_ndtr((target - mean) / std)
-        return offline
-    mean_in, std_in = shadows.world(seen=True)
-    return _log_density(target, mean_in, std_in) - _log_density(target, mean, std)
 
+    def log_density(mean: Array, std: Array) -> Array:
+        """Of the normal distribution, without the constant that cancels in a ratio."""
+        result: Array = -0.5 * ((target - mean) / std) ** 2 - np.log(std)
+        return result
 
-def _log_density(x: Array, mean: Array, std: Array) -> Array:
-    """Log density of the normal distribution, without the constant that cancels in a ratio."""
-    result: Array = -0.5 * ((x - mean) / std) ** 2 - np.log(std)
-    return result
+    return log_density(*shadows.world(seen=True)) - log_density(*shadows.world(seen=False))
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,19 +116,39 @@ class ULiRA:
     initial: AttackReport | None
     ideal: AttackReport | None
     shadows: int
-    variant: Variant
-    verdict: Verdict
-    reason: str
-
-    @property
-    def proven(self) -> bool:
-        """Whether the attack gave the right answer on both models for which it is known."""
-        return not self.doubts
 
     @property
     def doubts(self) -> list[str]:
-        """Why it is not proven."""
-        return doubts(self.initial, self.ideal)
+        """The reasons not to believe the attack; none if both known answers are right."""
+        reasons = []
+        if self.initial is None:
+            reasons.append("no initial model was given to try it on")
+        elif self.initial.verdict != "detected":
+            reasons.append(
+                f"it does not find the members of the initial model (AUC {self.initial.auc}), "
+                "so finding nothing would mean nothing"
+            )
+        if self.ideal is None:
+            reasons.append("no ideal model was given to try it on")
+        elif self.ideal.verdict in ("detected", "over-forgotten"):
+            reasons.append(
+                f"it claims to tell the forget set from unseen data on the ideal model, which saw "
+                f"neither (AUC {self.ideal.auc})"
+            )
+        return reasons
+
+    @property
+    def verdict(self) -> Verdict:
+        """That of the report, if there is no reason to doubt it."""
+        return "inconclusive" if self.doubts else self.report.verdict
+
+    @property
+    def reason(self) -> str:
+        """Why this is the verdict, in a sentence."""
+        if not self.doubts:
+            return self.report.reason
+        why = "; ".join(self.doubts)
+        return f"{INCONCLUSIVE} of {self.shadows} shadow models: {why}. ({self.report.reason})"
 
 
 def ulira(
@@ -150,7 +158,6 @@ def ulira(
     unlearned: Array,
     initial: Array | None = None,
     ideal: Array | None = None,
-    variant: Variant = "online",
     seed: int = 0,
 ) -> ULiRA:
     """Attack the unlearned model; the arrays are scaled confidences of the targets [N].
@@ -158,40 +165,15 @@ def ulira(
     The first ``forgotten`` targets are the forget set, the rest were never seen by any of the
     three models.
     """
-    name = f"u-lira ({variant})"
 
     def attack(confidence: Array, worlds: ShadowScores) -> AttackReport:
-        scores = lira(confidence, worlds, variant)
-        threshold = 0.0 if variant == "online" else None
-        split = MemberScores(scores[:forgotten], scores[forgotten:], threshold)
-        return make_report(name, split, seed=seed)
+        scores = lira(confidence, worlds)
+        split = MemberScores(scores[:forgotten], scores[forgotten:], threshold=0.0)
+        return make_report("u-lira", split, seed=seed)
 
-    attacked = attack(unlearned, shadows.unlearned)
-    first = None if initial is None else attack(initial, shadows.trained)
-    best = None if ideal is None else attack(ideal, shadows.unlearned)
-    count = len(shadows.unlearned.confidence)
-    why = doubts(first, best)
-    if why:
-        reason = f"{INCONCLUSIVE} of {count} shadow models: {'; '.join(why)}. ({attacked.reason})"
-        return ULiRA(attacked, first, best, count, variant, "inconclusive", reason)
-    return ULiRA(attacked, first, best, count, variant, attacked.verdict, attacked.reason)
-
-
-def doubts(initial: AttackReport | None, ideal: AttackReport | None) -> list[str]:
-    """The reasons not to believe the attack, in words."""
-    reasons = []
-    if initial is None:
-        reasons.append("no initial model was given to try it on")
-    elif initial.verdict != "detected":
-        reasons.append(
-            f"it does not find the members of the initial model (AUC {initial.auc}), "
-            "so finding nothing would mean nothing"
-        )
-    if ideal is None:
-        reasons.append("no ideal model was given to try it on")
-    elif ideal.verdict in ("detected", "over-forgotten"):
-        reasons.append(
-            f"it claims to tell the forget set from unseen data on the ideal model, which saw "
-            f"neither (AUC {ideal.auc})"
-        )
-    return reasons
+    return ULiRA(
+        attack(unlearned, shadows.unlearned),
+        None if initial is None else attack(initial, shadows.trained),
+        None if ideal is None else attack(ideal, shadows.unlearned),
+        len(shadows.unlearned.confidence),
+    )

@@ -14,7 +14,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +50,7 @@ WEIGHTS = "weights.safetensors"
 class ShadowPlan:
     """How many shadows to train, of which model, and how.
 
-    ``count`` is even: shadows come in pairs whose halves of the targets are complements. 0 is for
-    reference models alone.
+    ``count`` is even: shadows come in pairs whose halves of the targets are complements.
     """
 
     model: ModelCard
@@ -63,7 +62,7 @@ class ShadowPlan:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.count and (self.count < 4 or self.count % 2):
+        if self.count < 4 or self.count % 2:
             raise InvalidInput(
                 f"The number of shadows should be even and at least 4. (got {self.count})"
             )
@@ -77,8 +76,6 @@ class Shadows:
 
     trained: ShadowScores
     unlearned: ShadowScores
-    seconds: float
-    """Wall time of all stages, those taken from the store included."""
     notes: tuple[str, ...] = ()
     """Notes for the report, such as on damaged results that were computed again."""
 
@@ -98,37 +95,15 @@ def run_shadows(
         stages = shadow_stages(plan, path, device)
         outcome = dispatch.run(stages, store, workers=workers, report=report)
         outcome.check()
-    pairs = list(zip(stages[::2], stages[1::2], strict=True))
-    entries = [(store.open(a), store.open(b)) for a, b in pairs]
-    scores = [[tensors.load(e.path("scores.safetensors"))[0] for e in pair] for pair in entries]
-    seen = np.stack([pair[0]["seen"].numpy().astype(bool) for pair in scores])
-    trained, unlearned = (
-        ShadowScores(np.stack([pair[k]["confidence"].numpy() for pair in scores]), seen)
-        for k in (0, 1)
-    )
-    seconds = sum(entry.seconds for pair in entries for entry in pair)
-    return Shadows(trained, unlearned, seconds, tuple(outcome.warnings))
 
+    def collect(stages: list[Stage]) -> ShadowScores:
+        scores = [tensors.load(store.open(each).path("scores.safetensors"))[0] for each in stages]
+        confidence, seen = (
+            np.stack([each[name].numpy() for each in scores]) for name in ("confidence", "seen")
+        )
+        return ShadowScores(confidence, seen.astype(bool))
 
-def run_references(
-    plan: ShadowPlan,
-    count: int,
-    *,
-    retain: Examples,
-    store: Store,
-    workers: int | None = None,
-    device: str = "auto",
-    report: Any = None,
-) -> list[nn.Module]:
-    """Models trained on random parts of the retain set alone: references for RMIA."""
-    with shared_data(store, retain, retain.subset([])) as path:
-        stages = shadow_stages(replace(plan, count=max(4, count + count % 2)), path, device)
-        chosen = stages[: 2 * count : 2]
-        dispatch.run(chosen, store, workers=workers, report=report).check()
-    return [
-        restore_from_config(plan.model.model_dump(), store.open(stage).path(WEIGHTS))
-        for stage in chosen
-    ]
+    return Shadows(collect(stages[::2]), collect(stages[1::2]), tuple(outcome.warnings))
 
 
 def shadow_stages(plan: ShadowPlan, data: Path, device: str = "auto") -> list[Stage]:
@@ -182,8 +157,7 @@ def train_shadow(context: dispatch.Context) -> None:
         execution=_execution(context, seed),
     )
     tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
-    if len(targets):
-        _save_scores(context.folder, result.model, targets, seen)
+    _save_scores(context.folder, result.model, targets, seen)
 
 
 def unlearn_shadow(context: dispatch.Context) -> None:

@@ -46,9 +46,7 @@ def world(
         return difficulty + gain * members + random.normal(0.0, 0.5, members.shape)
 
     member = np.arange(examples) < examples // 2
-    scores = Shadows(
-        ShadowScores(draw(seen, shift), seen), ShadowScores(draw(seen, left), seen), 0.0
-    )
+    scores = Shadows(ShadowScores(draw(seen, shift), seen), ShadowScores(draw(seen, left), seen))
     return scores, draw(member, left), draw(member, shift), draw(np.zeros_like(member), 0.0)
 
 
@@ -77,16 +75,6 @@ def test_online_scores_are_the_literal_log_likelihood_ratio() -> None:
         assert found == pytest.approx(expected)
 
 
-def test_offline_scores_need_the_never_seen_world_alone() -> None:
-    shadows, target, _, _ = world(examples=20, shadows=40)
-    scores = lira(target, shadows.unlearned, "offline")
-    changed = shadows.unlearned.confidence.copy()
-    changed[shadows.unlearned.seen] += 100.0
-    assert np.allclose(
-        scores, lira(target, ShadowScores(changed, shadows.unlearned.seen), "offline")
-    )
-
-
 def test_few_shadows_share_one_variance() -> None:
     shadows, _, _, _ = world(examples=30, shadows=8)
     _, std = shadows.unlearned.world(seen=True)
@@ -101,11 +89,10 @@ def test_a_leak_that_population_attacks_miss_is_caught() -> None:
     assert population.verdict != "detected"
     assert found.verdict == "detected"
     assert found.report.auc.value > 0.9
-    assert found.proven
+    assert not found.doubts
 
 
-@pytest.mark.parametrize("variant", ["online", "offline"])
-def test_perfect_unlearning_is_not_detected(variant: str) -> None:
+def test_perfect_unlearning_is_not_detected() -> None:
     shadows, target, initial, ideal = world(examples=2000, left=0.0, seed=3)
     found = ulira(
         shadows,
@@ -113,7 +100,6 @@ def test_perfect_unlearning_is_not_detected(variant: str) -> None:
         unlearned=target,
         initial=initial,
         ideal=ideal,
-        variant=variant,  # type: ignore[arg-type]
     )
     assert found.initial is not None
     assert found.initial.verdict == "detected"
@@ -125,7 +111,7 @@ def test_an_attack_that_finds_no_members_of_the_initial_model_is_inconclusive() 
     found = ulira(shadows, forgotten=200, unlearned=target, initial=ideal, ideal=ideal)
     assert found.verdict == "inconclusive"
     assert found.reason.startswith(INCONCLUSIVE)
-    assert not found.proven
+    assert found.doubts
 
 
 def test_an_attack_that_accuses_the_ideal_model_is_inconclusive() -> None:
