@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from expunge.evaluation.attacks._attack import judge as judge
     from expunge.evaluation.attacks._attack import make_report as make_report
     from expunge.evaluation.attacks._attack import run_attack as run_attack
+    from expunge.evaluation.attacks._population import RMIA as RMIA
     from expunge.evaluation.attacks._population import LossThreshold as LossThreshold
     from expunge.evaluation.attacks._population import SVCAttack as SVCAttack
     from expunge.evaluation.attacks._population import member_shares as member_shares
     from expunge.evaluation.attacks._registry import ATTACKS as ATTACKS
     from expunge.evaluation.attacks._registry import FEATURES as FEATURES
     from expunge.evaluation.attacks._registry import PAPER_FIVE as PAPER_FIVE
-    from expunge.evaluation.attacks._rmia import RMIA as RMIA
     from expunge.evaluation.text._text_scores import TextIdeal as TextIdeal
     from expunge.evaluation.text._text_scores import TextScores as TextScores
     from expunge.evaluation.text._text_scores import evaluate_text as evaluate_text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,10 +16,7 @@ from expunge.evaluation._distances import activation_distance, js_divergence, kl
 from expunge.evaluation._scores import Released, Scores, relearned_scores, score
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation._views import Views, view
-from expunge.evaluation.attacks._rmia import RMIA
-
-Measure = Callable[[Views, Views, Predictions], float]
-"""From the views of a model, those of the ideal one, and an untrained model on the forget set."""
+from expunge.evaluation.attacks._population import RMIA
 
 
 def rmia_auc(model: Views, references: Sequence[Views]) -> float:
@@ -32,16 +29,9 @@ def rmia_auc(model: Views, references: Sequence[Views]) -> float:
     return auc_of(found.forget, found.test)
 
 
-DISTANCES: dict[str, Measure] = {
-    "kl": lambda model, ideal, untrained: kl_divergence(model.forget, ideal.forget),
-    "jsd": lambda model, ideal, untrained: js_divergence(model.forget, ideal.forget),
-    "activation_distance": lambda model, ideal, untrained: activation_distance(
-        model.forget, ideal.forget
-    ),
-    "zrf": lambda model, ideal, untrained: zrf(model.forget, untrained),
-    "loss_auc": lambda model, ideal, untrained: loss_auc(model.forget, model.test),
-}
-MORE_METRICS = ("rmia_auc", *DISTANCES, "relearned")
+DISTANCES = {"kl": kl_divergence, "jsd": js_divergence, "activation_distance": activation_distance}
+"""Distances from the ideal model's predictions on the forget set."""
+MORE_METRICS = ("rmia_auc", *DISTANCES, "zrf", "loss_auc", "relearned")
 """What a benchmark may measure besides the paper's metrics, by name.
 
 ``relearned`` stands for UA, TA, rUA and the AUC of the loss attack after benign steps, which are
@@ -96,10 +86,14 @@ class Scorer:
         assert isinstance(self.ideal, Views)
         assert self.untrained is not None
         values = {
-            name: measure(views, self.ideal, self.untrained)
-            for name, measure in DISTANCES.items()
+            name: distance(views.forget, self.ideal.forget)
+            for name, distance in DISTANCES.items()
             if name in self.more
         }
+        if "zrf" in self.more:
+            values["zrf"] = zrf(views.forget, self.untrained)
+        if "loss_auc" in self.more:
+            values["loss_auc"] = loss_auc(views.forget, views.test)
         if "rmia_auc" in self.more:
             values["rmia_auc"] = rmia_auc(views, self.references or (self.ideal,))
         return values

@@ -1,24 +1,14 @@
 """The features that membership attacks use, each a function of the predictions.
 
-With p the softmax of the logits in float64 and y the label of the example:
-
-============================ ==================================================================
-``correctness``              1 where the predicted class is y, else 0
-``confidence``               p_y
-``logits``                   the logits, all K of them
-``probabilities``            p, all K of them
-``entropy``                  −Σᵢ pᵢ log pᵢ, in nats
-``modified-entropy``         −(1−p_y) log p_y − Σ_{i≠y} pᵢ log(1−pᵢ) (Song and Mittal, 2021)
-============================ ==================================================================
-
-Logarithms are cut off at log 1e-30.
+p is the softmax of the logits in float64 and y the label of the example. Logarithms are cut off at
+log 1e-30.
 
 Deviation: the paper's Section 6.2 calls *confidence* the probability of the assigned class; its
 released code, and the SalUn code it grew from, take the class assigned to the example, its label,
 and so do we. The paper says *logits*; the released code feeds the softmax: the five attacks use the
-logits, ``probabilities`` is there besides. The paper's *mix entropy* is the modified entropy; the
-released code exchanges its two logarithms (log(1−p_y) and log pᵢ), we use Song and Mittal's.
-``RELEASED`` has what the released code computes for these two.
+logits, ``probabilities`` is there besides. The paper's *mix entropy* is the modified entropy (Song
+and Mittal, 2021); the released code exchanges its two logarithms. ``RELEASED`` has what the
+released code computes for these two.
 """
 
 from __future__ import annotations

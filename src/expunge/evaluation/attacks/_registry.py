@@ -40,4 +40,4 @@ for _feature in FEATURES:
         arguments=(_feature,),
         about=FEATURES.summary(_feature),
     )
-ATTACKS.declare("rmia", "expunge.evaluation.attacks._rmia:RMIA", arguments=())
+ATTACKS.declare("rmia", "expunge.evaluation.attacks._population:RMIA", arguments=())

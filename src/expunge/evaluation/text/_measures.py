@@ -1,33 +1,35 @@
-"""What the token scores of a text set say of each record: memorisation, probability, truth ratio.
+"""What token scores say of each record: memorisation, probability, truth ratio, membership.
 
-With y = (y_1, …, y_T) the tokens of an answer, its end included, x the prompt, and p the model:
+y = (y_1, …, y_T) are the tokens of an answer, its end included, x is the prompt, p the model, and
+ℓ_t = log p(y_t | x, y_<t). All are computed with the true answer as input ("teacher forcing"), in
+float64. ``_text_metrics`` names the publications.
 
-===================== ========================================================================
-exact memorisation    (1/T) Σ_t 1[argmax p(· | x, y_<t) = y_t] (Tirumala et al., 2022)
-extraction strength   1 - k/T, k the fewest tokens of y after which greedy decoding gives the rest
-                      (Carlini et al., 2021; Wang et al., 2025)
-probability           p(y | x)^(1/T), the geometric mean over tokens (Maini et al., 2024)
-truth ratio           R = mean_j P(ŷ_j) / P(ỹ), P the probability above, ŷ_j the false answers and
-                      ỹ the paraphrased true one (Maini et al., 2024)
-===================== ========================================================================
-
-All are computed with the true answer as input ("teacher forcing"), in float64.
-
-Deviation: open-unlearning leaves the last token of y, its end, out of the first two, and gives an
-extraction strength of 1/T where not even the last token comes out; here that is 0. Its truth ratio
-is one of geometric means over the false answers, that of the TOFU paper, and ours, one of
-arithmetic means.
+Deviation: open-unlearning leaves the last token of y, its end, out of exact memorisation and
+extraction strength, and gives a strength of 1/T where not even the last token comes out; here that
+is 0. Its truth ratio is one of geometric means over the false answers, that of the TOFU paper, and
+ours, one of arithmetic means. Its gradient norm is the mean over tensors of each tensor's norm.
 """
 
 from __future__ import annotations
 
+import zlib
+
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine import TokenScores
+from expunge.methods import apply, next_token_loss
+from expunge.models import eval_mode
+
+LOWEST = 0.2
+"""The share of tokens that min-k and min-k++ look at."""
+LEAKAGE_LOWEST = 0.4
+"""That of the privacy leakage, as in MUSE."""
+LEAST_DEVIATION = 1e-3
 
 
 def exact_memorisation(scores: TokenScores) -> Array:
@@ -58,7 +60,7 @@ def probability(scores: TokenScores) -> Array:
 
 
 def truth_ratio(data: TextSet, paraphrased: TokenScores, perturbed: TokenScores) -> Array:
-    """How much likelier false answers are than the true one, at least 0, [N].
+    """R = mean_j P(ŷ_j) / P(ỹ), false ŷ_j and paraphrased true ỹ, P the probability, [N].
 
     ``perturbed`` has the false answers record by record, as ``data.perturbed`` does.
     """
@@ -103,6 +105,62 @@ def harmonic_mean(values: list[float]) -> float:
     if min(values) <= 0.0:
         return 0.0
     return len(values) / sum(1.0 / value for value in values)
+
+
+def membership_scores(data: TextSet, scores: TokenScores) -> dict[str, Array]:
+    """The scores that token scores suffice for, by name, [N]."""
+    sizes = np.array([len(zlib.compress(record.answer.encode())) for record in data.records])
+    return {
+        "loss": mean_log_prob(scores),
+        "zlib": mean_log_prob(scores) / sizes,
+        "min_k": min_k(scores),
+        "min_k_plus_plus": min_k_plus_plus(scores),
+    }
+
+
+def min_k(scores: TokenScores, share: float = LOWEST) -> Array:
+    """The mean of the ``share`` T smallest ℓ_t, one token at least, [N]."""
+    return _mean_of_lowest(scores.log_probs, scores, share)
+
+
+def min_k_plus_plus(scores: TokenScores, share: float = LOWEST) -> Array:
+    """The same of (ℓ_t - μ_t)/σ_t, mean and deviation of log p(z | x, y_<t) over z ~ p, [N]."""
+    deviations = scores.deviations.clamp_min(LEAST_DEVIATION)
+    return _mean_of_lowest((scores.log_probs - scores.means) / deviations, scores, share)
+
+
+def _mean_of_lowest(values: Tensor, scores: TokenScores, share: float) -> Array:
+    rising = torch.where(scores.answered, values, torch.inf).sort(dim=1).values
+    sizes = (share * scores.counts).long().clamp_min(1)
+    kept = torch.arange(values.shape[1]) < sizes[:, None]
+    return _array(torch.where(kept, rising, 0.0).sum(dim=1) / sizes)
+
+
+def gradient_norms(model: nn.Module, data: TextSet) -> Array:
+    """-‖∇_θ loss‖₂ of each record in eval mode, [N]: a backward pass per record."""
+    params = [p for p in model.parameters() if p.requires_grad]
+    if not params:
+        raise InvalidInput("The gradient norm needs a model with parameters that take gradients.")
+    device = params[0].device
+    norms = []
+    with eval_mode(model), torch.enable_grad():
+        for tokens, labels, length in zip(data.tokens, data.labels, data.lengths, strict=True):
+            row, wanted = (part[None, : int(length)].to(device) for part in (tokens, labels))
+            loss = next_token_loss(apply(model, row), wanted)
+            gradients = torch.autograd.grad(loss, params, allow_unused=True)
+            squares = [g.double().square().sum() for g in gradients if g is not None]
+            norms.append(-float(torch.stack(squares).sum().sqrt()))
+    return np.array(norms)
+
+
+def privacy_leakage(value: float, ideal: float) -> float:
+    """PrivLeak of MUSE in percent: 100 (A - A*)/A*, A = 1 - AUC of min-k (k = 0.4), A* the ideal's.
+
+    Below 0: the records are still remembered. Above 0: they stand out as avoided. -100 is an AUC
+    of 1. Without any unseen record that the ideal model takes for less of a member (A* = 0) it is
+    not defined, and NaN (Shi et al., 2025).
+    """
+    return 100.0 * (ideal - value) / (1.0 - ideal) if ideal < 1.0 else float("nan")
 
 
 def _array(values: Tensor) -> Array:

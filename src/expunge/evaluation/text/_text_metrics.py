@@ -1,4 +1,4 @@
-"""The metrics of language models by name; ``_measures`` and ``_membership`` compute them.
+"""The metrics of language models by name; ``_measures`` computes them.
 
 A metric without a prefix is measured on the forgotten records. ``retain_``, ``general_`` and
 ``test_`` are the same on records that are retained, that belong to nobody, and that were never

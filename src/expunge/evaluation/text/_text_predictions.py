@@ -17,8 +17,11 @@ from torch import Tensor, nn
 from expunge._arrays import Array
 from expunge.data.text import TextExamples
 from expunge.engine import Predictions, cached_predict, score_tokens
-from expunge.evaluation.text._measures import exact_memorisation, mean_log_prob
-from expunge.evaluation.text._membership import membership_scores
+from expunge.evaluation.text._measures import (
+    exact_memorisation,
+    mean_log_prob,
+    membership_scores,
+)
 
 NEVER = -100.0
 """The logit of the strata that play no part."""
@@ -52,15 +55,11 @@ class TextPredictions(Predictions):
         rows = torch.arange(len(log_p))
         logits[rows, (strata + 1) % classes] = 0.0
         logits[rows, strata] = log_p - rest.log()
-        return cls._with(logits, strata, shares, scores)
+        return cls(logits, strata)._with(shares, scores)
 
-    @classmethod
-    def _with(
-        cls, logits: Tensor, strata: Tensor, shares: Tensor, scores: Mapping[str, Array]
-    ) -> TextPredictions:
-        made = cls(logits, strata)
-        made.token_shares, made.scores = shares, dict(scores)
-        return made
+    def _with(self, shares: Tensor, scores: Mapping[str, Array]) -> TextPredictions:
+        self.token_shares, self.scores = shares, scores
+        return self
 
     @property
     def right(self) -> Tensor:
@@ -73,9 +72,8 @@ class TextPredictions(Predictions):
     def take(self, indices: Any) -> TextPredictions:
         chosen = torch.as_tensor(indices, dtype=torch.int64)
         scores = {name: values[chosen.numpy()] for name, values in self.scores.items()}
-        return self._with(
-            self.logits[chosen], self.labels[chosen], self.token_shares[chosen], scores
-        )
+        taken = TextPredictions(*super().take(chosen))
+        return taken._with(self.token_shares[chosen], scores)
 
     def joined(self, others: Predictions) -> TextPredictions:
         assert isinstance(others, TextPredictions)
@@ -83,12 +81,8 @@ class TextPredictions(Predictions):
             name: np.concatenate([values, others.scores[name]])
             for name, values in self.scores.items()
         }
-        return self._with(
-            torch.cat([self.logits, others.logits]),
-            torch.cat([self.labels, others.labels]),
-            torch.cat([self.token_shares, others.token_shares]),
-            scores,
-        )
+        joined = TextPredictions(*super().joined(others))
+        return joined._with(torch.cat([self.token_shares, others.token_shares]), scores)
 
 
 def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:

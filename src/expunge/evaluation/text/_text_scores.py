@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 import numpy as np
@@ -17,21 +17,20 @@ from expunge.engine import cached_predict, score_tokens
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text._generation import continuations, rouge_l
 from expunge.evaluation.text._measures import (
+    LEAKAGE_LOWEST,
     exact_memorisation,
     extraction_strength,
     forget_quality,
+    gradient_norms,
     harmonic_mean,
+    mean_log_prob,
+    membership_scores,
+    min_k,
+    privacy_leakage,
     probability,
     truth_on_forget,
     truth_on_retain,
     truth_ratio,
-)
-from expunge.evaluation.text._membership import (
-    LEAKAGE_LOWEST,
-    gradient_norms,
-    membership_scores,
-    min_k,
-    privacy_leakage,
 )
 from expunge.evaluation.text._text_metrics import TEXT_METRICS
 
@@ -144,9 +143,14 @@ def evaluate_text(
     splits = {"forget": forget, "retain": retain, "general": general, "test": test}
     given = {name: data for name, data in splits.items() if data is not None}
     by_record = {name: _measure(model, data, name, generate) for name, data in given.items()}
-    member = _membership(model, forget, test, reference, attacks)
-    values = _means(by_record) | {f"auc_{name}": auc_of(*pair) for name, pair in member.items()}
+    values = _means(by_record)
     values["model_utility"] = _utility(values, [n for n in ("retain", "general") if n in given])
+
+    # Membership: forgotten against unseen records.
+    pair = [_membership(model, data, reference, attacks) for data in (forget, test)]
+    values |= {f"auc_{name}": auc_of(pair[0][name], pair[1][name]) for name in pair[0]}
+
+    # Against the ideal model.
     gaps: dict[str, float] = {}
     if isinstance(ideal, nn.Module):
         best = evaluate_text(
@@ -162,10 +166,15 @@ def evaluate_text(
     if ideal is not None:
         ratios = by_record["forget"].get("truth_ratio")
         if ratios is not None and ideal.truth_ratios is not None:
-            _check_same_size(ratios, ideal.truth_ratios)
+            if len(ratios) != len(ideal.truth_ratios):
+                raise InvalidInput(
+                    "The ideal model should be asked about the same forgotten records. "
+                    f"(got {len(ratios)} and {len(ideal.truth_ratios)})"
+                )
             values["forget_quality"] = forget_quality(ratios, np.array(ideal.truth_ratios))
-        leakage = _leakage_auc(model, forget, test), ideal.leakage_auc
-        values["privacy_leakage"] = privacy_leakage(*leakage)
+        values["privacy_leakage"] = privacy_leakage(
+            _leakage_auc(model, forget, test), ideal.leakage_auc
+        )
         gaps = {
             name: value - ideal.scores[name]
             for name, value in values.items()
@@ -190,19 +199,15 @@ def _measure(model: nn.Module, data: TextSet, split: str, generate: bool) -> dic
         answers = [record.answer for record in data.records]
         measures["rouge_l"] = rouge_l(continuations(model, data, scores), answers)
     if data.has_variants:
-        measures["truth_ratio"] = truth_ratios(model, data)
+        paraphrased, perturbed = (
+            cached_predict(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
+        )
+        measures["truth_ratio"] = truth_ratio(data, paraphrased, perturbed)
     return measures
 
 
-def truth_ratios(model: nn.Module, data: TextSet) -> Array:
-    """R of every record, [N]."""
-    paraphrased, perturbed = (
-        cached_predict(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
-    )
-    return truth_ratio(data, paraphrased, perturbed)
-
-
 def _means(by_record: Mapping[str, Mapping[str, Array]]) -> dict[str, float | None]:
+    """The mean of every measure, by split and name; truth ratios are bounded first."""
     values: dict[str, float | None] = {}
     for split, measures in by_record.items():
         prefix = "" if split == "forget" else f"{split}_"
@@ -222,31 +227,16 @@ def _utility(values: Mapping[str, float | None], splits: list[str]) -> float | N
 
 
 def _membership(
-    model: nn.Module,
-    forget: TextSet,
-    test: TextSet,
-    reference: nn.Module | None,
-    attacks: bool,
-) -> dict[str, tuple[Array, Array]]:
-    """The scores of forgotten and of unseen records by attack."""
-    pairs = [(data, cached_predict(model, data, score_tokens)) for data in (forget, test)]
-    each = [membership_scores(data, scores) for data, scores in pairs]
+    model: nn.Module, data: TextSet, reference: nn.Module | None, attacks: bool
+) -> dict[str, Array]:
+    """The membership scores of records by attack, [N]."""
+    scores = membership_scores(data, cached_predict(model, data, score_tokens))
     if attacks:
-        for scores, data in zip(each, (forget, test), strict=True):
-            scores["gradient_norm"] = gradient_norms(model, data)
+        scores["gradient_norm"] = gradient_norms(model, data)
     if reference is not None:
-        for scores, data in zip(each, (forget, test), strict=True):
-            known = membership_scores(data, cached_predict(reference, data, score_tokens))["loss"]
-            scores["reference"] = scores["loss"] - known
-    return {name: (each[0][name], each[1][name]) for name in each[0]}
-
-
-def _check_same_size(ratios: Array, ideal: Sequence[float]) -> None:
-    if len(ratios) != len(ideal):
-        raise InvalidInput(
-            "The ideal model should be asked about the same forgotten records. "
-            f"(got {len(ratios)} and {len(ideal)})"
-        )
+        known = mean_log_prob(cached_predict(reference, data, score_tokens))
+        scores["reference"] = scores["loss"] - known
+    return scores
 
 
 def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet) -> float:
