@@ -12,6 +12,7 @@ from torch.nn.modules.conv import _ConvNd
 from expunge.data import Data, Stream, as_source, seed_of
 from expunge.engine import Predictions, device_of, fast_layout
 from expunge.evaluation._statistics import auc_of, match_class_mix
+from expunge.evaluation.attacks._features import loss as per_example_loss
 from expunge.methods import Loss, Problem
 
 BENIGN_STEPS, BENIGN_BATCH = 50, 128
@@ -64,10 +65,7 @@ def loss_auc(forget: Predictions, unseen: Predictions) -> float:
     Unseen examples have the class mix of the forgotten ones; 0.5 is chance.
     """
     matched = unseen.take(match_class_mix(unseen.labels, forget.labels, seed=0, largest=True))
-    scores = [
-        -F.cross_entropy(p.logits.double(), p.labels, reduction="none") for p in (forget, matched)
-    ]
-    return auc_of(*(score.numpy() for score in scores))
+    return auc_of(-per_example_loss(forget), -per_example_loss(matched))
 
 
 def benign_rate(model: nn.Module) -> float:
