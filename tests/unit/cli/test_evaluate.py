@@ -141,7 +141,8 @@ def test_a_regression_is_unlearned_and_scored_by_its_errors(
     shown = expunge("evaluate", done)
     assert shown.code == 0, shown.err
     assert "RMSE forget" in shown.out
-    assert "No UA: accuracy counts right classes, and a regression has none" in shown.out
+    assert "No UA, RA, TA" in shown.out
+    assert "they are of classes, and a regression has none" in shown.out
     audit = expunge("audit", done, "-o", tmp_path / "audit")
     assert audit.code == 2
     assert "expunge evaluate" in audit.err
