@@ -68,7 +68,8 @@ class AttackReport:
         forget, test: a score per example, higher is more like a member.
         auc: in [0, 1], 0.5 is chance; below it the forget set looks *less* like training data than
             unseen data does.
-        balanced_accuracy: in [0, 1], at the attack's own threshold; NaN if it has none.
+        balanced_accuracy: in [0, 1], at the attack's own threshold; for an attack that has none, at
+            the best threshold on a random half of the examples, measured on the other half.
         tpr: for each false-positive rate, the share of the forget set found; NaN where the test
             set has fewer than 1 / FPR examples.
         verdict: see :func:`judge`; ``reason`` says it in a sentence.
@@ -139,10 +140,6 @@ def make_report(
     area, *rates = sample.estimates(
         [auc, *(tpr_at(fpr) for fpr in enough)], level=level, resamples=resamples, seed=seed
     )
-    balanced = UNDEFINED
-    if member_scores.threshold is not None:
-        rule = balanced_accuracy(sample.levels > member_scores.threshold)
-        balanced = sample.estimates([rule], level=level, resamples=resamples, seed=seed)[0]
     tpr = dict.fromkeys(FPRS, UNDEFINED) | dict(zip(enough, rates, strict=True))
     verdict, reason = judge(area, tpr, len(forget), len(test), constant=sample.constant)
     for fpr in FPRS:
@@ -151,6 +148,7 @@ def make_report(
                 f" TPR at {100 * fpr:g} % FPR needs at least {round(1.0 / fpr)} test examples; "
                 f"there are {len(test)}."
             )
+    balanced = _balanced(forget, test, member_scores.threshold, level, resamples, seed)
     return AttackReport(name, forget, test, area, balanced, tpr, level, verdict, reason)
 
 
@@ -188,3 +186,31 @@ def judge(
         "inconclusive",
         f"AUC {area}: with {n_forget} forget and {n_test} test examples the interval is too wide.",
     )
+
+
+def _balanced(
+    forget: Array, test: Array, threshold: float | None, level: float, resamples: int, seed: int
+) -> Estimate:
+    if threshold is None:
+        if min(len(forget), len(test)) < 2:
+            return UNDEFINED
+        random = np.random.default_rng(seed)
+        halves = [np.array_split(random.permutation(part), 2) for part in (forget, test)]
+        threshold = _best_threshold(halves[0][0], halves[1][0])
+        forget, test = halves[0][1], halves[1][1]
+    sample = Sample.of(forget, test)
+    rule = balanced_accuracy(sample.levels > threshold)
+    return sample.estimates([rule], level=level, resamples=resamples, seed=seed)[0]
+
+
+def _best_threshold(forget: Array, test: Array) -> float:
+    """The lowest of the thresholds with the highest balanced accuracy, for "score > threshold"."""
+    sample = Sample.of(forget, test)
+    size = len(sample.levels)
+    detected = np.bincount(sample.positive, minlength=size)[::-1].cumsum()[::-1] / len(forget)
+    passed = np.bincount(sample.negative, minlength=size)[::-1].cumsum()[::-1] / len(test)
+    best = int(np.argmax(detected - passed))
+    above = sample.levels[best]
+    below = sample.levels[best - 1] if best else -np.inf
+    middle = 0.5 * (below + above)
+    return float(middle if below < middle < above else below)

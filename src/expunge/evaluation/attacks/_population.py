@@ -118,7 +118,7 @@ class RMIA:
 
     References are models trained without the forget set: the ideal model, or models trained on
     other parts of the same data. The population is the validation set if there is one, else a
-    random half of the test set, and the other half is scored. The threshold is ½.
+    random half of the test set, and the other half is scored.
 
     Use it where one to four models can be trained without the forget set. It corrects for how hard
     each example is.
@@ -157,7 +157,6 @@ class RMIA:
         return MemberScores(
             shares([model.forget for model in models]),
             shares([test for _, test in unseen_by_all]),
-            threshold=0.5,
         )
 
     def _ratios(self, models: Sequence[Predictions]) -> Array:

@@ -87,7 +87,7 @@ def test_the_report_does_not_depend_on_the_order_of_scores() -> None:
 
 
 def test_constant_scores_are_inconclusive_at_one_half() -> None:
-    found = make_report("x", MemberScores(np.ones(200), np.ones(200), 0.0))
+    found = make_report("x", MemberScores(np.ones(200), np.ones(200)))
     assert found.auc == (0.5, 0.5, 0.5)
     assert found.balanced_accuracy.value == 0.5
     assert found.verdict == "inconclusive"
