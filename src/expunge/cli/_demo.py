@@ -134,8 +134,8 @@ def write_noisy_digits(path: Path) -> None:
     x, y = noisy.clip(0, 255).astype(np.uint8)[order], digits.target[order]
     held = TRAINED + VALIDATED
     parts = {"train": slice(TRAINED), "val": slice(TRAINED, held), "test": slice(held, None)}
-    arrays = {f"{name}_{split}": array[part] for split, part in parts.items()
-              for name, array in (("x", x), ("y", y))}  # fmt: skip
+    arrays = {f"x_{split}": x[part] for split, part in parts.items()}
+    arrays |= {f"y_{split}": y[part] for split, part in parts.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(path, **arrays)
 

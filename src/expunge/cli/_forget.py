@@ -105,17 +105,13 @@ def forget_command(
         return
     given = {name: value for name, value in settings.items() if value is not None}
     if job is not None:
-        base = load_job(job).model_dump(exclude_unset=True)
-    else:
-        base = {}
-        needed = ("out", "weights", "ids")
-        if missing := [name for name in needed if name not in given]:
-            raise InvalidInput(
-                f"Missing --{missing[0]}. Give --out, --weights and --ids (and --model and "
-                "--data for weights that expunge did not write), or a --job file: `expunge "
-                "forget --init job.toml` writes one."
-            )
-    given = base | given
+        given = load_job(job).model_dump(exclude_unset=True) | given
+    elif missing := [name for name in ("out", "weights", "ids") if name not in given]:
+        raise InvalidInput(
+            f"Missing --{missing[0]}. Give --out, --weights and --ids (and --model and --data for "
+            "weights that expunge did not write), or a --job file: `expunge forget --init "
+            "job.toml` writes one."
+        )
     check_weights_file(Path(given["weights"]))
     for name in ("ids", "records"):
         if name in given:
@@ -190,14 +186,9 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     evidence = outcome.evidence
     if evidence is None:
         return found | {"status": None, "folder": None}
-    return found | {
-        "status": evidence.status,
-        "verdict": evidence.verdict.model_dump(mode="json"),
-        "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],
-        "checks": [check.model_dump(mode="json") for check in evidence.checks],
-        "folder": str(outcome.folder),
-        "head": outcome.head,
-    }
+    sections = evidence.model_dump(mode="json", include={"verdict", "metrics", "checks"})
+    notes = {"status": evidence.status, "folder": str(outcome.folder), "head": outcome.head}
+    return found | sections | notes
 
 
 def _accuracy_table(evidence: Evidence) -> Table:

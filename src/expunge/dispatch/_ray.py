@@ -138,13 +138,13 @@ class RayEngine:
 
 def perform(task: StageTask, root: Path, threads: int, has_gpus: bool) -> TaskResult:
     """Execute a task on whichever node this is: the function that Ray runs."""
-    if not root.is_dir():  # the run created it
+    store = Store(root)
+    if not store.exists:  # the run created it
         message = (
             f"The node {socket.gethostname()} does not see the store {root}. Put it on a file "
             "system that all nodes share, at the same path."
         )
         return TaskResult(task.key, "failed", error="StorageError", message=message)
-    store = Store(root)
 
     def send(progress: Progress) -> None:
         with suppress(OSError):  # a lost message is no reason to fail

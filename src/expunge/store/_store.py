@@ -33,6 +33,11 @@ class Store:
         self.root = Path(root).absolute()
         _check_format(self.root)
 
+    @property
+    def exists(self) -> bool:
+        """Whether the store has been created."""
+        return (self.root / FORMAT_FILE).exists()
+
     def has(self, stage: Keyed) -> bool:
         """Whether the result is there (:meth:`open` checks that it is intact)."""
         return self._place(stage).is_dir()
@@ -153,7 +158,7 @@ class Store:
 
     def prepare(self) -> None:
         """Create the store if it does not exist; :class:`StorageError` if that fails."""
-        if not (self.root / FORMAT_FILE).exists():
+        if not self.exists:
             from expunge import __version__
 
             notes = {"format": FORMAT, "written by": f"expunge {__version__}"}
