@@ -192,10 +192,12 @@ def _look_up(ledger: Ledger, entry: str, id_key: Path | None, output: Output) ->
         raise typer.Exit(ExitCode.NO)
     output.show(f"Its keyed hash: {key.hash_id(entry)}", soft_wrap=True)
     for each in found:
+        accuracy = each.metric("ua")
+        delivered = accuracy.before if each.discarded else accuracy.after
         output.show(
             f"[bold]Request {each.request.number}[/] of {each.request.when}: "
             f"{_verdict(each.status)}; accuracy on its {each.request.records} records "
-            f"{show_interval(each.metric('ua').after)}"
+            f"{show_interval(delivered)}"
         )
 
 

@@ -102,7 +102,9 @@ def outside_of(ledger: Ledger) -> list[str]:
     first, last = ledger.entries[0].evidence, ledger.entries[-1].evidence
     words = []
     weights = Path(str(first.config.get("weights", "")))
-    if not first.in_memory and weights.is_file():
+    if first.in_memory:
+        words.append("the model from before the first request, which was given in Python.")
+    elif weights.is_file():
         words.append(f"{weights}, the weights from before the first request.")
     if not last.unlearned:
         words.append(

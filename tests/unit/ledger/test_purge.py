@@ -133,5 +133,13 @@ def test_the_latest_weights_stay_and_it_is_said_if_they_remember(folder: Path) -
     assert ("the last request was not achieved" in words) == (not ledger.entries[-1].unlearned)
 
 
+def test_the_model_of_a_request_from_python_is_not_reached_either(folder: Path) -> None:
+    path = folder / "0001" / "evidence.json"
+    evidence = json.loads(path.read_text())
+    evidence["config"]["in_memory"] = True
+    path.write_text(json.dumps(evidence))
+    assert "which was given in Python" in outside_of(Ledger.read(folder))[0]
+
+
 def nothing(context: Context) -> None:
     """A stage that is never run."""
