@@ -11,6 +11,7 @@ protocol may have a second ideal model, trained with seed + 3000: the noise floo
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -75,46 +76,33 @@ def plan(protocol: Protocol, options: StageOptions | None = None) -> list[Planne
     runs = []
     for block in protocol.block:
         stages = _BlockStages(protocol, block, options or StageOptions())
-        tried = list(variants_of(block))
-        for seed in protocol.seeds:
+        dataset, tried = block.data.partition(":")[0], list(variants_of(block))
+        for seed, scenario in itertools.product(protocol.seeds, block.scenarios):
             initial = once(stages.initial(seed))
-            for scenario in block.scenarios:
-                seeds = IDEAL_SEEDS[: protocol.ideals]
-                ideals = [once(stages.ideal(scenario, seed, offset)) for offset in seeds]
-                reference = once(stages.reference(scenario, seed, (initial, *ideals)))
-                for planned in tried:
-                    unlearn = once(stages.unlearn(planned, scenario, seed, (initial, reference)))
-                    runs.append(_planned_run(block, planned, scenario, seed, reference, unlearn))
+            seeds = IDEAL_SEEDS[: protocol.ideals]
+            ideals = [once(stages.ideal(scenario, seed, offset)) for offset in seeds]
+            reference = once(stages.reference(scenario, seed, (initial, *ideals)))
+            for planned in tried:
+                unlearn = once(stages.unlearn(planned, scenario, seed, (initial, reference)))
+                run = PlannedRun(
+                    task=Task(dataset, block.model, block.width, block.limit, scenario),
+                    seed=seed,
+                    variant=planned.variant,
+                    hyperparameters=_hyperparameters(planned.procedure),
+                    block=block.name,
+                    baseline=planned.baseline,
+                    procedure=planned.procedure,
+                    reference=reference,
+                    unlearn=unlearn,
+                )
+                runs.append(run)
     return runs
 
 
-def _planned_run(
-    block: Block,
-    planned: PlannedVariant,
-    scenario: str,
-    seed: int,
-    reference: Stage,
-    unlearn: Stage,
-) -> PlannedRun:
-    procedure, dataset = planned.procedure, block.data.partition(":")[0]
-    weights = procedure.aggregate if isinstance(procedure.aggregate, WeightedSum) else None
-    return PlannedRun(
-        task=Task(dataset, block.model, block.width, block.limit, scenario),
-        seed=seed,
-        variant=planned.variant,
-        hyperparameters=Hyperparameters(
-            None if weights is None else weights.alpha,
-            None if weights is None else weights.beta,
-            procedure.lr,
-            procedure.batch_size,
-            procedure.epochs,
-        ),
-        block=block.name,
-        baseline=planned.baseline,
-        procedure=procedure,
-        reference=reference,
-        unlearn=unlearn,
-    )
+def _hyperparameters(procedure: Procedure) -> Hyperparameters:
+    rule = procedure.aggregate
+    alpha, beta = (rule.alpha, rule.beta) if isinstance(rule, WeightedSum) else (None, None)
+    return Hyperparameters(alpha, beta, procedure.lr, procedure.batch_size, procedure.epochs)
 
 
 class _BlockStages:

@@ -42,7 +42,6 @@ def plan_command(
     data: DataRoot = None,
     only: Only = None,
     seeds: SeedCount = None,
-    stages: Annotated[bool, typer.Option("--stages", help="List every stage.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -52,7 +51,7 @@ def plan_command(
     """
     chosen, planned = planned_runs(protocol, data, only, seeds)
 
-    from expunge.bench._run import count_stages, stages_of
+    from expunge.bench._run import count_stages
 
     # Count configurations, runs and stages.
     counts = count_stages(planned, Store(store))
@@ -62,7 +61,6 @@ def plan_command(
     with_addons = sum(not baseline for _, _, baseline, _ in configurations)
     seed_count = len({run.seed for run in planned})
     run_count = len({run.unlearn.key for run in planned})
-    listed = [(stage, Store(store).has(stage)) for stage in (stages_of(planned) if stages else ())]
 
     # Show them.
     output = Output(as_json=as_json, quiet=quiet)
@@ -74,9 +72,6 @@ def plan_command(
             "seeds": seed_count,
             "runs": run_count,
             "kinds": [dataclasses.asdict(count) for count in counts],
-            "stages": [
-                {"key": stage.key, "title": stage.title, "done": done} for stage, done in listed
-            ],
         }
     )
     output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
@@ -93,8 +88,6 @@ def plan_command(
         numbers = (count.uses, shared, count.stages, count.there, missing)
         table.add_row(count.kind, *(f"{number:,}" for number in numbers))
     output.show(table, highlight=True)
-    for stage, done in listed:
-        output.show(f"{'done' if done else '    '} {stage.key[:12]} {escape(stage.title)}")
 
 
 def run_command(

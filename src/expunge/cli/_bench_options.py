@@ -54,10 +54,6 @@ SeedCount = Annotated[
 ResultsPath = Annotated[
     Path | None, typer.Option("--results", "-r", help="Read a results.jsonl instead of the store.")
 ]
-Out = Annotated[
-    Path | None, typer.Option("--out", "-o", help="File to write to instead of printing.")
-]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Format = Annotated[
     Literal["terminal", "markdown", "latex", "csv"],
     typer.Option("--format", "-f", help="Output format."),

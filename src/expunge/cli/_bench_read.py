@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from expunge._errors import ExpungeError, InvalidInput
-from expunge._files import refuse_existing, require_file, write_text
+from expunge._files import require_file
 from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.plots import FIGURES
 from expunge.bench.protocols import protocol_text
@@ -18,10 +18,8 @@ from expunge.bench.tables import TABLES, make_table
 from expunge.cli._bench_options import (
     STORE,
     DataRoot,
-    Force,
     Format,
     MaybeProtocol,
-    Out,
     ProtocolName,
     ResultsPath,
     StorePath,
@@ -49,8 +47,6 @@ def table_command(
     store: StorePath = STORE,
     results: ResultsPath = None,
     data: DataRoot = None,
-    out: Out = None,
-    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -59,12 +55,11 @@ def table_command(
     Example:  expunge bench table demo --like table2
     """
     wanted = list(TABLES) if like is None else [TABLES.name(like)]
-    _check_output(form, out, force)
     chosen = _results(protocol, store, results, data)
     summaries = [summary for name in wanted for summary in make_table(name, chosen)]
     if not summaries:
         raise ExpungeError(f"The results hold nothing for {like or 'any table'}.")
-    _emit(summaries, form, out, Output(as_json=as_json, quiet=quiet, width=WIDE))
+    _print(summaries, form, Output(as_json=as_json, quiet=quiet, width=WIDE))
 
 
 def figure_command(
@@ -118,8 +113,6 @@ def claims_command(
     store: StorePath = STORE,
     results: ResultsPath = None,
     data: DataRoot = None,
-    out: Out = None,
-    force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -131,13 +124,12 @@ def claims_command(
     """
     for claim in name or []:
         CLAIMS.name(claim)
-    _check_output(form, out, force)
     chosen = _results(protocol, store, results, data)
 
     from expunge.bench.paper.claims import claim_ledger
 
     output = Output(as_json=as_json, quiet=quiet, width=WIDE)
-    _emit([claim_ledger(chosen, names=name)], form, out, output)
+    _print([claim_ledger(chosen, names=name)], form, output)
 
 
 def show_command(protocol: ProtocolName) -> None:
@@ -149,28 +141,23 @@ def show_command(protocol: ProtocolName) -> None:
 
 
 def _results(
-    protocol: str | None,
-    store: Path,
-    results: Path | None,
-    data: Path | None,
+    protocol: str | None, store: Path, results: Path | None, data: Path | None
 ) -> list[Result]:
+    """The results of a protocol in a store, or those of a file."""
     if (protocol is None) == (results is None):
         raise InvalidInput("Give a protocol, or --results FILE.")
-    if results is None:
-        assert protocol is not None
-        protocol_text(protocol)
-    else:
+    if results is not None:
         require_file(results)
+        from expunge.bench._results import load_results
 
-    from expunge.bench._results import collect, load_results
+        return load_results(results)
+    assert protocol is not None
+    _, planned = planned_runs(protocol, data)
+
+    from expunge.bench._results import collect
     from expunge.store import Store
 
-    if results is not None:
-        finished = load_results(results)
-    else:
-        assert protocol is not None
-        _, planned = planned_runs(protocol, data)
-        finished = collect(planned, Store(store))
+    finished = collect(planned, Store(store))
     if not finished:
         raise ExpungeError(
             f"There are no finished runs of {protocol} in {store}. Start with `expunge bench run "
@@ -179,23 +166,10 @@ def _results(
     return finished
 
 
-def _check_output(form: str, out: Path | None, force: bool) -> None:
-    if out is not None:
-        refuse_existing(out, force=force)
-        if form == "terminal":
-            raise InvalidInput("--out goes with --format markdown, latex or csv.")
-
-
-def _emit(
-    tables: Sequence[Summary | ClaimLedger], form: str, out: Path | None, output: Output
-) -> None:
+def _print(tables: Sequence[Summary | ClaimLedger], form: str, output: Output) -> None:
     output.data(lambda: [table.data() for table in tables])
-    parts = [getattr(table, form)() for table in tables]
-    if out is not None:
-        write_text(out, "\n".join(parts))
-        output.wrote(f"{out}.")
-        return
-    for text in parts:
+    for table in tables:
+        text = getattr(table, form)()
         if form == "terminal":
             output.show(text, highlight=True)
         else:

@@ -103,11 +103,7 @@ def test_the_first_seeds_can_be_asked_for(tiny: Path, expunge: Expunge, tmp_path
     assert expunge(*plan, "--seeds", 0).code == 2
 
 
-def test_a_plan_lists_stages_and_knows_what_is_there(
-    tiny: Path, store: Path, expunge: Expunge, tmp_path: Path
-) -> None:
-    fresh = expunge("bench", "plan", tiny, "-s", tmp_path / "none", "--stages")
-    assert fresh.out.count("SRL-FOCUS, random:0.3") == 1
+def test_a_plan_knows_what_is_there(tiny: Path, store: Path, expunge: Expunge) -> None:
     done = expunge("bench", "plan", tiny, "-s", store)
     rows = {line.split()[0]: line.split()[1:] for line in done.out.splitlines() if line.strip()}
     assert rows["unlearn"][3:5] == ["3", "0"]
@@ -135,20 +131,14 @@ def test_status_shows_what_failed_and_why(
     assert "Resume with" in status.out
 
 
-def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge, tmp_path: Path) -> None:
+def test_tables_in_every_format(tiny: Path, store: Path, expunge: Expunge) -> None:
     shown = expunge("bench", "table", tiny, "-s", store, "--like", "table2")
     assert "SRL-FOCUS" in shown.out
     latex = expunge("bench", "table", tiny, "-s", store, "--like", "table2", "-f", "latex")
     assert r"\toprule" in latex.out
-    out = tmp_path / "t.csv"
-    arguments = ("--like", "table1", "-f", "csv", "-o", out)
-    written = expunge("bench", "table", tiny, "-s", store, *arguments)
-    assert written.code == 0
-    rows = list(csv.DictReader(out.read_text().splitlines()))
-    assert {row["label"] for row in rows} == {"SRL", "SRL-FOCUS"}
-    again = expunge("bench", "table", tiny, "-s", store, *arguments)
-    assert again.code == 2
-    assert "--force" in again.err
+    text = expunge("bench", "table", tiny, "-s", store, "--like", "table1", "-f", "csv").out
+    rows = list(csv.DictReader(text.splitlines()))
+    assert {row["label"] for row in rows} >= {"SRL", "SRL-FOCUS"}
 
 
 def test_records_can_be_kept_and_read_without_the_store(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -52,22 +54,34 @@ def _cosines_in_words(results: list[Result]) -> str:
     return f"{share:.0f} % of steps below {SMALL_COSINE:g}, mean cosine {np.mean(signed):+.3f}"
 
 
-def _ends(result: Result) -> tuple[float, float] | None:
-    """The median |⟨ĝ_U, ĝ_C⟩| of the first and of the last part of the steps."""
-    steps = _magnitudes(result, "product")
+def _ends(result: Result, name: str, average: Callable[[Array], Any]) -> tuple[float, float] | None:
+    """The average magnitude of the first and of the last part of the steps."""
+    steps = _magnitudes(result, name)
     k = int(PART * len(steps))
-    return (float(np.median(steps[:k])), float(np.median(steps[-k:]))) if k else None
+    return (float(average(steps[:k])), float(average(steps[-k:]))) if k else None
 
 
 def fall_in_decades(result: Result) -> float | None:
     """log10 of the last part over the first; the paper's products fall by five, 1e-5 to 1e-10."""
-    medians = _ends(result)
+    medians = _ends(result, "product", np.median)
     return medians and float(np.log10(max(medians[1], TINY) / max(medians[0], TINY)))
 
 
-def _ends_in_words(results: list[Result]) -> str:
-    early, late = np.median([_ends(result) for result in results], axis=0)
+def _products_in_words(results: list[Result]) -> str:
+    ends = [_ends(result, "product", np.median) for result in results]
+    early, late = np.median(ends, axis=0)
     return f"|product| {early:.1e} → {late:.1e}"
+
+
+def mask_growth(result: Result) -> float | None:
+    """The share moved by the last part of the steps minus that moved by the first, in points."""
+    ends = _ends(result, "moved", np.mean)
+    return ends and 100 * (ends[1] - ends[0])
+
+
+def _moved_in_words(results: list[Result]) -> str:
+    early, late = 100 * np.mean([_ends(result, "moved", np.mean) for result in results], axis=0)
+    return f"{early:.1f} → {late:.1f} % of the parameters moved"
 
 
 def _shares(result: Result) -> Array | None:
@@ -90,55 +104,29 @@ def _shares_in_words(results: list[Result]) -> str:
     return f"{disagree:.0f} % disagree, {uncertain:.0f} % uncertain, {agree:.0f} % agree"
 
 
-def _moved_ends(result: Result) -> tuple[float, float] | None:
-    """The mean share of parameters that the first and the last part of the steps moved."""
-    steps = _magnitudes(result, "moved")
-    k = int(PART * len(steps))
-    return (float(np.mean(steps[:k])), float(np.mean(steps[-k:]))) if k else None
-
-
-def mask_growth(result: Result) -> float | None:
-    """The share moved by the last part of the steps minus that moved by the first, in points."""
-    ends = _moved_ends(result)
-    return ends and 100 * (ends[1] - ends[0])
-
-
-def _moved_in_words(results: list[Result]) -> str:
-    ends = [found for result in results if (found := _moved_ends(result)) is not None]
-    early, late = 100 * np.mean(ends, axis=0)
-    return f"{early:.1f} → {late:.1f} % of the parameters moved"
-
-
-_of_focus = partial(OfEachRun, methods=CONSTRAINED_METHODS, addon="focus")
+_of_each = partial(OfEachRun, methods=CONSTRAINED_METHODS)
 PRODUCT_ZERO = Claim(
     "product-zero",
     f"⟨g_U, g_C⟩ concentrates at zero: the median |cosine| of steps is below {SMALL_COSINE}.",
     "Sect. 5.3, the hypothesis of Prop. 6; the bound is ours",
-    _of_focus(median_cosine, _cosines_in_words, Region(high=SMALL_COSINE), "|cos|"),
+    _of_each(median_cosine, _cosines_in_words, Region(high=SMALL_COSINE), "|cos|", addon="focus"),
 )
 PRODUCT_SHRINKS = Claim(
     "product-shrinks",
     "|⟨g_U, g_C⟩| shrinks over the run: last quarter of the steps against the first.",
     "Sect. 5.3: from 1e-5 to 1e-10",
-    _of_focus(fall_in_decades, _ends_in_words, Region(high=0.0), "decades"),
+    _of_each(fall_in_decades, _products_in_words, Region(high=0.0), "decades", addon="focus"),
 )
 QUARTERS = Claim(
     "quarters",
     "Roughly a quarter of the parameters disagrees (f < 0.4), half is uncertain, a quarter agrees "
     f"(f > 0.6): within {ROUGHLY:g} points.",
     "Fig. 3 and Sect. 5.1; thresholds and margin are ours",
-    _of_focus(off_the_quarters, _shares_in_words, Region(high=ROUGHLY), "points off"),
+    _of_each(off_the_quarters, _shares_in_words, Region(high=ROUGHLY), "points off", addon="focus"),
 )
 AND_SHRINKS = Claim(
     "and-shrinks",
     "The mask of AND shrinks over the run: last quarter of the steps against the first.",
     'Sect. 4.2: the norm of the mask "happens to decrease"',
-    OfEachRun(
-        mask_growth,
-        _moved_in_words,
-        Region(high=0.0),
-        "points",
-        methods=CONSTRAINED_METHODS,
-        addon="and",
-    ),
+    _of_each(mask_growth, _moved_in_words, Region(high=0.0), "points", addon="and"),
 )
