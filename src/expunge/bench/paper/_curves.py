@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, Variant
@@ -21,31 +22,6 @@ ShownVariants = dict[tuple[str, str], list[Result]]
 MOST = 8
 """Baselines in a figure."""
 PAPER_BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
-
-
-def addons_srl(results: Sequence[Result]) -> Drawn:
-    """fig:addonsSRL: SRL alone and with each add-on."""
-    return _family(results, lambda variants: addon_curves(variants, "random-label"))
-
-
-def addons_ngplus(results: Sequence[Result]) -> Drawn:
-    """fig:addonsngplus: NGPlus alone and with each add-on."""
-    return _family(results, lambda variants: addon_curves(variants, "neg-grad-plus"))
-
-
-def focus_methods(results: Sequence[Result]) -> Drawn:
-    """fig:addon-methods: SRL, NGPlus and SCRUB, each alone and with FOCUS."""
-    return _family(results, method_curves)
-
-
-def baselines_srl(results: Sequence[Result]) -> Drawn:
-    """fig:bestimage: the baselines beside SRL with FOCUS."""
-    return _family(results, lambda variants: baseline_curves(variants, "random-label"))
-
-
-def baselines_ngplus(results: Sequence[Result]) -> Drawn:
-    """fig:bestimagengplus: the baselines beside NGPlus with FOCUS."""
-    return _family(results, lambda variants: baseline_curves(variants, "neg-grad-plus"))
 
 
 def shown_variants(runs: TaskResults) -> ShownVariants:
@@ -110,7 +86,7 @@ def _require(variants: ShownVariants, wanted: Sequence[tuple[str, str]]) -> None
         raise MissingResults(f"there should be runs of {' and '.join(missing)}.")
 
 
-def _family(results: Sequence[Result], choose: Callable[[ShownVariants], list[Curve]]) -> Drawn:
+def _family(choose: Callable[[ShownVariants], list[Curve]], results: Sequence[Result]) -> Drawn:
     """A figure for each task that has the variants; an error with the reasons where none has."""
     drawn: Drawn = []
     reasons: dict[str, str] = {}
@@ -127,3 +103,13 @@ def _family(results: Sequence[Result], choose: Callable[[ShownVariants], list[Cu
         why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
         raise MissingResults(why or "there should be results of unlearning runs. (got none)")
     return drawn
+
+
+# fig:addonsSRL and fig:addonsngplus: a method alone and with each add-on.
+addons_srl = partial(_family, partial(addon_curves, method="random-label"))
+addons_ngplus = partial(_family, partial(addon_curves, method="neg-grad-plus"))
+# fig:addon-methods: SRL, NGPlus and SCRUB, each alone and with FOCUS.
+focus_methods = partial(_family, method_curves)
+# fig:bestimage and fig:bestimagengplus: the baselines beside a method with FOCUS.
+baselines_srl = partial(_family, partial(baseline_curves, method="random-label"))
+baselines_ngplus = partial(_family, partial(baseline_curves, method="neg-grad-plus"))

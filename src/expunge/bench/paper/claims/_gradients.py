@@ -54,11 +54,17 @@ def _cosines_in_words(results: list[Result]) -> str:
     return f"{share:.0f} % of steps below {SMALL_COSINE:g}, mean cosine {np.mean(signed):+.3f}"
 
 
-def _ends(result: Result, name: str, average: Callable[[Array], Any]) -> tuple[float, float] | None:
+def _ends(result: Result, name: str, average: Callable[..., Any]) -> tuple[float, float] | None:
     """The average magnitude of the first and of the last part of the steps."""
     steps = _magnitudes(result, name)
     k = int(PART * len(steps))
     return (float(average(steps[:k])), float(average(steps[-k:]))) if k else None
+
+
+def _ends_over(results: list[Result], name: str, average: Callable[..., Any]) -> Any:
+    """The average of both ends over several runs, [2]."""
+    ends = [found for result in results if (found := _ends(result, name, average)) is not None]
+    return average(ends, axis=0)
 
 
 def fall_in_decades(result: Result) -> float | None:
@@ -68,8 +74,7 @@ def fall_in_decades(result: Result) -> float | None:
 
 
 def _products_in_words(results: list[Result]) -> str:
-    ends = [_ends(result, "product", np.median) for result in results]
-    early, late = np.median(ends, axis=0)
+    early, late = _ends_over(results, "product", np.median)
     return f"|product| {early:.1e} → {late:.1e}"
 
 
@@ -80,7 +85,7 @@ def mask_growth(result: Result) -> float | None:
 
 
 def _moved_in_words(results: list[Result]) -> str:
-    early, late = 100 * np.mean([_ends(result, "moved", np.mean) for result in results], axis=0)
+    early, late = 100 * _ends_over(results, "moved", np.mean)
     return f"{early:.1f} → {late:.1f} % of the parameters moved"
 
 
