@@ -65,56 +65,44 @@ def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publ
     return Publication((*(folder / name for name in names), *tables, *figures.paths), notes)
 
 
-def write_tables(
-    results: Iterable[Result], folder: str | Path, names: Sequence[str] | None = None
-) -> list[Path]:
-    """Write tables as ``name.md``, ``.tex`` and ``.csv`` (default: all of them).
-
-    A table that the results have nothing for is not written.
-    """
-    results, folder = list(results), Path(folder)
-    chosen = [TABLES.name(name) for name in (TABLES if names is None else names)]
-    written = []
-    for name in chosen:
+def write_tables(results: Iterable[Result], folder: str | Path) -> list[Path]:
+    """Write every table as ``name.md``, ``.tex`` and ``.csv``, if the results have it."""
+    results, written = list(results), []
+    for name in TABLES:
         if summaries := make_table(name, results):
-            texts = {
-                "md": "\n".join(summary.markdown() for summary in summaries),
-                "tex": "\n".join(
-                    summary.latex(label=f"tab:{name}" + (f"-{k}" if k > 1 else ""))
-                    for k, summary in enumerate(summaries, start=1)
-                ),
-                "csv": _joined_csv(summaries),
-            }
-            for ending, text in texts.items():
-                write_text(folder / f"{name}.{ending}", text)
-                written.append(folder / f"{name}.{ending}")
+            labels = [f"tab:{name}", *(f"tab:{name}-{k + 2}" for k in range(len(summaries) - 1))]
+            written += _write_table(Path(folder) / name, summaries, labels)
     return written
 
 
-def _joined_csv(summaries: Sequence[Summary]) -> str:
-    """Several summaries in one file, whose first column ``part`` is the title."""
+def _write_table(path: Path, summaries: Sequence[Summary], labels: Sequence[str]) -> list[Path]:
+    """Several summaries in one file of each format; the CSV's first column is their title."""
     header: list[str] = []
     rows: list[list[str]] = []
     for summary in summaries:
         header, *lines = csv.reader(io.StringIO(summary.csv()))
         rows += [[summary.title, *line] for line in lines]
-    return csv_text(["part", *header], rows)
+    latex = (each.latex(label=label) for each, label in zip(summaries, labels, strict=True))
+    texts = {
+        ".md": "\n".join(summary.markdown() for summary in summaries),
+        ".tex": "\n".join(latex),
+        ".csv": csv_text(["part", *header], rows),
+    }
+    for ending, text in texts.items():
+        write_text(path.with_suffix(ending), text)
+    return [path.with_suffix(ending) for ending in texts]
 
 
 def write_overview(results: Sequence[Result], folder: Path) -> Publication:
     """Write results, one table and two figures, where the results have changed: for the demo."""
-    return _if_changed(results, folder, lambda: _publish_overview(results, folder))
 
+    def write() -> Publication:
+        save_results(folder / "results.jsonl", results)
+        tables = _write_table(folder / "table", overview(results), ["tab:demo"])
+        figures = write_figures(results, folder, OVERVIEW_FIGURES)
+        return Publication((folder / "results.jsonl", *tables, *figures.paths))
 
-def _publish_overview(results: Sequence[Result], folder: Path) -> Publication:
-    (summary,) = overview(results)
-    texts = {"md": summary.markdown(), "tex": summary.latex(label="tab:demo"), "csv": summary.csv()}
-    save_results(folder / "results.jsonl", results)
-    for ending, text in texts.items():
-        write_text(folder / f"table.{ending}", text)
-    figures = write_figures(results, folder, OVERVIEW_FIGURES)
-    names = ("results.jsonl", *(f"table.{ending}" for ending in texts))
-    return Publication((*(folder / name for name in names), *figures.paths))
+    return _if_changed(results, folder, write)
 
 
 def _if_changed(

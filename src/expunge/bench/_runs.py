@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Self
 
 from expunge.data import CORPORA
@@ -123,15 +123,12 @@ class Hyperparameters:
         return other is not None and all(getattr(self, n) == getattr(other, n) for n in names)
 
 
-TASK_SETTINGS = ("dataset", "arch", "width", "limit", "scenario")
-_PARTS: tuple[tuple[str, type, tuple[str, ...]], ...] = (
-    ("task", Task, TASK_SETTINGS),
-    ("variant", Variant, tuple(each.name for each in fields(Variant))),
-    ("hyperparameters", Hyperparameters, tuple(each.name for each in fields(Hyperparameters))),
-)
-SETTINGS = ("block", *TASK_SETTINGS, "seed", "model", *_PARTS[1][2], *_PARTS[2][2])
-"""The names of the settings that distinguish one run from another, as files and tables have them;
-``model`` is initial, ideal or unlearned."""
+_TASK = ("dataset", "arch", "width", "limit", "scenario")
+_VARIANT = tuple(each.name for each in fields(Variant))
+_HYPERPARAMETERS = tuple(each.name for each in fields(Hyperparameters))
+SETTINGS = ("block", *_TASK, "seed", "model", *_VARIANT, *_HYPERPARAMETERS)
+"""The names of the settings that distinguish one run from another, as files have them; ``model`` is
+initial, ideal or unlearned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,24 +159,24 @@ class Run:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The values of :data:`SETTINGS` by name: plain, for files, tables and conditions."""
-        found: dict[str, Any] = {"block": self.block, "seed": self.seed, "model": self.model}
-        for part, _, names in _PARTS:
-            found |= {name: getattr(getattr(self, part), name) for name in names}
-        if self.is_reference:
-            found |= dict.fromkeys(_PARTS[2][2])
+        """The values of :data:`SETTINGS` by name: plain, for files."""
+        found = asdict(self.task) | asdict(self.variant) | asdict(self.hyperparameters)
+        found |= dict.fromkeys(_HYPERPARAMETERS) if self.is_reference else {}
+        found |= {"block": self.block, "seed": self.seed, "model": self.model}
         return {name: found[name] for name in SETTINGS}
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], **more: Any) -> Self:
         """A run with these settings; ``more`` are its other fields."""
-        parts = {
-            part: kind(**{name: settings[name] for name in names}) for part, kind, names in _PARTS
-        }
-        if settings["model"] != "unlearned":
-            parts["hyperparameters"] = Hyperparameters()
-        own = {name: settings[name] for name in ("block", "seed", "model")}
-        return cls(**parts, **own, **more)
+        reference = settings["model"] != "unlearned"
+        varied = {} if reference else {name: settings[name] for name in _HYPERPARAMETERS}
+        return cls(
+            task=Task(**{name: settings[name] for name in _TASK}),
+            variant=Variant(**{name: settings[name] for name in _VARIANT}),
+            hyperparameters=Hyperparameters(**varied),
+            **{name: settings[name] for name in ("block", "seed", "model")},
+            **more,
+        )
 
 
 def scenario_in_words(scenario: str) -> str:

@@ -1,4 +1,4 @@
-"""The paper's two tables, and those behind its claims: attacks, moments, early epochs, cost.
+"""The paper's two tables, and those behind its claims: attacks, early epochs, cost.
 
 Each is a function from results to summaries, one per task or part. Rows without results are left
 out, and a note says so.
@@ -138,11 +138,6 @@ def attacks(results: Iterable[Result]) -> list[Summary]:
     return [replace(s, title=f"Membership attacks: {s.title}") for s in summaries if s.metrics]
 
 
-def moments(results: Iterable[Result]) -> list[Summary]:
-    """FOCUS and PROB with the moments of the published code, and with Adam's as in the text."""
-    return [_moments(runs) for runs in _unlearned(results) if _variants_with_moments(runs)]
-
-
 def epochs(results: Iterable[Result]) -> list[Summary]:
     """rUA and TA early and late, on every task: one table each."""
     return [
@@ -161,24 +156,6 @@ def cost(results: Iterable[Result]) -> list[Summary]:
 
 def _unlearned(results: Iterable[Result]) -> list[TaskResults]:
     return [runs for runs in group_results(results) if runs.unlearned]
-
-
-def _variants_with_moments(runs: TaskResults) -> list[Variant]:
-    return [variant for variant in runs.main_variants if variant.moments]
-
-
-def _moments(runs: TaskResults) -> Summary:
-    variants = _variants_with_moments(runs)
-    groups = []
-    for method, addon in dict.fromkeys((variant.method, variant.addon) for variant in variants):
-        chosen = select_variants(runs.main_variants, method, (addon,))
-        rows = variant_rows(runs, chosen, METRIC_NAMES)
-        groups.append(RowGroup(Variant(method, addon).label, rows))
-    kinds = {variant.moments for variant in variants}
-    missing = [kind for kind in ("published", "adam") if kind not in kinds]
-    notes = [f"Absent: results with the moments {' and '.join(missing)}"] if missing else []
-    summary = summary_of(runs, groups, METRIC_NAMES, *notes)
-    return replace(summary, notes=("Plain names have the published moments", *summary.notes))
 
 
 def _over_epochs(runs: TaskResults, metric: str) -> Summary:
