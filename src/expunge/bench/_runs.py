@@ -185,17 +185,15 @@ def scenario_in_words(scenario: str) -> str:
     >>> scenario_in_words("random:0.1"), scenario_in_words("class:3:0.4")
     ('10 % random forgetting', '40 % of class 3')
     """
-    kind, _, rest = scenario.partition(":")
-    name, _, share = rest.partition(":")
-    try:
-        if kind == "random":
-            return f"{100 * float(name):g} % random forgetting"
-        if kind == "hardest":
-            return f"the {100 * float(name):g} % hardest to forget"
-        if kind == "people":
-            return f"{100 * float(name):g} % of the people"
-        if kind == "class":
-            return f"{100 * float(share):g} % of class {name}" if share else f"class {name}"
-    except ValueError:
-        pass
+    match scenario.split(":"):
+        case ["random", share]:
+            return f"{100 * float(share):g} % random forgetting"
+        case ["hardest", share]:
+            return f"the {100 * float(share):g} % hardest to forget"
+        case ["people", share]:
+            return f"{100 * float(share):g} % of the people"
+        case ["class", name, share]:
+            return f"{100 * float(share):g} % of class {name}"
+        case ["class", name]:
+            return f"class {name}"
     return scenario

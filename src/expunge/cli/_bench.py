@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -142,7 +141,6 @@ def run_command(
     Example:  expunge bench run cpu --data ~/data --only cifar10
     """
     # Check the arguments before anything heavy is imported.
-    began = time.perf_counter()
     if engine == "local" and address is not None:
         raise InvalidInput("--address goes with --engine ray.")
     for spec in track or []:
@@ -164,7 +162,11 @@ def run_command(
     stages = Store(store)
     output = Output(quiet=quiet)
     errors = output.messages
-    power = None if engine == "local" else _ray(stages, address, cpus, gpus, retries)
+    power: Engine | None = None
+    if engine == "ray":
+        from expunge.dispatch import RayEngine
+
+        power = RayEngine(stages, address=address, cpus=cpus, gpus=gpus, retries=retries)
     try:
         with stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
             outcome = run_planned(
@@ -182,13 +184,10 @@ def run_command(
         _track(tracker, collect(planned, stages), chosen)
 
     # Say what happened.
-    seconds = time.perf_counter() - began
     if not outcome.done and not outcome.failed and not written.paths:
-        errors.print(
-            f"Nothing to do: all {len(outcome.found)} stages are done, and {folder}/ is up to "
-            f"date. ({seconds:.1f} s)",
-            highlight=False,
-        )
+        count = len(outcome.found)
+        text = f"Nothing to do: all {count} stages are done, and {folder}/ is up to date."
+        errors.print(text, highlight=False)
         return
     for note in written.notes:
         errors.print(f"  left out, {escape(note)}", style="dim", highlight=False)
@@ -255,12 +254,6 @@ def _show_unfinished(one: StageStatus, output: Output, *, verbose: bool) -> None
         if verbose:
             for part in ("traceback", "output"):
                 output.show(escape(str(one.failure.get(part, ""))), style="dim", highlight=True)
-
-
-def _ray(store: Store, address: str | None, cpus: float, gpus: float, retries: int) -> Engine:
-    from expunge.dispatch import RayEngine
-
-    return RayEngine(store, address=address, cpus=cpus, gpus=gpus, retries=retries)
 
 
 def _track(tracker: Tracker, results: list[Result], protocol: Protocol) -> None:

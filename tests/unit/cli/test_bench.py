@@ -119,7 +119,7 @@ def test_status_shows_what_failed_and_why(
     away = fails.parent / "away"
     away.mkdir()
     root = fails.parent / "other-store"
-    monkeypatch.setattr("expunge.cli._bench._ray", lambda store, *_: InlineEngine(store))
+    monkeypatch.setattr("expunge.dispatch.RayEngine", lambda store, **_: InlineEngine(store))
     inline = ("--engine", "ray")
     failed = expunge("bench", "run", fails, "-s", root, "-o", away / "r", "-d", away, *inline)
     assert failed.code == 2

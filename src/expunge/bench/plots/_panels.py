@@ -134,7 +134,7 @@ def _mark_outside(ax: Any, limits: Limits, colours: dict[str, str]) -> None:
         beyond = {k: v for k, v in limits.outside.items() if (v < limits.low) == (sign < 0)}
         for row, (label, value) in enumerate(beyond.items()):
             ax.text(
-                0.5, y + grow * 0.105 * row, f"{arrow} {label}: {_with_minus(value)}",
+                0.5, y + grow * 0.105 * row, f"{arrow} {label}: {value:.3g}".replace("-", "−"),
                 transform=ax.transAxes, ha="center", va="bottom" if sign < 0 else "top",
                 fontsize=6.3, color=colours[label], zorder=7,
                 bbox={"facecolor": "white", "alpha": 0.8, "lw": 0, "pad": 0.6},
@@ -147,11 +147,6 @@ def _with_room_for_notes(limits: Limits) -> tuple[float, float]:
     below = sum(value < limits.low for value in limits.outside.values())
     above = len(limits.outside) - below
     return limits.low - below * strip, limits.high + above * strip
-
-
-def _with_minus(value: float) -> str:
-    """A number in three digits with a true minus sign."""
-    return f"{value:.3g}".replace("-", "−")
 
 
 def _set_ticks(ax: Any, epochs: Any) -> None:

@@ -45,13 +45,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class ClaimFinding:
-    """What the results say about a claim in one group of runs.
+    """What the results say about a claim in one ``group`` of runs: a task and a variant.
 
-    Args:
-        group: data set / architecture / scenario, then the method with its add-on.
-        effect: the mean over ``n`` seeds in ``unit``; what it measures is in the statement.
-        interval: 95 %, over seeds.
-        detail: what else a reader wants to know, such as runs that diverged.
+    ``effect`` is the mean over ``n`` seeds in ``unit``, with its 95 % interval; ``detail`` is what
+    else a reader wants to know, such as runs that diverged.
     """
 
     claim: Claim

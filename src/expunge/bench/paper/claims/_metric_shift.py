@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, Variant
-from expunge.bench._statistics import MIN_SEEDS, ClaimStatus, Region
+from expunge.bench._statistics import MIN_SEEDS, Region
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import (
     Claim,
@@ -124,26 +124,25 @@ def swings_more(focus: Result, mask: Result) -> float | None:
     return None if first is None or second is None else round(second - first, 5)
 
 
-def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
-    """AND against FOCUS on NGPlus, by three measures, each a finding of its own:
+UNSTABLE: tuple[tuple[str, Callable[[Result, Result], float | None], Region], ...] = (
+    ("|rUA|", partial(change, "abs_rua"), Region(low=0.0)),
+    ("TA", partial(change, "ta"), Region(high=0.0)),
+    ("swing of rUA", swings_more, Region(low=0.0)),
+)
+"""What AND should have: a higher |rUA| and a lower TA at the last epoch, larger swings over all."""
 
-    - |rUA| of AND is higher at the last epoch;
-    - TA of AND is lower at the last epoch;
-    - rUA of AND swings more (highest minus lowest) over the epochs evaluated.
+
+def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
+    """AND against FOCUS on NGPlus, by each measure of :data:`UNSTABLE`.
 
     AND runs that diverge support the claim, FOCUS runs that do contradict it.
     """
-    measures: list[tuple[str, Callable[[Result, Result], float | None], Region]] = [
-        ("|rUA|", partial(change, "abs_rua"), Region(low=0.0)),
-        ("TA", partial(change, "ta"), Region(high=0.0)),
-        ("swing of rUA", swings_more, Region(low=0.0)),
-    ]
     for runs, focus, _ in each_variant(tasks, ("neg-grad-plus",), ("focus",)):
         mask = Variant(focus.method, "and")
         pairs = Pairs.of(runs.at_main(focus), runs.at_main(mask))
         lost = len(pairs.other_diverged)
         group = f"{runs.name} {mask.label} against {focus.label.partition('-')[2]}"
-        for name, measure, region in measures:
+        for name, measure, region in UNSTABLE:
             finding = settle(
                 claim,
                 f"{group}, {name}",
@@ -155,8 +154,7 @@ def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindin
                 failures=len(pairs.base_diverged),
             )
             if not finding.n and lost and not pairs.base_diverged:
-                status: ClaimStatus = "held" if lost >= MIN_SEEDS else "inconclusive"
-                finding = ClaimFinding(claim, finding.group, status, detail=finding.detail)
+                finding = replace(finding, status="held" if lost >= MIN_SEEDS else "inconclusive")
             yield finding
 
 
