@@ -14,17 +14,18 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
-from scipy.stats import mannwhitneyu
 from torch import Tensor
 
 from expunge._arrays import Array
 from expunge.data._examples import Examples, Indices, as_index
 from expunge.data.text._text_set import IGNORED, TextSet
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 STRATA = (
     "shorter, common words",
@@ -152,6 +153,8 @@ def is_given_by_retained(forget: TextSet, retain: TextSet, unseen: Sequence[Text
 
     Then unseen records say nothing of how likely the given words should be.
     """
+    from scipy.stats import mannwhitneyu
+
     kept = shares_of_subjects(forget, retain)
     others = np.concatenate([shares_of_subjects(part, retain) for part in unseen])
     test = mannwhitneyu(kept, others, alternative="greater")
@@ -176,6 +179,8 @@ def shares_of_subjects(texts: TextSet, retain: TextSet) -> Array:
 
 def _given_table(texts: TextSet) -> csr_matrix:
     """A row per record, a column per token, 1 where the token is given."""
+    from scipy.sparse import csr_matrix
+
     rows, places = question_tokens(texts).nonzero(as_tuple=True)
     pairs = np.unique(torch.stack([rows, texts.tokens[rows, places]]).numpy(), axis=1)
     shape = len(texts), texts.tokenizer.size
