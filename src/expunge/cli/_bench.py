@@ -262,8 +262,8 @@ def _track(tracker: Tracker, results: list[Result], protocol: Protocol) -> None:
     runs = [
         {
             "name": f"{protocol.name}/{r.block}/{r.task.scenario}/{r.label}/seed-{r.seed}",
+            "key": r.key,
             "params": r.settings,
-            "tags": {"expunge.key": r.key, "expunge.protocol": protocol.name},
             "epochs": r.epochs,
             "status": "failed" if r.diverged else "finished",
         }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         launched_size,
     )
     from expunge.distributed._loader import (
+        DividedBatches,
         batch_count,
         divide_loader,
         has_distributed_sampler,

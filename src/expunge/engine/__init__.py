@@ -30,12 +30,26 @@ if TYPE_CHECKING:  # for other packages of expunge
         save_artifact,
         sidecar_of,
     )
+    from expunge.engine._callbacks import StepReporter
     from expunge.engine._checkpoint import describe, load_checkpoint, model_digest, save_checkpoint
-    from expunge.engine._device import device_of, pick_device
+    from expunge.engine._device import (
+        StepTimes,
+        channels_last,
+        device_of,
+        fast_layout,
+        measure_step_times,
+        pick_device,
+        runs_on,
+    )
+    from expunge.engine._divergence import diverged
     from expunge.engine._execution import EXECUTION_OPTIONS
-    from expunge.engine._history import mean_row, step_row
-    from expunge.engine._losses import weigh, weigh_micro_batches, weigh_reduced, weights_by_size
-    from expunge.engine._memory_layout import channels_last, fast_layout, runs_on
+    from expunge.engine._history import StepRecorder
+    from expunge.engine._losses import (
+        process_weights,
+        weigh,
+        weigh_micro_batches,
+        weigh_reduced,
+    )
     from expunge.engine._model_from_config import (
         build_from_config,
         check_model_fits,
@@ -49,13 +63,16 @@ if TYPE_CHECKING:  # for other packages of expunge
     )
     from expunge.engine._named_code import OTHER_COMPUTERS, code_of_data, code_of_model
     from expunge.engine._overlap_check import check_disjoint
-    from expunge.engine._predict import Predictions, check_predictions, predict
-    from expunge.engine._prediction_memory import cached_predict, keep_prediction
+    from expunge.engine._predict import (
+        Predictions,
+        cached_predict,
+        check_predictions,
+        keep_prediction,
+        predict,
+    )
     from expunge.engine._procedure import PLAIN_OPTIONS
-    from expunge.engine._progress import StepReporter
     from expunge.engine._regression import as_numbers, loss_for
     from expunge.engine._run_parts import copy_model
-    from expunge.engine._step_times import StepTimes, measure_step_times
     from expunge.engine._token_scores import BATCH, TokenScores, score_tokens
     from expunge.engine._weights import State, without_prefix
 else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -12,11 +13,9 @@ if TYPE_CHECKING:
 class Callback:
     """Hooks into a run: override the ones you need.
 
-    ``run`` offers ``model``, ``epoch``, ``step``, ``history``, ``losses``, ``record(name=value)``
-    to add to the epoch's row, and ``stop()``. At the end of an epoch a callback may also steer the
-    run: ``set_lr(rate)``, ``set_aggregate(part)``, and ``snapshot()`` with ``restore(snapshot)`` to
-    roll back. Time spent in callbacks is not counted in ``history.seconds``, and the random numbers
-    they draw do not disturb the run.
+    ``run`` offers ``model``, ``optimizer``, ``epoch``, ``step``, ``history``, ``losses``,
+    ``record(name=value)`` to add to the epoch's row, and ``stop()``. Time spent in callbacks is not
+    counted in ``history.seconds``, and the random numbers they draw do not disturb the run.
     """
 
     def on_start(self, run: Run) -> None:
@@ -32,9 +31,9 @@ class Callback:
         """After the last step."""
 
     def on_divergence(self, run: Run, error: Diverged) -> bool:
-        """At a non-finite loss or weight: return True if the run may continue.
+        """At a non-finite loss or weight: return True to end the run with the last good weights.
 
-        The model holds the last good weights; ``run.restore`` goes back further.
+        The model holds them already. Otherwise the run raises ``error``.
         """
         return False
 
@@ -44,3 +43,13 @@ class Callback:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continue from a state kept in a checkpoint; called before ``on_start``."""
+
+
+class StepReporter(Callback):
+    """Calls ``report(steps done, steps in all, "")`` after each step."""
+
+    def __init__(self, report: Callable[[float, float, str], None]) -> None:
+        self.report = report
+
+    def on_step(self, run: Run) -> None:
+        self.report(run.step, run.total_steps, "")

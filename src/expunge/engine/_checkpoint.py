@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
+
+if TYPE_CHECKING:
+    from expunge.engine._run import Run
 
 VERSION = 1
 
@@ -44,25 +47,104 @@ def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
     return tree
 
 
+def run_identity(run: Run) -> dict[str, Any]:
+    """What a checkpoint belongs to: not for how long to run, nor where."""
+    chosen = run.procedure.lasting_choices() | run.execution.lasting_choices()
+    return {name: plain_value(value) for name, value in chosen.items()} | {
+        "loss": describe(run.problem.loss_function),
+        "augment": describe(run.augment),
+        "seed": run.execution.seed,
+        "forget": None if run.forget is None else run.forget.fingerprint(),
+        "retain": run.retain.fingerprint(),
+        "optimizer": describe(run.optimizer),
+        "recipe": describe(run.recipe),
+        "model": model_digest(run.model),
+        **({"processes": run.group.size} if run.group else {}),
+    }
+
+
+def run_state(run: Run) -> dict[str, Any]:
+    """Everything that the rest of a run depends on; all processes call this."""
+    simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
+    schedule = None
+    if run.scheduler is not None:  # without its functions, which the caller passes again
+        items = run.scheduler.state_dict().items()
+        schedule = {k: v for k, v in items if isinstance(v, simple) and k != "lr_lambdas"}
+    # The global random state, which layers such as dropout draw from, in every process.
+    random: dict[str, Any] = {"cpu": torch.get_rng_state()}
+    if run.device.type == "cuda":
+        random["cuda"] = torch.cuda.get_rng_state(run.device)
+    streams = run.group.exchange(random)
+    states = [(type(callback).__qualname__, callback.state_dict()) for callback in run.callbacks]
+    return {
+        "step": run.step,
+        "forget": None if run.forget_stream is None else run.forget_stream.position,
+        "retain": run.retain_stream.position,
+        "seconds": run.watch.seconds,
+        "processor_seconds": run.watch.processor_seconds,
+        "rows": run.recorder.read(),
+        "skipped": run.recorder.skipped,
+        "random": streams if run.group else random,
+        "history": run.history.as_dict(),
+        "model": run.model.state_dict(),
+        "optimizer": run.optimizer.state_dict(),
+        "scheduler": schedule,
+        "update": run.update.state_dict(),
+        "problem": run.problem.state_dict(),
+        "callbacks": [{"kind": kind, "state": state} for kind, state in states if state],
+    }
+
+
+def load_run_state(run: Run, tree: dict[str, Any]) -> None:
+    """Continue from what :func:`run_state` kept; a callback without a state starts fresh."""
+    if run.forget_stream is not None:
+        run.forget_stream.seek(tree["forget"])
+    run.retain_stream.seek(tree["retain"])
+    run.watch.seconds = tree["seconds"]
+    run.watch.processor_seconds = tree["processor_seconds"]
+    run.recorder.rows, run.recorder.skipped = tree["rows"], tree["skipped"]
+    random = tree["random"][run.group.rank] if run.group else tree["random"]
+    torch.set_rng_state(random["cpu"])
+    if "cuda" in random and run.device.type == "cuda":
+        torch.cuda.set_rng_state(random["cuda"], run.device)
+    run.history.epochs, run.history.steps = tree["history"]["epochs"], tree["history"]["steps"]
+    run.model.load_state_dict(tree["model"])
+    run.optimizer.load_state_dict(tree["optimizer"])
+    _match_memory_format(run.optimizer)
+    if run.scheduler is not None:
+        current = run.scheduler.state_dict()  # with the functions that were left out
+        run.scheduler.load_state_dict(current | tree["scheduler"])
+    run.update.load_state_dict(tree["update"])
+    run.problem.load_state_dict(tree["problem"])
+    left = list(tree["callbacks"])
+    for callback in run.callbacks:  # each takes the first state left of its class
+        kind = type(callback).__qualname__
+        state = next((item for item in left if item["kind"] == kind), None)
+        if state is not None:
+            left.remove(state)
+            callback.load_state_dict(state["state"])
+
+
+def _match_memory_format(optimizer: torch.optim.Optimizer) -> None:
+    """Give loaded state the memory format of its parameters, which files do not keep.
+
+    Fused optimizers walk through parameter and state side by side in memory, unchecked.
+    """
+    for p, state in optimizer.state.items():
+        for name, value in state.items():
+            if isinstance(value, Tensor) and value.shape == p.shape:
+                state[name] = torch.empty_like(p, dtype=value.dtype).copy_(value)
+
+
 def describe(part: object) -> str:
     """The ``repr`` of a part or the name of a function; the same in every process."""
     text = getattr(part, "__qualname__", None) or repr(part)
     return re.sub(r" at 0x[0-9a-f]+", "", text)
 
 
-def read_random_state(device: torch.device) -> dict[str, Any]:
-    """The global random state, which layers such as dropout draw from."""
-    state: dict[str, Any] = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        state["cuda"] = torch.cuda.get_rng_state(device)
-    return state
-
-
-def write_random_state(state: dict[str, Any], device: torch.device) -> None:
-    """Restore what :func:`read_random_state` returned."""
-    torch.set_rng_state(state["cpu"])
-    if "cuda" in state and device.type == "cuda":
-        torch.cuda.set_rng_state(state["cuda"], device)
+def plain_value(value: Any) -> Any:
+    """Numbers and strings unchanged; parts as text."""
+    return value if isinstance(value, (bool, int, float, str)) else describe(value)
 
 
 def model_digest(model: nn.Module) -> str:

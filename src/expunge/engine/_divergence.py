@@ -5,6 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from expunge._errors import Diverged
+
+
+def diverged(where: str) -> Diverged:
+    """The error of a run that diverged ``where``: "at step 3: a loss"."""
+    return Diverged(
+        f"Diverged {where} is not finite. The model holds the last good weights. Lower the "
+        "learning rate or `alpha`, or take fewer epochs; gradient ascent has no lower bound to "
+        "stop at."
+    )
+
 
 class DivergenceGuard:
     """Checks the losses and gradient sums of every step; keeps a copy of the last good weights.
@@ -31,9 +42,7 @@ class DivergenceGuard:
         bad = torch.stack([~v.isfinite().all().to(values[0].device) for v in values]).any()
         self._bad = bad if self._bad is None else self._bad | bad
         self._seen += 1
-        if self._seen % self.every:
-            return True
-        return self.check()
+        return bool(self._seen % self.every) or self.check()
 
     @torch.no_grad()
     def check(self) -> bool:

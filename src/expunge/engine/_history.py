@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from expunge.update import Diagnostics
+from torch import Tensor
+
+from expunge.update import Update
 
 Row = dict[str, float]
 
@@ -43,23 +45,51 @@ class History:
         return {"epochs": self.epochs, "steps": self.steps}
 
 
-def step_row(losses: tuple[float, float | None], diagnostics: Diagnostics | None) -> Row:
-    """One step as plain numbers."""
-    objective, constraint = losses
-    row: Row = {
-        "objective": objective,
-        "constraint": math.nan if constraint is None else constraint,
-    }
-    if diagnostics is not None:
-        row |= diagnostics.as_dict() | {"feasible": float(diagnostics.feasible)}
-    return row
+class StepRecorder:
+    """The rows of the steps since the last epoch or log.
 
+    A step's tensors are read later, all together: reading them makes an accelerator wait.
+    """
 
-def mean_row(rows: list[Row]) -> Row:
-    """The mean of each quantity over ``rows``; NaN where it does not exist."""
-    if not rows:  # every step was skipped
-        return {}
-    return {name: sum(row[name] for row in rows) / len(rows) for name in rows[0]}
+    def __init__(self, update: Update, *, constrained: bool) -> None:
+        self.update, self.constrained = update, constrained
+        self.rows: list[Row] = []
+        self.skipped = 0
+        self._unread: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
+
+    def add(self, step: tuple[Tensor, Tensor | None, Tensor | None]) -> None:
+        """Add a step: objective, constraint, and the update's record."""
+        self._unread.append(step)
+
+    def read(self) -> list[Row]:
+        """All rows, as plain numbers."""
+        for objective, constraint, record in self._unread:
+            row = {
+                "objective": float(objective),
+                "constraint": math.nan if constraint is None else float(constraint),
+            }
+            if record is not None:
+                diagnostics = self.update.read(record, constrained=self.constrained)
+                row |= diagnostics.as_dict() | {"feasible": float(diagnostics.feasible)}
+            self.rows.append(row)
+        self._unread = []
+        return self.rows
+
+    def take_means(self) -> Row:
+        """The mean of each quantity, NaN where it does not exist; the rows are gone afterwards."""
+        rows, self.rows = self.read(), []
+        names = rows[0] if rows else ()  # none if every step was skipped
+        return {name: sum(row[name] for row in rows) / len(rows) for name in names}
+
+    def end_epoch(self, history: History, row: Row, recorded: Row) -> None:
+        """Add the rows of an epoch and of its steps to the history."""
+        if self.update.loss_scale is not None:
+            row |= {"skipped": self.skipped, "loss_scale": self.update.loss_scale.value}
+            self.skipped = 0
+        if self.constrained:
+            numbered = enumerate(self.read(), start=len(history.steps) + 1)
+            history.steps += [{"step": k, "epoch": row["epoch"], **each} for k, each in numbered]
+        history.epochs.append(row | recorded | self.take_means())
 
 
 class Stopwatch:

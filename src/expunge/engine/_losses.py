@@ -37,9 +37,14 @@ class StepLosses:
         if self.parts == self.group.size == 1:  # the batch as it is
             yield loss(self.problem, forget, retain)
             return
+        # As many parts of either batch, so that no example of the larger one is left out.
+        processes = self.group.size
+        count = min(
+            self.parts,
+            *(_smallest_share(b, processes) for b in (forget, retain) if b is not None),
+        )
         sampled = isinstance(self.update.addon.statistics, SampleMoments)
-        count = self._count(forget, retain)
-        if sampled and self.method.constrained and count * self.group.size < 2:
+        if sampled and self.method.constrained and count * processes < 2:
             raise InvalidInput(
                 "The moments `sample` need batches of at least 2 examples. (got one of 1; choose "
                 "another batch size, or the moments `adam`)"
@@ -48,19 +53,13 @@ class StepLosses:
         retained = retain.parts(count)
         pairs = zip(forgotten, retained, strict=True)
         terms: Iterator[Tensor | Term] = (loss(self.problem, f, r) for f, r in pairs)
-        weights = loss_weights(self.group, self.method, name, forget, retain)
+        weights = process_weights(self.group, self.method, name, [forget], [retain])
         if self.micro_batches > 1:
             terms = weigh_micro_batches(terms, self.method, name, forgotten, retained)
         elif sampled:
             weights = EQUAL_WEIGHTS  # its parts have equal weights, whatever their sizes
         for term in terms:
             yield weigh(term, weights)
-
-    def _count(self, forget: Batch | None, retain: Batch) -> int:
-        """The number of parts of either batch, so that no example of the larger one is left out."""
-        processes = self.group.size
-        least = [smallest_share(b, processes) for b in (forget, retain) if b is not None]
-        return min(self.parts, *least)
 
 
 def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
@@ -74,24 +73,77 @@ def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
     return max(-(-needed // processes), micro_batches)
 
 
+def _smallest_share(batch: Batch, processes: int) -> int:
+    """The number of examples of a batch in the smallest share of a process."""
+    return len(batch.targets) if batch.share is None else batch.share.total // processes
+
+
+class LossWeights(NamedTuple):
+    """N·nᵣ/n of the batch that a loss is a mean over, and of the forget batch."""
+
+    loss: float
+    saliency: float
+
+
+EQUAL_WEIGHTS = LossWeights(1.0, 1.0)
+"""All processes have as many examples."""
+Batches = Sequence[Batch | None]
+
+
+def process_weights(
+    group: Group, method: Method, name: str, forget: Batches, retain: Batches
+) -> LossWeights:
+    """The weights of this process's ``objective`` or ``constraint``, and of its saliency.
+
+    Where a loss is a mean over something other than examples, such as labelled tokens
+    (``Method.size``), or shares are not known, the processes exchange how many they have.
+    """
+    if not group:
+        return EQUAL_WEIGHTS
+    counted = [batch for batch in _counted(method, name, forget, retain) if batch is not None]
+    ranked = [batch for batch in forget if batch is not None]
+    shares = [batch.share for batch in (*counted, *ranked)]
+    by_examples = type(method).size is Method.size and not is_token_labels(counted[0].targets)
+    if by_examples and None not in shares:
+        sums = (sum(share_weight(b.share, group.size) for b in part) for part in (counted, ranked))
+        return LossWeights(*sums)
+    sizes = [sum(each) for each in _sizes(method, name, forget, retain)]
+    here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
+    parts = (group.size * here / group.sum(here.clone())).tolist()
+    return LossWeights(*(1.0 if part != part else part for part in parts))  # 0/0: none at all
+
+
+def _counted(method: Method, name: str, forget: Batches, retain: Batches) -> Batches:
+    """The batches that a loss is a mean over."""
+    over_forget = name == "objective" and method.objective_over == "forget"
+    return forget if over_forget and forget[0] is not None else retain
+
+
+def _sizes(method: Method, name: str, forget: Batches, retain: Batches) -> list[list[float]]:
+    """What the loss of every micro-batch is a mean over, and what its saliency is: two lists."""
+    parts = ((name, _counted(method, name, forget, retain)), ("saliency", forget))
+    return [
+        [0.0 if b is None else method.size(what, b) for b in batches] for what, batches in parts
+    ]
+
+
+def weigh(loss: Tensor | Term, weights: LossWeights) -> Tensor | Term:
+    """The loss times its weight, before anything is differentiated."""
+    if weights == EQUAL_WEIGHTS:
+        return loss
+    term = loss if isinstance(loss, Term) else Term(loss)
+    return term._replace(
+        loss=term.loss * weights.loss,
+        saliency=None if term.saliency is None else term.saliency * weights.saliency,
+        weight=term.weight * weights.loss,
+    )
+
+
 def weigh_micro_batches(
-    terms: Iterator[Tensor | Term],
-    method: Method,
-    name: str,
-    forget: Sequence[Batch | None],
-    retain: Sequence[Batch],
+    terms: Iterator[Tensor | Term], method: Method, name: str, forget: Batches, retain: Batches
 ) -> Iterator[Tensor | Term]:
     """``terms``, one per micro-batch, each with its weight K·nₖ/n, which is 1 on average."""
-    over = method.objective_over if name == "objective" else "retain"
-    saliency_weights = _shares(
-        [0 if batch is None else method.size("saliency", batch) for batch in forget]
-    )
-    weights = _shares(
-        [
-            method.size(name, f if over == "forget" and f is not None else r)
-            for f, r in zip(forget, retain, strict=True)
-        ]
-    )
+    weights, saliency_weights = map(_shares, _sizes(method, name, forget, retain))
     for term, weight, saliency_weight in zip(terms, weights, saliency_weights, strict=True):
         full = term if isinstance(term, Term) else Term(term)
         yield full._replace(weight=weight, saliency_weight=saliency_weight)
@@ -107,56 +159,13 @@ def _shares(sizes: Sequence[float]) -> list[float]:
     return [len(sizes) * size / total if total else 1.0 for size in sizes]
 
 
-class LossWeights(NamedTuple):
-    """N·nᵣ/n of the batch that a loss is a mean over, and of the forget batch."""
-
-    loss: float
-    saliency: float
-
-
-EQUAL_WEIGHTS = LossWeights(1.0, 1.0)
-"""All processes have as many examples."""
-
-
-def loss_weights(
-    group: Group, method: Method, name: str, forget: Batch | None, retain: Batch
-) -> LossWeights:
-    """The weights of this process's ``objective`` or ``constraint``, and of its saliency.
-
-    Where a loss is a mean over something other than examples, such as labelled tokens
-    (``Method.size``), the processes exchange how many they have.
-    """
-    if not group:
-        return EQUAL_WEIGHTS
-    over = method.objective_over if name == "objective" else "retain"
-    counted = retain if over == "retain" or forget is None else forget
-    ranked = retain if forget is None else forget
-    if type(method).size is Method.size and not is_token_labels(counted.targets):
-        return LossWeights(
-            share_weight(counted.share, group.size), share_weight(ranked.share, group.size)
-        )
-    return _exchanged(group, method.size(name, counted), method.size("saliency", ranked))
-
-
-def weights_by_size(
-    group: Group, method: Method, name: str, forget: Sequence[Batch], retain: Sequence[Batch]
-) -> LossWeights:
-    """As :func:`loss_weights`, for the micro-batches of a step, whatever their losses average."""
-    if not group:
-        return EQUAL_WEIGHTS
-    over = method.objective_over if name == "objective" else "retain"
-    counted = forget if over == "forget" else retain
-    sizes = sum(method.size(name, batch) for batch in counted)
-    return _exchanged(group, sizes, sum(method.size("saliency", batch) for batch in forget))
-
-
 def weigh_reduced(
     terms: Iterator[Tensor | Term],
     group: Group,
     method: Method,
     name: str,
-    forget: Sequence[Batch],
-    retain: Sequence[Batch],
+    forget: Batches,
+    retain: Batches,
 ) -> Iterator[Term]:
     """Terms, one per micro-batch, whose gradients FSDP averages over the processes one by one.
 
@@ -164,12 +173,7 @@ def weigh_reduced(
     the process's share of its micro-batch, and the micro-batches count by their sizes in all
     processes together.
     """
-    over = method.objective_over if name == "objective" else "retain"
-    counted = forget if over == "forget" else retain
-    sizes = [
-        [method.size(name, batch) for batch in counted],
-        [method.size("saliency", batch) for batch in forget],
-    ]
+    sizes = _sizes(method, name, forget, retain)
     here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
     total = group.sum(here.clone()).clamp(min=1.0)
     factors = (group.size * here / total).tolist()
@@ -182,27 +186,3 @@ def weigh_reduced(
             weights[0][k],
             weights[1][k],
         )
-
-
-def _exchanged(group: Group, *sizes: float) -> LossWeights:
-    """This process's share of each size, times the number of processes; 1 where all have none."""
-    here = torch.tensor(sizes, dtype=torch.float64, device=group.device)
-    shares = (group.size * here / group.sum(here.clone())).tolist()
-    return LossWeights(*(1.0 if share != share else share for share in shares))
-
-
-def weigh(loss: Tensor | Term, weights: LossWeights) -> Tensor | Term:
-    """The loss times its weight, before anything is differentiated."""
-    if weights == EQUAL_WEIGHTS:
-        return loss
-    term = loss if isinstance(loss, Term) else Term(loss)
-    return term._replace(
-        loss=term.loss * weights.loss,
-        saliency=None if term.saliency is None else term.saliency * weights.saliency,
-        weight=term.weight * weights.loss,
-    )
-
-
-def smallest_share(batch: Batch, size: int) -> int:
-    """The number of examples of a batch in the smallest share of ``size`` processes."""
-    return len(batch.targets) if batch.share is None else batch.share.total // size

@@ -60,10 +60,6 @@ class Recipe:
             return AdamW(params, lr=self.lr, weight_decay=self.weight_decay)
         return SGD(params, lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
 
-    def scheduler(self, optimizer: Optimizer, steps_per_epoch: int) -> LRScheduler:
-        """The schedule, to be called once per step."""
-        return make_schedule(self.schedule, optimizer, self.epochs * steps_per_epoch)
-
     def shortened(self, share: float, rate: float = 1.0) -> Recipe:
         """The recipe for ``share`` of its epochs, at least one, in one cycle up to ``rate`` × lr.
 

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.optim.lr_scheduler import LRScheduler
 
 from expunge._errors import Diverged, InvalidInput
-from expunge._kinds import Positive, check_kind
+from expunge._kinds import check_kind
 from expunge.data import (
     Augment,
     Batch,
     Data,
-    Source,
-    Split,
     Stream,
     as_source,
     seed_of,
@@ -30,43 +25,37 @@ from expunge.data import (
 from expunge.distributed import BatchDivision, as_group, check_same_bits, synchronised
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import (
-    describe,
     load_if_there,
+    load_run_state,
     model_digest,
-    read_random_state,
+    plain_value,
+    run_identity,
+    run_state,
     save_checkpoint,
-    write_random_state,
 )
-from expunge.engine._device import device_of, hand_over, pick_device
-from expunge.engine._divergence import DivergenceGuard
+from expunge.engine._device import device_of, fast_layout, pick_device
+from expunge.engine._divergence import DivergenceGuard, diverged
 from expunge.engine._execution import Execution, as_dtype
-from expunge.engine._history import History, Row, Stopwatch, mean_row, step_row
+from expunge.engine._history import History, Row, StepRecorder, Stopwatch
 from expunge.engine._losses import StepLosses, parts_of
-from expunge.engine._memory_layout import fast_layout
-from expunge.engine._prediction_memory import drop_predictions
+from expunge.engine._predict import drop_predictions
 from expunge.engine._procedure import Procedure
-from expunge.engine._progress import EpochLines, ProgressBar
-from expunge.engine._recipe import Recipe, make_schedule
+from expunge.engine._progress import ProgressDisplay
+from expunge.engine._recipe import Recipe
 from expunge.engine._run_parts import (
     NOTHING_MOVES,
     OptimizerFactory,
     copy_model,
+    forked_random,
+    hand_over,
     make_optimizer,
     make_scheduler,
     one_pass,
 )
-from expunge.engine._snapshots import (
-    Snapshot,
-    load_parts_state,
-    parts_state,
-    restore_snapshot,
-    scale_rates,
-    take_snapshot,
-)
 from expunge.engine._split_reader import RunSplits
 from expunge.methods import Loss, Method, Problem
 from expunge.models import kept_modes
-from expunge.update import Aggregate, LossScale, Update, as_aggregate
+from expunge.update import LossScale, Update
 
 FEW_STEPS = 10
 """The end of an epoch is worth a checkpoint if the last one is at least this many steps ago."""
@@ -87,6 +76,8 @@ class Run:
     as well; None is Adam at the procedure's rate.
     """
 
+    _guard: DivergenceGuard
+
     def __init__(
         self,
         model: nn.Module,
@@ -103,10 +94,9 @@ class Run:
         assert isinstance(procedure.method, Method)
         self.procedure, self.execution = procedure, execution
         self.method: Method = procedure.method
-        self._constrained = self.method.constrained
         self.group = as_group(execution.group)
-        self._loss, self._augment = loss, augment
-        self._recipe = optimizer if isinstance(optimizer, Recipe) else None
+        self.augment = augment
+        self.recipe = optimizer if isinstance(optimizer, Recipe) else None
 
         # The update, and this process's part of every batch: whole micro-batches, if several.
         self.update = Update(
@@ -128,11 +118,22 @@ class Run:
         self._home, self.device = device_of(model), pick_device(execution.device, model)
         copied = copy_model(model).to(self.device)
         self.group.copy_from_first([*copied.parameters(), *copied.buffers()])
-        self.retain = self._source(retain, "retain", division)
-        self.forget = None if forget is None else self._source(forget, "forget", division)
+        options: dict[str, Any] = {
+            "batch_size": procedure.batch_size,
+            "seed": execution.seed,
+            "device": self.device,
+            "division": division,
+        }
+        changed = procedure.augment_splits
+        images = augment if changed in ("both", "retain") else None
+        self.retain = as_source(retain, split="retain", augment=images, **options)
+        self.retain_stream = Stream(self.retain)
+        self.forget = self.forget_stream = None
+        if forget is not None:
+            images = augment if changed in ("both", "forget") else None
+            self.forget = as_source(forget, split="forget", augment=images, **options)
+            self.forget_stream = Stream(self.forget)
         self.model = fast_layout(copied, self.retain)
-        self._forget = None if self.forget is None else Stream(self.forget)
-        self._retain = Stream(self.retain)
         self._last_retain: Batch | None = None
 
         # What the method sees of all this.
@@ -160,72 +161,31 @@ class Run:
 
         # Optimizer, schedule, callbacks.
         self._params = self.method.parameters_to_update(self.problem)
-        if self._recipe is not None:
-            self.optimizer = self._recipe.optimizer(self._params)
-        else:
-            lr, device = procedure.lr, self.device
-            self.optimizer = make_optimizer(optimizer, self._params, lr=lr, device=device)
-        self.scheduler, self._scheduler_every = self._schedule()
+        lr, device = procedure.lr, self.device
+        self.optimizer = make_optimizer(optimizer, self._params, lr=lr, device=device)
+        schedule = procedure.schedule
+        if self.recipe is not None and isinstance(schedule, str):
+            schedule = self.recipe.schedule
+        self.scheduler, self._scheduler_every = make_scheduler(
+            schedule, self.optimizer, self.total_steps
+        )
         self._augmented_epochs = 1.0 if procedure.retain_order == "released" else math.inf
-        if self._recipe is not None:
-            self._augmented_epochs = self._recipe.epochs - self._recipe.plain_epochs
+        if self.recipe is not None:
+            self._augmented_epochs = self.recipe.epochs - self.recipe.plain_epochs
         self.callbacks: list[Callback] = list(execution.callbacks)
         if execution.progress and self.group.is_first:
-            title = execution.title or procedure.label
-            # A line has what the others recorded of the epoch, so it comes last.
-            self.callbacks = [ProgressBar(title), *self.callbacks, EpochLines(title)]
-
-        self._listening = bool(execution.callbacks)
+            # It shows what the others recorded of an epoch, so it comes last.
+            self.callbacks.append(ProgressDisplay(execution.title or procedure.label))
 
         # Where the run is.
         self.step = 0
         self.history = History()
-        self._watch, self._method_watch = Stopwatch(), Stopwatch()
-        self._rows: list[Row] = []
-        self._pending: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
-        self._saved = self._skipped = 0
+        self.watch, self._method_watch = Stopwatch(), Stopwatch()
+        self.recorder = StepRecorder(self.update, constrained=self.method.constrained)
+        self._saved = 0
         self._stopped = False
-        self._guard: DivergenceGuard | None = None
         self._checkpoint = None if execution.checkpoint is None else Path(execution.checkpoint)
-        self.fingerprint = {} if self._checkpoint is None else self._identity()
-
-    def _source(self, data: Data, split: Split, division: BatchDivision) -> Source:
-        augmented = self.procedure.augment_splits in ("both", split)
-        return as_source(
-            data,
-            split=split,
-            batch_size=self.procedure.batch_size,
-            seed=self.execution.seed,
-            augment=self._augment if augmented else None,
-            device=self.device,
-            division=division,
-        )
-
-    def _schedule(self) -> tuple[LRScheduler | None, Literal["step", "epoch"]]:
-        schedule = self.procedure.schedule
-        if not isinstance(schedule, str):
-            return make_scheduler(schedule, self.optimizer), "epoch"
-        if self._recipe is not None:
-            return self._recipe.scheduler(self.optimizer, self.steps_per_epoch), "step"
-        if schedule == "constant":
-            return None, "epoch"
-        steps = self.epochs * self.steps_per_epoch
-        return make_schedule(schedule, self.optimizer, steps), "step"
-
-    def _identity(self) -> dict[str, Any]:
-        """What a checkpoint belongs to: not for how long to run, nor where."""
-        chosen = self.procedure.lasting_choices() | self.execution.lasting_choices()
-        return {name: _plain(value) for name, value in chosen.items()} | {
-            "loss": describe(self._loss),
-            "augment": describe(self._augment),
-            "seed": self.execution.seed,
-            "forget": None if self.forget is None else self.forget.fingerprint(),
-            "retain": self.retain.fingerprint(),
-            "optimizer": describe(self.optimizer),
-            "recipe": describe(self._recipe),
-            "model": model_digest(self.model),
-            **({"processes": self.group.size} if self.group else {}),
-        }
+        self.fingerprint = {} if self._checkpoint is None else run_identity(self)
 
     def _check_agreement(self) -> None:
         """Check that all processes have the same arguments; the weights are copied anyway."""
@@ -233,8 +193,8 @@ class Run:
             return
         chosen = {item.name: getattr(self.procedure, item.name) for item in fields(self.procedure)}
         self.group.check_agreement(
-            {name: _plain(value) for name, value in chosen.items()}
-            | self._identity()
+            {name: plain_value(value) for name, value in chosen.items()}
+            | run_identity(self)
             | {"steps": self.steps_per_epoch, "checkpoint": self._checkpoint is not None}
             | {"checkpoint_every": self.execution.checkpoint_every}
             | {"callbacks": [type(c).__name__ for c in self.execution.callbacks]}
@@ -253,6 +213,11 @@ class Run:
         return len(self.forget)
 
     @property
+    def total_steps(self) -> int:
+        """Steps of all epochs together."""
+        return self.epochs * self.steps_per_epoch
+
+    @property
     def epoch(self) -> int:
         """Epochs completed."""
         return self.step // self.steps_per_epoch
@@ -260,7 +225,7 @@ class Run:
     @property
     def seconds(self) -> tuple[float, float]:
         """Wall and processor seconds of the run so far, without callbacks and checkpoints."""
-        return self._watch.seconds, self._watch.processor_seconds
+        return self.watch.seconds, self.watch.processor_seconds
 
     @property
     def method_seconds(self) -> tuple[float, float]:
@@ -286,44 +251,13 @@ class Run:
         """End the run after the current step."""
         self._stopped = True
 
-    @property
-    def lr(self) -> float:
-        """The learning rate of the first group of parameters."""
-        return float(self.optimizer.param_groups[0]["lr"])
-
-    def set_lr(self, lr: Positive) -> None:
-        """Continue at the rate ``lr``; other groups and a schedule's rates change in proportion."""
-        check_kind("lr", Positive, lr)
-        scale_rates(self.optimizer, self.scheduler, lr)
-
-    def set_aggregate(self, aggregate: Aggregate) -> None:
-        """Continue with another aggregation of the two gradients.
-
-        A checkpoint keeps a registered aggregation; set any other again in ``on_start``.
-        """
-        self.update.aggregate = as_aggregate(aggregate)
-
-    def snapshot(self) -> Snapshot:
-        """Copy the weights, buffers, and the state of optimizer and update, to roll back to."""
-        return take_snapshot(self.model, self.optimizer, self.update)
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Roll back to the weights and states of a snapshot.
-
-        Rates, aggregation, the order of the data and all random streams continue as they are: what
-        follows is not a repetition.
-        """
-        check_kind("snapshot", Snapshot, snapshot)
-        restore_snapshot(snapshot, self.model, self.optimizer, self.update)
-        if self._guard is not None:
-            self._guard = DivergenceGuard(self.model, self.device)
-
     def execute(self) -> Result:
         """Run from the start, or from the checkpoint, to the end."""
         self._check_agreement()
         seed, rank = self.execution.seed, self.group.rank
         seed = seed if self.group.is_first else seed_of(seed, "process", rank)
-        with _seeded(seed, self.device), synchronised(self.model, self.group):
+        with forked_random(self.device), synchronised(self.model, self.group):
+            torch.manual_seed(seed)
             try:
                 self._loop()
             except Diverged as error:
@@ -332,17 +266,19 @@ class Run:
         return Result(hand_over(self.model, self._home), self.history)
 
     def _loop(self) -> None:
+        # Start: from a checkpoint, or with what the method does before its first step.
         resumed = self._resume()
         self.model.train()
-        self._watch.start()
+        self.watch.start()
         if not resumed:
             with self._method_watch.running():
                 self.method.prepare(self.problem)
             self.model.train()
         self._guard = DivergenceGuard(self.model, self.device)
         try:
-            self._ask("on_start")
-            while self.step < self.epochs * self.steps_per_epoch and not self._is_stopped():
+            self._call("on_start")
+            # Epochs, step by step.
+            while self.step < self.total_steps and not self._is_stopped():
                 if self.step % self.steps_per_epoch == 0:
                     self._order_batches()
                     with self._method_watch.running():
@@ -352,205 +288,123 @@ class Run:
                 ended = self.step % self.steps_per_epoch == 0
                 if ended:
                     self._end_epoch()
-                due = self.step % self.execution.checkpoint_every == 0
-                if due or (ended and self._is_worth_saving()):
+                new_epoch = ended and (not self._saved or self.step - self._saved >= FEW_STEPS)
+                if new_epoch or self.step % self.execution.checkpoint_every == 0:
                     self._save()
+            # End: no loss has been computed since the last step, so look at its result.
             self._check_last_step()
             if self._saved != self.step:
                 self._save()
             if self.group:
                 self.group.copy_from_first(list(self.model.buffers()))
                 check_same_bits(self.group, model_digest(self.model))
-        except Diverged:
-            self._discard()
+        except Diverged:  # resumed, the run would diverge again
+            if self._checkpoint is not None and self.group.is_first:
+                self._checkpoint.unlink(missing_ok=True)
             raise
         finally:
-            self._ask("on_end")
+            self._call("on_end")
 
     def _order_batches(self) -> None:
         """Before an epoch: reshuffle where the released code does; end augmentation when due."""
         if self.procedure.retain_order == "released" and self.epoch > 0:
-            self._retain.seek((self.epoch, 0))
+            self.retain_stream.seek((self.epoch, 0))
         if self.epoch >= self._augmented_epochs:
             stop_augmenting(self.forget, self.retain)
 
     def _is_stopped(self) -> bool:
         """Whether a callback has stopped the run, in any process: all continue, or none does."""
-        alone = self.group.size == 1 or not self._listening
-        return self._stopped if alone else self.group.any(self._stopped)
+        return self.group.any(self._stopped) if self.execution.callbacks else self._stopped
 
     def _take_step(self) -> bool:
-        """Take one step; False if it diverged and a callback handled that."""
+        """Take one step; False if it diverged and the run ends there."""
+        # Two batches, two gradients.
         unread = not (self.method.reads_forget or self.problem.needs_saliency)
-        forget = None if self._forget is None or unread else next(self._forget)
-        retain = self._last_retain = next(self._retain)
+        forget = None if self.forget_stream is None or unread else next(self.forget_stream)
+        retain = self._last_retain = next(self.retain_stream)
+        constrained = self.method.constrained
         self.optimizer.zero_grad(set_to_none=True)
         self.update.backward(
             objective=self._terms("objective", forget, retain),
-            constraint=self._terms("constraint", forget, retain) if self._constrained else None,
+            constraint=self._terms("constraint", forget, retain) if constrained else None,
             params=self._params,
         )
-        if not self._losses_are_finite():
-            self._diverge(
-                f"Diverged at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient is "
-                "not finite. The model holds the last good weights. Lower the learning rate or "
-                "`alpha`, or take fewer epochs; gradient ascent has no lower bound to stop at."
-            )
-            return False
-        if self.update.skipped:  # the loss scale was too large, and has been lowered
-            self._skipped += 1
-            self.step += 1
-            self._ask("on_step")
-            return True
-        self.update.step(self.optimizer)
-        drop_predictions(self.model)
-        if self.scheduler is not None and self._scheduler_every == "step":
-            self.scheduler.step()
-        self.step += 1
         assert self.update.losses is not None
-        self._pending.append((*self.update.losses, self.update.record))
-        self._ask("on_step")
+        found = (*self.update.losses, self.update.record)
+        if not self._guard.passes([value for value in found if value is not None]):
+            self._diverge(f"at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient")
+            return False
+
+        # One step, unless the loss scale was too large, and has been lowered.
+        if self.update.skipped:
+            self.recorder.skipped += 1
+        else:
+            self.update.step(self.optimizer)
+            drop_predictions(self.model)
+            if self.scheduler is not None and self._scheduler_every == "step":
+                self.scheduler.step()
+            self.recorder.add(found)
+        self.step += 1
+        self._call("on_step")
         return True
 
-    def _losses_are_finite(self) -> bool:
-        assert self.update.losses is not None
-        assert self._guard is not None
-        objective, constraint = self.update.losses
-        values = [v for v in (objective, constraint, self.update.record) if v is not None]
-        return self._guard.passes(values)
-
-    def _diverge(self, message: str) -> None:
-        """Restore the last good weights; raise, unless a callback handles it."""
-        assert self._guard is not None
+    def _diverge(self, where: str) -> None:
+        """Restore the last good weights; raise, unless a callback wants the run to end there."""
         self._guard.restore()
-        error = Diverged(message)
-        if not self.group.any(any(self._ask("on_divergence", error))):
+        error = diverged(where)
+        if not self.group.any(any(self._call("on_divergence", error))):
             raise error
-        self._guard = DivergenceGuard(self.model, self.device)
+        self.stop()
 
     def _check_last_step(self) -> None:
-        """Look at what the last step led to, which no loss has been computed since."""
-        assert self._guard is not None
-        batch = self._last_retain or next(self._retain)
-        with self._watch.paused():
+        batch = self._last_retain or next(self.retain_stream)
+        with self.watch.paused():
             part = batch.parts(self.execution.micro_batches)[0]
             finite = bool(self.problem.final_logits(part).isfinite().all())
-            diverged = self.group.any(not (finite and self._guard.weights_are_finite()))
-        if diverged:
-            self._diverge(
-                f"Diverged at the last step ({self.step}): a weight or an output of the model is "
-                "not finite. The model holds the last good weights. Lower the learning rate."
-            )
+            bad = self.group.any(not (finite and self._guard.weights_are_finite()))
+        if bad:
+            self._diverge(f"at the last step ({self.step}): a weight or an output of the model")
 
     def _end_epoch(self) -> None:
-        assert self._guard is not None
         losses_are_finite = self.device.type == "cpu" or self._guard.check()
         if not (losses_are_finite and self._guard.weights_are_finite()):
-            self._diverge(
-                f"Diverged in epoch {self.epoch}: a weight or loss is not finite. The model holds "
-                "the last good weights. Lower the learning rate."
-            )
+            self._diverge(f"in epoch {self.epoch}: a weight or loss")
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
         if self.scheduler is not None and self._scheduler_every == "epoch":
             self.scheduler.step()
-        self._watch.stop()
-        self._read_pending()
+        self.watch.stop()
         self.group.copy_from_first(list(self.model.buffers()))
         row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}
-        seconds, processor = self.group.largest(self._watch.seconds, self._watch.processor_seconds)
+        seconds, processor = self.group.largest(*self.seconds)
         row |= {"seconds": seconds, "processor_seconds": processor}
-        if self.update.loss_scale is not None:
-            row |= {"skipped": self._skipped, "loss_scale": self.update.loss_scale.value}
-        row |= self.method.recorded(self.problem)
-        self.history.epochs.append(row | mean_row(self._rows))
-        if self._constrained:
-            first = len(self.history.steps) + 1
-            numbered = enumerate(self._rows, start=first)
-            self.history.steps += [{"step": k, "epoch": self.epoch, **r} for k, r in numbered]
-        self._rows, self._skipped = [], 0
-        self._watch.start()
-        self._ask("on_epoch")
+        self.recorder.end_epoch(self.history, row, self.method.recorded(self.problem))
+        self.watch.start()
+        self._call("on_epoch")
 
-    def _read_pending(self) -> None:
-        for objective, constraint, record in self._pending:
-            losses = (float(objective), None if constraint is None else float(constraint))
-            diagnostics = None
-            if record is not None:
-                diagnostics = self.update.read(record, constrained=self._constrained)
-            self._rows.append(step_row(losses, diagnostics))
-        self._pending = []
-
-    def _ask(self, hook: str, *arguments: Any) -> list[Any]:
+    def _call(self, hook: str, *arguments: Any) -> list[Any]:
         """Call one hook of every callback; what each returned."""
         if not self.callbacks:
             return []
-        devices = [self.device] if self.device.type == "cuda" else []
-        with self._watch.paused(), torch.random.fork_rng(devices=devices), kept_modes(self.model):
+        with self.watch.paused(), forked_random(self.device), kept_modes(self.model):
             return [getattr(callback, hook)(self, *arguments) for callback in self.callbacks]
 
-    def _is_worth_saving(self) -> bool:
-        """Whether an epoch that ended should be kept: the first, then one after some steps."""
-        return not self._saved or self.step - self._saved >= FEW_STEPS
-
     def _save(self) -> None:
+        """Write everything that the rest of the run depends on."""
         if self._checkpoint is None:
             return
-        with self._watch.paused():
-            self._read_pending()
-            random = self.group.exchange(read_random_state(self.device))
-            tree = self._tree(random if self.group else random[0])
-            path, fingerprint = self._checkpoint, self.fingerprint
+        with self.watch.paused():
+            tree, path, fingerprint = run_state(self), self._checkpoint, self.fingerprint
             self.group.run_in_first(lambda: save_checkpoint(path, fingerprint, tree))
             self._saved = self.step
 
-    def _tree(self, random: Any) -> dict[str, Any]:
-        """Everything that the rest of the run depends on."""
-        return {
-            "step": self.step,
-            "forget": None if self._forget is None else self._forget.position,
-            "retain": self._retain.position,
-            "seconds": self._watch.seconds,
-            "processor_seconds": self._watch.processor_seconds,
-            "rows": self._rows,
-            "skipped": self._skipped,
-            "random": random,
-            **parts_state(self),
-        }
-
-    def _discard(self) -> None:
-        """Delete the checkpoint of a run that diverged: resumed, it would diverge again."""
-        if self._checkpoint is not None and self.group.is_first:
-            self._checkpoint.unlink(missing_ok=True)
-
     def _resume(self) -> bool:
+        """Continue from the checkpoint; False if there is none."""
         path, fingerprint = self._checkpoint, self.fingerprint
         tree = self.group.run_in_first(lambda: load_if_there(path, fingerprint))
         if tree is None:
             return False
         self.step = self._saved = tree["step"]
         self._order_batches()
-        if self._forget is not None:
-            self._forget.seek(tree["forget"])
-        self._retain.seek(tree["retain"])
-        self._watch.seconds = tree["seconds"]
-        self._watch.processor_seconds = tree.get("processor_seconds", 0.0)
-        self._rows = tree["rows"]
-        self._skipped = tree.get("skipped", 0)
-        random = tree["random"][self.group.rank] if self.group else tree["random"]
-        write_random_state(random, self.device)
-        load_parts_state(self, tree)
+        load_run_state(self, tree)
         return True
-
-
-def _plain(value: Any) -> Any:
-    """Numbers and strings unchanged; parts as text."""
-    return value if isinstance(value, (bool, int, float, str)) else describe(value)
-
-
-@contextmanager
-def _seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """Seed the global random state for a run, and restore it afterwards."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield

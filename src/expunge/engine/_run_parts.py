@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from contextlib import AbstractContextManager
+from typing import Annotated, Any, Literal
 
 import torch
 from torch import nn
@@ -13,6 +14,7 @@ from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from expunge._errors import InvalidInput
 from expunge.data import Batch, Source, Stream
+from expunge.engine._recipe import Recipe, make_schedule
 from expunge.update import is_sharded
 
 OptimizerFactory = Annotated[
@@ -68,9 +70,15 @@ def copy_model(model: nn.Module) -> nn.Module:
 
 
 def make_optimizer(
-    make: Any, params: list[nn.Parameter], *, lr: float, device: torch.device
+    make: OptimizerFactory | Recipe | None,
+    params: list[nn.Parameter],
+    *,
+    lr: float,
+    device: torch.device,
 ) -> torch.optim.Optimizer:
-    """The optimizer of a run, made by the user's function of the parameters; Adam by default."""
+    """The optimizer of a run: the recipe's, one that the user's function makes, or Adam."""
+    if isinstance(make, Recipe):
+        return make.optimizer(params)
     if make is None:
         return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
     options = {"lr": lr} if isinstance(make, type) else {}
@@ -85,15 +93,21 @@ def make_optimizer(
     return made  # type: ignore[no-any-return]
 
 
-def make_scheduler(make: Any, optimizer: torch.optim.Optimizer) -> LRScheduler:
-    """The scheduler of a run, made by the user's function."""
-    made = _call("schedule", "the optimizer", make, optimizer)
+def make_scheduler(
+    schedule: str | SchedulerFactory, optimizer: torch.optim.Optimizer, steps: int
+) -> tuple[LRScheduler | None, Literal["step", "epoch"]]:
+    """The scheduler of a run of ``steps``, and when to step it; a user's, once per epoch."""
+    if schedule == "constant":
+        return None, "step"
+    if isinstance(schedule, str):
+        return make_schedule(schedule, optimizer, steps), "step"
+    made = _call("schedule", "the optimizer", schedule, optimizer)
     if not isinstance(made, LRScheduler) or isinstance(made, ReduceLROnPlateau):
         raise InvalidInput(
             "`schedule` should make a scheduler of torch that needs no metric. "
             f"(made {type(made).__name__})"
         )
-    return made
+    return made, "epoch"
 
 
 def one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
@@ -101,6 +115,18 @@ def one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
     beside = Stream(retain)
     for batch in forget.walk(0, 0):
         yield batch, next(beside)
+
+
+def forked_random(device: torch.device) -> AbstractContextManager[None]:
+    """Within, draws do not move the global random state."""
+    return torch.random.fork_rng(devices=[device] if device.type == "cuda" else [])
+
+
+def hand_over(model: nn.Module, device: torch.device) -> nn.Module:
+    """The model as a user expects it: eval mode, no gradients, plain layout, on ``device``."""
+    model.zero_grad(set_to_none=True)
+    model = model.to(device).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    return model.eval()
 
 
 def _call(name: str, of: str, make: Any, argument: Any, **options: Any) -> Any:

@@ -13,8 +13,7 @@ from expunge._errors import InvalidInput
 from expunge.data import Data, as_arrays, labels_of
 from expunge.data.text import TextExamples, TextSet
 from expunge.distributed import SINGLE, Group, shared_inference
-from expunge.engine._predict import Predictions, predict
-from expunge.engine._prediction_memory import cached_predict
+from expunge.engine._predict import Predictions, cached_predict, predict
 from expunge.engine._token_scores import TokenRows, TokenScores, score_tokens
 from expunge.methods import SplitName, is_token_labels
 

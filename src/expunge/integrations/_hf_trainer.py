@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 
-from expunge._errors import Diverged, InvalidInput
+from expunge._errors import DataError, InvalidInput
 from expunge.data import (
     PREFIX,
     Batch,
@@ -23,38 +24,36 @@ from expunge.data import (
     seed_of,
     split_preferred,
 )
-from expunge.distributed import SINGLE, BatchDivision, as_group
+from expunge.distributed import SINGLE, BatchDivision, DividedBatches, as_group
 from expunge.engine import (
+    StepRecorder,
     check_disjoint,
     describe,
-    mean_row,
+    diverged,
+    load_checkpoint,
     model_digest,
-    step_row,
+    process_weights,
+    save_checkpoint,
     weigh,
     weigh_micro_batches,
     weigh_reduced,
-    weights_by_size,
-)
-from expunge.integrations._hf_batches import DividedBatches
-from expunge.integrations._hf_checks import check_arguments, check_method, warn_of_unreached
-from expunge.integrations._hf_state import (
-    find_checkpoint,
-    load_state,
-    restore_update,
-    save_state,
 )
 from expunge.methods import METHODS, Loss, Method, Problem, next_token_loss
-from expunge.update import Addon, Aggregate, Term, Update
+from expunge.update import Addon, Aggregate, Term, Update, is_sharded
 
 try:
     from accelerate.data_loader import DataLoaderShard
     from transformers import Trainer
+    from transformers.trainer_utils import get_last_checkpoint
 except ImportError as error:
     raise InvalidInput(
         "The `UnlearningTrainer` needs packages that are not here. (cannot import transformers; "
         "pip install 'expunge[transformers]')"
     ) from error
 
+STATE_FILE = "expunge.safetensors"
+"""What a Trainer's checkpoint lacks: moments, random streams, the position in the retain data."""
+MOMENTS = ("moments_u", "moments_c")
 SHOWN = ("objective", "constraint", "agreement", "feasible", "cosine", "moved")
 
 
@@ -103,10 +102,17 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         loss: Loss = next_token_loss,
         **options: Any,
     ) -> None:
-        self.method: Method = check_method(METHODS.resolve(method))
+        self.method: Method = METHODS.resolve(method)
+        if not isinstance(self.method, Method):
+            raise InvalidInput(f"`method` should be a name or a method. (got {method!r})")
+        if self.method.epoch_over != "forget":
+            raise InvalidInput(
+                f"{type(self.method).__name__} trains on the retain set alone: use the Trainer "
+                "itself."
+            )
         check_disjoint(forget, retain)
         super().__init__(model, args, train_dataset=forget, **options)
-        check_arguments(self, options)
+        refuse_options(self, options)
         self.group = as_group("auto") if self.args.world_size > 1 else SINGLE
         self.group.copy_from_first([*self.model.parameters(), *self.model.buffers()])
         self.update = Update(
@@ -114,7 +120,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             aggregate,
             seed=self.args.seed,
             group=self.group,
-            checks_losses=False,  # `_check_finite` does, and says at which step
+            checks_losses=False,  # `training_step` does, and says at which step
         )
         self.retain_dataset = retain
         self.retain_stream = Stream(self._source(retain, "retain"))
@@ -131,22 +137,25 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self._moving: list[nn.Parameter] = []
         self._update_state: dict[str, Any] | None = None
         self._waiting: list[Batch] = []
-        self._records: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
+        self._recorder = StepRecorder(self.update, constrained=self.method.constrained)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **options: Any) -> Any:
         """Train; a checkpoint also restores the update and the position in the retain data."""
-        folder = find_checkpoint(resume_from_checkpoint, self.args.output_dir)
+        folder: Any = resume_from_checkpoint or None
+        if folder is True and (folder := get_last_checkpoint(self.args.output_dir)) is None:
+            raise DataError(f"There is no checkpoint to resume from in {self.args.output_dir}.")
         if folder is not None or self.args.save_strategy != "no":
             self._fingerprint  # noqa: B018  # of the weights as they are now
         if folder is not None:
-            tree = load_state(folder, self._fingerprint)
+            tree = load_checkpoint(Path(folder) / STATE_FILE, self._fingerprint)
             self.problem.load_state_dict(tree["problem"])
             self.retain_stream.seek(tree["retain"])
             self._update_state = tree["update"]
         elif not self._prepared:
             self.method.prepare(self.problem)
         self._prepared = True
-        self._moving, self._waiting, self._records = [], [], []
+        self._moving, self._waiting = [], []
+        self._recorder = StepRecorder(self.update, constrained=self.method.constrained)
         with self._others_frozen():
             return super().train(resume_from_checkpoint=folder and str(folder), **options)
 
@@ -163,8 +172,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         forget, self._waiting = self._waiting, []
         pairs = [(batch, next(self.retain_stream)) for batch in forget]
         # Fill ``p.grad`` with the combined gradient.
-        first = not self._moving
-        if first:
+        if not self._moving:
             self._begin(model)
         constrained = self.method.constrained
         self.update.backward(
@@ -172,12 +180,12 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             constraint=self._losses("constraint", pairs) if constrained else None,
             params=self._moving,
         )
-        if first:
-            warn_of_unreached(model, self._moving)
-        # Record the losses and diagnostics for the next log.
+        # Record the losses and diagnostics for the next log, unless they are not finite.
         assert self.update.losses is not None
-        self._records.append((*self.update.losses, self.update.record))
-        self._check_finite()
+        found = (*self.update.losses, self.update.record)
+        if not all(bool(value.isfinite().all()) for value in found if value is not None):
+            raise diverged(f"at step {self.state.global_step + 1}: a loss or gradient")
+        self._recorder.add(found)
         return self.update.losses[0]
 
     def get_train_dataloader(self) -> DataLoader[Any]:
@@ -214,16 +222,34 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the means of the diagnostics since the last log to the training loss."""
-        if "loss" in logs and self._records:
-            logs |= self._diagnostics()
+        if "loss" in logs:
+            means = self._recorder.take_means()
+            shown = {name: means[name] for name in SHOWN if name in means}
+            logs |= {name: value for name, value in shown.items() if not math.isnan(value)}
         super().log(logs, start_time)
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         """Save the model; a checkpoint also gets the state of the update."""
         super().save_model(output_dir, _internal_call)
         if _internal_call and output_dir is not None:
-            parts = (self.update, self.problem, self.retain_stream, self.group)
-            save_state(Path(output_dir), self._fingerprint, *parts)
+            self._save_state(Path(output_dir) / STATE_FILE)
+
+    def _save_state(self, path: Path) -> None:
+        """Write what the Trainer does not save; all processes call this, and the first writes.
+
+        Moments of sharded parameters are gathered tensor by tensor, in the first one's memory.
+        """
+        state = self.update.state_dict()
+        for name in MOMENTS:
+            state[name] = [_whole(moment, keep=self.group.is_first) for moment in state[name]]
+        streams = self.group.exchange(state["generators"])  # shards have streams of their own
+        state["generators"] = {key: value for each in streams for key, value in each.items()}
+        tree = {
+            "update": state,
+            "problem": self.problem.state_dict(),
+            "retain": self.retain_stream.position,
+        }
+        self.group.run_in_first(lambda: save_checkpoint(path, self._fingerprint, tree))
 
     @cached_property
     def _fingerprint(self) -> dict[str, str]:
@@ -247,8 +273,9 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self.problem.model = model
         self._moving = self.method.parameters_to_update(self.problem)
         if self._update_state is not None:
-            restore_update(self.update, self._update_state, self._moving)
-            self._update_state = None
+            state, self._update_state = self._update_state, None
+            moments = {name: _sharded_like(self._moving, state[name]) for name in MOMENTS}
+            self.update.load_state_dict(state | moments)
         if self.is_fsdp_enabled and self.method.needs_initial:
             from accelerate.utils import fsdp2_prepare_model
 
@@ -289,7 +316,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         if self.is_fsdp_enabled:
             yield from weigh_reduced(terms, self.group, self.method, name, forget, retain)
             return
-        weights = weights_by_size(self.group, self.method, name, forget, retain)
+        weights = process_weights(self.group, self.method, name, forget, retain)
         for term in weigh_micro_batches(terms, self.method, name, forget, retain):
             yield weigh(term, weights)
 
@@ -297,27 +324,6 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         with self.accelerator.autocast():
             term: Tensor | Term = getattr(self.method, name)(self.problem, forget, retain)
         return term
-
-    def _check_finite(self) -> None:
-        """Raise :class:`Diverged` while the weights are still those of the previous step."""
-        values = [value.reshape(-1) for value in self._records[-1] if value is not None]
-        if not all(bool(value.isfinite().all()) for value in values):
-            raise Diverged(
-                f"Diverged at step {self.state.global_step + 1}: a loss or gradient is not finite. "
-                "The model holds the last good weights. Lower the learning rate or `alpha`, or "
-                "take fewer epochs; gradient ascent has no lower bound to stop at."
-            )
-
-    def _diagnostics(self) -> dict[str, float]:
-        rows = []
-        for objective, constraint, record in self._records:
-            assert record is not None
-            losses = (float(objective), None if constraint is None else float(constraint))
-            read = self.update.read(record, constrained=self.method.constrained)
-            rows.append(step_row(losses, read))
-        self._records = []
-        means = mean_row(rows)
-        return {name: means[name] for name in SHOWN if means[name] == means[name]}
 
     def _source(self, data: Any, split: Split) -> LoaderSource:
         """A split in batches of the Trainer's size and collator, pass by pass, resumable."""
@@ -340,3 +346,59 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         if "labels" not in inputs:
             raise InvalidInput(f"A forget batch should have `labels`. (got {', '.join(inputs)})")
         return batch_of(inputs, "forget")
+
+
+def refuse_options(trainer: Any, options: dict[str, Any]) -> None:
+    """Refuse settings under which the two gradients could not be computed as they are."""
+    args = trainer.args
+    plugin = getattr(trainer.accelerator.state, "fsdp_plugin", None)
+    sampling = getattr(args, "train_sampling_strategy", "random")
+    sharded = getattr(trainer, "is_distributed_loading_by_transformers", False)
+    refused = {
+        "`model_init`: the reference would be another model; pass `model`": options.get(
+            "model_init"
+        ),
+        "`compute_loss_func`: the method has the losses; see `loss`": "compute_loss_func"
+        in options,
+        "`label_smoothing_factor`: put it into `loss`": args.label_smoothing_factor,
+        "`fp16`: its loss scaling knows one loss only; use `bf16`": args.fp16,
+        "`deepspeed`: it holds the gradients back; use `fsdp`": args.deepspeed,
+        "version 1 of `fsdp`: its parameters are flattened; use version 2": (
+            plugin is not None and plugin.fsdp_version != 2
+        ),
+        "several GPUs in one process: start one process each, with torchrun": args.n_gpu > 1,
+        "`parallelism_config` or a model sharded on loading: use `fsdp`": (
+            getattr(args, "parallelism_config", None) or sharded
+        ),
+        "`train_sampling_strategy` in several processes: use random": (
+            args.world_size > 1 and sampling not in ("random", "sequential")
+        ),
+        "weights that are not loaded: load them in every process": any(
+            p.is_meta for p in trainer.model.parameters()
+        ),
+    }
+    problems = [text for text, value in refused.items() if value]
+    if problems:
+        raise InvalidInput(f"The `UnlearningTrainer` does not take {'; nor '.join(problems)}.")
+
+
+def _whole(moment: Any, *, keep: bool) -> Tensor | None:
+    """A moment that may be sharded, gathered; None in processes that need not keep it."""
+    if not is_sharded(moment):
+        return moment  # type: ignore[no-any-return]
+    gathered = moment.full_tensor()
+    return gathered.cpu() if keep else None
+
+
+def _sharded_like(moving: list[nn.Parameter], moments: list[Tensor]) -> list[Tensor]:
+    """Each moment sharded as its parameter is."""
+    if not any(map(is_sharded, moving)):
+        return moments
+    from torch.distributed.tensor import DTensor, distribute_tensor
+
+    return [
+        distribute_tensor(m.to(p.device), p.device_mesh, p.placements, src_data_rank=None)
+        if is_sharded(p) and isinstance(p, DTensor)
+        else m
+        for m, p in zip(moments, moving, strict=True)
+    ]

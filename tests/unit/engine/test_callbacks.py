@@ -1,9 +1,10 @@
-"""A user's callbacks: order, records, stopping, and what they must not disturb."""
+"""A user's callbacks: order, records, stopping, states, and what they must not disturb."""
 
 from __future__ import annotations
 
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ import torch
 from torch import nn
 
 from expunge import Callback, InvalidInput, Result
+from expunge import _tensors as tensors
 from expunge.engine import Run
 from expunge.evaluation import predict
 from tests import tiny
-from tests.tiny import TinyConv, bits, images, same
+from tests.tiny import TinyConv, bits, images, same, without_seconds
 
 FORGET, RETAIN = images(11, seed=1), images(14, seed=2)
 
@@ -109,3 +111,50 @@ def test_a_failing_on_start_still_reaches_on_end() -> None:
     with pytest.raises(KeyError, match="mine"):
         unlearn(callbacks=[Fails()])
     assert ended == [True]
+
+
+class Restless(Callback):
+    """Lowers the rate every epoch, counts, and returns to where the first epoch ended."""
+
+    def __init__(self, kill: int = 0) -> None:
+        self.count, self.kill = 0, kill
+        self.kept: Any = None
+
+    def on_epoch(self, run: Run) -> None:
+        self.count += 1
+        run.optimizer.param_groups[0]["lr"] *= 0.7
+        if self.kept is None:
+            self.kept = bits(run.model)
+        elif self.count == 2:
+            run.model.load_state_dict(self.kept)
+
+    def on_step(self, run: Run) -> None:
+        if run.step == self.kill:
+            raise KeyboardInterrupt
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"count": self.count, "kept": self.kept}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.count, self.kept = state["count"], state["kept"]
+
+
+@pytest.mark.parametrize("kill", [1, 5, 7, 8, 11])
+def test_killed_run_with_a_steering_callback_resumes_to_the_same_bits(
+    kill: int, tmp_path: Path
+) -> None:
+    whole = unlearn(TinyConv(dropout=0.5), epochs=4, callbacks=[Restless()], progress=False)
+    options: dict[str, Any] = {"epochs": 4, "checkpoint": tmp_path / "c", "checkpoint_every": 2}
+    with pytest.raises(KeyboardInterrupt):
+        unlearn(TinyConv(dropout=0.5), callbacks=[Restless(kill)], **options)
+    again = unlearn(
+        TinyConv(dropout=0.5), callbacks=[Callback(), Restless()], progress=False, **options
+    )
+    assert same(bits(again.model), bits(whole.model))
+    assert without_seconds(again.history) == without_seconds(whole.history)
+
+
+def test_callbacks_without_state_add_nothing_to_a_checkpoint(tmp_path: Path) -> None:
+    unlearn(epochs=1, checkpoint=tmp_path / "c", callbacks=[Callback()])
+    arrays, notes = tensors.load(tmp_path / "c")
+    assert tensors.unpack(arrays, notes["tree"])["callbacks"] == []

@@ -1,4 +1,4 @@
-"""The device that a run takes."""
+"""The device that a run takes, and models that count on the plain memory layout."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 import expunge
 from expunge import InvalidInput
-from expunge.engine._device import pick_device
+from expunge.engine._device import measure_step_times, pick_device
+from expunge.evaluation import predict
 from tests import tiny
 from tests.tiny import Counting, points
 
@@ -40,3 +41,29 @@ def test_auto_takes_an_accelerator_if_there_is_one(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: found)
     assert pick_device("auto", Counting()) == found
     assert pick_device("cpu", Counting()) == torch.device("cpu")
+
+
+class Viewing(nn.Module):
+    """The usual first CNN: ``view`` after a convolution, which channels-last breaks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, padding=1)
+        self.head = nn.Linear(4 * 8 * 8, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.conv(x)
+        logits: Tensor = self.head(x.view(len(x), -1))
+        return logits
+
+
+def test_a_model_that_views_after_a_convolution_can_be_evaluated() -> None:
+    torch.manual_seed(0)
+    model = Viewing()
+    data = torch.utils.data.TensorDataset(torch.rand(7, 3, 8, 8), torch.arange(7) % 5)
+    with torch.no_grad():
+        expected = model(data.tensors[0])
+    torch.testing.assert_close(predict(model, data, batch_size=3).logits, expected)
+    pace = measure_step_times(model, *data.tensors, batch_size=4, repeat=1)
+    assert pace.training > 0
+    assert pace.inference > 0

@@ -116,3 +116,21 @@ def test_training_stops_at_divergence_too() -> None:
     with pytest.raises(Diverged, match="Lower the learning rate") as caught:
         tiny.train(Counting(), RETAIN, recipe=expunge.Recipe(epochs=5, batch_size=2, lr=1e38))
     assert all(value.isfinite().all() for value in bits(caught.value.result.model).values())
+
+
+class Content(Callback):
+    """Takes the last good weights for a result."""
+
+    def on_divergence(self, run: Run, error: Diverged) -> bool:
+        return "last good weights" in str(error)
+
+
+@pytest.mark.parametrize("step", [2, 4])
+def test_a_callback_can_end_a_run_that_diverges_with_the_last_good_weights(step: int) -> None:
+    retain = poisoned(points(20, seed=1), step)
+    error, trail = diverge(Counting(), forget=points(4), retain=retain)
+    options: dict[str, Any] = {"forget": points(4), "retain": retain, "batch_size": 2, "epochs": 3}
+    result = tiny.unlearn(Counting(), callbacks=[Content()], **options)
+    assert same(bits(result.model), bits(error.result.model))
+    assert same(bits(result.model), trail.states[step - 2])
+    assert len(result.history.epochs) == (step - 1) // 2

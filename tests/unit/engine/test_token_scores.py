@@ -9,7 +9,7 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge.data.text import TextSet
 from expunge.engine import _token_scores as module
-from expunge.engine._prediction_memory import cached_predict
+from expunge.engine._predict import cached_predict
 from expunge.engine._token_scores import score_tokens
 from tests.unit.evaluation.text.worlds import Bigrams, text_set
 

@@ -90,7 +90,7 @@ def test_no_model_is_passed_over_the_same_data_twice(
         return predict(model, data, **options)
 
     for module in (
-        "engine._prediction_memory",
+        "engine._predict",
         "request._predictions",
         "request.preflight._features",
     ):

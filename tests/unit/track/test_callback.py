@@ -1,8 +1,11 @@
-"""A run with the callback is the same run, and the tracker shows its rows; finished runs once."""
+"""A run with the callback is the same run; real local stores show its rows, each once."""
 
 from __future__ import annotations
 
 import math
+import re
+import shutil
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +13,17 @@ from typing import Any
 import pytest
 
 import expunge
-from expunge import Callback, Diverged, InvalidInput, Result
+from expunge import Callback, Diverged, InvalidInput, Result, StorageError
 from expunge.engine import Run
-from expunge.track import MlflowTracker, TensorBoardTracker, Track, track_runs
-from expunge.track._trackers import RunStatus, Value
+from expunge.track import (
+    TRACKERS,
+    MlflowTracker,
+    TensorBoardTracker,
+    Track,
+    open_tracker,
+    track_runs,
+)
+from expunge.track._callback import RunStatus, valid_name
 from tests import tiny
 from tests.tiny import Counting, bits, points, same, without_seconds
 from tests.unit.track.read import (
@@ -23,6 +33,7 @@ from tests.unit.track.read import (
     tensorboard_text,
 )
 
+PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "tracking.md"
 FORGET, RETAIN = points(24, features=64), points(60, seed=1, features=64)
 
 
@@ -54,13 +65,14 @@ class Memory:
         self.calls: list[tuple[Any, ...]] = []
         self.failing = failing
 
-    def start(self, name: str, params: Mapping[str, Value], tags: Mapping[str, str]) -> None:
-        self.calls.append(("start", name, dict(params), dict(tags)))
+    def start(self, name: str, key: str, params: Mapping[str, Any]) -> int:
+        self.calls.append(("start", name, key, dict(params)))
+        return 0
 
-    def log(self, values: Mapping[str, float], step: int) -> None:
+    def log(self, values: Mapping[str, float], epoch: int) -> None:
         if self.failing:
             raise OSError("no route")
-        self.calls.append(("log", step, dict(values)))
+        self.calls.append(("log", epoch, dict(values)))
 
     def finish(self, status: RunStatus) -> None:
         self.calls.append(("finish", status))
@@ -109,12 +121,12 @@ def test_the_run_is_the_same_with_and_without() -> None:
     assert without_seconds(plain.history) == without_seconds(tracked.history)
 
 
-def test_what_a_later_callback_records_is_logged_too(store: str) -> None:
+def test_what_a_callback_before_it_records_is_logged_too(store: str) -> None:
     class Score(Callback):
         def on_epoch(self, run: Run) -> None:
             run.record(ua=float(run.epoch))
 
-    unlearn(Track(MlflowTracker(store)), Score())
+    unlearn(Score(), Track(MlflowTracker(store)))
     (run,) = mlflow_runs(store)
     assert run.info.run_name == "SRL-FOCUS"
     assert mlflow_curves(store, run)["ua"] == [(1, 1.0), (2, 2.0), (3, 3.0)]
@@ -143,7 +155,7 @@ def test_the_same_call_without_a_checkpoint_is_another_run() -> None:
     tracker = Memory()
     for key in (None, None, "mine"):
         unlearn(Track(tracker, key=key), epochs=1)
-    keys = [tags["expunge.key"] for _, _, tags in tracker.of("start")]
+    keys = [key for _, key, _ in tracker.of("start")]
     assert len(set(keys)) == 3
     assert keys[2] == "mine"
 
@@ -161,29 +173,18 @@ def test_divergence_is_a_failure(store: str, tmp_path: Path) -> None:
     assert tensorboard_text(tmp_path / "boom", "status") == "failed"
 
 
-def test_a_run_inside_an_error_handler_is_not_taken_for_a_failure() -> None:
-    tracker = Memory()
-    try:
-        raise KeyError
-    except KeyError:
-        unlearn(Track(tracker), epochs=1)
-        with pytest.raises(Stop):
-            unlearn(Track(tracker), StopAt(0), epochs=1)
-    assert tracker.of("finish") == [("finished",), ("failed",)]
-
-
 def test_a_tracker_that_fails_is_reported_once_and_the_run_goes_on() -> None:
     tracker = Memory(failing=True)
     with pytest.warns(UserWarning, match=r"the run continues\. \(OSError: no route\)") as caught:
         result = unlearn(Track(tracker))
     assert len(caught) == 1
     assert len(result.history.epochs) == 3
-    assert tracker.of("finish") == [("finished",)]
+    assert tracker.of("finish") == []
 
 
 def test_a_tracker_that_cannot_start_stops_the_run_before_its_first_step() -> None:
     class Closed(Memory):
-        def start(self, name: str, params: Mapping[str, Value], tags: Mapping[str, str]) -> None:
+        def start(self, name: str, key: str, params: Mapping[str, Any]) -> int:
             raise OSError("closed")
 
     tracker = Closed()
@@ -194,7 +195,8 @@ def test_a_tracker_that_cannot_start_stops_the_run_before_its_first_step() -> No
 
 def finished(name: str, *values: float, **more: Any) -> dict[str, Any]:
     rows = [{"epoch": epoch, "ua": value} for epoch, value in enumerate(values, start=1)]
-    return {"name": name, "params": {"seed": 0}, "tags": {}, "epochs": rows, **more}
+    chosen = {"name": name, "key": name, "params": {"seed": 0}, "status": "finished"}
+    return chosen | {"epochs": rows} | more
 
 
 RUNS = [finished("a", 1.0, 2.0), finished("b", 3.0, math.nan, 5.0, status="failed")]
@@ -203,7 +205,7 @@ RUNS = [finished("a", 1.0, 2.0), finished("b", 3.0, math.nan, 5.0, status="faile
 def test_runs_are_logged_once_however_often_they_are_given(store: str, tmp_path: Path) -> None:
     for _ in range(2):
         for tracker in (MlflowTracker(store), TensorBoardTracker(tmp_path)):
-            assert track_runs(iter(RUNS), tracker) == 2
+            track_runs(iter(RUNS), tracker)
     a, b = mlflow_runs(store)
     assert (a.info.status, b.info.status) == ("FINISHED", "FAILED")
     assert a.data.params == {"seed": "0"}
@@ -213,42 +215,103 @@ def test_runs_are_logged_once_however_often_they_are_given(store: str, tmp_path:
     assert tensorboard_curves(tmp_path / "b") == {"ua": [(1, 3.0), (3, 5.0)]}
 
 
-def test_a_logging_that_was_cut_short_is_completed(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(MlflowTracker, "finish", lambda self, status: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            track_runs(RUNS, MlflowTracker(store))
-    track_runs(RUNS, MlflowTracker(store))
-    assert [r.info.status for r in mlflow_runs(store)] == ["FINISHED", "FAILED"]
-    assert mlflow_curves(store, mlflow_runs(store)[0]) == {"ua": [(1, 1.0), (2, 2.0)]}
-
-
-def test_a_key_decides_which_run_it_is(store: str) -> None:
+def test_a_run_logged_again_gets_only_what_it_lacks(store: str) -> None:
     tracker = MlflowTracker(store)
-    for values in ((1.0,), (1.0, 2.0)):
-        track_runs([finished("a", *values, tags={"expunge.key": "k"})], tracker)
+    track_runs([finished("a", 1.0, status="failed")], tracker)
+    track_runs([finished("a", 9.0, 2.0, params={"seed": 1, "lr": 0.5})], MlflowTracker(store))
+    track_runs([finished("other", 7.0)], open_tracker(f"mlflow:{store}", experiment="more"))
     (only,) = mlflow_runs(store)
+    assert only.info.status == "FINISHED"
+    assert only.data.params == {"seed": "0", "lr": "0.5"}
     assert mlflow_curves(store, only) == {"ua": [(1, 1.0), (2, 2.0)]}
+    (other,) = mlflow_runs(store, "more")
+    assert other.data.metrics == {"ua": 7.0}
 
 
-def test_without_a_key_other_results_are_another_run(store: str) -> None:
-    tracker = MlflowTracker(store)
-    for value in (1.0, 2.0):
-        track_runs([finished("a", value)], tracker)
-    assert sorted(r.data.metrics["ua"] for r in mlflow_runs(store)) == [1.0, 2.0]
+def test_names_are_made_valid(store: str) -> None:
+    run = finished("it's", key="it's", params={"α=1!": 1, "x" * 300: 2})
+    run["epochs"] = [{"epoch": 1, "UA %": 1.0, "../RA": 3.0, "y" * 300: 4.0, "inf": math.inf}]
+    for _ in range(2):
+        track_runs([run], MlflowTracker(store))
+    (found,) = mlflow_runs(store)
+    assert found.data.metrics == {"UA _": 1.0, "RA": 3.0, "y" * 250: 4.0}
+    assert found.data.params == {"α_1_": "1", "x" * 250: "2"}
+
+
+def test_no_name_leads_out_of_the_folder() -> None:
+    for name in ("a:b", "../a", "/a", "a/", "..", ""):
+        folder = Path(valid_name(name))
+        assert not folder.is_absolute()
+        assert ".." not in folder.parts
+
+
+def test_the_default_store_is_the_environments_or_a_local_database(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where `store` is: its `mlflow.db` has its tables already
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    track_runs([finished("one")], open_tracker("mlflow"))
+    assert [run.info.run_name for run in mlflow_runs(store)] == ["one"]
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
+    assert MlflowTracker().store == store
+
+
+def test_errors_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"mlflow:sqlite:///path/to/mlflow\.db"):
+        open_tracker(f"mlflow:{tmp_path / 'mlruns'}")
+    (tmp_path / "notes.txt").write_text("not a database, but long enough to be looked into" * 20)
+    with pytest.raises(InvalidInput, match="file is not a database"):
+        open_tracker(f"mlflow:sqlite:///{tmp_path / 'notes.txt'}")
+    with pytest.raises(StorageError, match="Cannot write"):
+        TensorBoardTracker(tmp_path / "notes.txt").start("one", "one", {})
+    with pytest.raises(InvalidInput, match=r"Unknown tracker 'mlfow'\. Did you mean 'mlflow'"):
+        open_tracker("mlfow:sqlite:///x.db")
+    assert list(TRACKERS) == ["mlflow", "tensorboard"]
+
+
+def test_tensorboard_shows_values_while_the_run_lasts_and_replaces_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    other = tmp_path / "digits" / "one" / "events.out.tfevents.0.someone-elses"
+    other.parent.mkdir(parents=True)
+    other.touch()
+    for last in (2, 3):  # the first is left open, as if killed
+        tracker = TensorBoardTracker(tmp_path)
+        tracker.start("digits/one", "key", {"lr": 0.1})
+        for epoch in range(1, last + 1):
+            tracker.log({"x": float(epoch)}, epoch)
+    assert tensorboard_curves(other.parent) == {"x": [(1, 1), (2, 2), (3, 3)]}
+    assert "| lr | 0.1 |" in tensorboard_text(other.parent, "params")
+    assert other.exists()
 
 
 @pytest.mark.parametrize(
-    "runs",
-    [
-        [{"epochs": []}],
-        [finished("a"), finished("a")],
-        [{"name": "a", "epochs": [{"ua": 1.0}]}],
-        [{"name": "a"}],
-    ],
+    ("spec", "missing"),
+    [("mlflow", "mlflow"), ("mlflow", "sqlalchemy"), ("tensorboard:runs", "tensorboard")],
 )
-def test_malformed_runs_are_refused(runs: list[dict[str, Any]], tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="should have a name of its own"):
-        track_runs(runs, TensorBoardTracker(tmp_path))
+def test_a_missing_package_is_named_with_its_extra(
+    spec: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    extra = spec.partition(":")[0]
+    with pytest.raises(InvalidInput) as caught:
+        open_tracker(spec)
+    assert missing in str(caught.value)
+    assert f"pip install 'expunge[{extra}]'" in str(caught.value)
+
+
+def test_the_examples_of_the_document_run(
+    empty_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("tracked").mkdir()
+    shutil.copy(empty_database, "tracked/mlflow.db")
+    for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
+        exec(compile(code, PAGE.name, "exec"), {})
+    store = "sqlite:///tracked/mlflow.db"
+    (live,) = mlflow_runs(store)
+    assert [step for step, _ in mlflow_curves(store, live)["objective"]] == [1, 2, 3]
+    assert len(tensorboard_curves(Path("tracked/events/digits-srl"))["objective"]) == 3
+    (finished,) = mlflow_runs(store, "benchmark")
+    assert mlflow_curves(store, finished) == {"ua": [(1, 97.2), (2, 96.8)]}

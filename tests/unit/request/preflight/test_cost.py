@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from expunge.engine._step_times import StepTimes
+from expunge.engine import StepTimes
 from expunge.request.preflight import _cost as cost
 from expunge.request.preflight._cost import FIXED_SECONDS, OVERHEAD, advise, estimate_cost
 from expunge.request.subject._load import make_subject

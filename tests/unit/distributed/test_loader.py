@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler, SequentialSampler
 
-from expunge.distributed._batch_shares import BatchDivision
-from expunge.integrations._hf_batches import DividedBatches
+from expunge.distributed import BatchDivision, DividedBatches
 
 
 @given(st.integers(1, 40), st.integers(1, 6), st.integers(1, 4), st.booleans(), st.integers(0, 3))
