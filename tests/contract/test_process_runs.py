@@ -14,8 +14,7 @@ from torch.utils.data import DataLoader, Subset, TensorDataset
 
 import expunge
 from expunge import Callback, InvalidInput
-from expunge.distributed import as_group
-from expunge.distributed._shared_inference import shared_inference
+from expunge.distributed import as_group, shared_inference
 from expunge.engine import Run
 from expunge.evaluation import predict
 from tests import tiny

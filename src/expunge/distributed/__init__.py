@@ -17,7 +17,12 @@ if TYPE_CHECKING:  # for other packages of expunge
         share_weight,
     )
     from expunge.distributed._batchnorm import synchronised
-    from expunge.distributed._group import check_same_bits
+    from expunge.distributed._group import (
+        check_same_bits,
+        inference_group,
+        interleave,
+        shared_inference,
+    )
     from expunge.distributed._launch import (
         check_timeout,
         launched_group,
@@ -32,6 +37,5 @@ if TYPE_CHECKING:  # for other packages of expunge
         sampler_of,
     )
     from expunge.distributed._reduction import start_reduction
-    from expunge.distributed._shared_inference import inference_group, interleave, shared_inference
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

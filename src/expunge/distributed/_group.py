@@ -9,6 +9,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar
 
@@ -17,7 +18,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from expunge._errors import ExpungeError, InvalidInput, LostProcess
-from expunge.distributed._buckets import fill
 
 T = TypeVar("T")
 
@@ -88,23 +88,21 @@ class Group:
         """The mean of each tensor over all processes."""
         if not self:
             return list(tensors)
-        buckets = fill(list(tensors), list(tensors), scale=1.0 / self.size)
-        waits = [self.start_sum(bucket) for bucket in buckets.flat]
-        for wait in waits:
+        means = [(tensor.detach() * (1.0 / self.size)).contiguous() for tensor in tensors]
+        for wait in [self.start_sum(mean) for mean in means]:
             wait()
-        return buckets.views
+        pairs = zip(tensors, means, strict=True)  # in the memory order of the tensors
+        return [torch.empty_like(tensor).copy_(mean) for tensor, mean in pairs]
 
     def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
         """Overwrite ``tensors`` with those of the first process."""
-        if not self or not tensors:
+        if not self:
             return
-        buckets = fill([t.detach() for t in tensors], [t.detach() for t in tensors])
-        with reporting_lost_processes():
-            for bucket in buckets.flat:
-                dist.broadcast(bucket, self._first_rank, group=self.processes)
-        with torch.no_grad():
-            for tensor, view in zip(tensors, buckets.views, strict=True):
-                tensor.copy_(view)
+        with reporting_lost_processes(), torch.no_grad():
+            for tensor in tensors:
+                copied = tensor.detach().contiguous()
+                dist.broadcast(copied, self._first_rank, group=self.processes)
+                tensor.copy_(copied)
 
     def any(self, flag: bool) -> bool:
         """Whether ``flag`` is true in any process."""
@@ -216,3 +214,30 @@ def _sendable(error: Exception) -> Exception:
     except Exception:
         return ExpungeError(f"{type(error).__name__}: {error}")
     return error
+
+
+_GROUP: ContextVar[Group] = ContextVar("group", default=SINGLE)
+
+
+@contextmanager
+def shared_inference(group: Group) -> Iterator[None]:
+    """Within, every process predicts a part of each data set and receives all predictions.
+
+    This is not automatic where there is a process group: one process alone may want to evaluate.
+    """
+    before = _GROUP.set(group)
+    try:
+        yield
+    finally:
+        _GROUP.reset(before)
+
+
+def inference_group() -> Group:
+    """The processes that share forward passes here."""
+    return _GROUP.get()
+
+
+def interleave(group: Group, items: Sequence[T]) -> list[T]:
+    """All items in order, where process r of N has the items r, r+N, r+2N, …"""
+    lists = group.exchange(list(items))
+    return [lists[j % group.size][j // group.size] for j in range(sum(map(len, lists)))]

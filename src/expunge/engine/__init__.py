@@ -51,17 +51,18 @@ if TYPE_CHECKING:  # for other packages of expunge
         weigh_reduced,
     )
     from expunge.engine._model_from_config import (
+        as_numbers,
         build_from_config,
         check_model_fits,
         default_augment,
         default_model,
         fit_weights,
+        loss_for,
         restore_from_config,
         sizes_for,
         train_from_config,
         untrained_for,
     )
-    from expunge.engine._named_code import OTHER_COMPUTERS, code_of_data, code_of_model
     from expunge.engine._overlap_check import check_disjoint
     from expunge.engine._predict import (
         Predictions,
@@ -71,9 +72,14 @@ if TYPE_CHECKING:  # for other packages of expunge
         predict,
     )
     from expunge.engine._procedure import PLAIN_OPTIONS
-    from expunge.engine._regression import as_numbers, loss_for
     from expunge.engine._run_parts import copy_model
     from expunge.engine._token_scores import BATCH, TokenScores, score_tokens
-    from expunge.engine._weights import State, without_prefix
+    from expunge.engine._weights import (
+        OTHER_COMPUTERS,
+        State,
+        code_of_data,
+        code_of_model,
+        without_prefix,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

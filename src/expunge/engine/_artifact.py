@@ -6,7 +6,7 @@ import json
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pydantic
 import torch
@@ -24,33 +24,42 @@ from expunge.engine._model_from_config import (
     fit_weights,
     sizes_for,
 )
-from expunge.engine._named_code import code_of_data, code_of_model
 from expunge.engine._recipe import Recipe
-from expunge.engine._weights import State, read_state, without_prefix
+from expunge.engine._weights import (
+    State,
+    code_of_data,
+    code_of_model,
+    read_state,
+    without_prefix,
+)
 from expunge.models import is_external, read_model_spec
 
 ModelStage = Literal["initial", "ideal", "unlearned"]
 
 
 class _Card(pydantic.BaseModel):
+    """A part of a card; fields in ``omitted`` are written only if they are not the default."""
+
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+    omitted: ClassVar[tuple[str, ...]] = ()
+
+    @pydantic.model_serializer(mode="wrap")
+    def _omit(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        defaults = {name: type(self).model_fields[name].default for name in self.omitted}
+        return {k: v for k, v in values.items() if k not in defaults or v != defaults[k]}
 
 
 class ModelCard(_Card):
     """How to build the model: the arguments of :func:`expunge.build_model`, its options apart."""
+
+    omitted = ("options",)
 
     name: str
     num_classes: int
     in_channels: int
     width: float = 1.0
     options: dict[str, Any] = {}
-
-    @pydantic.model_serializer(mode="wrap")
-    def _omit_empty(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = serialize(self)
-        if not self.options:
-            values.pop("options")
-        return values
 
 
 class DataCard(_Card):
@@ -60,6 +69,8 @@ class DataCard(_Card):
     ``val_from`` is the split that val is taken out of, where the data have none.
     """
 
+    omitted = ("encoding", "val_from")
+
     spec: str
     seed: int = 0
     val_fraction: float = 0.1
@@ -67,15 +78,6 @@ class DataCard(_Card):
     fingerprint: str = ""
     encoding: list[dict[str, Any]] | None = None
     val_from: Literal["train", "test"] = "train"
-
-    @pydantic.model_serializer(mode="wrap")
-    def _omit_implied(self, serialize: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
-        values: dict[str, Any] = serialize(self)
-        if self.encoding is None:
-            values.pop("encoding")
-        if self.val_from == "train":
-            values.pop("val_from")
-        return values
 
 
 class Card(_Card):

@@ -7,20 +7,21 @@ own options, and the sizes that :func:`sizes_for` reads off the data.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
 from expunge.data import Augment, Examples, ImageSet, Splits
 from expunge.engine._execution import Execution
 from expunge.engine._recipe import Recipe
-from expunge.engine._regression import label_statistics, loss_for
 from expunge.engine._run import Result
 from expunge.engine._unlearn import train
+from expunge.methods import Loss
 from expunge.models import (
     MODELS,
     RESERVED,
@@ -127,7 +128,7 @@ def restore_from_config(config: Mapping[str, Any], path: Path) -> nn.Module:
     return model.eval()
 
 
-def fit_weights(model: nn.Module, state: dict[str, torch.Tensor], source: str) -> None:
+def fit_weights(model: nn.Module, state: dict[str, Tensor], source: str) -> None:
     """Load ``state`` into ``model``, or say what does not fit."""
     expected = model.state_dict()
     missing, extra = sorted(expected.keys() - state.keys()), sorted(state.keys() - expected.keys())
@@ -151,5 +152,47 @@ def fit_weights(model: nn.Module, state: dict[str, torch.Tensor], source: str) -
     model.load_state_dict(state)
 
 
-def _is_finite(tensor: torch.Tensor) -> bool:
+def _is_finite(tensor: Tensor) -> bool:
     return not tensor.is_floating_point() or bool(tensor.isfinite().all())
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """The mean squared error of outputs [N, 1] or [N], in units of ``scale``².
+
+    With the deviation of the labels as its scale, learning rates mean what they mean for classes:
+    a model that always predicts the mean has a loss of 1.
+
+    >>> import torch
+    >>> float(SquaredError(scale=2.0)(torch.tensor([[3.0], [5.0]]), torch.tensor([1.0, 5.0])))
+    0.5
+    """
+
+    scale: float = 1.0
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return F.mse_loss(as_numbers(outputs), targets) / self.scale**2
+
+
+def as_numbers(outputs: Tensor) -> Tensor:
+    """One number per example [N], from outputs [N, 1] or [N]."""
+    if outputs.ndim == 2 and outputs.shape[1] == 1:
+        return outputs[:, 0]
+    if outputs.ndim != 1:
+        raise InvalidInput(
+            "The model of a regression should return one number per example, [N, 1]. "
+            f"(got {list(outputs.shape)})"
+        )
+    return outputs
+
+
+def label_statistics(data: Examples) -> tuple[float, float]:
+    """Mean and standard deviation of the numbers to predict; the latter 1 if there is but one."""
+    labels = data.labels.double()
+    deviation = float(labels.std(correction=0))
+    return float(labels.mean()), deviation if deviation > 0 else 1.0
+
+
+def loss_for(data: Examples) -> Loss:
+    """The loss that suits the labels: cross-entropy of classes, squared error of numbers."""
+    return SquaredError(label_statistics(data)[1]) if data.is_regression else F.cross_entropy

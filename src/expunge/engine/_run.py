@@ -45,6 +45,7 @@ from expunge.engine._recipe import Recipe
 from expunge.engine._run_parts import (
     NOTHING_MOVES,
     OptimizerFactory,
+    SchedulerFactory,
     copy_model,
     forked_random,
     hand_over,
@@ -163,7 +164,7 @@ class Run:
         self._params = self.method.parameters_to_update(self.problem)
         lr, device = procedure.lr, self.device
         self.optimizer = make_optimizer(optimizer, self._params, lr=lr, device=device)
-        schedule = procedure.schedule
+        schedule: str | SchedulerFactory = procedure.schedule
         if self.recipe is not None and isinstance(schedule, str):
             schedule = self.recipe.schedule
         self.scheduler, self._scheduler_every = make_scheduler(

@@ -1,9 +1,15 @@
-"""Weights files, read without executing any code in them."""
+"""Files that somebody else may have written: weights without code, and the code that cards name.
+
+Such a file never causes an import, a call or a download. Built-in models and data that are read as
+files need none of these; everything else has to be named by the user, on the command line or in a
+call.
+"""
 
 from __future__ import annotations
 
 import pickle
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +18,21 @@ from torch import Tensor, nn
 
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
+from expunge._factory import is_factory
 from expunge._files import TORCH_SUFFIXES, require_file
+from expunge._specs import split_spec
+from expunge.data import DATASETS
 
 STATE_KEYS = ("state_dict", "model_state_dict", "model", "net", "module")
 """Keys under which checkpoints keep their weights."""
 PREFIXES = ("module.", "_orig_mod.")
 """Prefixes that DataParallel and torch.compile put before every name."""
+LIBRARIES = {"hf": "transformers", "causal": "transformers"}
+"""Libraries that build a model, by what the model's name begins with."""
+OTHER_COMPUTERS = ("//", "\\\\")
+"""How paths to files of another computer begin on some systems."""
+IMPORTING = "hf"
+"""The built-in format that another library reads, which may download the data."""
 
 State = dict[str, Tensor]
 
@@ -115,3 +130,44 @@ def _described(content: Any) -> str:
     if isinstance(content, dict):
         return f"a dict of {', '.join(repr(str(key)) for key in list(content)[:5]) or 'nothing'}"
     return type(content).__name__
+
+
+def code_of_model(spec: str, options: Mapping[str, Any] | None = None) -> str:
+    """What building a model would import and call, in words; empty for a built-in model.
+
+    >>> code_of_model("vgg16,width=0.25")
+    ''
+    >>> code_of_model("os:system", {"command": "ls"})
+    "the model os:system(command='ls')"
+    """
+    name, given = split_spec(spec)
+    if ":" not in name:  # built in, or refused: models have no plug-ins
+        return ""
+    if library := LIBRARIES.get(name.partition(":")[0]):
+        return f"the library {library} for the model {spec}"
+    arguments = (f"{key}={value!r}" for key, value in (given | dict(options or {})).items())
+    return f"the model {name}({', '.join(arguments)})"
+
+
+def code_of_data(spec: str) -> str:
+    """What loading data would import, call or reach over the network; empty for data in files.
+
+    >>> code_of_data("npz:/data/photos.npz")
+    ''
+    >>> code_of_data("shop.data:load")
+    'the data shop.data:load()'
+    """
+    kind, _, place = spec.partition(":")
+    if not spec:
+        return ""
+    if kind not in DATASETS.built_in:
+        if kind in DATASETS:
+            return f"the plug-in of {DATASETS.origin(kind)} for the data {spec}"
+        if is_factory(spec):
+            return f"the data {spec}()"
+        return f"whatever reads the data {spec}, whose format is not named"
+    if kind == IMPORTING:
+        return f"the library datasets for the data {spec}"
+    if place.startswith(OTHER_COMPUTERS):
+        return f"a file of another computer for the data {spec}"
+    return ""

@@ -141,6 +141,8 @@ class MlflowTracker:
         with warnings.catch_warnings():  # MLflow deprecates parts of its own while it loads them
             warnings.simplefilter("ignore", DeprecationWarning)
             self._mlflow = import_extra("mlflow", "mlflow", "Runs in MLflow")
+            for needed in ("sqlalchemy", "alembic") if self.store.startswith("sqlite:") else ():
+                import_extra(needed, "mlflow", "Local databases of MLflow")
             try:
                 self._client: Any = self._mlflow.MlflowClient(tracking_uri=self.store)
                 known = self._client.get_experiment_by_name(experiment)
@@ -148,8 +150,7 @@ class MlflowTracker:
             except Exception as error:  # of MLflow, of the database's driver, of the disk
                 raise InvalidInput(
                     f"MLflow cannot use the store {self.store!r}; a local one is "
-                    f"`mlflow:sqlite:///path/to/mlflow.db`. ({error}) If a package is missing: "
-                    "pip install 'expunge[mlflow]'."
+                    f"`mlflow:sqlite:///path/to/mlflow.db`. ({error})"
                 ) from error
         self._experiment = str(made)
 
@@ -197,7 +198,7 @@ class TensorBoardTracker:
             folder.mkdir(parents=True, exist_ok=True)
             for file in folder.glob(f"events.out.tfevents.*{SUFFIX}"):
                 file.unlink()
-            self._writer: Any = SummaryWriter(str(folder), filename_suffix=SUFFIX)  # type: ignore[no-untyped-call]
+            self._writer: Any = SummaryWriter(str(folder), filename_suffix=SUFFIX)
         except OSError as error:
             raise StorageError(f"Cannot write in {folder}: {error.strerror}.") from error
         rows = [f"| {param} | {value} |" for param, value in params.items()]

@@ -12,7 +12,7 @@ from torch import nn
 import expunge
 from expunge import Focus, InvalidInput, SampleMoments, Update, WeightedSum
 from expunge.distributed import SINGLE, as_group
-from expunge.distributed._buckets import fill
+from expunge.distributed._reduction import fill
 from tests.team import Team
 from tests.team_runs import Plain
 

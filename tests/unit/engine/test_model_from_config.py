@@ -10,8 +10,13 @@ from expunge import Execution
 from expunge._errors import InvalidInput
 from expunge.data import Examples
 from expunge.engine import Recipe
-from expunge.engine._model_from_config import train_from_config
-from expunge.engine._regression import SquaredError, as_numbers, label_statistics, loss_for
+from expunge.engine._model_from_config import (
+    SquaredError,
+    as_numbers,
+    label_statistics,
+    loss_for,
+    train_from_config,
+)
 from expunge.methods import METHODS
 from tests import tiny
 
