@@ -38,9 +38,12 @@ ModelStage = Literal["initial", "ideal", "unlearned"]
 
 
 class _Card(pydantic.BaseModel):
-    """A part of a card; fields in ``omitted`` are written only if they are not the default."""
-
     model_config = pydantic.ConfigDict(extra="forbid", frozen=True)
+
+
+class _CardPart(_Card):
+    """Fields in ``omitted`` are written only if they are not the default."""
+
     omitted: ClassVar[tuple[str, ...]] = ()
 
     @pydantic.model_serializer(mode="wrap")
@@ -50,7 +53,7 @@ class _Card(pydantic.BaseModel):
         return {k: v for k, v in values.items() if k not in defaults or v != defaults[k]}
 
 
-class ModelCard(_Card):
+class ModelCard(_CardPart):
     """How to build the model: the arguments of :func:`expunge.build_model`, its options apart."""
 
     omitted = ("options",)
@@ -62,7 +65,7 @@ class ModelCard(_Card):
     options: dict[str, Any] = {}
 
 
-class DataCard(_Card):
+class DataCard(_CardPart):
     """Which data it was trained on; ``fingerprint`` is a hash of the training part.
 
     ``encoding`` describes how a table was turned into tensors, without any of its values.
