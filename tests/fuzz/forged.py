@@ -19,7 +19,7 @@ from expunge.ledger._ledger import Ledger
 from expunge.ledger._purge import find_remnants, outside_of
 from expunge.ledger._seal import write_ledger_head, write_seal
 from expunge.report import render_letter, render_request
-from expunge.request import _bundle, forget, verify
+from expunge.request import forget, verify
 from tests.unit.request.worlds import fitted, floats
 
 GONE = "gone"
@@ -53,15 +53,9 @@ def world() -> tuple[Any, Any, Path]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     data = (floats(48, 1), floats(32, 2), floats(32, 3))
     model = fitted(data[0])
-    save, _bundle.save_figure = _bundle.save_figure, lambda figure, path, formats: None
-    try:
-        options: dict[str, Any] = {"lr": 3e-3, "batch_size": 16, "max_epochs": 1, "method": "SRL"}
-        out = folder / "requests"
-        forget(
-            model=model, data=data, ids=[0, 2, 4], out=out, progress=False, force=True, **options
-        )
-    finally:
-        _bundle.save_figure = save
+    options: dict[str, Any] = {"lr": 3e-3, "batch_size": 16, "max_epochs": 1, "method": "SRL"}
+    out = folder / "requests"
+    forget(model=model, data=data, ids=[0, 2, 4], out=out, progress=False, force=True, **options)
     return model, data, out
 
 

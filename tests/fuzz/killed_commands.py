@@ -24,7 +24,7 @@ from expunge.dispatch._local import InlineEngine
 from expunge.engine import Execution, Procedure
 from expunge.engine._artifact import load_artifact
 from expunge.evaluation._file_jobs import unlearn_artifact
-from expunge.request import _bundle, forget
+from expunge.request import forget
 from expunge.store import Store
 from tests.fuzz.world import World
 from tests.unit.bench.tiny_protocol import timeless as timeless_results
@@ -40,7 +40,7 @@ def prepare(folder: Path) -> None:
     _world(folder)
     _request_world()
     # Matplotlib takes longer than the rest; and workers would not be killed with this process.
-    _bundle.save_figure = expunge.audit._report.save_figure = lambda *_: None
+    expunge.audit._report.save_figure = lambda *_: None
     expunge.dispatch._run._engine = lambda store, *_, **__: InlineEngine(store)
 
 

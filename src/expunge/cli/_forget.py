@@ -132,7 +132,7 @@ def load_key(path: Path) -> SigningKey:
 
 
 def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Output) -> None:
-    from expunge.request import Clocks, carry_out
+    from expunge.request import RequestStopwatch, carry_out
 
     def show_preflight(findings: Any) -> None:
         if options["dry_run"] or not output.quiet:
@@ -145,7 +145,7 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
         on_preflight=show_preflight,
         progress=output.progress,
         # Processor time counts from the start of the process: libraries are loaded for the request.
-        started=Clocks(started, 0.0),
+        stopwatch=RequestStopwatch((started, 0.0)),
     )
     output.data(lambda: _outcome_data(outcome))
     if outcome.evidence is None:

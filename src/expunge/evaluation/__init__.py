@@ -59,14 +59,16 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.evaluation._scores import accuracy
     from expunge.evaluation._statistics import (
         auc_of,
+        delong_interval,
         exposure_of,
         match_class_mix,
         student_reach,
         wilson_interval,
     )
     from expunge.evaluation._views import check_same_labels
-    from expunge.evaluation.attacks._features import confidence, entropy
+    from expunge.evaluation.attacks._features import confidence, entropy, loss
     from expunge.evaluation.attacks._lira import ULiRA, scaled_confidence, ulira
+    from expunge.evaluation.attacks._population import decisions, sample
     from expunge.evaluation.attacks._shadow_models import ShadowPlan, join, run_shadows
     from expunge.evaluation.text._text_metrics import text_definitions
     from expunge.evaluation.text._text_predictions import TextPredictions, predict_texts

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import torch
 from torch import nn
@@ -64,7 +65,7 @@ def loss_auc(forget: Predictions, unseen: Predictions) -> float:
 
     Unseen examples have the class mix of the forgotten ones; 0.5 is chance.
     """
-    matched = unseen.take(match_class_mix(unseen.labels, forget.labels, seed=0, largest=True))
+    matched = unseen.take(match_class_mix(unseen.labels, forget.labels, seed=0, most=math.inf))
     return auc_of(-per_example_loss(forget), -per_example_loss(matched))
 
 

@@ -36,7 +36,6 @@ if TYPE_CHECKING:  # for other packages of expunge
         ExampleRow,
         ExampleView,
         ExposureCounts,
-        ForgottenCopies,
         Hashes,
         LedgerName,
         MetricRow,

@@ -76,16 +76,10 @@ class RecordCounts(Section):
 
 
 class DuplicateCounts(Section):
-    """How many duplicates of the records remain in the data; thresholds are null if nothing is
-    left that they could be estimated from."""
+    """How many exact duplicates of the records remain in the data, and in what is retained."""
 
     exact: int
-    near: int
-    in_retain: dict[str, int]
-    near_expected_by_chance: float
-    thresholds: dict[str, float | None]
-    quantile: float
-    notes: list[str]
+    in_retain: int
 
 
 class Familiarity(Section):

@@ -71,13 +71,6 @@ class RequestVerdict(Section):
     next_steps: list[str] = Field(default=[], description="What to try if it was not achieved.")
 
 
-class ForgottenCopies(Section):
-    """How many copies of requested records were forgotten with them."""
-
-    exact: int = 0
-    near: int = 0
-
-
 class LedgerName(Section):
     """Which ledger a request belongs to: the same in all of its requests."""
 
@@ -92,7 +85,7 @@ class RequestSummary(Section):
     number: int = Field(description="Position in the ledger, from 1.")
     ids: int = Field(description="Number of ids requested.")
     records: int = Field(description="Number of training records forgotten, copies included.")
-    copies: ForgottenCopies = ForgottenCopies()
+    copies: int = Field(0, description="How many of them are duplicates that nobody asked for.")
     skipped: int = Field(default=0, description="Ids without a training record, left out.")
     unmapped: int = Field(
         default=0, description="Training records that the table of records gives to nobody."

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.request._job import job_options, make_job
     from expunge.request._job_file import job_template
-    from expunge.request._stopwatch import Clocks
+    from expunge.request._stopwatch import RequestStopwatch
     from expunge.request.subject._load import Subject
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

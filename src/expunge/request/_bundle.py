@@ -6,15 +6,13 @@ import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from expunge import _tensors as tensors
 from expunge._errors import StorageError
 from expunge._files import sync, write_text
 from expunge.engine import Card
-from expunge.evidence import ConfidenceScores, Evidence, Hashes, Interval, Seconds
+from expunge.evidence import Evidence, Hashes, Seconds
 from expunge.ledger import (
     ATTEMPT,
     EVIDENCE,
@@ -34,14 +32,10 @@ from expunge.ledger import (
     sign_weights,
     write_seal,
 )
-from expunge.report import COLOURS, hide_frame, legend_beside, new_figure, save_figure
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._model_card import model_card
 from expunge.request.verdict._build import Conclusion, Request
 from expunge.request.verdict._examination import Examination
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def write_bundle(
@@ -103,10 +97,6 @@ def _write_request(
     if not evidence.in_memory:
         write_text(folder / JOB, job_to_toml(request.job), private=True)
     write_text(folder / PREFLIGHT, preflight_file(evidence), private=True)
-    save_figure(accuracy_figure(evidence), folder / "figures" / "accuracy.png", ["png"])
-    if evidence.scores is not None:
-        figure = scores_figure(evidence.scores, judged_name(evidence))
-        save_figure(figure, folder / "figures" / "scores.png", ["png"])
 
 
 def _write_evidence(
@@ -197,68 +187,3 @@ def card_after(card: Card | None, evidence: Evidence) -> dict[str, Any]:
         return card.model_dump(mode="json")
     changes = {"stage": "unlearned", "scenario": None, "scenario_seed": None, "forgotten": None}
     return card.model_copy(update=changes).model_dump(mode="json")
-
-
-def judged_name(evidence: Evidence) -> str:
-    """What figures call the model that was judged."""
-    return "discarded" if evidence.discarded else "after"
-
-
-def accuracy_figure(evidence: Evidence) -> Figure:
-    """Accuracy on the records and on test data with intervals: before, after and later."""
-    figure = new_figure(6.4, 3.6)
-    ax = figure.subplots()
-    groups = [metric for metric in evidence.metrics if metric.name in ("ua", "ta")]
-    series: tuple[tuple[str, str, Sequence[Interval | None]], ...] = (
-        ("before", "D", [metric.before for metric in groups]),
-        (judged_name(evidence), "o", [metric.after for metric in groups]),
-        ("after benign steps", "^", [metric.relearned for metric in groups]),
-        ("unseen data alike", "s", [metric.target for metric in groups]),
-    )
-    for k, (label, marker, intervals) in enumerate(series):
-        shown = [(x, interval) for x, interval in enumerate(intervals) if interval is not None]
-        if not shown:
-            continue
-        ax.errorbar(
-            [x + 0.12 * (k - 1.5) for x, _ in shown],
-            [interval.value for _, interval in shown],
-            yerr=[
-                [interval.value - interval.low for _, interval in shown],
-                [interval.high - interval.value for _, interval in shown],
-            ],
-            fmt=marker,
-            color=COLOURS[k],
-            capsize=3,
-            label=label,
-        )
-    ax.set_xticks(range(len(groups)), [metric.label for metric in groups])
-    ax.set_xlim(-0.5, len(groups) - 0.5)
-    ax.set_ylabel("accuracy (%)")
-    ax.grid(alpha=0.25, linewidth=0.5, axis="y")
-    hide_frame(ax)
-    legend_beside(ax)
-    return figure
-
-
-def scores_figure(scores: ConfidenceScores, judged: str) -> Figure:
-    """Histograms of the confidence in the true label, before and ``judged`` (after)."""
-    figure = new_figure(7.2, 3.2)
-    axes = figure.subplots(1, 2, sharey=True)
-    for ax, title, splits in zip(
-        axes, ("before", judged), (scores.before, scores.after), strict=True
-    ):
-        curves = (
-            ("forgotten", splits.forget, "-"),
-            ("unseen", splits.val, "--"),
-            ("retained", splits.retain, ":"),
-        )
-        for colour, (label, counts, style) in zip(COLOURS, curves, strict=False):
-            bins = np.linspace(0.0, 1.0, len(counts) + 1)
-            shares = np.asarray(counts) / max(sum(counts), 1)
-            ax.stairs(shares, bins, color=colour, linewidth=1.6, linestyle=style, label=label)
-        ax.set_title(title, fontsize=10)
-        ax.set_xlabel(scores.name)
-        hide_frame(ax)
-    axes[0].set_ylabel("share")
-    legend_beside(axes[1])
-    return figure

@@ -193,7 +193,7 @@ class BestEpoch(Callback):
         procedure: Procedure,
     ) -> None:
         self.forget, self.val = forget, val
-        chosen = match_class_mix(val.labels, forget.labels, seed=0, largest=True)
+        chosen = match_class_mix(val.labels, forget.labels, seed=0, most=math.inf)
         self.alike = chosen or list(range(len(val)))
         self.kept = kept_sample(retain) if isinstance(retain, TextExamples) else None
         self.floor, self.epochs = floor, procedure.epochs

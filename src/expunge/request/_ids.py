@@ -22,14 +22,6 @@ Places = dict[str, list[int]]
 """Indices into each of the :data:`SPLITS`; a split without any is left out."""
 
 
-@dataclass(frozen=True)
-class RecordOwners:
-    """The records of each owner, and how many training records have none."""
-
-    places: dict[str, Places]
-    unmapped: int
-
-
 MAX_LISTED = 20
 """Unknown ids that an error message lists."""
 
@@ -85,8 +77,7 @@ def resolve_ids(job: Job, subject: Subject, ids: Sequence[Id] | None = None) -> 
     if job.records is None:
         places = _find_by_name_or_index(list(counts), subject)
     else:
-        owners = read_owners(job.records, job.id_column, subject)
-        places, unmapped = owners.places, owners.unmapped
+        places, unmapped = read_owners(job.records, job.id_column, subject)
         if unmapped and not job.allow_unmapped:
             raise InvalidInput(
                 f"{job.records} should give each of the {len(subject.train)} training records a "
@@ -196,8 +187,13 @@ def _untrained_ids(
 # The table of records: a CSV file that says to whom each record belongs.
 
 
-def read_owners(path: Path, id_column: str | None, subject: Subject) -> RecordOwners:
-    """Which records belong to each value of ``id_column``; every line must be about a record."""
+def read_owners(
+    path: Path, id_column: str | None, subject: Subject
+) -> tuple[dict[str, Places], int]:
+    """The records of each value of ``id_column``, and how many training records have none.
+
+    Every line must be about a record.
+    """
     # Find the two columns.
     table = read_table(path)
     key = next((name for name in RECORD_COLUMNS if table.position(name) is not None), None)
@@ -235,13 +231,11 @@ def read_owners(path: Path, id_column: str | None, subject: Subject) -> RecordOw
             f"({len(unknown)} do not: {', '.join(unknown[:5])})"
         )
     mapped = set().union(*(records.get("train", ()) for records in owned.values()))
-    return RecordOwners(
-        {
-            owner: {split: sorted(indices) for split, indices in records.items()}
-            for owner, records in owned.items()
-        },
-        unmapped=len(subject.train) - len(mapped),
-    )
+    places_of = {
+        owner: {split: sorted(indices) for split, indices in records.items()}
+        for owner, records in owned.items()
+    }
+    return places_of, len(subject.train) - len(mapped)
 
 
 def _record_locator(subject: Subject, key: str, path: Path) -> Callable[[str], Places]:

@@ -23,8 +23,6 @@ Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=Fals
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 Points = Annotated[float, pydantic.Field(gt=0, le=100, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]
-IncludeDuplicates = Literal["none", "exact", "near"]
-"""Which duplicates of forgotten records are also forgotten; ``near`` includes the exact ones."""
 
 InputForm = Literal["bytes", "fractions", "standardised"]
 """How images are handed to a model that is not built in."""
@@ -113,11 +111,7 @@ class Job(pydantic.BaseModel):
     skip_untrained: Switch = _setting(
         "Leave out ids without a training record, and count them.", False
     )
-    include_duplicates: IncludeDuplicates = _setting(
-        "Also forget duplicates in the training data (default: none); near includes the exact "
-        "ones, and some that are there by chance.",
-        "none",
-    )
+    include_duplicates: Switch = _setting("Also forget duplicates in the training data.", False)
     out: Path = _setting("Folder of this model's requests.", ..., "forgotten")
     id_key: Path | None = _setting(
         "File of the key that ids are hashed with, created if it is not there (default: "
@@ -189,11 +183,6 @@ class Job(pydantic.BaseModel):
             job = validate(values)
         missing = {k: v for k, v in preferred_settings(job.method).items() if k not in values}
         return validate(missing | values) if missing else job
-
-    @pydantic.field_validator("include_duplicates", mode="before")
-    @classmethod
-    def _from_bool(cls, value: object) -> object:
-        return {True: "exact", False: "none"}.get(value, value) if type(value) is bool else value
 
     @pydantic.field_validator("method", "addon", "moments", check_fields=False)
     @classmethod

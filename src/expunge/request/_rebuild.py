@@ -64,7 +64,6 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "notes about the inputs": ("preflight.notes",),
     "what to try next": ("verdict.next_steps",),
     "settings of the run (such as the method)": (),
-    "figures": (),
 }
 """What of the evidence neither weights nor data tell, by what it is called, and its fields.
 
@@ -114,7 +113,8 @@ def compare_with_rebuilt(
     to_forget, gone = earlier.still_to_forget(requested.indices)
     cost = evidence.preflight.cost
     found = preflight(subject, requested, job, earlier=gone, cost=cost)
-    examination = examine(subject, found, to_forget, gone, job.include_duplicates)
+    include = job.include_duplicates
+    examination = examine(subject, found, to_forget, gone, include_duplicates=include)
 
     # The evidence, of the model that was judged then.
     forgotten = len(examination.to_forget)

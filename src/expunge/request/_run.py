@@ -14,7 +14,7 @@ from expunge.distributed import as_group
 from expunge.ledger import SigningKey, exclusive_access
 from expunge.request._job import Job, make_job, text_defaults
 from expunge.request._runner import Outcome, RequestRunner
-from expunge.request._stopwatch import Clocks, RequestStopwatch
+from expunge.request._stopwatch import RequestStopwatch
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject, are_texts, make_subject
 
@@ -55,7 +55,7 @@ def forget(
         The outcome: ``status``, ``achieved``, ``model``, ``evidence`` (:class:`Evidence`) and
         ``folder``.
     """
-    started = Clocks.now()
+    stopwatch = RequestStopwatch()
     check_arguments(forget, locals())
     listed_ids = None if isinstance(ids, (str, Path)) else list(ids)
     in_memory = isinstance(model, nn.Module)
@@ -86,7 +86,7 @@ def forget(
         discard=discard,
         progress=progress,
         key=None if sign is None else SigningKey.load(sign, password),
-        started=started,
+        stopwatch=stopwatch,
     )
 
 
@@ -102,16 +102,15 @@ def carry_out(
     on_preflight: Callable[[Preflight], None] = lambda findings: None,
     progress: bool = True,
     key: SigningKey | None = None,
-    started: Clocks | None = None,
+    stopwatch: RequestStopwatch | None = None,
 ) -> Outcome:
     """Carry out ``job`` with exclusive access to its folder; if killed, the same call resumes it.
 
     ``subject`` and ``ids`` replace the model, the data and the file of ids that ``job`` names.
     ``on_message`` is called with what is being done, ``on_preflight`` with the findings of the
-    preflight, before anything is changed. ``key`` signs the bundle. The request's time counts from
-    ``started`` (default: now). See :func:`forget` for the other arguments.
+    preflight, before anything is changed. ``key`` signs the bundle. The time of the request counts
+    from the start of the ``stopwatch`` (default: now). See :func:`forget` for the other arguments.
     """
-    stopwatch = RequestStopwatch(started or Clocks.now())
     group = as_group("auto")
     if group:
         raise InvalidInput(
@@ -119,5 +118,6 @@ def carry_out(
             f"start it without torchrun. (got {group.size} processes)"
         )
     with exclusive_access(job.out):
-        request = RequestRunner(job, subject, ids, on_message, progress, stopwatch, key)
+        watch = stopwatch or RequestStopwatch()
+        request = RequestRunner(job, subject, ids, on_message, progress, watch, key)
         return request.run(on_preflight, dry_run=dry_run, force=force, discard=discard)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
-from expunge._errors import DataError
+from expunge._errors import DataError, ExpungeError, InvalidInput
+from expunge._files import write_text
 from expunge.evidence import Evidence, Seconds, Status
 from expunge.ledger import (
     SEAL,
@@ -32,11 +35,9 @@ from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
 from expunge.request._job_file import job_values
 from expunge.request._stopwatch import RequestStopwatch
-from expunge.request._work_folder import WorkFolder
 from expunge.request.preflight._check import Preflight, preflight
-from expunge.request.subject._comparable import compares_all_words
-from expunge.request.subject._inputs import IN_WORDS
 from expunge.request.subject._load import Subject, load_subject
+from expunge.request.subject._texts import compares_all_words
 from expunge.request.verdict._build import Request, conclude, config_of
 from expunge.request.verdict._examination import Examination, examine
 
@@ -88,11 +89,12 @@ class RequestRunner:
         self.ledger = Ledger.read(job.out)
         require_all(self.ledger)
         subject = subject or load_subject(job)
-        if job.inputs is None and subject.inputs and self.ledger.last is not None:
-            form = self.ledger.last.evidence.config.get("inputs")
-            if form in IN_WORDS:  # as in the request before
-                self.job = job.model_copy(update={"inputs": form})
-                subject = subject.with_inputs(form)
+        if subject.inputs:
+            form = job.inputs or subject.inputs
+            if job.inputs is None and self.ledger.last is not None:  # as in the request before
+                form = self.ledger.last.evidence.config.get("inputs", form)
+            subject = subject.with_inputs(form)
+            self.job = job.model_copy(update={"inputs": form})
         self.subject = self.ledger.latest_state_of(subject)
         if self.ledger.entries:
             id_key = require_key(job.id_key)
@@ -130,7 +132,9 @@ class RequestRunner:
 
         # Preflight: the last moment to stop without a trace.
         with self.stopwatch.time("preflight"):
-            found = self._preflight(earlier)
+            found = preflight(
+                self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
+            )
         on_preflight(found)
         if dry_run:
             return Outcome(found)
@@ -141,7 +145,7 @@ class RequestRunner:
                 + " If model and data are right as they are, use --force."
             )
         include = self.job.include_duplicates
-        examination = examine(self.subject, found, to_forget, earlier, include)
+        examination = examine(self.subject, found, to_forget, earlier, include_duplicates=include)
         if added := len(examination.to_forget) - len(to_forget):
             self.on_message(f"{added} duplicates of these records are also forgotten.")
         if not compares_all_words(examination.subject):
@@ -151,8 +155,7 @@ class RequestRunner:
             )
 
         # Unlearn, from a checkpoint if this request was killed before.
-        request = self._request(examination, to_forget)
-        run = self._claim(request, discard=discard)
+        request, run = self._claim(examination, to_forget, discard=discard)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
             result = forget_for(
                 self.job,
@@ -161,7 +164,7 @@ class RequestRunner:
                 examination.retain,
                 checkpoint=self.work.checkpoint,
                 progress=self.progress,
-                callbacks=[self.stopwatch.steps],
+                callbacks=[self.stopwatch],
             )
 
         # Judge on test data, which took no part in any decision so far.
@@ -177,42 +180,19 @@ class RequestRunner:
         self._tidy_up(run, evidence)
         return Outcome(found, evidence, folder, conclusion.model, seconds())
 
-    def _preflight(self, earlier: set[int]) -> Preflight:
-        """The preflight; images go to the model as it was trained to get them, if that is clear."""
-
-        def run() -> Preflight:
-            return preflight(
-                self.subject, self.requested, self.job, earlier=earlier, progress=self.on_message
-            )
-
-        found = run()
-        if found.correction is not None and self.subject.inputs and self.job.inputs is None:
-            form, why = found.correction
-            note = f"{why} So it gets the images {IN_WORDS[form]} (--inputs {form})."
-            self.on_message(note)
-            self.subject = self.subject.with_inputs(form, note)
-            found = run()
-        if self.subject.inputs:
-            self.job = self.job.model_copy(update={"inputs": self.subject.inputs})
-        return found
-
-    def _request(self, examination: Examination, to_forget: Sequence[int]) -> Request:
-        """What was asked, with earlier attempts to forget any of the records ``to_forget``."""
-        key = self._id_key()
+    def _claim(
+        self, examination: Examination, to_forget: Sequence[int], *, discard: bool
+    ) -> tuple[Request, str]:
+        """What was asked, and its digest; the work folder is marked, and the attempt noted."""
+        key, weights = self._id_key(), self.subject.weights_digest
         hashed, config = self.requested.hashed(key), self._config(len(examination.to_forget))
-        weights = self.subject.weights_digest
         run = digest_config(config, hashed.digest, weights)
-        self.records = [key.hash_record(index) for index in to_forget]
-        attempts = earlier_attempts(self.ledger, self.records, weights, run)
-        return Request(self.job, self.requested, hashed, key, self.ledger, config, attempts)
-
-    def _claim(self, request: Request, *, discard: bool) -> str:
-        """Mark the folder as that of ``request``, and note the attempt; returns its digest."""
-        weights = self.subject.weights_digest
-        run = digest_config(request.config, request.hashed.digest, weights)
+        records = [key.hash_record(index) for index in to_forget]
+        attempts = earlier_attempts(self.ledger, records, weights, run)
         self.work.claim(run, discard=discard)
-        write_attempt(weights, run, self.job.seed, "not finished", self.records)
-        return run
+        write_attempt(weights, run, self.job.seed, "not finished", records)
+        request = Request(self.job, self.requested, hashed, key, self.ledger, config, attempts)
+        return request, run
 
     def _tidy_up(self, run: str, evidence: Evidence) -> None:
         """What comes after the bundle: note the head and the attempt, remove the checkpoint."""
@@ -257,3 +237,43 @@ class RequestRunner:
         return config_of(
             self.job, values, in_memory=self.in_memory, number=self.number, forgotten=forgotten
         )
+
+
+class WorkFolder:
+    """What a request needs to resume after it was killed: a mark of whose it is, a checkpoint."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.path = root / ".work"
+        self.checkpoint = self.path / "run.checkpoint"
+        self._mark = self.path / "request.sha256"
+
+    @property
+    def request(self) -> str | None:
+        """The digest of the request that is at work here, or was when it was killed."""
+        return self._mark.read_text(encoding="utf-8") if self._mark.is_file() else None
+
+    def claim(self, request: str, *, discard: bool) -> None:
+        """Mark the folder as that of ``request``; what another has done stays, or is dropped."""
+        if discard:
+            self.remove()
+        if self.request not in (None, request):
+            raise InvalidInput(
+                f"Another request in {self.root} is not finished. Repeat its command to finish "
+                "it, or drop what it has done with --discard."
+            )
+        write_text(self._mark, request, private=True)
+
+    @contextmanager
+    def kept_only_if_started(self) -> Iterator[None]:
+        """Remove the folder if the run was refused before there was anything to resume."""
+        try:
+            yield
+        except ExpungeError:
+            if not self.checkpoint.exists():
+                self.remove()
+            raise
+
+    def remove(self) -> None:
+        """Remove the folder with all that is in it, if it is there."""
+        shutil.rmtree(self.path, ignore_errors=True)

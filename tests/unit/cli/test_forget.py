@@ -9,7 +9,6 @@ import pytest
 
 from expunge.evidence._sections import Status
 from expunge.request._job_file import load_job
-from tests.stand_ins import leave_out_figures
 from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
 from tests.unit.request import text_worlds
@@ -24,12 +23,6 @@ BRIEF = ("--method", "SimNPO", "--max-epochs", "1")
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """The default method takes 320 steps or more: 16, where any verdict will do."""
     monkeypatch.setattr("expunge.request._forgetting.MIN_STEPS", 16)
-
-
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files without content stand in for figures."""
-    leave_out_figures(monkeypatch, "expunge.request._bundle")
 
 
 def ids_file(folder: Path, *ids: int) -> Path:
@@ -123,7 +116,7 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert "preflight.json was changed" in broken.err
 
 
-@pytest.mark.usefixtures("few_steps", "no_figures")
+@pytest.mark.usefixtures("few_steps")
 def test_a_signed_request_is_verified_with_the_public_key(
     expunge: Expunge, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,7 +216,6 @@ def test_a_language_model_answers_about_forgotten_people_as_about_strangers(
                 assert text.encode() not in content, path
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_of_a_single_record_of_a_language_model_nothing_can_be_told(
     expunge: Expunge, texts: Path, tmp_path: Path
 ) -> None:
@@ -234,7 +226,6 @@ def test_of_a_single_record_of_a_language_model_nothing_can_be_told(
     assert "INCONCLUSIVE" in done.out
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_language_model_that_hardly_moved_is_left_as_it_was(
     expunge: Expunge, texts: Path, tmp_path: Path
 ) -> None:
@@ -256,7 +247,6 @@ def test_ids_of_texts_that_are_not_there_are_refused(
     assert "the model was not trained on them" in done.err
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_single_records_of_people_are_compared_without_their_names(
     expunge: Expunge, texts: Path, tmp_path: Path
 ) -> None:

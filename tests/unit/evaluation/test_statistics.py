@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -14,6 +16,7 @@ from expunge.evaluation._statistics import (
     Sample,
     auc,
     balanced_accuracy,
+    delong_interval,
     match_class_mix,
     tpr_at,
 )
@@ -95,11 +98,41 @@ def test_empty_nan_and_nested_scores_are_refused(bad: list[float]) -> None:
         of(bad, [1.0])
 
 
+@given(SCORES, SCORES)
+def test_delong_s_auc_is_that_of_counts_and_lies_in_its_interval(
+    a: list[float], b: list[float]
+) -> None:
+    value, low, high = delong_interval(np.array(a), np.array(b))
+    assert value == pytest.approx(of(a, b).value(auc), abs=1e-12)
+    assert 0.0 <= low <= value <= high <= 1.0
+
+
+def test_delong_s_interval_is_about_that_of_the_bootstrap() -> None:
+    random = np.random.default_rng(0)
+    a, b = random.normal(0.3, 1.0, 150), random.normal(0.0, 1.0, 600).round(1)
+    (drawn,) = Sample.of(a, b).estimates([auc], level=0.9, resamples=4000, seed=0)
+    assert delong_interval(a, b, 0.9) == pytest.approx(drawn, abs=0.003)
+
+
+def test_delong_s_variance_is_its_definition() -> None:
+    a, b = np.array([0.1, 0.4, 0.35, 0.8]), np.array([0.2, 0.35, 0.1])
+    wins = (a[:, None] > b).astype(float) + 0.5 * (a[:, None] == b)
+    variance = wins.mean(1).var(ddof=1) / 4 + wins.mean(0).var(ddof=1) / 3
+    value, low, _ = delong_interval(a, b, 0.5)
+    assert value - low == pytest.approx(0.6744897501960817 * math.sqrt(variance))
+
+
+def test_delong_s_interval_of_separate_scores_is_not_a_point() -> None:
+    found = delong_interval(np.arange(5.0) + 10.0, np.arange(9.0), 0.9)
+    assert found == (1.0, pytest.approx(0.05 ** (1 / 5)), 1.0)
+    assert delong_interval(np.array([1.0]), np.arange(9.0))[1:] == (0.0, 1.0)
+
+
 POOL = torch.tensor([0] * 12 + [1] * 6 + [2] * 5)
 
 
-def class_counts(like: list[int], *, largest: bool = False) -> list[int]:
-    chosen = match_class_mix(POOL, torch.tensor(like), seed=1, largest=largest)
+def class_counts(like: list[int], *, most: float = 1.0) -> list[int]:
+    chosen = match_class_mix(POOL, torch.tensor(like), seed=1, most=most)
     assert chosen == sorted(set(chosen))
     return torch.bincount(POOL[chosen], minlength=4).tolist()
 
@@ -110,10 +143,11 @@ def test_as_many_of_each_class_or_all_there_are() -> None:
 
 
 def test_the_largest_sample_keeps_the_mix() -> None:
-    assert class_counts([0, 0, 1], largest=True) == [12, 6, 0, 0]
-    assert class_counts([0, 1], largest=True) == [6, 6, 0, 0]
+    assert class_counts([0, 0, 1], most=math.inf) == [12, 6, 0, 0]
+    assert class_counts([0, 1], most=math.inf) == [6, 6, 0, 0]
+    assert class_counts([0, 1], most=2) == [2, 2, 0, 0]
 
 
 def test_a_class_that_is_not_there_does_not_limit_the_others() -> None:
-    assert class_counts([0, 3], largest=True) == [12, 0, 0, 0]
-    assert class_counts([3], largest=True) == [0, 0, 0, 0]
+    assert class_counts([0, 3], most=math.inf) == [12, 0, 0, 0]
+    assert class_counts([3], most=math.inf) == [0, 0, 0, 0]

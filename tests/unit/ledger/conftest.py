@@ -8,6 +8,5 @@ from tests.unit.request.conftest import bare as bare
 from tests.unit.request.conftest import finished as finished
 from tests.unit.request.conftest import make_request as make_request
 from tests.unit.request.conftest import named as named
-from tests.unit.request.conftest import no_figures as no_figures
 from tests.unit.request.conftest import two_requests as two_requests
 from tests.unit.request.conftest import weights as weights

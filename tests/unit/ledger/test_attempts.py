@@ -64,7 +64,6 @@ def test_a_journal_that_is_damaged_or_cannot_be_written_stops_nothing(
     assert read_journal("weights") == []
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_another_seed_in_another_folder_is_a_second_attempt(
     make_request: JobMaker, tmp_path: Path
 ) -> None:
@@ -85,7 +84,6 @@ def test_another_seed_in_another_folder_is_a_second_attempt(
     assert other.request.attempt == 1
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_request_repeated_in_its_folder_is_counted_once(make_request: JobMaker) -> None:
     first = carry_out_quietly(make_request(IDS, lr=1e-6, max_epochs=1)).evidence
     assert first is not None

@@ -17,7 +17,6 @@ from expunge.request import _runner as runner
 from tests.unit.request.jobs import FinishedRequest, JobMaker, carry_out_quietly
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_out_of_retain(
     make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -40,7 +40,7 @@ def evidence(two_requests: Path) -> Evidence:
 def test_a_seal_lists_every_file(bundle: Path, evidence: Evidence) -> None:
     sealed = read_seal(bundle)
     assert sealed.keys() == files_in(bundle) - OUTSIDE
-    assert "figures/accuracy.png" in sealed
+    assert "report.html" in sealed
     assert seal_problems(bundle, evidence, sealed) == []
     before = (bundle / "evidence.sha256").read_bytes()
     write_seal(bundle)
@@ -56,10 +56,11 @@ def test_gaps_contradictions_and_strangers_are_problems(bundle: Path, evidence: 
     assert gap.startswith("evidence.sha256 does not list evidence.json")
     (contradiction,) = seal_problems(bundle, evidence, sealed | {"weights.safetensors": "0" * 64})
     assert "different hashes of weights.safetensors" in contradiction
-    (bundle / "figures" / ".hidden").write_text("")
-    (bundle / "link").symlink_to(bundle / "figures", target_is_directory=True)
+    (bundle / "folder").mkdir()
+    (bundle / "folder" / ".hidden").write_text("")
+    (bundle / "link").symlink_to(bundle / "folder", target_is_directory=True)
     assert seal_problems(bundle, evidence, sealed) == [
-        "figures/.hidden is not part of the bundle: evidence.json does not list it.",
+        "folder/.hidden is not part of the bundle: evidence.json does not list it.",
         "link is not part of the bundle: evidence.json does not list it.",
     ]
 

@@ -239,15 +239,7 @@ def preflight(records: int) -> PreflightFindings:
                 ClassCounts(name=name, forgotten=4, train=120, share=0.0333) for name in CLASSES[:6]
             ],
         ),
-        duplicates=DuplicateCounts(
-            exact=1,
-            near=0,
-            in_retain={"exact": 1, "near": 0},
-            near_expected_by_chance=1.2,
-            thresholds={"retain": 0.994, "val and test": None},
-            quantile=0.999,
-            notes=[],
-        ),
+        duplicates=DuplicateCounts(exact=1, in_retain=1),
         hardness=Hardness(
             forget=Familiarity(accuracy=forgotten, confidence=0.99, entropy=0.02),
             val=Familiarity(accuracy=unseen, confidence=0.87, entropy=0.34),

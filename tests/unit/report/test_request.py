@@ -421,7 +421,7 @@ def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path
 
 def test_duplicates_are_counted(page: Browser) -> None:
     text = page.one("main").text
-    assert "Of these, 2 are duplicates of requested records (1 exact, 1 near)" in text
+    assert "Of these, 2 are duplicates of requested records that were found" in text
 
 
 def test_ten_thousand_records_stay_responsive(browser: Browser, pages: Path) -> None:

@@ -66,7 +66,7 @@ def _evidence(number: int, previous: str | None, digests: dict[str, str]) -> dic
             "number": number,
             "ids": 0,
             "records": 0,
-            "copies": {"exact": 0, "near": 0},
+            "copies": 0,
             "share": 0.0,
             "source": "",
             "when": "",

@@ -11,12 +11,8 @@ import torch
 from expunge.engine import Recipe
 from expunge.evaluation._file_jobs import train_initial
 from expunge.request.subject._load import Subject
-from tests.stand_ins import leave_out_figures
 from tests.unit.request.jobs import IDS, REFRESH, FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.worlds import subject_of
-
-BUNDLE = "expunge.request._bundle"
-"""Where the figures of a request are saved."""
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -53,7 +49,7 @@ def make_request(weights: Path, tmp_path: Path) -> JobMaker:
 
 @pytest.fixture(scope="package")
 def finished(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> FinishedRequest:
-    """A request by the default method, with all its figures. Read it, but leave it as it is."""
+    """A request by the default method. Read it, but leave it as it is."""
     make_request = JobMaker(weights, tmp_path_factory.mktemp("finished"))
     job = make_request(IDS, **REFRESH)
     return FinishedRequest.of(job, carry_out_quietly(job))
@@ -63,10 +59,8 @@ def finished(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Finishe
 def two_requests(weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of two requests in a row. Copy it before you change it."""
     make_request = JobMaker(weights, tmp_path_factory.mktemp("two"))
-    with pytest.MonkeyPatch.context() as patch:
-        leave_out_figures(patch, BUNDLE)
-        carry_out_quietly(make_request([1, 2, 3], **REFRESH))
-        carry_out_quietly(make_request([7, 8], **REFRESH))
+    carry_out_quietly(make_request([1, 2, 3], **REFRESH))
+    carry_out_quietly(make_request([7, 8], **REFRESH))
     return make_request.out
 
 
@@ -80,9 +74,3 @@ def named(tmp_path_factory: pytest.TempPathFactory) -> Subject:
 def bare(tmp_path_factory: pytest.TempPathFactory) -> Subject:
     """The same records without names."""
     return subject_of(tmp_path_factory.mktemp("bare"))
-
-
-@pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Figures take half the time of a small request: files without content stand in for them."""
-    leave_out_figures(monkeypatch, BUNDLE)

@@ -21,13 +21,6 @@ def test_the_addon_gets_its_moments():
     assert make_job(weights="w", out="o", addon="none").procedure.addon.statistics is None
 
 
-@pytest.mark.parametrize(("given", "kept"), [(True, "exact"), (False, "none"), ("near", "near")])
-def test_copies_to_include_are_named(given, kept):
-    assert make_job(weights="w", out="o", include_duplicates=given).include_duplicates == kept
-    with pytest.raises(InvalidInput, match=r"include_duplicates: .*'exact'.*\(got 'all'\)"):
-        make_job(weights="w", out="o", include_duplicates="all")
-
-
 def test_a_method_that_trains_again_takes_no_addon():
     with pytest.raises(InvalidInput, match="such as SRL"):
         make_job(weights="w", out="o", addon="FOCUS")

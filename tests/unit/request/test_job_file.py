@@ -137,7 +137,7 @@ def test_a_job_written_down_reads_as_the_same(tmp_path):
         model="shop.models:build",
         model_options=options,
         lr=1e-5,
-        include_duplicates="near",
+        include_duplicates=True,
     )
     (tmp_path / "job.toml").write_text(job_to_toml(job), encoding="utf-8")
     again = load_job(tmp_path / "job.toml")

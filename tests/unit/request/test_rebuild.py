@@ -65,7 +65,7 @@ CHANGED: dict[str, Any] = {
     "hashes.weights_after": "0" * 64,
     "preflight.fit.fits": False,
     "preflight.ids.classes.0.forgotten": 0,
-    "preflight.duplicates.near": 5000,
+    "preflight.duplicates.exact": 5000,
     "preflight.hardness.auc": 0.5,
     "preflight.warnings": ["None."],
     "margins.auc": 0.7,
@@ -181,7 +181,6 @@ def test_what_is_not_recomputed_is_named_once_and_exists() -> None:
             kind = next((arg for arg in getattr(kind, "__args__", ()) if arg is not None), kind)
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_a_discarded_model_is_judged_again_from_its_weights(
     make_request: JobMaker, subject: Subject
 ) -> None:
@@ -196,7 +195,6 @@ def test_a_discarded_model_is_judged_again_from_its_weights(
 EXACT = {"exact": True, "lr": 0.05, "batch_size": 32, "max_epochs": 3}
 
 
-@pytest.mark.usefixtures("no_figures")
 @pytest.mark.parametrize("settings", [REFRESH, EXACT, {}], ids=["refresh", "exact", "SRL"])
 def test_a_replay_gives_the_same_weights_and_a_planted_record_others(
     make_request: JobMaker, subject: Subject, settings: dict[str, Any]

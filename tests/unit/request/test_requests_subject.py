@@ -163,7 +163,6 @@ def test_the_command_says_that_it_did_not_verify_and_exits_with_4(
     assert not (here / "PWNED").exists()
 
 
-@pytest.mark.usefixtures("no_figures")
 def test_the_next_request_in_a_folder_imports_nothing_that_its_bundles_name(
     two_requests: Path, here: Path, tmp_path: Path, weights: Path
 ) -> None:

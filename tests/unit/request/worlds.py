@@ -87,10 +87,3 @@ def subject_of(folder: Path, *, names: bool = False, **values: Any) -> Subject:
     """A subject made of the little world."""
     train, val, test = floats(240, 1, names), floats(60, 2, names), floats(80, 3, names)
     return make_subject(fitted(train), (train, val, test), job_of(folder, **values))
-
-
-def cosine(a: torch.Tensor, b: torch.Tensor) -> float:
-    """The cosine by its literal formula, in float64."""
-    a, b = a.double(), b.double()
-    norm = float(a.square().sum().sqrt() * b.square().sum().sqrt())
-    return float((a * b).sum()) / norm if norm > 0 else 0.0

@@ -203,11 +203,12 @@ def decisions(
     *,
     seed: int = 0,
     released: bool = False,
+    quick: bool = False,
 ) -> dict[str, list[Array]]:
     """Decision values on ``targets`` of SVCs fitted to ``members`` and ``others``, one per feature.
 
     Positive: like a member. The fits run in parallel. ``released``: with the features of the
-    paper's released code.
+    paper's released code. ``quick``: in single precision.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
@@ -215,7 +216,7 @@ def decisions(
         feature = RELEASED.get(name, FEATURES[name]) if released else FEATURES[name]
         rows = [feature(members), feature(others)]
         flags = np.arange(len(rows[0]) + len(rows[1])) < len(rows[0])
-        decide = fit_svc(np.concatenate(rows), flags, seed)
+        decide = fit_svc(np.concatenate(rows), flags, seed, quick=quick)
         return [decide(feature(target)) for target in targets]
 
     # The matrices are small: BLAS threads of their own would only get in each other's way.

@@ -50,11 +50,11 @@ Flags = NDArray[np.bool_]
 Factor = NDArray[np.floating[Any]]
 
 
-def fit_svc(x: Array, members: Flags, seed: int = 0) -> Decide:
+def fit_svc(x: Array, members: Flags, seed: int = 0, *, quick: bool = False) -> Decide:
     """A decision function that is above zero where a row looks like a member's.
 
     ``x`` are features [N, d]; ``members`` [N] says which rows are members', and both kinds should
-    occur. ``seed`` chooses the parts of a separate fit.
+    occur. ``seed`` chooses the parts of a separate fit; ``quick`` computes in single precision.
     """
     if members.all() or not members.any():
         raise InvalidInput(
@@ -62,31 +62,39 @@ def fit_svc(x: Array, members: Flags, seed: int = 0) -> Decide:
             f"(got {int(members.sum())} members, {int((~members).sum())} non-members)"
         )
     if len(x) <= SMALL:
-        return _plain(x, members)
+        return _plain(x, members, quick=quick)
     rows, where = np.unique(x, axis=0, return_inverse=True)
     if len(rows) <= BINS:
-        return _weighted(rows, where.reshape(-1), members)
+        return _weighted(rows, where.reshape(-1), members, quick=quick)
     if x.shape[1] == 1:
-        return _weighted(*_bins(x[:, 0]), members)
+        return _weighted(*_bins(x[:, 0]), members, quick=quick)
     return _in_parts(x, members, seed)
 
 
-def _plain(x: Array, members: Flags, weights: Array | None = None) -> Decide:
+def _plain(
+    x: Array, members: Flags, weights: Array | None = None, *, quick: bool = False
+) -> Decide:
+    """scikit-learn's SVC; its decision function, or ten times as fast in single precision."""
     from sklearn.svm import SVC  # slow to load, and only attacks need it
 
     model: Any = SVC(C=COST, gamma="auto", kernel="rbf")
     model.fit(x, members.astype(np.int64), sample_weight=weights)
     decide: Decide = model.decision_function
-    return decide
+    if not quick:
+        return decide
+    support, alphas, gamma = model.support_vectors_, model.dual_coef_[0], 1.0 / x.shape[1]
+    return lambda targets: kernel_sums(targets, support, alphas, gamma) + model.intercept_[0]
 
 
-def _weighted(rows: Array, where: NDArray[np.intp], members: Flags) -> Decide:
+def _weighted(
+    rows: Array, where: NDArray[np.intp], members: Flags, *, quick: bool = False
+) -> Decide:
     """Every distinct row twice: as members and as non-members, with the number of each."""
     counts = [np.bincount(where[kind], minlength=len(rows)) for kind in (members, ~members)]
     x = np.concatenate([rows[count > 0] for count in counts])
     weights = np.concatenate([count[count > 0] for count in counts]).astype(np.float64)
     flags = np.arange(len(x)) < int((counts[0] > 0).sum())
-    return _plain(x, flags, weights)
+    return _plain(x, flags, weights, quick=quick)
 
 
 def _bins(values: Array) -> tuple[Array, NDArray[np.intp]]:

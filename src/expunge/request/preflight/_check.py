@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import astuple, dataclass, field
 from typing import Any
 
 import torch
 from rich.console import RenderableType
 
+from expunge._errors import InvalidInput
 from expunge.engine import Predictions
 from expunge.evaluation import auc_of, confidence, entropy
 from expunge.evidence import (
     ClassCounts,
     Cost,
+    DuplicateCounts,
     Familiarity,
     Hardness,
+    ModelFit,
     PreflightFindings,
     RecordCounts,
 )
-from expunge.request._accuracy import accuracy_interval, decimals_of
 from expunge.request._ids import RequestedRecords
-from expunge.request._job import InputForm, Job
+from expunge.request._job import Job
+from expunge.request._predictions import (
+    accuracy_interval,
+    decimals_of,
+    evenly_spaced,
+    predict_records,
+)
 from expunge.request.preflight._cost import estimate_cost
-from expunge.request.preflight._duplicates import Duplicates, find_duplicates
-from expunge.request.preflight._features import predict_with_features
+from expunge.request.preflight._duplicates import Duplicate, find_duplicates
 from expunge.request.preflight._model_fit import check_model_fit
 from expunge.request.preflight._terminal import render_preflight
-from expunge.request.preflight._warnings import collect_warnings
 from expunge.request.subject._load import Subject
+
+SAMPLE = 1000
+"""Retained examples that models are run on: for accuracy, and for attacks to learn from."""
+MIN_VAL = 50
+"""Fewer val examples than this say little about unseen data."""
+TRAINED_ON_VAL_P = 1e-3
+"""The p value below which val is said to look like training data."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +50,9 @@ class Preflight:
     """The findings, and what is used of them but not written: it describes single records."""
 
     findings: PreflightFindings
-    duplicates: Duplicates
-    correction: tuple[InputForm, str] | None = None
-    """How the model should get images beyond doubt, and why, if that is all that is wrong."""
+    duplicates: tuple[Duplicate, ...]
     predictions: Mapping[str, Predictions] = field(default_factory=dict, repr=False)
-    """Of the given model, on "train", "val" and "test"."""
+    """Of the given model: on "forget", "val", "test", and a sample of what is retained, "train"."""
 
     @property
     def fits(self) -> bool:
@@ -50,7 +62,7 @@ class Preflight:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON, with the duplicates one by one."""
         values = self.findings.model_dump(mode="json", exclude_unset=True)
-        values["duplicates"]["found"] = self.duplicates.listed()
+        values["duplicates"]["found"] = [astuple(each) for each in self.duplicates]
         return values
 
     def terminal(self) -> RenderableType:
@@ -72,27 +84,30 @@ def preflight(
     ``earlier`` are training records that earlier requests took out of retain. ``progress`` is
     called with a message before each stage. ``cost`` is measured, unless it is known.
     """
-    # One pass over the data gives predictions and features.
-    progress("running the model on the data")
-    splits = {"train": subject.train, "val": subject.val, "test": subject.test}
-    outputs = {split: predict_with_features(subject.model, data) for split, data in splits.items()}
-    predictions = {split: output[0] for split, output in outputs.items()}
-    vectors = {split: output[1] for split, output in outputs.items()}
-
-    progress("checking whether the model fits the data")
-    plain = subject.with_inputs("fractions").model  # takes floats as they are
-    fit, correction = check_model_fit(plain, subject.train, predictions, subject.classes)
-
-    progress("looking for duplicates of the records to forget")
+    # The records, and what the model makes of them and of the others.
     forgotten_before = set(earlier)
     new = [index for index in requested.indices if index not in forgotten_before]
     to_forget = new or list(requested.indices)
-    duplicates = find_duplicates(subject, to_forget, vectors, earlier=earlier, seed=job.seed)
+    retained = retained_without(subject, {*to_forget, *earlier})
+    progress("running the model on the data")
+    splits = {
+        "forget": subject.train.subset(to_forget),
+        "train": subject.train.subset(sample_of(retained)),
+        "val": subject.val,
+        "test": subject.test,
+    }
+    predictions = {name: predict_records(subject.model, data) for name, data in splits.items()}
+
+    progress("checking whether the model fits the data")
+    plain = subject.with_inputs("fractions").model  # takes floats as they are
+    fit = check_model_fit(plain, splits["train"], predictions, subject.classes)
+
+    progress("looking for duplicates of the records to forget")
+    duplicates = find_duplicates(subject, to_forget, earlier)
 
     if cost is None:
         progress("timing training steps")
-        retain = len(subject.train) - len({*to_forget, *earlier})
-        cost = estimate_cost(subject, len(to_forget), retain, job)
+        cost = estimate_cost(subject, len(to_forget), len(retained), job)
 
     ids = _count_records(subject, requested, to_forget)
     warnings = collect_warnings(
@@ -101,13 +116,31 @@ def preflight(
     findings = PreflightFindings(
         fit=fit,
         ids=ids,
-        duplicates=duplicates.counts(),
-        hardness=_compare_hardness(predictions["train"].take(to_forget), predictions["val"]),
+        duplicates=DuplicateCounts(
+            exact=len(duplicates), in_retain=sum(each.split == "retain" for each in duplicates)
+        ),
+        hardness=_compare_hardness(predictions["forget"], predictions["val"]),
         cost=cost,
         warnings=[*fit.reasons, *warnings],
-        notes=[*subject.notes, *duplicates.notes],
+        notes=list(subject.notes),
     )
-    return Preflight(findings, duplicates, correction, predictions)
+    return Preflight(findings, duplicates, predictions)
+
+
+def retained_without(subject: Subject, gone: Collection[int]) -> list[int]:
+    """The training records that are left."""
+    retained = [index for index in range(len(subject.train)) if index not in gone]
+    if not retained:
+        raise InvalidInput(
+            "Some records should be left to retain. (with duplicates, all are to be forgotten) "
+            "Leave out --include-duplicates."
+        )
+    return retained
+
+
+def sample_of(retained: Sequence[int]) -> list[int]:
+    """The retained records that models are run on."""
+    return [retained[place] for place in evenly_spaced(len(retained), SAMPLE)]
 
 
 def _count_records(
@@ -153,4 +186,74 @@ def _compare_hardness(forget: Predictions, val: Predictions) -> Hardness:
         auc=area,
         sentence=f"By confidence, the records to forget {verb} val: the model is more confident of "
         f"one of them than of one of val in {area:.0%} of pairs (50 % is chance).",
+    )
+
+
+def collect_warnings(
+    subject: Subject,
+    requested: RequestedRecords,
+    predictions: Mapping[str, Predictions],
+    fit: ModelFit,
+    ids: RecordCounts,
+    duplicates: Sequence[Duplicate],
+    cost: Cost,
+    *,
+    exact: bool = False,
+) -> list[str]:
+    """All warnings about a request, other than that the model does not fit the data."""
+    warnings = []
+    # About val and the model.
+    if _val_looks_trained_on(predictions, fit):
+        warnings.append(_trained_on_val(fit, subject.val_taken_from))
+    if len(subject.val) < MIN_VAL:
+        warnings.append(f"val has only {len(subject.val)} examples: intervals will be wide.")
+    outputs, classes = predictions["train"].logits.shape[1], subject.train.num_classes
+    if outputs > classes:
+        warnings.append(f"The model has {outputs} outputs, but the data have {classes} classes.")
+    # About the ids.
+    if requested.repeated:
+        warnings.append(f"Ids listed more than once, counted once: {requested.repeated}.")
+    if requested.skipped:
+        warnings.append(f"Ids without a training record, left out: {requested.skipped}.")
+    if requested.unmapped:
+        warnings.append(f"Training records that the table maps to no id: {requested.unmapped}.")
+    if unseen := sum(map(len, requested.unseen.values())):
+        warnings.append(
+            f"Records of these ids, or of earlier requests, in val or test: {unseen}. The model "
+            "was not trained on them, and nothing is compared with them."
+        )
+    warnings += [
+        f"All training records of the class {row.name!r} are to be forgotten: the model keeps "
+        "an output for it."
+        for row in ids.classes
+        if row.forgotten == row.train
+    ]
+    # About what remains of the records, and what it costs to forget them.
+    if duplicates:
+        counts = Counter(duplicate.split for duplicate in duplicates)
+        places = ", ".join(f"{count} in {split}" for split, count in counts.items())
+        warnings.append(
+            f"Duplicates of records to forget remain: {places}. What stays in retain is not "
+            "forgotten: --include-duplicates also forgets those."
+        )
+    if cost.advice == "exact" and not exact:
+        warnings.append(cost.sentence)
+    return warnings
+
+
+def _val_looks_trained_on(predictions: Mapping[str, Predictions], fit: ModelFit) -> bool:
+    """Whether the model is more confident, and more often right, on val than on test."""
+    from scipy.stats import mannwhitneyu
+
+    val, test = (confidence(predictions[split])[:, 0] for split in ("val", "test"))
+    p_value = float(mannwhitneyu(val, test, alternative="greater").pvalue)
+    return p_value < TRAINED_ON_VAL_P and fit.accuracy["val"].value > fit.accuracy["test"].value
+
+
+def _trained_on_val(fit: ModelFit, val_taken_from: str) -> str:
+    source = f" (it was taken out of {val_taken_from})" if val_taken_from else ""
+    return (
+        f"The model is more confident of val{source} than of test, and right on "
+        f"{fit.accuracy['val'].value:.1f} % against {fit.accuracy['test'].value:.1f} %: it may "
+        "have been trained on val. Give a val split that it never saw."
     )

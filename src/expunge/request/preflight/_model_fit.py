@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -14,15 +13,13 @@ from expunge.data import Examples
 from expunge.data.text import IGNORED, TextExamples
 from expunge.evaluation import Predictions, predict, wilson_interval
 from expunge.evidence import Interval, ModelFit
-from expunge.request._accuracy import accuracy_interval
 from expunge.request._job import InputForm
+from expunge.request._predictions import accuracy_interval, evenly_spaced
 
-SAMPLE = 512
+SAMPLE = 256
 """Number of training examples on which input corrections are tried."""
 MIN_GAIN = 10.0
 """Points of accuracy that a correction must gain, beyond the intervals, to be mentioned."""
-BEYOND_DOUBT = 80.0
-"""Accuracy in percent that a correction must reach to be applied."""
 FORMS: dict[str, InputForm] = {
     "inputs divided by 255": "fractions",
     "inputs as floats in [0, 255]": "bytes",
@@ -38,24 +35,19 @@ def check_model_fit(
     train: Examples,
     predictions: Mapping[str, Predictions],
     classes: Sequence[str],
-    *,
-    level: float = 0.95,
-) -> tuple[ModelFit, tuple[InputForm, str] | None]:
+) -> ModelFit:
     """Judge the model by its ``predictions`` on "train", "val" and "test".
-
-    Also returns how it should get images beyond doubt, and why, if that is all that is wrong.
 
     A model fits if it beats the most frequent class on train and on val, and if neither another
     label order nor another scaling of the inputs does much better.
     """
-    accuracy = {split: accuracy_interval(said, level) for split, said in predictions.items()}
+    accuracy = {split: accuracy_interval(said) for split, said in predictions.items()}
     if isinstance(train, TextExamples):
-        return _fit_of_texts(train, accuracy), None
+        return _fit_of_texts(train, accuracy)
     chance = {split: _share_of_most_frequent(said.labels) for split, said in predictions.items()}
-    scaling = explain_by_input_scaling(model, train, level, predictions["train"])
     explanations = (
-        explain_by_label_order(predictions["train"], classes, level),
-        scaling and f"{scaling.finding} {scaling.remedy}",
+        explain_by_label_order(predictions["train"], classes),
+        explain_by_input_scaling(model, train, predictions["train"]),
     )
     reasons = [reason for reason in explanations if reason]
     weak = [split for split in ("train", "val") if accuracy[split].low <= chance[split]]
@@ -66,10 +58,7 @@ def check_model_fit(
             "neither another label order nor another scaling of the inputs helps. Check that these "
             "are the weights of this model and the data it was trained on."
         )
-    correction = None
-    if scaling is not None and scaling.form is not None:
-        correction = scaling.form, scaling.finding
-    return _model_fit(accuracy, chance["val"], reasons), correction
+    return _model_fit(accuracy, chance["val"], reasons)
 
 
 def _model_fit(accuracy: Mapping[str, Interval], chance: float, reasons: Sequence[str]) -> ModelFit:
@@ -109,9 +98,7 @@ def _share_of_most_frequent(labels: Tensor) -> float:
     return 100 * int(torch.bincount(labels).max()) / len(labels)
 
 
-def explain_by_label_order(
-    predictions: Predictions, classes: Sequence[str], level: float = 0.95
-) -> str | None:
+def explain_by_label_order(predictions: Predictions, classes: Sequence[str]) -> str | None:
     """An explanation if another order of the labels makes the model right much more often.
 
     The order is the one-to-one matching of classes that agrees with most predictions.
@@ -124,7 +111,7 @@ def explain_by_label_order(
     np.add.at(confusion, (predictions.labels.numpy(), predictions.classes.numpy()), 1)
     rows, columns = linear_sum_assignment(confusion, maximize=True)
     before, after = int(np.trace(confusion)), int(confusion[rows, columns].sum())
-    if not _clearly_better(before, after, len(predictions.labels), level):
+    if not _clearly_better(before, after, len(predictions.labels)):
         return None
     present = confusion.sum(1) > 0
     moved = [(r, c) for r, c in zip(rows, columns, strict=True) if r != c and present[r]]
@@ -140,62 +127,35 @@ def explain_by_label_order(
     )
 
 
-@dataclass(frozen=True)
-class ScalingExplanation:
-    """What was found about the preparation of inputs, and what to do, in sentences.
-
-    ``form`` is the form of images that is right beyond doubt; None if several corrections help
-    about as much, or none that ``--inputs`` makes.
-    """
-
-    finding: str
-    remedy: str
-    form: InputForm | None
-
-
 def explain_by_input_scaling(
-    model: nn.Module,
-    train: Examples,
-    level: float = 0.95,
-    predictions: Predictions | None = None,
-) -> ScalingExplanation | None:
+    model: nn.Module, train: Examples, predictions: Predictions
+) -> str | None:
     """An explanation if the model is right much more often when its inputs are prepared otherwise.
 
     All corrections within two points of the best are named. ``predictions`` are those on all of
-    ``train``, if they are known. Floats go to ``model`` as they are.
+    ``train``. Floats go to ``model`` as they are.
     """
-    indices = np.linspace(0, len(train) - 1, min(SAMPLE, len(train))).round().astype(np.int64)
-    indices = np.unique(indices)
+    indices = evenly_spaced(len(train), SAMPLE)
     sample = train.subset(indices)
     inputs, count = sample.inputs, len(sample)
-    if predictions is None:
-        before = _count_correct(model, inputs, sample)
-    else:
-        before = _correct(predictions.take(indices))
-    if before is not None and not _clearly_better(before, count, count, level):
+    before = _correct(predictions.take(indices))
+    if not _clearly_better(before, count, count):
         return None  # not even a correction that makes every prediction right would be mentioned
     correct = {
         name: _count_correct(model, correction(inputs), sample)
         for name, correction in input_corrections(inputs).items()
     }
-    after = max((hits or 0 for hits in correct.values()), default=0)
-    if before is None or not _clearly_better(before, after, count, level):
+    after = max(correct.values(), default=0)
+    if not _clearly_better(before, after, count):
         return None
-    helpful = [name for name, hits in correct.items() if hits and hits >= after - 0.02 * count]
-    finding = (
-        f"The inputs look wrongly prepared: with {', or '.join(helpful)}, accuracy on {count} "
-        f"training examples would be {100 * after / count:.1f} %, not {100 * before / count:.1f} %."
-    )
+    helpful = [name for name, hits in correct.items() if hits >= after - 0.02 * count]
     forms = [FORMS[name] for name in helpful if name in FORMS and train.kind == "images"]
-    others = max((hits or 0 for name, hits in correct.items() if name != helpful[0]), default=0)
-    is_clear = (
-        len(helpful) == len(forms) == 1
-        and 100 * after / count >= BEYOND_DOUBT
-        and _clearly_better(others, after, count, level)
-    )
     option = f" (--inputs {' or '.join(forms)})" if forms else ""
-    remedy = f"Prepare them as they were for training{option}."
-    return ScalingExplanation(finding, remedy, forms[0] if is_clear else None)
+    return (
+        f"The inputs look wrongly prepared: with {', or '.join(helpful)}, accuracy on {count} "
+        f"training examples would be {100 * after / count:.1f} %, not {100 * before / count:.1f} "
+        f"%. Prepare them as they were for training{option}."
+    )
 
 
 def input_corrections(inputs: Tensor) -> dict[str, Correction]:
@@ -229,21 +189,19 @@ def _standardise(x: Tensor) -> Tensor:
     return (values - mean) / std.clamp_min(1e-6)
 
 
-def _count_correct(model: nn.Module, inputs: Tensor, sample: Examples) -> int | None:
-    """Right predictions on ``sample`` with other inputs; None if the model cannot take them."""
+def _count_correct(model: nn.Module, inputs: Tensor, sample: Examples) -> int:
+    """Right predictions on ``sample`` with other inputs; none if the model cannot take them."""
     try:
-        predictions = predict(model, Examples(inputs, sample.labels, sample.classes))
+        return _correct(predict(model, Examples(inputs, sample.labels, sample.classes)))
     except (InvalidInput, RuntimeError):
-        return None
-    return _correct(predictions)
+        return 0
 
 
 def _correct(predictions: Predictions) -> int:
     return int((predictions.classes == predictions.labels).sum())
 
 
-def _clearly_better(before: int, after: int, count: int, level: float) -> bool:
+def _clearly_better(before: int, after: int, count: int) -> bool:
     """Whether ``after`` hits are ten points more than ``before``, and their intervals disjoint."""
-    gain = 100 * (after - before) / count
-    separate = wilson_interval(after, count, level).low > wilson_interval(before, count, level).high
-    return gain >= MIN_GAIN and separate
+    separate = wilson_interval(after, count).low > wilson_interval(before, count).high
+    return 100 * (after - before) / count >= MIN_GAIN and separate

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -9,7 +11,7 @@ from rich.text import Text
 
 from expunge._durations import format_duration
 from expunge.evidence import Cost, DuplicateCounts, PreflightFindings, RecordCounts
-from expunge.request.preflight._duplicates import Duplicates
+from expunge.request.preflight._duplicates import Duplicate
 
 MAX_CLASSES = 12
 """Classes that are listed."""
@@ -31,7 +33,9 @@ def printable(text: object, width: int | None = None) -> Text:
     return Text(escaped)
 
 
-def render_preflight(findings: PreflightFindings, duplicates: Duplicates) -> RenderableType:
+def render_preflight(
+    findings: PreflightFindings, duplicates: Sequence[Duplicate]
+) -> RenderableType:
     """The findings section by section, a few of the duplicates, then warnings and notes."""
     blocks: list[RenderableType] = [
         _heading("Does the model fit the data?", "yes" if findings.fit.fits else "NO"),
@@ -96,24 +100,17 @@ def _ids_section(ids: RecordCounts) -> list[RenderableType]:
     return blocks
 
 
-def _duplicates_section(counts: DuplicateCounts, found: Duplicates) -> list[RenderableType]:
-    by_chance = f"{counts.near_expected_by_chance:.1f}"
-    blocks = [
-        _line(f"{counts.exact:,} exact; {counts.near:,} near, where chance would give {by_chance}")
+def _duplicates_section(
+    counts: DuplicateCounts, found: Sequence[Duplicate]
+) -> list[RenderableType]:
+    blocks = [_line(f"{counts.exact:,} with the same bytes")]
+    blocks += [
+        _line(f"{each.split} {each.index} is the same as train {each.forgotten}")
+        for each in found[:5]
     ]
-    for each in (*found.exact[:5], *found.near[:3]):
-        how = f"resembles train {each.forgotten} (similarity {each.similarity:.4f})"
-        if each.similarity == 1:
-            how = f"is the same as train {each.forgotten}"
-        blocks.append(_line(f"{each.split} {each.index} {how}"))
-    in_retain = counts.in_retain
-    if any(in_retain.values()):
-        blocks.append(
-            _line(
-                f"In retain: {in_retain['exact']:,} exact, {in_retain['near']:,} near. To forget "
-                "them as well: --include-duplicates exact, or near (which includes exact)."
-            )
-        )
+    if counts.in_retain:
+        remedy = "To forget them as well: --include-duplicates."
+        blocks.append(_line(f"In retain: {counts.in_retain:,}. {remedy}"))
     return blocks
 
 

@@ -108,15 +108,15 @@ class Subject:
         _ensure_plain_layout(model, self.train.inputs[:2])
         return replace(self, model=model, weights_digest=tensors.state_digest(model.state_dict()))
 
-    def with_inputs(self, form: InputForm, note: str = "") -> Subject:
-        """The same subject, whose model gets images in another form; ``note`` says why."""
+    def with_inputs(self, form: InputForm) -> Subject:
+        """The same subject, whose model gets images in another form."""
         if self.inputs in (None, form):
             return self
         assert isinstance(self.build, HookedModel)
         build = HookedModel(self.build.make, InputHook(form, self.train.inputs))
         model = copy.deepcopy(self.model)
         add_hook(model, build.hook)
-        notes = (note or f"The model gets the images {IN_WORDS[form]}.",)
+        notes = (f"The model gets the images {IN_WORDS[form]}.",)
         return replace(self, model=model, build=build, inputs=form, notes=notes)
 
 

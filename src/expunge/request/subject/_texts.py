@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import functools
 import hashlib
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,13 @@ from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import is_factory
 from expunge.data import PretrainedTokenizer, TextSet, Tokenizer, WordTokenizer, load_records
-from expunge.data.text import TEMPLATE, stratify
+from expunge.data.text import (
+    TEMPLATE,
+    TextExamples,
+    is_given_by_retained,
+    question_tokens,
+    stratify,
+)
 from expunge.engine import (
     State,
     fit_weights,
@@ -39,16 +45,6 @@ SPLITS = ("train", "val", "test", "unseen")
 SUFFIXES = (".jsonl", ".json")
 
 
-@dataclass(frozen=True)
-class Texts:
-    """The splits of a language model's data; ``taken`` if val was taken out of test."""
-
-    train: TextSet
-    val: TextSet
-    test: TextSet
-    taken: bool
-
-
 def load_text_subject(job: Job) -> Subject:
     """The subject of a job whose data are ``qa:FOLDER``.
 
@@ -63,12 +59,11 @@ def load_text_subject(job: Job) -> Subject:
     tokenizer = _tokenizer(job, folder, str(options.pop("template", TEMPLATE)))
     files = {name: _find(folder, name) for name in SPLITS}
     sets = {name: TextSet(load_records(path), tokenizer) for name, path in files.items() if path}
-    texts = _split(sets, job, str(folder))
     build = _builder(job, options, state, tokenizer)
     model = build()
     state = _with_tied(model, without_prefix(state, model))
     fit_weights(model, state, str(job.weights))
-    return _assemble(model, texts, build, job)
+    return _assemble(model, sets, build, job, str(folder))
 
 
 def make_text_subject(model: nn.Module, data: Any, job: Job) -> Subject:
@@ -86,10 +81,17 @@ def make_text_subject(model: nn.Module, data: Any, job: Job) -> Subject:
             )
     copied = copy.deepcopy(model)
     build = functools.partial(copy.deepcopy, copied)
-    return _assemble(copy.deepcopy(model), _split(sets, job, "The data"), build, job)
+    return _assemble(copy.deepcopy(model), sets, build, job, "The data")
 
 
-def _assemble(model: nn.Module, texts: Texts, build: Callable[[], nn.Module], job: Job) -> Subject:
+def _assemble(
+    model: nn.Module,
+    sets: Mapping[str, TextSet],
+    build: Callable[[], nn.Module],
+    job: Job,
+    source: str,
+) -> Subject:
+    parts = _split(sets, job, source)
     if not METHODS[job.method].token_losses:
         names = ", ".join(METHODS.label(name) for name in METHODS if METHODS[name].token_losses)
         raise InvalidInput(
@@ -104,8 +106,8 @@ def _assemble(model: nn.Module, texts: Texts, build: Callable[[], nn.Module], jo
             "it out."
         )
     model = model.to(pick_device(job.device, model)).eval()
-    score_tokens(model, texts.train.subset(range(min(2, len(texts.train)))))  # does it take them?
-    train, val, test = stratify(texts.train, texts.val, texts.test)
+    score_tokens(model, parts[0].subset(range(min(2, len(parts[0])))))  # does it take them?
+    train, val, test = stratify(*parts)
     fingerprints = [part.fingerprint() for part in (train, val, test)]
     note = (
         "Accuracy is the share of the answers' tokens that the model predicts, given those before. "
@@ -121,12 +123,12 @@ def _assemble(model: nn.Module, texts: Texts, build: Callable[[], nn.Module], jo
         weights_digest=tensors.state_digest(model.state_dict()),
         data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
         build=build,
-        val_taken_from="test" if texts.taken else "",
+        val_taken_from="" if {"val", "test"} <= sets.keys() else "test",
         notes=(note,),
     )
 
 
-def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> Texts:
+def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> tuple[TextSet, TextSet, TextSet]:
     """Train, val and test; a missing val is half of the unseen records."""
     if "train" not in sets or not {"test", "unseen"} & set(sets):
         raise DataError(
@@ -134,14 +136,14 @@ def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> Texts:
             f"(got {', '.join(sets) or 'none'})"
         )
     if "val" in sets and "test" in sets:
-        return Texts(sets["train"], sets["val"], sets["test"], taken=False)
+        return sets["train"], sets["val"], sets["test"]
     unseen = sets.get("unseen", sets.get("test"))
     assert unseen is not None
     if len(unseen) < 2:
         raise DataError(f"{source}: of unseen records there should be 2 or more. (got 1)")
     order = np.random.default_rng(job.data_seed).permutation(len(unseen))
     halves = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
-    return Texts(sets["train"], unseen.subset(halves[0]), unseen.subset(halves[1]), taken=True)
+    return sets["train"], unseen.subset(halves[0]), unseen.subset(halves[1])
 
 
 def _find(folder: Path, name: str) -> Path | None:
@@ -201,3 +203,38 @@ def _with_tied(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tenso
                 complete[name] = torch.clone(state[other])
                 break
     return complete
+
+
+def with_comparable_answers(
+    subject: Subject, to_forget: Collection[int], earlier: Collection[int]
+) -> Subject:
+    """The subject of a request for these training records, ``earlier`` ones being gone.
+
+    Where other records about the same people are retained, and unseen records are about strangers,
+    answers to forget and unseen ones are compared without the words that their questions give.
+    This depends on the texts alone, not on the model.
+    """
+    train, val, test = subject.train, subject.val, subject.test
+    if not (
+        isinstance(train, TextExamples)
+        and isinstance(val, TextExamples)
+        and isinstance(test, TextExamples)
+    ):
+        return subject
+    gone = {*to_forget, *earlier}
+    retain = train.texts.subset([i for i in range(len(train)) if i not in gone])
+    forget = train.texts.subset(sorted(to_forget))
+    if not is_given_by_retained(forget, retain, (val.texts, test.texts)):
+        return subject
+    is_gone = torch.tensor([i in gone for i in range(len(train))])
+    return replace(
+        subject,
+        train=train.without_given(question_tokens(train.texts) & is_gone[:, None]),
+        val=val.without_given(question_tokens(val.texts)),
+        test=test.without_given(question_tokens(test.texts)),
+    )
+
+
+def compares_all_words(subject: Subject) -> bool:
+    """Whether whole answers are compared."""
+    return not isinstance(subject.val, TextExamples) or subject.val.given is None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from expunge.evaluation import METRICS
 from expunge.evidence import (
@@ -20,20 +20,18 @@ from expunge.evidence import (
     EpochRow,
     Evidence,
     ExampleRow,
-    ForgottenCopies,
     Hashes,
     LedgerName,
     RequestSummary,
 )
 from expunge.ledger import HashedRecords, IdKey, Ledger, digest_config
-from expunge.request._accuracy import accuracy_interval
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import repeat_commands
-from expunge.request._predictions import predict_records
-from expunge.request.subject._comparable import compares_all_words
+from expunge.request._predictions import accuracy_interval, predict_records
 from expunge.request.subject._load import Subject
+from expunge.request.subject._texts import compares_all_words
 from expunge.request.verdict._checks import DELIVERED, Margins, check_loss_attack, judge
 from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import (
@@ -131,8 +129,9 @@ def conclude(
     # Judge: as delivered, after benign steps, and the records of earlier requests.
     after = examination.predict(result.model) if moved else before
     relearned = examination.predict_relearned(result.model, job.seed)
-    margins = margins_of(job, before)
-    checks = judge(before, after, relearned, subject.classes, margins, job.seed)
+    retained = examination.retain.labels
+    margins = margins_of(job, before, retained)
+    checks = judge(before, after, relearned, subject.classes, margins, job.seed, retained)
     earlier = check_earlier_requests(request.ledger, result.model, subject, after, job.seed)
     metrics = measure_metrics(before, after, relearned, job.seed)
     verdict = write_verdict(
@@ -189,11 +188,14 @@ def conclude(
     return Conclusion(evidence, subject.model, result.model if moved else None, examples)
 
 
-def margins_of(job: Job, before: SplitPredictions) -> Margins:
-    """The margins of a job; those that it does not give follow from the sizes of the data."""
+def margins_of(job: Job, before: SplitPredictions, retained: Tensor) -> Margins:
+    """The margins of a job; those that it does not give follow from the sizes of the data.
+
+    ``retained`` are the labels of all retained records.
+    """
     tested, trained = (
-        part.labels.bincount(minlength=before.test.logits.shape[1])
-        for part in (before.test, before.retain)
+        labels.bincount(minlength=before.test.logits.shape[1])
+        for labels in (before.test.labels, retained)
     )
     counted = (tested > 0) & (trained > 0)  # classes of which nothing is retained do not count
     by_size = Margins.by_size(
@@ -275,7 +277,7 @@ def _summary(request: Request, examination: Examination) -> RequestSummary:
         number=request.number,
         ids=len(request.requested.ids),
         records=len(chosen),
-        copies=_copies(job, examination),
+        copies=len({*chosen} - {*request.requested.indices}),
         share=round(len(chosen) / len(examination.subject.train), 6),
         source="a file" if job.ids else "given in Python",
         when=now(),
@@ -295,14 +297,6 @@ def _ledger_name(request: Request, subject: Subject) -> LedgerName:
     return LedgerName(
         id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
     )
-
-
-def _copies(job: Job, examination: Examination) -> ForgottenCopies:
-    """The copies that were forgotten with the requested records."""
-    duplicates, forgotten = examination.preflight.duplicates, set(examination.to_forget)
-    included = {copy.index for copy in duplicates.to_include(job.include_duplicates)}
-    exact = {copy.index for copy in duplicates.to_include("exact")} & included & forgotten
-    return ForgottenCopies(exact=len(exact), near=len(included & forgotten) - len(exact))
 
 
 def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:

@@ -16,27 +16,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from scipy.special import ndtri
+from torch import Tensor
 
 from expunge._arrays import Array
 from expunge.evaluation import (
+    PAPER_FIVE,
     Estimate,
-    MemberScores,
     Predictions,
     TextPredictions,
-    make_report,
-    run_attack,
+    decisions,
+    delong_interval,
+    loss,
+    sample,
 )
 from expunge.evidence import Check, CheckResult, Moment
-from expunge.request._accuracy import decimals_of
+from expunge.request._predictions import decimals_of
 from expunge.request.verdict._measurements import (
     ATTACK_LABELS,
-    POPULATION_ATTACKS,
     TEXT_ATTACK_LABELS,
     SplitPredictions,
 )
 
 LEVEL = 0.95
 """Of every one-sided bound."""
+TWO_SIDED = 2.0 * LEVEL - 1.0
+"""The level of an interval whose ends are both such bounds."""
 Z = float(ndtri(LEVEL))
 DELIVERED: Moment = "as delivered"
 RELEARNED: Moment = "after benign steps"
@@ -110,12 +114,17 @@ def judge(
     classes: Sequence[str],
     margins: Margins,
     seed: int,
+    retained: Tensor,
 ) -> list[Check]:
-    """Every check of the model ``after``; ``relearned`` is the same model after benign steps."""
+    """Every check of the model ``after``; ``relearned`` is the same model after benign steps.
+
+    ``retained`` are the labels of all retained records.
+    """
     checks = check_records(after, margins, DELIVERED, seed)
     if relearned is not None:
         checks += check_records(relearned, margins, RELEARNED, seed)
-    return checks + check_losses(before, after, classes, margins, expected_losses(before))
+    expected = expected_losses(before, retained)
+    return checks + check_losses(before, after, classes, margins, expected)
 
 
 def check_records(
@@ -160,17 +169,17 @@ def check_loss_attack(
     other = replace(model, forget=records)
     if not other.has_test_of_classes:
         return None
-    forget, unseen = other.matched(seed)
-    losses = [
-        -torch.nn.functional.cross_entropy(part.logits.double(), part.labels, reduction="none")
-        for part in (forget, unseen)
-    ]
-    scores = MemberScores(losses[0].numpy(), losses[1].numpy())
-    report = make_report("loss", scores, level=2.0 * LEVEL - 1.0, seed=seed)
-    margin = margin or Margins.by_size(len(losses[0]), len(losses[1]), [1], [1]).auc
-    limits = (1.0 - margin, margin)
-    label = ATTACK_LABELS["loss"]
-    return _check("auc_loss", label, moment, "0 to 1", report.auc, limits, len(losses[0]))
+    forget, unseen = (-loss(part) for part in other.matched(seed))
+    margin = margin or Margins.by_size(len(forget), len(unseen), [1], [1]).auc
+    return _check(
+        "auc_loss",
+        ATTACK_LABELS["loss"],
+        moment,
+        "0 to 1",
+        delong_interval(forget, unseen, TWO_SIDED),
+        (1.0 - margin, margin),
+        len(forget),
+    )
 
 
 def check_losses(
@@ -208,48 +217,49 @@ def check_losses(
     return checks
 
 
-def expected_losses(before: SplitPredictions) -> Array:
+def expected_losses(before: SplitPredictions, retained: Tensor) -> Array:
     """What a model trained without the records may lose in each class, in points.
 
     The error e on val may grow as far as e/r, r the part of the class that is retained: the rate of
     learners that fit their data exactly. NaN where nothing is retained.
     """
     size = before.val.logits.shape[1]
-    forgotten, retained = (
-        np.bincount(part.labels.numpy(), minlength=size).astype(np.float64)
-        for part in (before.forget, before.retain)
+    forgotten, kept = (
+        np.bincount(labels.numpy(), minlength=size).astype(np.float64)
+        for labels in (before.forget.labels, retained)
     )
     wrong = 1.0 - before.val.right.numpy()
     labels = before.val.labels.numpy()
     counts = np.bincount(labels, minlength=size)
     # Two pseudo-examples of the whole val set, so that a class of few borrows from the others.
     errors = (np.bincount(labels, wrong, minlength=size) + 2.0 * wrong.mean()) / (counts + 2.0)
-    left = retained / np.maximum(retained + forgotten, 1.0)
+    left = kept / np.maximum(kept + forgotten, 1.0)
     grown = np.minimum(errors / np.maximum(left, 1e-9), 1.0)
-    result: Array = np.where(retained > 0, 100.0 * (grown - errors), np.nan)
-    return np.where(forgotten > 0, result, np.where(retained > 0, 0.0, np.nan))
+    result: Array = np.where(kept > 0, 100.0 * (grown - errors), np.nan)
+    return np.where(forgotten > 0, result, np.where(kept > 0, 0.0, np.nan))
 
 
 def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, Estimate]]:
-    """Every attack by name, with the AUC and its bounds."""
-    level = 2.0 * LEVEL - 1.0  # two one-sided bounds
-    if isinstance(predictions.forget, TextPredictions):
-        forget, unseen = predictions.matched(seed)
-        assert isinstance(forget, TextPredictions)
-        assert isinstance(unseen, TextPredictions)
-        found = []
-        for name, label in TEXT_ATTACK_LABELS.items():
-            scores = MemberScores(forget.scores[name], unseen.scores[name])
-            found.append((name, label, make_report(name, scores, level=level, seed=seed).auc))
-        return found
-    views = predictions.views(seed)
+    """Every attack by name, with the AUC and its bounds.
+
+    The paper's five learn from retained and val examples, as many of each.
+    """
+    forget, unseen = predictions.matched(seed)
+    scores: dict[str, tuple[Array, Array]]
+    if isinstance(forget, TextPredictions) and isinstance(unseen, TextPredictions):
+        labels = TEXT_ATTACK_LABELS
+        scores = {name: (forget.scores[name], unseen.scores[name]) for name in labels}
+    else:
+        labels = ATTACK_LABELS
+        retain, val = predictions.retain, predictions.val
+        size = min(len(retain.labels), len(val.labels))
+        learn_from = sample(retain, size, seed), sample(val, size, seed)
+        decided = decisions(PAPER_FIVE, *learn_from, [forget, unseen], quick=True, seed=seed)
+        scores = {name: (pair[0], pair[1]) for name, pair in decided.items()}
+        scores["loss"] = -loss(forget), -loss(unseen)
     return [
-        (
-            name.removeprefix("svc-").replace("-", "_"),
-            ATTACK_LABELS[name.removeprefix("svc-")],
-            run_attack(name, views, level=level, seed=seed).auc,
-        )
-        for name in POPULATION_ATTACKS
+        (name.replace("-", "_"), label, delong_interval(*scores[name], TWO_SIDED))
+        for name, label in labels.items()
     ]
 
 

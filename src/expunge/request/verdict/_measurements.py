@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -13,9 +14,7 @@ from torch import Tensor
 
 from expunge._arrays import Array
 from expunge.evaluation import (
-    PAPER_FIVE,
     Predictions,
-    Views,
     exposure_of,
     match_class_mix,
     scaled_confidence,
@@ -30,9 +29,8 @@ from expunge.evidence import (
     MetricRow,
     SplitScores,
 )
-from expunge.request._accuracy import FEW, accuracy_interval
+from expunge.request._predictions import FEW, accuracy_interval
 
-POPULATION_ATTACKS = (*(f"svc-{name}" for name in PAPER_FIVE), "loss")
 ATTACK_LABELS = {
     "correctness": "guesses from whether the prediction is right",
     "confidence": "guesses from the probability of the label",
@@ -57,28 +55,19 @@ EXPOSURE_EDGES = (0.0, AVOIDED, 0.1, 0.5, 0.9, EXPOSED, 1.0)
 
 @dataclass(frozen=True)
 class SplitPredictions:
-    """One model's predictions on every split."""
+    """One model's predictions on every split; of retained data, on a sample."""
 
     forget: Predictions
     val: Predictions
     retain: Predictions
     test: Predictions
 
-    def views(self, seed: int) -> Views:
-        """What attacks see: they learn from val, and try to tell forgotten data from test data.
-
-        Test data took no part in any decision of the run. They have the class mix of the forgotten
-        data, as far as there are enough, so that the class does not give membership away.
-        """
-        forget, test = self.matched(seed)
-        return Views(forget=forget, test=test, retain=self.retain, val=self.val)
-
     def matched(self, seed: int) -> tuple[Predictions, Predictions]:
         """Forgotten and test data of the same class mix, as far as there are enough."""
         forget, test = self.forget, self.test
         if self.has_test_of_classes:
             forget = forget.take(torch.isin(forget.labels, test.labels).nonzero()[:, 0])
-            test = test.take(match_class_mix(test.labels, forget.labels, seed, largest=True))
+            test = test.take(match_class_mix(test.labels, forget.labels, seed, most=math.inf))
         return forget, test
 
     @property
@@ -93,49 +82,45 @@ def measure_metrics(
     relearned: SplitPredictions | None,
     seed: int,
 ) -> list[MetricRow]:
-    """The headline accuracies: before, after, after benign steps, and of unseen data alike."""
+    """The headline accuracies before and after; of the records also later and of unseen data."""
     texts = before.forget.of_texts
     what = "Answer tokens predicted: " if texts else "Accuracy on "
     of_all = "" if texts else "the "
-
-    def row(name: str, label: str, split: str, text: str) -> MetricRow:
-        found = [
-            None if model is None else accuracy_interval(getattr(model, split))
-            for model in (before, after, relearned)
-        ]
-        target = None
-        if name == "ua" and after.has_test_of_classes:
-            target = accuracy_interval(after.matched(seed)[1])
-        assert found[0] is not None
-        assert found[1] is not None
-        return MetricRow(
-            name=name,
-            label=f"{what}{label}",
-            unit="%",
-            direction="target" if name == "ua" else "higher",
-            before=found[0],
-            after=found[1],
-            relearned=found[2],
-            target=target,
-            explain=text,
-        )
-
-    return [
-        row(
+    size = f"{len(before.retain.labels):,}"
+    rows = (
+        (
             "ua",
             f"{of_all}forgotten data",
             "forget",
             "If the model is right more often than on unseen data alike, it still remembers the "
             "records; if it is right less often, it avoids them.",
         ),
-        row("ta", "test data", "test", "What the model is worth on data that decided nothing."),
-        row("va", "validation data", "val", "More data that the model never saw."),
-        row(
+        ("ta", "test data", "test", "What the model is worth on data that decided nothing."),
+        ("va", "validation data", "val", "More data that the model never saw."),
+        (
             "ra",
             f"{of_all}retained data",
             "retain",
-            "What the model still knows of the records it may keep.",
+            f"What the model still knows of the records it may keep, by {size} of them.",
         ),
+    )
+    later = None if relearned is None else accuracy_interval(relearned.forget)
+    target = None
+    if after.has_test_of_classes:
+        target = accuracy_interval(after.matched(seed)[1])
+    return [
+        MetricRow(
+            name=name,
+            label=f"{what}{label}",
+            unit="%",
+            direction="target" if name == "ua" else "higher",
+            before=accuracy_interval(getattr(before, split)),
+            after=accuracy_interval(getattr(after, split)),
+            relearned=later if name == "ua" else None,
+            target=target if name == "ua" else None,
+            explain=text,
+        )
+        for name, label, split, text in rows
     ]
 
 
@@ -206,11 +191,6 @@ def count_exposure(before: SplitPredictions, after: SplitPredictions) -> Exposur
         return None
     counts = [np.histogram(_exposure(each), EXPOSURE_EDGES)[0].tolist() for each in (before, after)]
     return ExposureCounts(edges=list(EXPOSURE_EDGES), before=counts[0], after=counts[1])
-
-
-def count_exposed(predictions: SplitPredictions) -> int:
-    """How many forgotten records stand out as remembered, one by one."""
-    return int((_exposure(predictions) > EXPOSED).sum())
 
 
 def measure_examples(

@@ -28,7 +28,8 @@ LIMITS = (
     "with models trained for the purpose (U-LiRA, see `expunge audit`) may find single records "
     "that these attacks do not.",
     "No model was retrained to compare with, and two retrained models differ, too.",
-    "Test data alone judge the model; they took no part in any decision of the run.",
+    "Test data alone judge the model; they took no part in any decision of the run. After benign "
+    "steps, ten of them per record are compared with the records, or as many as there are.",
     "Copies of the records elsewhere (backups, other models, logs) are not touched.",
 )
 GIVEN_WORDS = (

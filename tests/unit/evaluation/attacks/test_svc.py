@@ -13,7 +13,7 @@ from sklearn.svm import SVC
 from expunge._errors import InvalidInput
 from expunge.evaluation import FEATURES, PAPER_FIVE, Predictions, Views, member_shares
 from expunge.evaluation.attacks import _svc as module
-from expunge.evaluation.attacks._population import sample
+from expunge.evaluation.attacks._population import decisions, sample
 from expunge.evaluation.attacks._svc import fit_svc, kernel_sums, refine
 from tests.unit.evaluation.worlds import predictions, world
 
@@ -52,6 +52,17 @@ def test_scores_of_many_examples_are_within_a_hundredth_of_scikit_learns(feature
     fast = member_shares(views, [feature])[feature]
     exact = plain_share(feature, views.split("retain"), views.test, views.forget)
     assert fast == pytest.approx(exact, abs=0.01)
+
+
+@pytest.mark.parametrize("feature", list(PAPER_FIVE))
+def test_quick_decisions_are_exact_ones_but_for_rounding(feature: str) -> None:
+    members, others = (predictions(600, seed, margin=3.0 + seed, classes=8) for seed in (1, 2))
+    target = predictions(500, 0, margin=4.0, classes=8)
+    (quick,), (exact,) = (
+        decisions([feature], members, others, [target], quick=flag)[feature]
+        for flag in (True, False)
+    )
+    np.testing.assert_allclose(quick, exact, atol=1e-3)
 
 
 def test_multiplicities_pose_the_same_problem() -> None:

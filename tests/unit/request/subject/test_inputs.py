@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from expunge._errors import InvalidInput
+from expunge._errors import DataError, InvalidInput
 from expunge.models import build_model
 from expunge.request._job import InputForm
 from expunge.request._job_file import load_job
@@ -111,13 +111,12 @@ def test_a_model_that_normalises_by_itself_fits(tmp_path: Path) -> None:
     assert outcome.preflight.findings.fit.accuracy["train"].value > 90
 
 
-def test_a_correction_that_is_beyond_doubt_is_made_and_said(
+def test_a_form_that_helps_is_named_and_kept_by_later_requests(
     tmp_path: Path, of_bytes: nn.Module
 ) -> None:
-    first = request(of_bytes, tmp_path, [1, 2, 3])
-    (note,) = [note for note in first.evidence.preflight.notes if "wrongly prepared" in note]
-    assert "inputs as floats in [0, 255]" in note
-    assert "So it gets the images as floats from 0 to 255 (--inputs bytes)." in note
+    with pytest.raises(DataError, match=r"inputs as floats in \[0, 255\].*\(--inputs bytes\)"):
+        request(of_bytes, tmp_path, [1, 2, 3])
+    first = request(of_bytes, tmp_path, [1, 2, 3], inputs="bytes")
     assert first.evidence.config["inputs"] == "bytes"
     assert first.evidence.metric("ta").before.value > 80
     second = request(of_bytes, tmp_path, [7, 8])
@@ -126,7 +125,7 @@ def test_a_correction_that_is_beyond_doubt_is_made_and_said(
     assert all(each.ok for each in verify(tmp_path, model=of_bytes, data=data))
 
 
-def test_what_was_asked_for_is_not_corrected(tmp_path: Path, of_bytes: nn.Module) -> None:
+def test_a_form_that_does_not_fit_is_reported(tmp_path: Path, of_bytes: nn.Module) -> None:
     outcome = request(of_bytes, tmp_path, [1, 2, 3], inputs="fractions", dry_run=True)
     assert not outcome.preflight.fits
     assert "(--inputs bytes)" in outcome.preflight.findings.warnings[0]
@@ -147,6 +146,7 @@ def test_the_form_is_in_the_job_of_the_bundle(
         data="own_inputs:data",
         weights="w.pt",
         ids=[1, 2, 3],
+        inputs="bytes",
         out="out",
         method="SRL",
         max_epochs=1,

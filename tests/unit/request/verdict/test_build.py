@@ -6,8 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from torch import nn
 
+from expunge.data import Examples
 from expunge.engine import History
 from expunge.evidence import Evidence
 from expunge.evidence._sections import Stop
@@ -17,7 +19,7 @@ from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
 from expunge.request.preflight._check import Preflight
 from expunge.request.subject._load import Subject
-from expunge.request.verdict._build import Request, conclude
+from expunge.request.verdict._build import Request, conclude, margins_of
 from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import SplitPredictions
 from tests.unit.request.preflight.findings import check
@@ -64,8 +66,10 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
         hashed = requested.hashed(KEY)
         config = {"seed": 0, "in_memory": False}
         request = Request(job_of(tmp_path), requested, hashed, KEY, Ledger(tmp_path), config)
-        forget, retain = subject.train.subset(chosen), subject.train.subset([0])
-        examination = Relearned(subject, findings, tuple(chosen), forget, retain, before)
+        labels = before.retain.labels
+        forget = subject.train.subset(chosen)
+        retain = Examples(torch.zeros(len(labels), 1), labels, subject.classes)
+        examination = Relearned(subject, findings, tuple(chosen), forget, retain, retain, before)
         object.__setattr__(examination, "after", after)
         object.__setattr__(examination, "relearned", relearned or after)
         return conclude(request, examination, result).evidence
@@ -84,6 +88,12 @@ def test_records_that_look_unseen_at_both_moments_are_achieved(judge: Judge) -> 
     assert {row.moment for row in evidence.checks} == {"as delivered", "after benign steps"}
     assert evidence.verdict.next_steps == []
     assert evidence.margins["auc"] == 0.6
+
+
+def test_margins_follow_from_all_retained_records_not_from_the_sample(tmp_path: Path) -> None:
+    labels = BEFORE.retain.labels
+    few, many = (margins_of(job_of(tmp_path), BEFORE, labels.repeat(n)) for n in (1, 50))
+    assert many.test < few.test
 
 
 def test_records_that_come_back_after_benign_steps_are_not_achieved(judge: Judge) -> None:

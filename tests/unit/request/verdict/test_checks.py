@@ -196,8 +196,9 @@ def test_less_data_of_a_class_allow_a_larger_loss_there() -> None:
         test=val,
     )
     error = (10 + 2 * 0.1) / 52
-    assert expected_losses(before)[0] == pytest.approx(100 * (2 * error - error))
-    assert expected_losses(before)[1] == 0.0
+    expected = expected_losses(before, before.retain.labels)
+    assert expected[0] == pytest.approx(100 * (2 * error - error))
+    assert expected[1] == 0.0
 
 
 def test_a_class_that_is_forgotten_altogether_may_be_lost() -> None:
@@ -208,9 +209,9 @@ def test_a_class_that_is_forgotten_altogether_may_be_lost() -> None:
         predicted([0] * 30, [0] * 30), test, predicted([1] * 60, [1] * 60), test
     )
     after = SplitPredictions(predicted([1] * 30, [0] * 30), gone, before.retain, gone)
-    assert math.isnan(expected_losses(before)[0])
+    assert math.isnan(expected_losses(before, before.retain.labels)[0])
     margins = Margins(auc=0.6, records=20.0, test=5.0, of_class=20.0)
-    checks = judge(before, after, after, NAMES, margins, 0)
+    checks = judge(before, after, after, NAMES, margins, 0, before.retain.labels)
     assert [c.name for c in checks if c.name.startswith("lost")] == ["lost", "lost_bee"]
     assert all(check.result == "inside" for check in checks)
 
@@ -226,7 +227,8 @@ def test_without_unseen_data_of_the_classes_nothing_can_be_concluded() -> None:
 
 def test_every_attack_is_checked_at_either_moment() -> None:
     model = world(150, 0.0, 0)
-    checks = judge(model, model, model, NAMES, Margins(0.6, 20.0, 5.0, 20.0), 0)
+    margins = Margins(0.6, 20.0, 5.0, 20.0)
+    checks = judge(model, model, model, NAMES, margins, 0, model.retain.labels)
     for moment in (DELIVERED, RELEARNED):
         names = [c.name for c in checks if c.moment == moment and c.name.startswith("auc_")]
         assert names == [

@@ -129,7 +129,7 @@ def found(folder: Path, images: list[Array]) -> set[str]:
 def test_no_pixel_of_a_forgotten_record_is_in_any_file(folder: Path, images: list[Array]) -> None:
     names = {path.name for path in files(folder)}
     assert {"evidence.json", "report.html", "preflight.json"} <= names
-    assert {"accuracy.png", "scores.png", "weights.safetensors", "forgotten.json"} <= names
+    assert {"weights.safetensors", "forgotten.json"} <= names
     assert "thumbnails.json" not in names
     assert found(folder, images) == set()
     for path in files(folder):
@@ -178,7 +178,7 @@ def test_examples_are_kept_if_asked_for_beside_the_evidence(
 
 def test_files_with_hashes_of_ids_or_weights_are_for_their_owner_alone(kept: Path) -> None:
     public = {path.name for path in files(kept) if path.stat().st_mode & 0o077}
-    assert public <= {"accuracy.png", "scores.png", "evidence.sha256", "head.json"}
+    assert public <= {"evidence.sha256", "head.json"}
 
 
 def test_the_decoder_finds_what_it_should(tmp_path: Path, images: list[Array]) -> None:
@@ -246,7 +246,6 @@ def test_few_records_have_no_histogram(few: tuple[Job, Path], finished: Finished
     evidence = json.loads((few[1] / "evidence.json").read_text())
     assert evidence["scores"] is None
     assert evidence["exposure"] is None
-    assert not (few[1] / "figures" / "scores.png").exists()
     attacks = [row for row in evidence["checks"] if row["name"].startswith("auc_")]
     ends = [row[name] for row in attacks for name in ("value", "low", "high")]
     assert ends == [round(end, 1) for end in ends]

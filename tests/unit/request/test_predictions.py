@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from expunge.evaluation import Predictions
 from expunge.evaluation._statistics import wilson_interval
 from expunge.evidence import Interval
-from expunge.request._accuracy import accuracy_interval, mean_interval
+from expunge.request._predictions import accuracy_interval, mean_interval
 
 
 def ends(interval: Interval) -> tuple[float, float, float]:
