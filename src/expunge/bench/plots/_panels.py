@@ -133,8 +133,9 @@ def _mark_outside(ax: Any, limits: Limits, colours: dict[str, str]) -> None:
     for sign, arrow, y, grow in ((-1, "▼", 0.03, 1), (1, "▲", 0.97, -1)):
         beyond = {k: v for k, v in limits.outside.items() if (v < limits.low) == (sign < 0)}
         for row, (label, value) in enumerate(beyond.items()):
+            reached = f"{value:.3g}".replace("-", "−")  # a true minus sign
             ax.text(
-                0.5, y + grow * 0.105 * row, f"{arrow} {label}: {value:.3g}".replace("-", "−"),
+                0.5, y + grow * 0.105 * row, f"{arrow} {label}: {reached}",
                 transform=ax.transAxes, ha="center", va="bottom" if sign < 0 else "top",
                 fontsize=6.3, color=colours[label], zorder=7,
                 bbox={"facecolor": "white", "alpha": 0.8, "lw": 0, "pad": 0.6},
