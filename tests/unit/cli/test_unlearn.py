@@ -131,7 +131,7 @@ def test_refresh_follows_the_recipe_of_the_model_and_what_is_given_wins(
     expunge: Expunge, trained: Path, tmp_path: Path
 ) -> None:
     recipe = load_artifact(trained).card.recipe
-    for given, lr in (((), 0.5 * recipe["lr"]), (("--lr", "0.01"), 0.01)):
+    for given, lr in (((), recipe["lr"]), (("--lr", "0.01"), 0.01)):
         out = tmp_path / f"{lr}.safetensors"
         options = ("--forget", "random:0.2", "--method", "refresh", "--evaluate", "never")
         ending = expunge("unlearn", trained, *options, *given, "-o", out)
