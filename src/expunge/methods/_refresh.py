@@ -103,7 +103,7 @@ class Refresh(FineTune):
     }
 
     keep: float | None = None
-    left: float = 0.4
+    left: float = 0.5
     budget: float = 0.2
     rate: float | None = None
     reference: Any = None
