@@ -4,7 +4,7 @@
     python benchmarks/memory.py --measure        # and the points that this machine can hold
 
 Computed are the tensors that live from step to step or through one: parameters, the two gradients,
-the two moments, and the optimizer's state, all float32 unless said, divided by the number of
+the two moments, and the optimizer's state, all float32, divided by the number of
 shards. Not in it: activations; the block of parameters that FSDP gathers, with its gradient; the
 update's scratch of a few MB; and what the allocator wastes.
 
@@ -31,7 +31,7 @@ from expunge.update import Update
 
 SIZES = {"11 M": 11.17e6, "138 M": 138.4e6, "1 B": 1.0e9, "8 B": 8.03e9}
 SHARDS = (1, 2, 8)
-MOMENTS = {"fp32": 8, "bf16": 4, "offloaded": 0}
+MOMENTS = {"kept": 8, "offloaded": 0}
 """Bytes a parameter of the two moments, on the device."""
 OPTIMIZERS = {"adam": 8, "sgd": 0}
 SIDE = 1024
@@ -53,7 +53,7 @@ class Memory(NamedTuple):
 def memory(params: float, shards: int, moments: str, optimizer: str) -> Memory:
     """The tensors of a step with ``params`` parameters in all, over ``shards`` processes.
 
-    >>> memory(1e9, 8, "fp32", "adam").total / 1e9  # 28 bytes a parameter
+    >>> memory(1e9, 8, "kept", "adam").total / 1e9  # 28 bytes a parameter
     3.5
     """
     own = params / shards
@@ -63,8 +63,8 @@ def memory(params: float, shards: int, moments: str, optimizer: str) -> Memory:
 def table() -> str:
     """Markdown: GB of each process, by size and number of shards."""
     lines = [
-        "| parameters | shards | parameters | two gradients | moments fp32 / bf16 / offloaded |"
-        " Adam | total, Adam: fp32 / bf16 / offloaded | total, SGD: fp32 / bf16 / offloaded |",
+        "| parameters | shards | parameters | two gradients | moments kept / offloaded |"
+        " Adam | total, Adam: kept / offloaded | total, SGD: kept / offloaded |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, params in SIZES.items():
@@ -140,8 +140,7 @@ def _step(model: nn.Module, order: dict[str, str | float]) -> None:
     kinds = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}
     params = list(model.parameters())
     optimizer = kinds[str(order["optimizer"])](params, lr=1e-4)
-    dtype = "bf16" if order["moments"] == "bf16" else "fp32"
-    update = Update("focus", compile=False, moment_dtype=dtype)  # type: ignore[arg-type]
+    update = Update("focus", compile=False)
     x = torch.randn(2, SIDE)
     for _ in range(2):
         losses = ((sign * model(x).square().mean() for _ in range(1)) for sign in (-1.0, 1.0))
@@ -150,9 +149,9 @@ def _step(model: nn.Module, order: dict[str, str | float]) -> None:
         optimizer.zero_grad(set_to_none=True)
 
 
-def measure(params: float, shards: int, moments: str, optimizer: str) -> tuple[float, float]:
+def measure(params: float, shards: int, optimizer: str) -> tuple[float, float]:
     """(measured, computed) bytes of one process: the larger of the processes'."""
-    order = {"params": params, "shards": shards, "moments": moments, "optimizer": optimizer}
+    order = {"params": params, "shards": shards, "optimizer": optimizer}
     # Large tensors go back to the system when they are freed, as on a device.
     variables = os.environ | {
         "OMP_NUM_THREADS": "1",
@@ -170,7 +169,7 @@ def measure(params: float, shards: int, moments: str, optimizer: str) -> tuple[f
             for rank in range(shards)
         ]
         said = [json.loads(p.communicate()[0].splitlines()[-1]) for p in processes]
-    exact = memory(said[0]["params"], shards, moments, optimizer).total
+    exact = memory(said[0]["params"], shards, "kept", optimizer).total
     return max(s["bytes"] for s in said), exact
 
 
@@ -187,13 +186,13 @@ def main() -> None:
     print(table())
     if not chosen.measure:
         return
-    print("\n| parameters | shards | moments | optimizer | measured | computed | ratio |")
-    print("| --- | ---: | --- | --- | ---: | ---: | ---: |")
+    print("\n| parameters | shards | optimizer | measured | computed | ratio |")
+    print("| --- | ---: | --- | ---: | ---: | ---: |")
     for params in chosen.params:
         for shards in (1, 2):
-            for moments, optimizer in (("fp32", "adam"), ("bf16", "adam"), ("fp32", "sgd")):
-                found, exact = measure(params, shards, moments, optimizer)
-                cells = [f"{params / 1e6:.0f} M", f"{shards}", moments, optimizer]
+            for optimizer in ("adam", "sgd"):
+                found, exact = measure(params, shards, optimizer)
+                cells = [f"{params / 1e6:.0f} M", f"{shards}", optimizer]
                 cells += [f"{found / 1e9:.3f} GB", f"{exact / 1e9:.3f} GB", f"{found / exact:.2f}"]
                 print("| " + " | ".join(cells) + " |", flush=True)
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 BatchNormPolicy = Literal["published", "retain-only", "frozen"]
 """``published``: every batch moves the running statistics; ``retain-only``: retain batches do;
 ``frozen``: none does."""
-Precision = Literal["fp32", "bf16", "fp16"]
-"""``bf16`` and ``fp16``: autocast around the model. Weights, losses and gradients are float32."""
+Precision = Literal["fp32", "bf16"]
+"""``bf16``: autocast around the model. Weights, losses and gradients are float32."""
 Schedule = Literal["constant", "linear", "one-cycle"]
 """``linear``: the rate falls to 0 over the run. ``one-cycle``: it rises first, for 30 % of it."""
 AugmentSplits = Literal["both", "retain", "none"]
@@ -31,8 +31,6 @@ AugmentSplits = Literal["both", "retain", "none"]
 RetainOrder = Literal["continued", "released"]
 """``released``: what the paper's released code does. Retain data are shuffled anew at every epoch,
 instead of going on where they were, and the augmentation of images ends with the first epoch."""
-MomentType = Literal["fp32", "bf16"]
-"""What moments are kept in; what is computed with them is in float32 at least."""
 
 
 @dataclass(frozen=True)

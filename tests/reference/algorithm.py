@@ -68,19 +68,13 @@ def mask_bernoulli(f: Vector, uniform: Vector) -> Vector:
     return [1.0 if u < x else 0.0 for u, x in zip(uniform, f, strict=True)]
 
 
-def mask_saliency(
-    salience: Vector, largest: float, quantile: float = 0.5, interpolation: str = "lower"
-) -> Vector:
+def mask_saliency(salience: Vector, largest: float, quantile: float = 0.5) -> Vector:
     """SalUn: at least the (lower) median of the absolute values, or another quantile of them.
 
     Deviation: a median below ``TAU`` times the largest entry over all parameters is zero.
     """
     sizes = [abs(s) for s in salience]
-    place = quantile * (len(sizes) - 1)
-    low, high = math.floor(place), math.ceil(place)
-    share = {"lower": 0.0, "midpoint": 0.5 * (high > low), "linear": place - low}[interpolation]
-    ordered = sorted(sizes)
-    median = ordered[low] + share * (ordered[high] - ordered[low]) if sizes else 0.0
+    median = sorted(sizes)[math.floor(quantile * (len(sizes) - 1))] if sizes else 0.0
     if median <= TAU * largest:
         median = 0.0
     return [1.0 if s >= median else 0.0 for s in sizes]

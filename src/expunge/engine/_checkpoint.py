@@ -83,7 +83,6 @@ def run_state(run: Run) -> dict[str, Any]:
         "seconds": run.watch.seconds,
         "processor_seconds": run.watch.processor_seconds,
         "rows": run.recorder.read(),
-        "skipped": run.recorder.skipped,
         "random": streams if run.group else random,
         "history": run.history.as_dict(),
         "model": run.model.state_dict(),
@@ -102,7 +101,7 @@ def load_run_state(run: Run, tree: dict[str, Any]) -> None:
     run.retain_stream.seek(tree["retain"])
     run.watch.seconds = tree["seconds"]
     run.watch.processor_seconds = tree["processor_seconds"]
-    run.recorder.rows, run.recorder.skipped = tree["rows"], tree["skipped"]
+    run.recorder.rows = tree["rows"]
     random = tree["random"][run.group.rank] if run.group else tree["random"]
     torch.set_rng_state(random["cpu"])
     if "cuda" in random and run.device.type == "cuda":

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from expunge._errors import InvalidInput
 from expunge._kinds import SEEDS, Count, check_fields, check_kind
-from expunge._options import MomentType, Option, Precision, option, options_of
+from expunge._options import Option, Precision, option, options_of
 from expunge.engine._callbacks import Callback
 
 if TYPE_CHECKING:
     import torch
 
-DTYPES = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
+DTYPES = {"fp32": "float32", "bf16": "bfloat16"}
 """What options call the types of torch."""
 
 
@@ -27,13 +27,13 @@ class Execution:
     Args:
         seed: of all random streams. The same seed gives the same bits on the CPU.
         device: ``auto`` takes an accelerator if there is one.
-        precision: what the model computes in; ``bf16`` or ``fp16`` (or the ``torch.dtype``) is
-            autocast around it, and ``fp16`` scales the losses. Weights, losses, gradients and
-            statistics stay float32. See ``docs/how-to/large-models.md``.
+        precision: what the model computes in; ``bf16`` (or ``torch.bfloat16``) is autocast around
+            it. Weights, losses, gradients and statistics stay float32. See
+            ``docs/how-to/large-models.md``.
         micro_batches: take each batch in this many parts, one after the other: the same step
             (except for BatchNorm, which sees the parts) in the memory of one part.
-        moment_dtype, offload, compile: what the add-on's moments are kept in, and where, and
-            whether its arithmetic is compiled; see :class:`expunge.Update`.
+        offload, compile: where the add-on's moments are kept, and whether its arithmetic is
+            compiled; see :class:`expunge.Update`.
         group: processes that share the work, all of which make this call: ``auto`` takes the
             default process group of ``torch.distributed`` where one is initialised, None works
             alone. ``batch_size`` is that of all processes together. See
@@ -56,7 +56,7 @@ class Execution:
         metadata=option(
             Precision,
             "What the model computes in; weights and gradients stay fp32. bf16 halves the "
-            "activations; fp16 is for GPUs without bf16 and scales the losses.",
+            "activations.",
         ),
     )
     micro_batches: int = field(
@@ -65,9 +65,6 @@ class Execution:
             Count,
             "Take each batch in this many parts: less memory, the same step but for BatchNorm.",
         ),
-    )
-    moment_dtype: torch.dtype | str = field(
-        default="fp32", metadata=option(MomentType, "What the add-on's moments are kept in.")
     )
     offload: bool = field(
         default=False, metadata=option(bool, "Keep the add-on's moments in main memory.")
@@ -91,8 +88,7 @@ class Execution:
         for each in EXECUTION_OPTIONS:
             value = getattr(self, each.name)
             each.check(names.get(value, value) if isinstance(value, torch.dtype) else value)
-        for name in ("precision", "moment_dtype"):
-            object.__setattr__(self, name, as_dtype(getattr(self, name)))
+        object.__setattr__(self, "precision", as_dtype(self.precision))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], **others: Any) -> Execution:
@@ -107,7 +103,7 @@ class Execution:
         return {
             item.name: str(getattr(self, item.name))
             for item in fields(self)
-            if item.name in ("precision", "micro_batches", "moment_dtype")
+            if item.name in ("precision", "micro_batches")
             and getattr(self, item.name) != getattr(plain, item.name)
         }
 

@@ -23,9 +23,8 @@ class History:
     ``epochs`` has, for each epoch: ``epoch`` (from 1), ``steps``, ``seconds`` (of the steps alone,
     from the start of the run: RTE), ``processor_seconds`` (the same in processor time, which other
     work on the machine disturbs less), mean ``objective`` and ``constraint`` losses, the mean of
-    each diagnostic with ``feasible`` as a share, and what callbacks recorded; under loss
-    scaling also how many steps were ``skipped`` and the ``loss_scale``. ``steps`` has
-    the losses and diagnostics of each step of a constrained run.
+    each diagnostic with ``feasible`` as a share, and what callbacks recorded. ``steps`` has the
+    losses and diagnostics of each step of a constrained run.
     """
 
     epochs: list[Row] = field(default_factory=list)
@@ -54,7 +53,6 @@ class StepRecorder:
     def __init__(self, update: Update, *, constrained: bool) -> None:
         self.update, self.constrained = update, constrained
         self.rows: list[Row] = []
-        self.skipped = 0
         self._unread: list[tuple[Tensor, Tensor | None, Tensor | None]] = []
 
     def add(self, step: tuple[Tensor, Tensor | None, Tensor | None]) -> None:
@@ -78,14 +76,11 @@ class StepRecorder:
     def take_means(self) -> Row:
         """The mean of each quantity, NaN where it does not exist; the rows are gone afterwards."""
         rows, self.rows = self.read(), []
-        names = rows[0] if rows else ()  # none if every step was skipped
+        names = rows[0] if rows else ()  # none if no step was taken
         return {name: sum(row[name] for row in rows) / len(rows) for name in names}
 
     def end_epoch(self, history: History, row: Row, recorded: Row) -> None:
         """Add the rows of an epoch and of its steps to the history."""
-        if self.update.loss_scale is not None:
-            row |= {"skipped": self.skipped, "loss_scale": self.update.loss_scale.value}
-            self.skipped = 0
         if self.constrained:
             numbered = enumerate(self.read(), start=len(history.steps) + 1)
             history.steps += [{"step": k, "epoch": row["epoch"], **each} for k, each in numbered]

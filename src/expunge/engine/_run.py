@@ -56,7 +56,7 @@ from expunge.engine._run_parts import (
 from expunge.engine._split_reader import RunSplits
 from expunge.methods import Loss, Method, Problem
 from expunge.models import kept_modes
-from expunge.update import LossScale, Update
+from expunge.update import Update
 
 FEW_STEPS = 10
 """The end of an epoch is worth a checkpoint if the last one is at least this many steps ago."""
@@ -107,9 +107,7 @@ class Run:
             seed=execution.seed,
             group=self.group,
             compile=execution.compile,
-            moment_dtype=as_dtype(execution.moment_dtype),
             offload=execution.offload,
-            loss_scale=LossScale() if execution.precision == torch.float16 else None,
             checks_losses=False,  # the guard does, and keeps the last good weights
         )
         parts = parts_of(self.update, execution.micro_batches, self.group.size)
@@ -336,15 +334,11 @@ class Run:
             self._diverge(f"at step {self.step + 1} (epoch {self.epoch + 1}): a loss or gradient")
             return False
 
-        # One step, unless the loss scale was too large, and has been lowered.
-        if self.update.skipped:
-            self.recorder.skipped += 1
-        else:
-            self.update.step(self.optimizer)
-            drop_predictions(self.model)
-            if self.scheduler is not None and self._scheduler_every == "step":
-                self.scheduler.step()
-            self.recorder.add(found)
+        self.update.step(self.optimizer)
+        drop_predictions(self.model)
+        if self.scheduler is not None and self._scheduler_every == "step":
+            self.scheduler.step()
+        self.recorder.add(found)
         self.step += 1
         self._call("on_step")
         return True

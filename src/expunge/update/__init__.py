@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from expunge.update._aggregate import WeightedSum as WeightedSum
     from expunge.update._diagnostics import Diagnostics as Diagnostics
     from expunge.update._gradients import Term as Term
-    from expunge.update._loss_scale import LossScale as LossScale
     from expunge.update._moments import AdamMoments as AdamMoments
     from expunge.update._moments import Moments as Moments
     from expunge.update._moments import PublishedMoments as PublishedMoments

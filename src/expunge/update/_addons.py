@@ -6,6 +6,7 @@ add one, subclass :class:`Addon`, define ``weight`` and register the class.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -15,7 +16,6 @@ from torch import Tensor
 from expunge._kinds import Fraction, Positive, Range, check_fields
 from expunge.update._moments import AdamMoments, Moments
 from expunge.update._noise_floor import agree_in_sign, is_stationary
-from expunge.update._quantiles import Interpolation
 from expunge.update._registry import MOMENTS
 
 
@@ -101,9 +101,8 @@ class Saliency(Addon):
     Deviation: a median at the level of rounding, below 8·eps times the largest |∇L| of all
     parameters, counts as 0. Such a tensor (a bias before BatchNorm) has nothing to rank by: all of
     it moves, instead of a half that rounding chooses. The released code of the paper interpolates
-    the median (``midpoint``; ``linear`` on NGPlus, which is the same for a median): at most one
-    weight of each tensor less moves. For SRL and SCRUB it passes each forget batch through the
-    model once more, so that BatchNorm's running statistics see it twice.
+    the median: at most one weight of each tensor less moves. For SRL and SCRUB it passes each
+    forget batch through the model once more, so that BatchNorm's running statistics see it twice.
 
     Use it to compare with: the mask that the paper's add-ons improve on.
 
@@ -111,19 +110,30 @@ class Saliency(Addon):
     Unlearning via Gradient-based Weight Saliency*, ICLR 2024 (arXiv 2310.12508).
 
     Args:
-        quantile: in place of the median, in [0, 1).
-        interpolation: of a quantile between two values: ``lower``, ``midpoint`` or ``linear``.
+        quantile: in place of the median, in [0, 1); the lower of two values that it is between.
     """
 
     needs_saliency: ClassVar[bool] = True
 
     quantile: Annotated[float, Range(0, 1, "[)")] = field(default=0.5, metadata={"later": True})
-    interpolation: Interpolation = field(default="lower", metadata={"later": True})
 
     def weight(self, signals: Signals) -> Tensor:
         assert signals.salience is not None
         assert signals.threshold is not None
         return (signals.salience.abs() >= signals.threshold).to(signals.objective.dtype)
+
+
+def absolute_quantile(values: Tensor, quantile: float) -> Tensor:
+    """The quantile of |x| over a whole tensor: the lower of the two values that it is between.
+
+    >>> x = torch.tensor([3.0, -1.0, 2.0, -4.0])
+    >>> [float(absolute_quantile(x, quantile)) for quantile in (0.5, 0.9)]
+    [2.0, 3.0]
+    """
+    sizes = values.abs().flatten()
+    if quantile == 0.5 or not len(sizes):
+        return sizes.median()
+    return sizes.kthvalue(math.floor(quantile * (len(sizes) - 1)) + 1).values
 
 
 @dataclass(frozen=True)

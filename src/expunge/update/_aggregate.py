@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.util import find_spec
 from inspect import isabstract
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from expunge._errors import InvalidInput
@@ -148,8 +145,7 @@ class Jacobian(Aggregate):
 class TorchJD(Aggregate):
     """An aggregator of TorchJD by name and arguments, so that a run with it can be written down.
 
-    ``options`` are pairs of a name and a number. Like :class:`Jacobian`, it sees all parameters at
-    once.
+    ``options`` are pairs of a name and a number. It sees all parameters at once.
     """
 
     elementwise: ClassVar[bool] = False
@@ -165,7 +161,17 @@ class TorchJD(Aggregate):
     @cached_property
     def aggregator(self) -> Any:
         """The aggregator itself, from a (2, n) matrix to a vector of n."""
-        return _make_torchjd(self.name, dict(self.options))
+        table = _torchjd_table()
+        kind = table[self.name]
+        options = TORCHJD_DEFAULTS.get(table.name(self.name), {}) | dict(self.options)
+        try:
+            return kind(**options)
+        except TypeError as error:
+            raise InvalidInput(
+                f"`torchjd:{self.name}` takes other arguments ({error}): give numbers in brackets, "
+                "as torchjd:CAGrad(c=0.4), or pass "
+                f"`aggregate=torchjd.aggregation.{kind.__name__}(...)`."
+            ) from error
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         return Jacobian(self.aggregator).combine(objective, constraint)
@@ -189,7 +195,7 @@ def as_aggregate(part: Aggregate | str | Any) -> Aggregate:
     if isinstance(part, str):
         kind, _, rest = part.partition(":")
         if kind.lower() != "torchjd":
-            return _named(part)
+            return AGGREGATES.resolve(part)  # type: ignore[no-any-return]
         name, options = split_part(rest)
         return TorchJD(_torchjd_table().name(name), tuple(options.items()))
     if callable(part) and not isinstance(part, type):
@@ -212,26 +218,6 @@ def aggregate_label(name: str) -> str:
     return rest if kind.lower() == "torchjd" else AGGREGATES.label(name)
 
 
-def _named(name: str) -> Aggregate:
-    """A registered aggregation; the error suggests TorchJD's where that has one of the name."""
-    if name not in AGGREGATES and name.lower() in (known := _torchjd_names()):
-        raise InvalidInput(
-            f"Unknown {AGGREGATES.kind} {name!r}. Did you mean 'torchjd:{known[name.lower()]}'?"
-        )
-    aggregate: Aggregate = AGGREGATES.resolve(name)
-    return aggregate
-
-
-def _torchjd_names() -> dict[str, str]:
-    """The names that TorchJD exports, by lower case; read, not imported, as it brings torch."""
-    spec = find_spec("torchjd")
-    if spec is None or spec.origin is None:
-        return {}
-    exports = Path(spec.origin).with_name("aggregation") / "__init__.py"
-    text = exports.read_text(encoding="utf-8") if exports.is_file() else ""
-    return {name.lower(): name for name in re.findall(r"import ([A-Z]\w+)", text)}
-
-
 def _torchjd_table() -> Registry[type]:
     try:
         import torchjd.aggregation as torchjd
@@ -245,15 +231,3 @@ def _torchjd_table() -> Registry[type]:
         if isinstance(part, type) and issubclass(part, torchjd.Aggregator) and not isabstract(part):
             table.add(candidate, part)
     return table
-
-
-def _make_torchjd(name: str, options: dict[str, Any]) -> Any:
-    table = _torchjd_table()
-    kind = table[name]
-    try:
-        return kind(**(TORCHJD_DEFAULTS.get(table.name(name), {}) | options))
-    except TypeError as error:
-        raise InvalidInput(
-            f"`torchjd:{name}` takes other arguments ({error}): give numbers in brackets, as "
-            f"torchjd:CAGrad(c=0.4), or pass `aggregate=torchjd.aggregation.{kind.__name__}(...)`."
-        ) from error

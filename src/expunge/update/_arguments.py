@@ -9,7 +9,9 @@ import torch
 from torch import Tensor
 
 from expunge._errors import InvalidInput
+from expunge.update._aggregate import Aggregate
 from expunge.update._gradients import LossGradient
+from expunge.update._shards import is_sharded
 
 
 class CombineArguments(NamedTuple):
@@ -29,7 +31,11 @@ def check_combine_arguments(
     """Check the arguments of ``Update.combine``, and copy what is written to later."""
     names = list(objective) if isinstance(objective, Mapping) else None
     g_u = _listed(objective, names)
-    _check_real(g_u)
+    for g in g_u:
+        if not g.dtype.is_floating_point:
+            raise InvalidInput(f"Gradients should be real floating-point. (got {g.dtype})")
+        if is_sharded(g):
+            raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
     ranks: list[Tensor | None] | None = None
     if saliency is not None:
         given = _listed(saliency, names)
@@ -97,8 +103,14 @@ def _check_alike(
             )
 
 
-def _check_real(gradients: Sequence[Tensor]) -> None:
-    """Gradients are real floating-point tensors."""
-    for g in gradients:
-        if not g.dtype.is_floating_point:
-            raise InvalidInput(f"Gradients should be real floating-point. (got {g.dtype})")
+def check_constraint_loss(aggregate: Aggregate, loss: float | Tensor | None) -> Tensor:
+    """The constraint's loss as a scalar, for an aggregation that reads it."""
+    if loss is None:
+        raise InvalidInput(
+            f"The aggregation {aggregate!r} reads the constraint's loss: give `constraint_loss`, "
+            "or use `backward`."
+        )
+    value = torch.as_tensor(loss).detach()
+    if value.numel() != 1 or not bool(value.isfinite()):
+        raise InvalidInput(f"`constraint_loss` should be a finite number. (got {loss})")
+    return value.reshape(())

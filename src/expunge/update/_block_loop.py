@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import torch
@@ -19,7 +20,6 @@ CPU_BLOCK = 1 << 17
 DEVICE_BLOCK = 1 << 23
 SMALL = 1 << 14
 """Parameters below this size are joined: a pass over each would be mostly overhead."""
-
 
 ONE_FOR_ALL = ("balance", "weight_u", "weight_c")
 """Fields of a block that are the same for all parameters."""
@@ -40,149 +40,107 @@ class BlockLoop:
         compile: bool,
         stream: str = "",
     ) -> None:
-        self.spec = spec
-        self.state = state
-        self.compile = compile
         self.sums = DiagnosticSums()
-        self._stream = stream
+        self._spec, self._state = spec, state
+        self._compile, self._stream = compile, stream
         self._coefficients = coefficients
         self._constants: dict[tuple[torch.device, torch.dtype], Tensor] = {}
-        self._small: dict[tuple[torch.device, torch.dtype], SmallTensors] = {}
+        self._small: dict[tuple[torch.device, torch.dtype], list[Block]] = {}
+        self._held_back: Counter[tuple[torch.device, torch.dtype]] = Counter()
 
     def run(self, blocks: Iterable[Block]) -> None:
         """Advance every parameter, each given as one flat block."""
         with warnings.catch_warnings():
-            if self.compile:  # warnings from the compiler's own imports
+            if self._compile:  # warnings from the compiler's own imports
                 warnings.simplefilter("ignore", DeprecationWarning)
             for block in blocks:
                 if block.objective.numel() < SMALL:
                     self._hold_back(block)
                 else:
                     self._advance_large(block)
-            for small in self._small.values():
-                self._advance_joined(small)
+            for pieces in self._small.values():
+                if pieces:
+                    self._advance_joined(pieces)
 
     def _advance_large(self, block: Block) -> None:
         """Whole rows in place, a range after the other; what is left waits for more of its kind."""
         count, device = block.objective.numel(), block.objective.device
-        whole = count - count % ROW
-        if not self.spec.addon.draws and not self._compiles(device):
+        compiles, whole = self._compiles(device), count - count % ROW
+        if not self._spec.addon.draws and not compiles:
             whole = count  # nobody needs whole rows
-        for start, stop in _even_ranges(whole, count, self._block_size(device)):
-            self._advance_rows(block.slice(start, stop))
+        limit = CPU_BLOCK if device.type == "cpu" else DEVICE_BLOCK
+        for start, stop in _even_ranges(whole, count, COMPILED_BLOCK if compiles else limit):
+            self._advance(block.slice(start, stop), compiles=self._compiles(device))
         if whole < count:
             self._hold_back(block.slice(whole, count))
 
     def _hold_back(self, block: Block) -> None:
         """Keep a small block until those of its device and type fill a larger one."""
         key = (block.objective.device, block.objective.dtype)
-        small = self._small.get(key)
-        if small is None:
-            small = self._small[key] = SmallTensors(self.spec)
-        small.pieces.append(block)
-        small.size += block.objective.numel()
-        if small.size >= CPU_BLOCK:
-            self._advance_joined(small)
+        self._small.setdefault(key, []).append(block)
+        self._held_back[key] += block.objective.numel()
+        if self._held_back[key] >= CPU_BLOCK:
+            self._advance_joined(self._small[key])
+            del self._held_back[key]
 
-    def _block_size(self, device: torch.device) -> int:
-        if self._compiles(device):
-            return COMPILED_BLOCK
-        return CPU_BLOCK if device.type == "cpu" else DEVICE_BLOCK
+    def _advance_joined(self, pieces: list[Block]) -> None:
+        """One pass over a copy of all pieces instead of one over each; then drop them."""
+        block = _join(pieces)
+        self._advance(block, compiles=False)
+        # Copy what the kernel changed back to the pieces.
+        moments = self._spec.addon.statistics
+        written = ["constraint", *(["objective"] if self._spec.strict else [])]
+        if moments is not None and not moments.from_parts:
+            written += ["moment_u", "moment_c"]
+        sizes = [piece.objective.numel() for piece in pieces]
+        owners = [getattr(piece, field) for field in written for piece in pieces]
+        values = [part for field in written for part in getattr(block, field).split(sizes)]
+        torch._foreach_copy_(owners, values)
+        pieces.clear()
 
     def _compiles(self, device: torch.device) -> bool:
-        return self.compile and (device.type, self.spec) not in compiler.broken
+        return self._compile and (device.type, self._spec) not in compiler.broken
 
-    def _advance_rows(self, block: Block) -> None:
-        if self.state.offload:
-            home, block = block, _fetch_moments(block, copy=True)
-            self._advance_on_device(block)
+    def _advance(self, block: Block, *, compiles: bool) -> None:
+        """Run the kernel over a block, with its moments and random draws on its device."""
+        home, device = block, block.objective.device
+        if self._state.offload:
+            block = _fetch_moments(block)
+        if self._spec.addon.draws:
+            generator = self._state.generator(device, self._stream)
+            size = block.objective.shape
+            draws = torch.rand(size, generator=generator, device=device, dtype=torch.float32)
+            block = block._replace(uniform=draws)
+        sums = None
+        if compiles:
+            sums = compiler.run_compiled(self._spec, block, self._constants_for(block))
+        if sums is None:
+            sums = advance(self._spec, block, self._coefficients)
+        self.sums.add(sums, block.objective.numel())
+        if self._state.offload:
             _return_moments(block, home)
-        else:
-            self._advance_on_device(block)
-
-    def _advance_on_device(self, block: Block) -> None:
-        block = self._with_draws(block)
-        if self._compiles(block.objective.device):
-            sums = compiler.run_compiled(self.spec, block, self._constants_for(block))
-            if sums is not None:
-                self.sums.add(sums, block.objective.numel())
-                return
-        self._advance_eagerly(block)
-
-    def _advance_eagerly(self, block: Block) -> None:
-        if self.spec.diagnostics:
-            self.sums.table(block.objective.device)
-        self.sums.add(advance(self.spec, block, self._coefficients), block.objective.numel())
-
-    def _advance_joined(self, small: SmallTensors) -> None:
-        if small.size:
-            block = small.join()
-            if self.state.offload:
-                block = _fetch_moments(block, copy=False)
-            block = self._with_draws(block)
-            self._advance_eagerly(block)
-            small.write_back(block)
-
-    def _with_draws(self, block: Block) -> Block:
-        if not self.spec.addon.draws:
-            return block
-        device = block.objective.device
-        generator = self.state.generator(device, self._stream)
-        draws = torch.rand(
-            block.objective.shape, generator=generator, device=device, dtype=torch.float32
-        )
-        return block._replace(uniform=draws)
 
     def _constants_for(self, block: Block) -> Tensor:
         """The coefficients as a tensor; filled, since copying from the host would wait for it."""
-        reference = block.objective if block.moment_u is None else block.moment_u
-        key = (reference.device, moment_dtype(reference.dtype))
+        key = (block.objective.device, moment_dtype(block.objective.dtype))
         if key not in self._constants:
             values = [torch.full((), v, dtype=key[1], device=key[0]) for v in self._coefficients]
             self._constants[key] = torch.stack(values)
         return self._constants[key]
 
 
-class SmallTensors:
-    """Small parameters, and the ends of large ones, that are advanced together.
-
-    All are on one device and of one type: one pass over them instead of one each.
-    """
-
-    def __init__(self, spec: KernelSpec) -> None:
-        self.size = 0
-        self.pieces: list[Block] = []
-        moments = spec.addon.statistics
-        self._written = ["constraint"]
-        if spec.strict:
-            self._written.append("objective")
-        if moments is not None and not moments.from_parts:
-            self._written += ["moment_u", "moment_c"]
-
-    def join(self) -> Block:
-        """One block of all pieces, a copy."""
-        joined: list[Tensor | None] = []
-        for field, tensors in zip(Block._fields, zip(*self.pieces, strict=True), strict=True):
-            if tensors[0] is None or field in ONE_FOR_ALL:
-                joined.append(tensors[0])
-            elif field == "threshold":  # one per parameter
-                pairs = zip(tensors, self.pieces, strict=True)
-                joined.append(torch.cat([t.expand(p.objective.shape) for t, p in pairs]))
-            else:
-                joined.append(torch.cat(tensors))
-        return Block(*joined)  # type: ignore[arg-type]
-
-    def write_back(self, block: Block) -> None:
-        """Copy what the kernel changed in the joined ``block`` to the pieces, and drop them."""
-        sizes = [piece.objective.numel() for piece in self.pieces]
-        owners: list[Tensor] = []
-        values: list[Tensor] = []
-        for field in self._written:
-            owners += [getattr(piece, field) for piece in self.pieces]
-            values += getattr(block, field).split(sizes)
-        torch._foreach_copy_(owners, values)
-        self.pieces = []
-        self.size = 0
+def _join(pieces: list[Block]) -> Block:
+    """One block of all pieces, a copy; they are on one device and of one type."""
+    joined: list[Tensor | None] = []
+    for field, tensors in zip(Block._fields, zip(*pieces, strict=True), strict=True):
+        if tensors[0] is None or field in ONE_FOR_ALL:
+            joined.append(tensors[0])
+        elif field == "threshold":  # one per parameter
+            pairs = zip(tensors, pieces, strict=True)
+            joined.append(torch.cat([t.expand(p.objective.shape) for t, p in pairs]))
+        else:
+            joined.append(torch.cat(tensors))
+    return Block(*joined)  # type: ignore[arg-type]
 
 
 def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]]:
@@ -198,14 +156,14 @@ def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]
         yield start, count if part == parts and whole == count else stop
 
 
-def _fetch_moments(block: Block, *, copy: bool) -> Block:
-    """The block with its moments on the device of its gradients, wherever they are kept."""
+def _fetch_moments(block: Block) -> Block:
+    """The block with a copy of its moments on the device of its gradients."""
     if block.moment_u is None or block.moment_c is None:
         return block
     device = block.objective.device
     return block._replace(
-        moment_u=block.moment_u.to(device, non_blocking=True, copy=copy),
-        moment_c=block.moment_c.to(device, non_blocking=True, copy=copy),
+        moment_u=block.moment_u.to(device, non_blocking=True, copy=True),
+        moment_c=block.moment_c.to(device, non_blocking=True, copy=True),
     )
 
 

@@ -12,6 +12,7 @@ import shutil
 import types
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -33,13 +34,7 @@ def can_compile(device: str) -> bool:
     if device == "cpu":
         candidates = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
         return any(shutil.which(name) for name in candidates if name)
-    if device == "cuda":
-        try:
-            import triton  # type: ignore[import-not-found,import-untyped,unused-ignore]  # noqa: F401
-        except ImportError:
-            return False
-        return True
-    return False
+    return device == "cuda" and find_spec("triton") is not None
 
 
 def run_compiled(spec: KernelSpec, block: Block, constants: Tensor) -> tuple[Tensor, ...] | None:
@@ -68,10 +63,7 @@ def compiled(spec: KernelSpec) -> Callable[..., Any]:
     """``advance`` for one spec through ``torch.compile``; raises nothing until it is called."""
 
     def kernel(block: Block, constants: Tensor) -> tuple[Tensor, ...]:
-        # float64 is there for its precision; elsewhere the fast erf is as exact as its type.
-        cpu = block.objective.device.type == "cpu"
-        fast = cpu and block.objective.dtype != torch.float64
-        return advance(spec, block, constants.unbind(), fast=fast)
+        return advance(spec, block, constants.unbind())
 
     # The number of compilations per code object is limited: give each spec its own.
     renamed = types.FunctionType(

@@ -10,8 +10,9 @@ from torch import Tensor
 
 from expunge.update._kernel import SUMS
 
+PEAK, COUNT = len(SUMS), len(SUMS) + 1
+"""Where a raw record has max |Δ| and the number of parameters, behind its sums."""
 WIDTH = len(SUMS) + 2
-"""Length of a raw record: the sums, max |Δ|, and the number of parameters."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +59,13 @@ def read_record(record: Tensor, *, constrained: bool, statistical: bool) -> Diag
     raw = dict(zip(SUMS, sums, strict=True))
     n = max(count, 1.0)
     lengths = math.sqrt(raw["square_u"]) * math.sqrt(raw["square_c"])
+    agreement = 0.5 + 0.5 * raw["signed_agreement"] / n
     return Diagnostics(
         objective_alignment=-raw["dot_u"],
         constraint_alignment=-raw["dot_c"] if constrained else math.nan,
         product=raw["cross"] if constrained else math.nan,
         cosine=raw["cross"] / lengths if constrained and lengths > 0 else math.nan,
-        agreement=0.5 + 0.5 * raw["signed_agreement"] / n
-        if statistical and constrained
-        else math.nan,
+        agreement=agreement if statistical and constrained else math.nan,
         moved=raw["moved"] / n,
         norm=math.sqrt(raw["square"]),
         bound=math.sqrt(raw["moved"]) * peak,
@@ -73,30 +73,35 @@ def read_record(record: Tensor, *, constrained: bool, statistical: bool) -> Diag
     )
 
 
-class DiagnosticSums:
-    """Sums over blocks, kept on their devices until somebody reads them.
+def record_dtype(device: torch.device) -> torch.dtype:
+    """What records are added up in: float64, where a device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64
 
-    They are written into a table made beforehand: small tensors kept from between the kernel's
-    large temporaries would leave the heap full of holes too short for the next ones.
-    """
+
+class DiagnosticSums:
+    """Sums over blocks: a raw record for each device, kept there until somebody reads it."""
 
     def __init__(self) -> None:
-        self._tables: dict[torch.device, _Table] = {}
+        self._records: dict[torch.device, Tensor] = {}
 
     def add(self, sums: tuple[Tensor, ...], count: int) -> None:
-        """Note the sums of one block of ``count`` parameters: ``SUMS`` and max |Δ|."""
-        if sums:
-            self.table(sums[0].device).add(sums, count)
-
-    def table(self, device: torch.device) -> _Table:
-        """The table of a device; made here, before the first block, if there is none."""
-        if device not in self._tables:
-            self._tables[device] = _Table(device)
-        return self._tables[device]
+        """Add the sums of one block of ``count`` parameters: ``SUMS`` and max |Δ|."""
+        if not sums:
+            return
+        device = sums[0].device
+        if device not in self._records:
+            self._records[device] = torch.zeros(WIDTH, dtype=record_dtype(device), device=device)
+        record, values = self._records[device], torch.stack(sums)
+        peak = values[PEAK].amax()
+        if values.dim() == 2:  # compiled: one value per row of the block
+            values = values.sum(dim=1, dtype=record.dtype)
+        record[:PEAK] += values[:PEAK]
+        record[PEAK] = torch.maximum(record[PEAK], peak)
+        record[COUNT] += count
 
     def record(self) -> Tensor:
         """The raw record over all devices; on one device this waits for nothing."""
-        return merge_records([table.total() for table in self._tables.values()])
+        return merge_records([record.clone() for record in self._records.values()])
 
 
 def merge_records(records: list[Tensor]) -> Tensor:
@@ -106,38 +111,7 @@ def merge_records(records: list[Tensor]) -> Tensor:
     total, *others = records
     for other in others:
         moved = other.to(total.device, total.dtype)
-        peak = torch.maximum(total[len(SUMS)], moved[len(SUMS)])
+        peak = torch.maximum(total[PEAK], moved[PEAK])
         total += moved
-        total[len(SUMS)] = peak
+        total[PEAK] = peak
     return total
-
-
-class _Table:
-    """One row per block: its sums and its max |Δ|."""
-
-    def __init__(self, device: torch.device, rows: int = 256) -> None:
-        dtype = torch.float32 if device.type == "mps" else torch.float64
-        self._rows = torch.zeros(rows, len(SUMS) + 1, dtype=dtype, device=device)
-        self._used = 0
-        self._count = 0
-
-    def add(self, sums: tuple[Tensor, ...], count: int) -> None:
-        if self._used == len(self._rows):
-            self._rows[0] = self._folded()
-            self._used = 1
-        row = self._rows[self._used]
-        if sums[0].dim() == 0:
-            row.copy_(torch.stack(sums))
-        else:  # compiled: one value per row of the block
-            row[:-1] = torch.stack(sums[:-1]).sum(dim=1, dtype=row.dtype)
-            row[-1] = sums[-1].amax()
-        self._used += 1
-        self._count += count
-
-    def total(self) -> Tensor:
-        count = torch.full((1,), self._count, dtype=self._rows.dtype, device=self._rows.device)
-        return torch.cat([self._folded(), count])
-
-    def _folded(self) -> Tensor:
-        rows = self._rows[: self._used]
-        return torch.cat([rows[:, :-1].sum(dim=0), rows[:, -1:].amax(dim=0)])

@@ -79,7 +79,6 @@ def loss_gradient(
     squares: bool = False,
     salient: bool = False,
     retain_graph: bool = False,
-    scale: float = 1.0,
     sharded: bool = False,
 ) -> LossGradient:
     """The gradient of the mean of ``losses`` with respect to each of ``params``.
@@ -90,9 +89,6 @@ def loss_gradient(
 
     Losses that come from a generator are computed here, one after the other: each one's graph is
     gone before the next forward pass, so that the memory of one micro-batch is enough.
-
-    Each loss is multiplied by ``scale`` before its backward pass, for float16; the gradients stay
-    scaled.
     """
     mean = _RunningMean(params, squares=squares)
     ranking = _RunningMean(params, squares=False) if salient else None
@@ -103,13 +99,12 @@ def loss_gradient(
     for given in losses:
         term = given if isinstance(given, Term) else Term(given)
         loss, saliency = term.loss, term.saliency
-        if sharded:
-            loss, saliency = _full_value(loss), _full_value(saliency)
+        if sharded:  # a loss that is made of sharded parameters themselves is sharded
+            loss, saliency = (v.full_tensor() if is_sharded(v) else v for v in (loss, saliency))
         if ranking is not None and saliency is not None:
             weight = term.weight if term.saliency_weight is None else term.saliency_weight
-            gradients = _backward(saliency, params, True, scale, sharded)
-            ranking.add(gradients, weight)
-        mean.add(_backward(loss, params, retain_graph, scale, sharded), term.weight)
+            ranking.add(_backward(saliency, params, True, sharded), weight)
+        mean.add(_backward(loss, params, retain_graph, sharded), term.weight)
         seen.append(loss.detach().reshape(()))
         weights.append(term.weight)
     if not seen:
@@ -125,14 +120,6 @@ def loss_gradient(
     return LossGradient(mean.gradients, salience, mean.squares, len(seen), loss, weight)
 
 
-def _unreached(params: Sequence[Tensor]) -> InvalidInput:
-    return InvalidInput(
-        "A loss should depend on `params`. (none of these "
-        f"{len(params)} parameters gets a gradient from it) Compute it with the model whose "
-        "parameters you pass; a copy or a wrapped model has others."
-    )
-
-
 def _average(losses: list[Tensor], weights: list[float]) -> Tensor:
     stacked = torch.stack(losses)
     if set(weights) == {1.0}:
@@ -140,17 +127,17 @@ def _average(losses: list[Tensor], weights: list[float]) -> Tensor:
     return (stacked * stacked.new_tensor(weights)).sum() / sum(weights)
 
 
-def _full_value(loss: Any) -> Any:
-    """The whole value of a loss that is made of sharded parameters themselves."""
-    return loss.full_tensor() if is_sharded(loss) else loss
-
-
 def _backward(
-    loss: Tensor, params: Sequence[Tensor], retain_graph: bool, scale: float, sharded: bool
+    loss: Tensor, params: Sequence[Tensor], retain_graph: bool, sharded: bool
 ) -> list[Tensor | None]:
-    _check_loss(loss)
-    if scale != 1.0:
-        loss = loss * scale
+    """The gradients of one loss; ``p.grad`` is None before and after."""
+    check_scalar(loss)
+    if not loss.requires_grad:
+        raise InvalidInput(
+            "A loss should depend on the parameters; this one needs no gradient. If the model is "
+            "frozen below adapters and recomputes its activations, call "
+            "`model.enable_input_require_grads()`, or recompute with `use_reentrant=False`."
+        )
     for p in params:
         p.grad = None
     # The graph of a sharded model hangs on its gathered parameters: its hooks fill `p.grad`.
@@ -170,7 +157,11 @@ def _backward(
     if missing and not sharded:
         _check_recomputation(loss)
     if missing == len(gradients):
-        raise _unreached(params)
+        raise InvalidInput(
+            f"A loss should depend on `params`. (none of these {missing} parameters gets a "
+            "gradient from it) Compute it with the model whose parameters you pass; a copy or a "
+            "wrapped model has others."
+        )
     return gradients
 
 
@@ -262,13 +253,3 @@ def check_scalar(loss: object) -> None:
     if not isinstance(loss, Tensor) or loss.numel() != 1 or loss.is_complex():
         shape = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss).__name__
         raise InvalidInput(f"A loss should be a scalar tensor, reduced by its mean. (got {shape})")
-
-
-def _check_loss(loss: Any) -> None:
-    check_scalar(loss)
-    if not loss.requires_grad:
-        raise InvalidInput(
-            "A loss should depend on the parameters; this one needs no gradient. If the model is "
-            "frozen below adapters and recomputes its activations, call "
-            "`model.enable_input_require_grads()`, or recompute with `use_reentrant=False`."
-        )

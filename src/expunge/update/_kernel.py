@@ -16,26 +16,7 @@ from torch import Tensor
 from expunge.update._addons import Addon, Signals
 from expunge.update._aggregate import Aggregate, WeightedSum
 from expunge.update._noise_floor import same_sign
-from expunge.update._stochastic_rounding import round_stochastically
 
-# erf(x) = x·P(x²)/Q(x²) on |x| ≤ 4, a weighted least-squares fit of our own, iterated towards
-# minimax; relative error 2.5e-8 in exact arithmetic and below 4.5e-7 in float32.
-_NUMERATOR = (
-    1.1283791393224594,
-    0.19354429587510788,
-    0.05310165286209963,
-    0.0038833153700593864,
-    0.00028456594968577427,
-    1.986795849047996e-06,
-)
-_DENOMINATOR = (
-    1.0,
-    0.5048567218640339,
-    0.11534969142692905,
-    0.015207190708353762,
-    0.0011855656581837176,
-    3.742032094927439e-05,
-)
 SUMS = (
     "dot_u",
     "dot_c",
@@ -50,10 +31,7 @@ SUMS = (
 """The sums over a block for the diagnostics; max |Δ| comes after them."""
 
 Constants = tuple[float | Tensor, ...]
-"""(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled.
-
-A salt for the rounding follows where moments are kept in bfloat16.
-"""
+"""(keep, add, scale_u, scale_c) of the moments: numbers, or scalar tensors where compiled."""
 
 
 class Block(NamedTuple):
@@ -93,32 +71,24 @@ class KernelSpec:
     diagnostics: bool = True
 
 
-def advance(
-    spec: KernelSpec, block: Block, constants: Constants, *, fast: bool = False
-) -> tuple[Tensor, ...]:
+def advance(spec: KernelSpec, block: Block, constants: Constants) -> tuple[Tensor, ...]:
     """Advance one block and return its diagnostic sums.
 
     Afterwards ``constraint`` holds -Δ and the moments are those of this step; under
     ``spec.strict`` ``constraint`` holds the aggregation and ``objective`` the weight. The sums
     follow ``SUMS`` with max |Δ| last, reduced over the last dimension of the block.
     """
-    g_u, g_c = _computable(block.objective), _computable(block.constraint)
+    # Half precisions are widened to float32.
+    g_u, g_c = (
+        g if g.dtype == torch.float64 else g.float() for g in (block.objective, block.constraint)
+    )
     if g_u.dim() == 1 and g_c is block.constraint and _is_plain_sum(spec, block):
         return _add_up(spec, g_u, g_c)
-    agreement = _agreement(spec.addon, block, g_u, g_c, constants, fast)
+    agreement = _agreement(spec.addon, block, g_u, g_c, constants)
     weight = None
     if spec.strict or not spec.addon.moves_all:
-        weight = spec.addon.weight(
-            Signals(
-                g_u,
-                g_c,
-                agreement,
-                block.uniform,
-                block.salience,
-                block.threshold,
-                block.balance,
-            )
-        )
+        given = (block.uniform, block.salience, block.threshold, block.balance)
+        weight = spec.addon.weight(Signals(g_u, g_c, agreement, *given))
     if block.aggregated is not None:
         aggregated = block.aggregated.to(g_u.dtype)
     elif block.weight_u is not None and block.weight_c is not None:
@@ -139,20 +109,11 @@ def advance(
     return sums
 
 
-def _computable(gradient: Tensor) -> Tensor:
-    """The gradient in the type computed in: half precisions are widened to float32."""
-    return gradient if gradient.dtype == torch.float64 else gradient.float()
-
-
 def _is_plain_sum(spec: KernelSpec, block: Block) -> bool:
     """Whether the step is α·ĝ_U + β·ĝ_C itself."""
     weighed = block.aggregated is not None or block.weight_u is not None
-    return (
-        isinstance(spec.aggregate, WeightedSum)
-        and spec.addon.moves_all
-        and not spec.strict
-        and not weighed
-    )
+    unweighted = spec.addon.moves_all and not spec.strict
+    return isinstance(spec.aggregate, WeightedSum) and unweighted and not weighed
 
 
 def _add_up(spec: KernelSpec, g_u: Tensor, g_c: Tensor) -> tuple[Tensor, ...]:
@@ -180,33 +141,20 @@ def _add_up(spec: KernelSpec, g_u: Tensor, g_c: Tensor) -> tuple[Tensor, ...]:
 
 
 def _agreement(
-    addon: Addon, block: Block, g_u: Tensor, g_c: Tensor, constants: Constants, fast: bool
+    addon: Addon, block: Block, g_u: Tensor, g_c: Tensor, constants: Constants
 ) -> Tensor | None:
     """2f - 1 after bringing the moments up to this step, for add-ons that have moments."""
     if addon.statistics is None or block.moment_u is None or block.moment_c is None:
         return None
-    _, _, scale_u, scale_c, *_ = constants
-    moment_u, moment_c = block.moment_u, block.moment_c
+    keep, add, *scales = constants
     if not addon.statistics.from_parts:
-        moment_u = _advance_moment(moment_u, g_u, constants)
-        moment_c = _advance_moment(moment_c, g_c, constants)
-    scales = (scale_u, scale_c)
-    return signed_agreement(g_u, g_c, moment_u, moment_c, addon.stability, scales, fast=fast)
-
-
-def _advance_moment(moment: Tensor, gradient: Tensor, constants: Constants) -> Tensor:
-    """``v ← keep·v + add·ĝ²`` in place; returns it before rounding to the type that keeps it."""
-    keep, add, _, _, *salt = constants
-    kept, narrow = moment, moment.dtype == torch.bfloat16
-    if narrow:
-        moment = moment.to(gradient.dtype)
-    if isinstance(add, Tensor):
-        moment.mul_(keep).add_(gradient * gradient * add)
-    else:  # one pass less
-        moment.mul_(keep).addcmul_(gradient, gradient, value=add)
-    if narrow:
-        kept.copy_(round_stochastically(moment.float(), salt[0]))
-    return moment
+        for moment, g in ((block.moment_u, g_u), (block.moment_c, g_c)):
+            if isinstance(add, Tensor):
+                moment.mul_(keep).add_(g * g * add)
+            else:  # one pass less
+                moment.mul_(keep).addcmul_(g, g, value=add)
+    moments = (block.moment_u, block.moment_c)
+    return signed_agreement(g_u, g_c, *moments, addon.stability, (scales[0], scales[1]))
 
 
 def _diagnose_rows(
@@ -268,8 +216,6 @@ def signed_agreement(
     moment_c: Tensor,
     eps: float,
     scales: tuple[float | Tensor, float | Tensor] = (1.0, 1.0),
-    *,
-    fast: bool = False,
 ) -> Tensor:
     """``2f - 1``, in [-1, 1]: 1 where the gradients surely agree, -1 where they surely do not.
 
@@ -278,46 +224,24 @@ def signed_agreement(
         f = φ_U φ_C + (1-φ_U)(1-φ_C) = (1 + e_U e_C) / 2,
 
     so ``2f - 1 = e_U e_C``: exact, free of cancellation near f = 1/2, and two ``erf`` in all.
-    Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale. ``fast``
-    is for the compiler: see :func:`rational_erf`.
+    Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale.
 
     >>> import torch
     >>> one, zero = torch.ones(1), torch.zeros(1)
     >>> signed_agreement(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
     tensor([0.])
     """
-    e_u = _signed_confidence(objective, moment_u, scales[0], eps, fast)
-    e_c = _signed_confidence(constraint, moment_c, scales[1], eps, fast)
+    e_u = _signed_confidence(objective, moment_u, scales[0], eps)
+    e_c = _signed_confidence(constraint, moment_c, scales[1], eps)
     return e_u.mul_(e_c)
 
 
 def _signed_confidence(
-    gradient: Tensor, moment: Tensor, scale: float | Tensor, eps: float, fast: bool
+    gradient: Tensor, moment: Tensor, scale: float | Tensor, eps: float
 ) -> Tensor:
     """2Φ(ĝ/√(v+ε)) - 1, in few passes: without a compiler every operation is one."""
     if isinstance(scale, Tensor):  # compiled
         doubled = moment * (2.0 * scale) + 2.0 * eps
     else:
         doubled = torch.rsub(moment, 2.0 * eps, alpha=-2.0 * scale)
-    ratio = doubled.rsqrt_().mul_(gradient)
-    return rational_erf(ratio) if fast else ratio.erf_()
-
-
-def rational_erf(x: Tensor) -> Tensor:
-    """erf by a rational function: a third of the cost of the library's inside a fused CPU loop.
-
-    >>> import torch
-    >>> x = torch.linspace(-6, 6, 1001)
-    >>> bool(torch.allclose(rational_erf(x), torch.erf(x), rtol=1e-6, atol=0))
-    True
-    """
-    x = x.clamp(-4.0, 4.0)
-    s = x * x
-    return (x * (_horner(_NUMERATOR, s) / _horner(_DENOMINATOR, s))).clamp(-1.0, 1.0)
-
-
-def _horner(coefficients: tuple[float, ...], s: Tensor) -> Tensor:
-    value = s * coefficients[-1] + coefficients[-2]
-    for coefficient in coefficients[-3::-1]:
-        value = value * s + coefficient
-    return value
+    return doubled.rsqrt_().mul_(gradient).erf_()

@@ -29,6 +29,7 @@ AGGREGATES: Registry[type[Aggregate]] = Registry(
     "aggregation",
     plugins="expunge.aggregates",
     adopt=subclass_of("expunge.update._aggregate:Aggregate"),
+    others=("torchjd:NAME",),
 )
 AGGREGATES.declare("linear", "expunge.update._aggregate:WeightedSum")
 AGGREGATES.declare("min-abs", "expunge.update._aggregate:MinAbs")

@@ -1,9 +1,9 @@
 """Parameters sharded over processes: the part that is here, and the little that needs the others.
 
 FSDP2 and tensor parallelism hold a parameter as a ``DTensor``, of which a process has one part.
-All arithmetic of the update is elementwise, so it runs on the parts as they are. Four things need
+All arithmetic of the update is elementwise, so it runs on the parts as they are. Three things need
 all processes, and cost one small exchange each: the diagnostics, the largest entries of the
-gradients, the medians of saliency, and whether any gradient is not finite.
+gradients, and the medians of saliency.
 """
 
 from __future__ import annotations
@@ -18,10 +18,6 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 
-_HOMES = ("torch.distributed.tensor", "torch.distributed._tensor")
-"""Where the type lives, now and before torch 2.5; nothing is sharded before one is imported."""
-
-
 _PLAIN = (Tensor, torch.nn.Parameter)
 
 
@@ -29,11 +25,8 @@ def is_sharded(tensor: Tensor) -> bool:
     """Whether a tensor is a ``DTensor``; asking imports nothing."""
     if type(tensor) in _PLAIN:
         return False
-    for home in _HOMES:
-        kind = getattr(sys.modules.get(home), "DTensor", None)
-        if kind is not None and isinstance(tensor, kind):
-            return True
-    return False
+    home = sys.modules.get("torch.distributed.tensor")  # nothing is sharded before its import
+    return home is not None and isinstance(tensor, home.DTensor)
 
 
 def local_part(tensor: Tensor) -> Tensor:
@@ -66,9 +59,8 @@ def check_not_gathered(params: Sequence[Tensor]) -> None:
     """
     if "torch.distributed.fsdp" not in sys.modules:
         return
-    gone = 0
-    for p in params:
-        gone += type(p) in _PLAIN and p.numel() > 0 and not p.untyped_storage().size()
+    plain = [p for p in params if type(p) in _PLAIN and p.numel() > 0]
+    gone = sum(not p.untyped_storage().size() for p in plain)
     if gone:
         raise InvalidInput(
             "`params` should be the sharded parameters, and FSDP swaps them for whole ones in a "
@@ -143,42 +135,28 @@ class ShardedParameters:
         p: Any = self._params[k]
         if not is_sharded(p):
             return part
-        kind: Any = type(p.detach())
         if part.device.type != p.device_mesh.device_type:  # offloaded by FSDP: leave it there
-            return kind(part, p._spec, requires_grad=False)  # type: ignore[no-any-return]
-        return kind.from_local(  # type: ignore[no-any-return]
-            part, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
-        )
+            return type(p.detach())(part, p._spec, requires_grad=False)  # type: ignore[no-any-return]
+        return _sharded_like(p, part)
 
     def gathered(self, k: int, part: Tensor) -> Tensor:
         """The whole of a tensor sharded like parameter ``k``, in every process."""
         p: Any = self._params[k]
         if not is_sharded(p):
             return part
-        sharded = type(p.detach()).from_local(
-            part.to(p.device_mesh.device_type),
-            p.device_mesh,
-            p.placements,
-            run_check=False,
-            shape=p.shape,
-            stride=p.stride(),
-        )
-        whole: Tensor = sharded.full_tensor()
+        whole: Tensor = _sharded_like(p, part.to(p.device_mesh.device_type)).full_tensor()
         return whole.to(part.device)
 
-    def sum_parts(self, count: Tensor) -> Tensor:
-        """The sum of ``count`` over all layouts and parts, in place; 0 where it is 0 everywhere."""
-        for layout in self.layouts:
-            layout.sum_parts(count)
-        return count
+
+def _sharded_like(p: Any, part: Tensor) -> Any:
+    return type(p.detach()).from_local(
+        part, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride()
+    )
 
 
 def sharded_parameters(params: Sequence[Tensor]) -> ShardedParameters | None:
     """How ``params`` are sharded; None where every one is a plain tensor."""
-    for p in params:
-        if type(p) not in _PLAIN and is_sharded(p):
-            return ShardedParameters(params)
-    return None
+    return ShardedParameters(params) if any(map(is_sharded, params)) else None
 
 
 def _sharded_dims(p: Any) -> tuple[Any, ...] | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
@@ -20,23 +21,16 @@ class State:
 
     ``moments_u`` and ``moments_c`` hold one buffer per parameter, shaped and laid out like it, in
     float32 (float64 for float64 parameters); they are empty for add-ons without moments. They may
-    be kept in bfloat16, and in the host's memory (``offload``). Of a parameter that is sharded over
-    processes, they cover the part that is here.
+    be kept in the host's memory (``offload``). Of a parameter that is sharded over processes, they
+    cover the part that is here.
 
     ``aggregate`` holds the scalars that an aggregation keeps, such as the multiplier of
     ``primal-dual``.
     """
 
-    def __init__(
-        self, seed: int, *, moment_dtype: torch.dtype = torch.float32, offload: bool = False
-    ) -> None:
-        if moment_dtype not in (torch.float32, torch.bfloat16):
-            raise InvalidInput(
-                f"`moment_dtype` should be torch.float32 or torch.bfloat16. (got {moment_dtype!r})"
-            )
+    def __init__(self, seed: int, *, offload: bool = False) -> None:
         self.seed = seed
         self.offload = offload
-        self.narrow = moment_dtype == torch.bfloat16
         self.step = 0
         self.moments_u: list[Tensor] = []
         self.moments_c: list[Tensor] = []
@@ -63,8 +57,8 @@ class State:
             )
         for buffers in (self.moments_u, self.moments_c):
             for k, p in enumerate(params):
-                device, dtype = self._home(p)
-                buffers[k] = _pinned(laid_out(buffers[k].to(device, dtype), p), p)
+                kept = buffers[k].to(self._home(p), moment_dtype(p.dtype))
+                buffers[k] = _pinned(laid_out(kept, p), p)
         self._layout = layout
 
     def generator(self, device: torch.device, stream: str = "") -> torch.Generator:
@@ -103,13 +97,12 @@ class State:
             device, _, stream = key.partition("#")
             self.generator(torch.device(device), stream).set_state(bits.cpu())
 
-    def _home(self, parameter: Tensor) -> tuple[torch.device, torch.dtype]:
-        """Where the moments of a parameter are kept, and in what."""
-        device = torch.device("cpu") if self.offload else parameter.device
-        return device, torch.bfloat16 if self.narrow else moment_dtype(parameter.dtype)
+    def _home(self, parameter: Tensor) -> torch.device:
+        """Where the moments of a parameter are kept."""
+        return torch.device("cpu") if self.offload else parameter.device
 
     def _zeros(self, parameter: Tensor) -> Tensor:
-        device, dtype = self._home(parameter)
+        dtype, device = moment_dtype(parameter.dtype), self._home(parameter)
         zeros = torch.zeros_like(parameter, dtype=dtype, device=device, requires_grad=False)
         return _pinned(zeros, parameter)
 
@@ -168,10 +161,14 @@ def flat(tensor: Tensor) -> Tensor:
 
 def flatten(tensors: list[Tensor]) -> Tensor:
     """All tensors in one vector, a copy, on the first one's device, in float32 at least."""
-    dtype = torch.float32
-    for tensor in tensors:
-        dtype = torch.promote_types(dtype, tensor.dtype)
-    return torch.cat([flat(t).to(tensors[0].device, dtype) for t in tensors])
+    device, dtype = tensors[0].device, common_dtype(tensors)
+    return torch.cat([flat(t).to(device, dtype) for t in tensors])
+
+
+def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
+    """The type that holds the values of all ``tensors``, float32 at least."""
+    dtypes = {tensor.dtype for tensor in tensors}
+    return functools.reduce(torch.promote_types, dtypes, torch.float32)
 
 
 def _strides_of(tensor: Tensor) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from expunge._kinds import check_arguments, check_kind
 from expunge.distributed import as_group, start_reduction
 from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, as_aggregate
-from expunge.update._arguments import check_combine_arguments
+from expunge.update._arguments import check_combine_arguments, check_constraint_loss
 from expunge.update._compiler import COMPILE_FROM, can_compile
 from expunge.update._diagnostics import Diagnostics, read_record
 from expunge.update._gradients import (
@@ -25,12 +25,10 @@ from expunge.update._gradients import (
     trainable,
 )
 from expunge.update._kernel import KernelSpec
-from expunge.update._loss_scale import LossScale
 from expunge.update._registry import ADDONS
-from expunge.update._shards import ShardedParameters, is_sharded, local_part, sharded_parameters
+from expunge.update._shards import ShardedParameters, local_part, sharded_parameters
 from expunge.update._state import State
 from expunge.update._step import StepResult, compute_step
-from expunge.update._weighted import AdaptiveSum
 
 Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
 
@@ -56,10 +54,7 @@ class Update:
         group: processes that share every batch: a process group of ``torch.distributed``, or
             ``"auto"`` for the default one where there is one. Both gradients, and the losses, are
             then means over the processes, taken before anything non-linear.
-        moment_dtype: ``torch.bfloat16`` keeps the moments in half the memory, rounded so that they
-            are right on average; everything is still computed in float32.
         offload: keep the moments in the host's memory, and bring them to the device by blocks.
-        loss_scale: for losses computed in float16; see :class:`LossScale`.
         checks_losses: refuse losses that are not finite in :meth:`backward`; a loop may do so
             itself.
 
@@ -92,9 +87,7 @@ class Update:
         compile: bool | Literal["auto"] = "auto",
         seed: int = 0,
         group: Any | Literal["auto"] | None = None,
-        moment_dtype: torch.dtype = torch.float32,
         offload: bool = False,
-        loss_scale: LossScale | None = None,
         checks_losses: bool = True,
     ) -> None:
         check_arguments(Update.__init__, locals())
@@ -103,14 +96,11 @@ class Update:
         self.strict = strict
         self.keeps_diagnostics = diagnostics
         self.compile = compile
-        self.state = State(seed, moment_dtype=moment_dtype, offload=offload)
-        self.loss_scale = loss_scale
+        self.state = State(seed, offload=offload)
         self.group = as_group(group)
         self.losses: tuple[Tensor, Tensor | None] | None = None
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""
         self.checks_losses = checks_losses
-        self.skipped = False
-        """Whether the last :meth:`backward` found a scaled gradient that was not finite."""
         self._shards: ShardedParameters | None = None
         self._record: Tensor | None = None
         self._constrained = False
@@ -145,9 +135,6 @@ class Update:
                 ±that of the objective. It may share the objective's graph.
             retain_graph: set it where objective and constraint share a part of their graphs.
 
-        With a ``loss_scale``, a gradient that is not finite leaves every ``p.grad`` at None and the
-        moments as they were: the optimizer has nothing to do, and :attr:`skipped` is True.
-
         Raises:
             Diverged: a loss is not finite; every ``p.grad`` is None and the moments are as they
                 were. Only on the CPU: elsewhere the check would wait for the device at every step;
@@ -163,7 +150,6 @@ class Update:
             check_scalar(saliency)
             objective = Term(objective, saliency)
         squares = self._from_parts and constraint is not None
-        scale = 1.0 if self.loss_scale is None else self.loss_scale.value
         sharded, alone = shards is not None, self.group.size == 1
         # Both gradients, averaged over the processes: that of the objective is on its way while
         # the constraint is computed.
@@ -173,30 +159,21 @@ class Update:
             squares=squares,
             salient=self.addon.needs_saliency,
             retain_graph=retain_graph,
-            scale=scale,
             sharded=sharded,
         )
         reduced = None if alone else start_reduction(self.group, first, moving)
         second = None
         if constraint is not None:
-            second = loss_gradient(
-                constraint, moving, squares=squares, scale=scale, sharded=sharded
-            )
+            second = loss_gradient(constraint, moving, squares=squares, sharded=sharded)
             second = second if alone else start_reduction(self.group, second, moving)()
         first = first if reduced is None else reduced()
-        # Checks, losses and the loss scale.
+        # Checks and losses.
         if squares and second is not None and min(first.parts, second.parts) < 2:
             raise InvalidInput(
                 "The moments `sample` need each loss in at least 2 micro-batches: pass a list of "
                 f"losses. (got {first.parts} and {second.parts})"
             )
         self.losses = (first.loss, None if second is None else second.loss)
-        self.skipped = False
-        if self.loss_scale is not None:
-            both = [first] if second is None else [first, second]
-            self.skipped = self.loss_scale.unscale_step(both, shards)
-        if self.skipped:
-            return
         self._check_finite(self.losses)
         # The step, into `p.grad`.
         step = self._take(moving if shards is None else shards.local_parts(), first, second)
@@ -237,25 +214,10 @@ class Update:
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         parts = 2 if self._from_parts else 1
         given = check_combine_arguments(objective, constraint, saliency, variances, parts=parts)
-        if any(map(is_sharded, given.like)):
-            raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
         second = given.second
-        if (
-            second is not None
-            and isinstance(self.aggregate, AdaptiveSum)
-            and self.aggregate.reads_loss
-        ):
-            if constraint_loss is None:
-                raise InvalidInput(
-                    f"The aggregation {self.aggregate!r} reads the constraint's loss: give "
-                    "`constraint_loss`, or use `backward`."
-                )
-            loss = torch.as_tensor(constraint_loss).detach()
-            if loss.numel() != 1 or not bool(loss.isfinite()):
-                raise InvalidInput(
-                    f"`constraint_loss` should be a finite number. (got {constraint_loss})"
-                )
-            second = second._replace(loss=loss.reshape(()))
+        if second is not None and getattr(self.aggregate, "reads_loss", False):
+            loss = check_constraint_loss(self.aggregate, constraint_loss)
+            second = second._replace(loss=loss)
         steps = self._take(given.like, given.first, second).steps
         return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
 
@@ -264,8 +226,6 @@ class Update:
         """``optimizer.step()``; under ``strict``, scaled parameter by parameter by the weight."""
         if not isinstance(optimizer, torch.optim.Optimizer):
             check_kind("optimizer", torch.optim.Optimizer, optimizer)
-        if self.skipped:
-            return
         if not self.strict:
             optimizer.step()
             return
@@ -306,8 +266,6 @@ class Update:
         moments of sharded parameters are sharded likewise, as ``DTensor``.
         """
         state = self.state.state_dict()
-        if self.loss_scale is not None:
-            state["loss_scale"] = self.loss_scale.state_dict()
         if self._shards is not None:
             for name in ("moments_u", "moments_c"):
                 state[name] = [self._shards.as_sharded(k, m) for k, m in enumerate(state[name])]
@@ -317,8 +275,6 @@ class Update:
         """Continue where :meth:`state_dict` was taken; a step not yet taken is dropped."""
         check_kind("state", dict, state)
         self.state.load_state_dict(state)
-        if self.loss_scale is not None and "loss_scale" in state:
-            self.loss_scale.load_state_dict(state["loss_scale"])
         self._pending = None
 
     def prepare(self, params: Iterable[Tensor]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from expunge._kinds import Count, Finite, NotNegative, Positive
 from expunge.update._aggregate import Aggregate
+from expunge.update._state import common_dtype
 
 Memory = dict[str, Tensor]
 """What an aggregation keeps from step to step: scalars, saved with the state of the update."""
@@ -47,7 +49,8 @@ class AdaptiveSum(Aggregate):
 
     def combine(self, objective: Tensor, constraint: Tensor) -> Tensor:
         """One tensor from all of ĝ_U and ĝ_C, at a first step."""
-        a, b = self.weights(read_products([objective], [constraint]), {})
+        products = products_of([objective], [constraint])
+        a, b = self.weights(Readings(*products.unbind()), {})
         return a * objective + b * constraint
 
 
@@ -147,16 +150,13 @@ class PrimalDual(AdaptiveSum):
         return torch.where(settling, multiplier, raised)
 
 
-def read_products(g_u: list[Tensor], g_c: list[Tensor]) -> Readings:
-    """The three products over tensors of one layout, in float32 at least."""
-    dtype = torch.float32
-    for gradient in (*g_u, *g_c):
-        dtype = torch.promote_types(dtype, gradient.dtype)
-    device = g_u[0].device if g_u else None
-    sums = torch.zeros(3, dtype=dtype, device=device)
+def products_of(g_u: Sequence[Tensor], g_c: Sequence[Tensor]) -> Tensor:
+    """⟨ĝ_U, ĝ_U⟩, ⟨ĝ_C, ĝ_C⟩ and ⟨ĝ_U, ĝ_C⟩ over tensors of one layout [3], in float32 at least."""
+    dtype = common_dtype((*g_u, *g_c))
+    sums = torch.zeros(3, dtype=dtype, device=g_u[0].device if g_u else None)
     for u, c in zip(g_u, g_c, strict=True):
         if u.numel():
             wide_u, wide_c = u.to(dtype).flatten(), c.to(dtype).flatten()
-            dots = [torch.dot(*pair) for pair in ((wide_u, wide_u), (wide_c, wide_c))]
-            sums += torch.stack([*dots, torch.dot(wide_u, wide_c)]).to(sums.device)
-    return Readings(*sums.unbind())
+            pairs = ((wide_u, wide_u), (wide_c, wide_c), (wide_u, wide_c))
+            sums += torch.stack([torch.dot(*pair) for pair in pairs]).to(sums.device)
+    return sums

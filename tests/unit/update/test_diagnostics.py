@@ -10,7 +10,7 @@ import torch
 from expunge._errors import InvalidInput
 from expunge.update import Focus, Update, WeightedSum
 from expunge.update._block_loop import SMALL
-from expunge.update._diagnostics import WIDTH, DiagnosticSums
+from expunge.update._diagnostics import WIDTH, DiagnosticSums, merge_records
 from expunge.update._kernel import SUMS
 
 
@@ -91,14 +91,13 @@ def row(*values) -> tuple[torch.Tensor, ...]:
     return tuple(torch.tensor(values[0] if len(values) == 1 else values) for _ in range(WIDTH - 1))
 
 
-def test_tally_keeps_one_account_a_device():
-    """``cpu:0`` stands in for another device: equal in deed, different as a key."""
-    sums = DiagnosticSums()
+def test_sums_add_up_over_blocks_and_records():
+    sums, others = DiagnosticSums(), DiagnosticSums()
     sums.add(tuple(torch.tensor(float(k)) for k in range(WIDTH - 1)), 10)
     sums.add(row(1.0, 2.0), 5)
     assert sums.record().tolist() == [*(k + 3.0 for k in range(len(SUMS))), float(len(SUMS)), 15.0]
-    sums.table(torch.device("cpu", 0)).add(row(100.0), 1)
-    both = sums.record()
+    others.add(row(100.0), 1)
+    both = merge_records([sums.record(), others.record()])
     assert both[:-2].tolist() == [k + 103.0 for k in range(len(SUMS))]
     assert both[-2:].tolist() == [100.0, 16.0]
 

@@ -40,7 +40,7 @@ PARTS = [
     Prob(p=0.4),
     Bernoulli(eps=1e-6),
     Focus(moments=PublishedMoments(rho=0.8)),
-    Saliency(quantile=0.9, interpolation="midpoint"),
+    Saliency(quantile=0.9),
     Optimal(ratio=0.1),
     FocusOptimal(eps=1e-6),
     SandMask(tau=0.2),
@@ -89,7 +89,6 @@ def test_parts_are_frozen(part):
         (lambda: WeightedSum(1, float("inf")), "`beta` should be finite and not negative"),
         (lambda: WeightedSum(0, 0), "should not both be 0"),
         (lambda: Saliency(quantile=1.0), r"`quantile` should be in \[0, 1\). \(got 1.0\)"),
-        (lambda: Saliency(interpolation="upper"), "`interpolation` should be one of lower"),
         (
             lambda: Optimal(ratio=0.0),
             r"`ratio` should be positive and finite, or None. \(got 0.0\)",

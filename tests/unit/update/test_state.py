@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from expunge._errors import InvalidInput
-from expunge.update import Bernoulli, Focus, Prob, Update
+from expunge.update import Addon, Bernoulli, Focus, Prob, Update
+from expunge.update._block_loop import SMALL
 from tests.unit.update.problems import losses, small_model
 
 CONFIGURATIONS = [
@@ -121,3 +122,38 @@ def test_moments_are_float32_or_wider(dtype):
     update.combine([torch.ones(3, dtype=dtype)], [torch.ones(3, dtype=dtype)])
     wide = torch.float64 if dtype == torch.float64 else torch.float32
     assert update.state.moments_u[0].dtype == update.state.moments_c[0].dtype == wide
+
+
+SHAPES = [(SMALL // 64, 80), (3, 9), (7,)]
+
+
+def run(steps: int, addon: Addon | str, **options) -> tuple[Update, list[torch.Tensor]]:
+    update = Update(addon, **options)
+    for step in range(steps):
+        generator = torch.Generator().manual_seed(step)
+        g_u, g_c = (
+            [torch.randn(shape, generator=generator) * 1e-3 for shape in SHAPES] for _ in range(2)
+        )
+        out = update.combine(g_u, g_c)
+    return update, out
+
+
+@pytest.mark.parametrize("addon", ["focus", "bernoulli", "and", Focus(moments="published")])
+def test_offloaded_moments_give_the_same_bits(addon):
+    (a, one), (b, other) = run(4, addon), run(4, addon, offload=True)
+    assert all(torch.equal(x, y) for x, y in zip(one, other, strict=True))
+    for x, y in zip(a.state.moments_u, b.state.moments_u, strict=True):
+        assert torch.equal(x, y)
+        assert y.device.type == "cpu"
+
+
+def test_room_can_be_made_before_the_first_step():
+    p = torch.nn.Parameter(torch.ones(3, 2))
+    update = Update("focus")
+    update.prepare([p])
+    [moment] = update.state_dict()["moments_u"]
+    assert moment.shape == (3, 2)
+    assert moment.dtype == torch.float32
+    none = Update("and")
+    none.prepare([p])
+    assert none.state_dict()["moments_u"] == []
