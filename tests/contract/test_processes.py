@@ -50,10 +50,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 TOKENS: dict[str, dict[str, Any]] = {
     "GradDiff": {"method": "gradient-difference", "addon": "saliency"},
     "a loss of one's own": {"method": "neg-grad-plus", "loss": expunge.methods.next_token_loss},
-    "IdkDPO": {
-        "method": expunge.methods.IdkDPO(refusals=((1, 2), (3,)), retain="kl"),
-        "micro_batches": 2,
-    },
+    "NPO": {"method": expunge.methods.NPO(retain="kl"), "micro_batches": 2},
     "CE-U": {"method": expunge.methods.CEU(skip=1)},
 }
 SAMPLES: dict[str, dict[str, Any]] = {

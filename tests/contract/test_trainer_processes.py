@@ -38,7 +38,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "forget": PreferredAnswers(FORGET, Texts(7, 5)),
         "addon": "prob",
     },
-    "drawn": {"method": expunge.methods.IdkDPO(refusals=((1, 2), (3,))), "addon": "bernoulli"},
+    "drawn": {"method": "npo", "addon": "bernoulli"},
     "bf16": {"bf16": True, "method": expunge.methods.SimNPO(retain="kl")},
     "adapters": {"adapters": True, "max_grad_norm": 0.5},
 }

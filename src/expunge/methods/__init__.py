@@ -5,15 +5,14 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
+    from expunge._options import BatchNormPolicy as BatchNormPolicy
     from expunge.data import Batch as Batch
     from expunge.methods._adversarial_examples import AdversarialExamples as AdversarialExamples
     from expunge.methods._bad_teacher import BadTeacher as BadTeacher
-    from expunge.methods._batchnorm import BatchNormPolicy as BatchNormPolicy
     from expunge.methods._ceu import CEU as CEU
     from expunge.methods._contrastive_rounds import ContrastiveRounds as ContrastiveRounds
     from expunge.methods._conv_transpose import ConvTranspose as ConvTranspose
     from expunge.methods._dpo import DPO as DPO
-    from expunge.methods._dpo import IdkDPO as IdkDPO
     from expunge.methods._fine_tune import FineTune as FineTune
     from expunge.methods._fisher_noise import FisherNoise as FisherNoise
     from expunge.methods._gradient_alignment import GradientAlignment as GradientAlignment

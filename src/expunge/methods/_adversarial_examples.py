@@ -10,11 +10,9 @@ from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Count, Positive
-from expunge.data import Batch
 from expunge.distributed import interleave
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem, apply
-from expunge.update import Term
+from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
+from expunge.methods._problem import apply
 
 STEP = 0.1
 """A step of the attack, as a share of the radius."""
@@ -23,7 +21,7 @@ DOUBLINGS = 12
 
 
 @dataclass(frozen=True)
-class AdversarialExamples(Method):
+class AdversarialExamples(MethodWithRetainLoss):
     """U = L on (x, y) and (x̃, ỹ), x in forget, x̃ near x but predicted as ỹ ≠ y; C = L on retain.
 
     x̃ is the nearest adversarial example that the attack finds of the initial model, once for every
@@ -100,9 +98,6 @@ class AdversarialExamples(Method):
         logits = problem.logits(Batch(inputs, labels, "forget"))
         saliency = problem.loss(logits[len(forget.targets) :], forget.targets)
         return Term(problem.loss(logits, labels), saliency=saliency)
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)
 
 
 class Adversarial(NamedTuple):

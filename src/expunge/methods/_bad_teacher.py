@@ -11,14 +11,11 @@ import torch
 from torch import Tensor
 from torch.func import functional_call
 
-from expunge.data import Batch
-from expunge.methods._method import Method
+from expunge.methods._method import Batch, Method, Problem, Term
 from expunge.methods._precision import widened
-from expunge.methods._problem import Problem
 from expunge.methods._retrain import reset_parameters
 from expunge.methods._scrub import kl_divergence
 from expunge.methods._tokens import labelled
-from expunge.update import Term
 
 WEIGHTS = "bad teacher: "
 

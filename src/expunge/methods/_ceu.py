@@ -9,11 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._kinds import NaturalNumber
-from expunge.data import Batch
-from expunge.methods._problem import Problem
-from expunge.methods._token_method import TokenMethod
+from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import IGNORED, count_of, labelled_rows
-from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._kinds import NaturalNumber, Positive
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.update import Term
+from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
 
 
 @dataclass(frozen=True)
-class ContrastiveRounds(Method):
+class ContrastiveRounds(MethodWithRetainLoss):
     """U = KL(1/K ‖ p) on forget in the first epoch, then a contrastive loss; C = L on retain.
 
     The first epoch makes the outputs on forget data uniform. From then on U spreads their
@@ -58,9 +55,6 @@ class ContrastiveRounds(Method):
                 others = problem.logits(retain)
             loss = contrastive_loss(logits, others, self.temperature)
         return Term(loss, saliency=problem.loss(logits, forget.targets))
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)
 
 
 def divergence_from_uniform(logits: Tensor) -> Tensor:

@@ -1,14 +1,14 @@
-"""FT: continue training on the retained data (Warnecke et al., 2021)."""
+"""FT: continue training on the retained data (Warnecke et al., 2021), and what is based on it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from expunge.data import Batch, Split
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.update import Term
+import torch
+
+from expunge.data import Split
+from expunge.methods._method import Batch, Method, Problem, Term
 
 
 @dataclass(frozen=True)
@@ -28,3 +28,22 @@ class FineTune(Method):
 
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         return Term(problem.loss_on(retain), saliency=problem.saliency(forget))
+
+
+@dataclass(frozen=True)
+class OneShot(FineTune):
+    """Base of methods whose work is done in ``prepare``: no constraint, and no steps to speak of.
+
+    Args:
+        repair: fine-tune on retain afterwards, as FT does; else the weights stay (an optimizer
+            without weight decay does not move what has no gradient).
+    """
+
+    preferred: ClassVar[dict[str, Any]] = {"epochs": 1}
+
+    repair: bool = False
+
+    def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
+        if self.repair:
+            return super().objective(problem, forget, retain)
+        return Term(0.0 * torch.stack([p.sum() for p in problem.parameters]).sum())

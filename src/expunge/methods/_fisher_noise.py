@@ -10,7 +10,7 @@ from torch import Tensor
 from expunge._errors import InvalidInput
 from expunge._kinds import Positive
 from expunge.data import Batch
-from expunge.methods._one_shot import OneShot
+from expunge.methods._fine_tune import OneShot
 from expunge.methods._problem import Problem
 from expunge.models import eval_mode
 
@@ -35,7 +35,7 @@ class FisherNoise(OneShot):
 
     Args:
         scale: s, positive.
-        repair: see :class:`~expunge.methods._one_shot.OneShot`.
+        repair: fine-tune on retain afterwards, as FT does.
     """
 
     scale: Positive = 1e-3

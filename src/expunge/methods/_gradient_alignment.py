@@ -10,11 +10,8 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import NotNegative
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
+from expunge.methods._method import Batch, Method, Problem, Term
 from expunge.methods._registry import METHODS
-from expunge.update import Term
 
 
 @dataclass(frozen=True)

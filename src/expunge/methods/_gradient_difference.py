@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from expunge.data import Batch
-from expunge.methods._problem import Problem
-from expunge.methods._token_method import TokenMethod
+from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import next_token_loss
-from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge._kinds import Count, NotNegative, Positive
-from expunge.data import Batch
 from expunge.methods._adversarial_examples import as_numbers
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem, apply, check_class_numbers
-from expunge.update import Term
+from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
+from expunge.methods._problem import apply, check_class_numbers
 
 
 @dataclass(frozen=True)
-class ImpairRepair(Method):
+class ImpairRepair(MethodWithRetainLoss):
     """U = L on (n, y), n a noise that has a large L for the class y, then L on retain; C = L there.
 
     Before the first step, ``copies`` noises for each class to forget are found that maximise
@@ -71,9 +69,6 @@ class ImpairRepair(Method):
         inputs = problem.memory["noise"].to(device)[place * self.copies + copies]
         noise = forget._replace(inputs=inputs)
         return Term(problem.loss_on(noise), saliency=problem.saliency(forget))
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)
 
 
 def maximise_loss(

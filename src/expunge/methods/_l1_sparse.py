@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
 
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.update import Term
+from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
 
 
 @dataclass(frozen=True)
-class L1Sparse(Method):
+class L1Sparse(MethodWithRetainLoss):
     """U = ‖θ‖₁, a sum over all parameters; C = L on retain.
 
     The norm is a sum where losses are means, so it has a small weight: the 5e-4 of the publication.
@@ -32,6 +28,3 @@ class L1Sparse(Method):
     def objective(self, problem: Problem, forget: Batch, retain: Batch) -> Term:
         norm = torch.stack([p.abs().sum() for p in problem.parameters]).sum()
         return Term(norm, saliency=problem.saliency(forget))
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)

@@ -8,10 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from expunge._errors import InvalidInput
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.update import Term
+from expunge.methods._method import Batch, Method, Problem, Term
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._kinds import NotNegative
-from expunge.data import Batch
-from expunge.methods._problem import Problem, SplitName
-from expunge.methods._refreshes import is_refresh
-from expunge.methods._token_method import TokenMethod
+from expunge.methods._match_unseen import is_refresh
+from expunge.methods._problem import SplitName
+from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import is_labelled, is_token_labels, labelled_rows
-from expunge.update import Term
 
 Pair = tuple[Tensor, Tensor]
 

@@ -9,15 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.methods._refreshes import is_refresh
-from expunge.update import Term
+from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
+
+PASSES = 20
+"""About how often a run passes whole splits through its model, if evenly: each costs a few steps."""
 
 
 @dataclass(frozen=True)
-class MatchUnseen(Method):
+class MatchUnseen(MethodWithRetainLoss):
     """U = KL(tᵢ ‖ p(xᵢ)) on forget, tᵢ an output on unseen data; C = L on retain.
 
     Methods that raise the loss on forget data push the model away, no matter where to. This one
@@ -69,9 +68,6 @@ class MatchUnseen(Method):
         divergence = F.kl_div(F.log_softmax(logits, dim=1), targets, reduction="batchmean")
         return Term(divergence, saliency=problem.loss(logits, forget.targets))
 
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)
-
     def begin_epoch(self, problem: Problem, epoch: int, epochs: int) -> None:
         """Refresh the targets from the current model's outputs on unseen data."""
         if not is_refresh(epoch, epochs):
@@ -83,6 +79,20 @@ class MatchUnseen(Method):
     @property
     def needs_initial(self) -> bool:
         return False
+
+
+def is_refresh(epoch: int, epochs: int) -> bool:
+    """Whether splits are passed through the model before ``epoch``, counted from 1.
+
+    Every epoch of the second half of a run of up to 20, where little changes from one to the next
+    and small differences count; every second one of the first. Longer runs take longer strides.
+
+    >>> [epoch for epoch in range(1, 11) if is_refresh(epoch, 10)]
+    [1, 3, 5, 6, 7, 8, 9, 10]
+    """
+    stride = max(1, epochs // PASSES)
+    early = epoch - 1 < epochs // 2 - 1
+    return (epoch - 1) % (2 * stride if early else stride) == 0
 
 
 def match_outputs(

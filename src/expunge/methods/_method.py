@@ -14,6 +14,8 @@ from expunge.methods._problem import Problem
 from expunge.methods._tokens import count_of
 from expunge.update import Term
 
+__all__ = ["Batch", "Method", "MethodWithRetainLoss", "Problem", "Term"]
+
 
 @dataclass(frozen=True)
 class Method:
@@ -105,3 +107,11 @@ class Method:
     def needs_initial(self) -> bool:
         """Whether the method reads the initial model, a copy of which is then kept in memory."""
         return True
+
+
+@dataclass(frozen=True)
+class MethodWithRetainLoss(Method):
+    """Base of the methods with C = L on retain."""
+
+    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
+        return problem.loss_on(retain)

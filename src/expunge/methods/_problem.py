@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from expunge._errors import InvalidInput
+from expunge._options import BatchNormPolicy
 from expunge.data import Batch
 from expunge.distributed import SINGLE, BatchShare, Group, draw_share, share_weight
-from expunge.methods._batchnorm import BatchNormPolicy, batchnorm_as
 from expunge.methods._precision import HALVES, cast_to, widened
 from expunge.models import eval_mode
 from expunge.update import check_scalar
@@ -251,6 +252,37 @@ class Problem:
         """Continue the random stream, with the memory there was."""
         self.generator.set_state(state["generator"])
         self.memory = dict(state.get("memory", {}))
+
+
+@contextmanager
+def batchnorm_as(
+    model: nn.Module, policy: BatchNormPolicy, split: str, size: int
+) -> Iterator[None]:
+    """Run a forward pass on ``size`` examples of ``split`` under ``policy``.
+
+    A batch of one has no variance, so it is normalised by the running statistics whatever the
+    policy.
+    """
+    frozen = policy == "frozen" or size == 1
+    silent = policy == "retain-only" and split == "forget"
+    if not model.training or not (frozen or silent):
+        yield
+        return
+    layers = [m for m in model.modules() if isinstance(m, _BatchNorm) and m.training]
+    before = [(m.momentum, m.num_batches_tracked) for m in layers]
+    for m in layers:
+        if frozen and m.running_mean is not None:
+            m.eval()
+        else:  # normalise by the batch, remember nothing
+            m.momentum = 0.0
+            if m.num_batches_tracked is not None:
+                m.num_batches_tracked = m.num_batches_tracked.clone()
+    try:
+        yield
+    finally:
+        for m, (momentum, tracked) in zip(layers, before, strict=True):
+            m.train()
+            m.momentum, m.num_batches_tracked = momentum, tracked
 
 
 def copy_of_moving(model: nn.Module) -> nn.Module:

@@ -9,14 +9,11 @@ from torch import Tensor
 
 from expunge._errors import InvalidInput
 from expunge._kinds import Range
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.update import Term
+from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
 
 
 @dataclass(frozen=True)
-class RandomLabel(Method):
+class RandomLabel(MethodWithRetainLoss):
     """U = L on forget with a fresh random label ≠ y at every visit; C = L on retain.
 
     The label is uniform over the other classes; ``num_classes`` defaults to the number of the
@@ -53,6 +50,3 @@ class RandomLabel(Method):
                 f"(got {classes} classes and {outputs} outputs)"
             )
         return classes
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)

@@ -10,16 +10,13 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._kinds import Count
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.update import Term
+from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
 
 Reference = Literal["batch", "class"]
 
 
 @dataclass(frozen=True)
-class ReferenceGuided(Method):
+class ReferenceGuided(MethodWithRetainLoss):
     """U = KL(q ‖ p(x)) on forget, q a mean output M₀ has on unseen data; C = L on retain.
 
     M₀ is the initial model, frozen in eval mode. The unseen data have the classes of the forget
@@ -70,9 +67,6 @@ class ReferenceGuided(Method):
         references = problem.memory["references"].to(logits)[forget.targets]
         divergence = F.kl_div(F.log_softmax(logits, dim=1), references, reduction="batchmean")
         return Term(divergence, saliency=problem.loss(logits, forget.targets))
-
-    def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
-        return problem.loss_on(retain)
 
 
 def class_references(probabilities: Tensor, labels: Tensor) -> Tensor:

@@ -59,7 +59,6 @@ METHODS.declare(
 METHODS.declare("npo", "expunge.methods._npo:NPO", alias="NPO")
 METHODS.declare("simnpo", "expunge.methods._simnpo:SimNPO", alias="SimNPO")
 METHODS.declare("dpo", "expunge.methods._dpo:DPO", alias="DPO")
-METHODS.declare("idk-dpo", "expunge.methods._dpo:IdkDPO", alias="IdkDPO")
 METHODS.declare("wga", "expunge.methods._weighted_ascent:WGA", alias="WGA")
 METHODS.declare("satimp", "expunge.methods._weighted_ascent:SatImp", alias="SatImp")
 METHODS.declare("undial", "expunge.methods._undial:UNDIAL", alias="UNDIAL")

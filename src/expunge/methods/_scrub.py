@@ -11,11 +11,8 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from expunge._kinds import NotNegative
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
+from expunge.methods._method import Batch, Method, Problem, Term
 from expunge.methods._tokens import labelled
-from expunge.update import Term
 
 ScrubLoss = Literal["divergence", "released"]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from expunge._kinds import Positive
-from expunge.methods._one_shot import OneShot
+from expunge.methods._fine_tune import OneShot
 from expunge.methods._problem import Problem
 from expunge.models import eval_mode
 
@@ -32,7 +32,7 @@ class SelectiveDampening(OneShot):
     Args:
         selection: α, positive.
         dampening: λ, positive.
-        repair: see :class:`~expunge.methods._one_shot.OneShot`.
+        repair: fine-tune on retain afterwards, as FT does.
     """
 
     selection: Positive = 10.0

@@ -8,11 +8,8 @@ from typing import ClassVar
 from torch.nn import functional as F
 
 from expunge._kinds import Positive
-from expunge.data import Batch
-from expunge.methods._problem import Problem
-from expunge.methods._token_method import TokenMethod
+from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import is_labelled, token_log_likelihoods
-from expunge.update import Term
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._kinds import Count, Positive
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
-from expunge.update import Term
+from expunge.methods._method import Batch, Method, Problem, Term
 
 LEVELS = 2**24
 """Uniform random numbers are (k + 1/2)/LEVELS: never 0 or 1, where the Gumbel noise is infinite."""

@@ -7,13 +7,12 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from expunge.data import Batch
-from expunge.methods._method import Method
-from expunge.methods._problem import Problem
+from expunge.methods._method import Batch, Method, Problem, Term
 from expunge.methods._registry import RETAIN_LOSSES
 from expunge.methods._retain_losses import RetainLoss, RetainNLL
 from expunge.methods._tokens import check_token_loss, count_of
-from expunge.update import Term
+
+__all__ = ["Batch", "Problem", "Term", "TokenMethod"]
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from expunge._kinds import NotNegative
-from expunge.data import Batch
-from expunge.methods._problem import Problem
-from expunge.methods._token_method import TokenMethod
+from expunge.methods._token_method import Batch, Problem, Term, TokenMethod
 from expunge.methods._tokens import is_labelled, token_log_likelihoods
-from expunge.update import Term
 
 
 @dataclass(frozen=True)

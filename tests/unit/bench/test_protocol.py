@@ -212,5 +212,5 @@ def test_a_protocol_of_language_models_has_every_method_for_them() -> None:
     assert {"npo", "gradient-difference"} <= methods
     tokens = {name for name in METHODS if METHODS[name].token_losses}
     assert {"npo", "simnpo", "wga", "satimp", "undial", "ce-u", "rmu"} < tokens
-    assert methods == tokens - {"dpo", "idk-dpo", "match-answers"}
+    assert methods == tokens - {"dpo", "match-answers"}
     assert len(planned(protocol)) == 3 * len(methods)

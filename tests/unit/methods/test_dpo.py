@@ -1,4 +1,4 @@
-"""DPO and IdkDPO against their formula, and where the preferred answers come from."""
+"""DPO against its formula, and where the preferred answers come from."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import torch
 import expunge
 from expunge import Batch, InvalidInput, Problem
 from expunge.data import PreferredAnswers
-from expunge.methods import DPO, IdkDPO
-from expunge.methods._dpo import answered
+from expunge.methods import DPO
 from expunge.methods._tokens import sequence_log_likelihood
 from tests import tiny
 from tests.tiny import Counting, bits, points, same
@@ -60,31 +59,6 @@ def test_dpo_starts_as_ascent_on_one_answer_and_descent_on_the_other() -> None:
     torch.testing.assert_close(first, expected)
 
 
-def test_a_refusal_comes_behind_each_prompt() -> None:
-    tokens = torch.tensor([[9, 8, 1, 2, 0], [7, 3, 4, 5, 6]])
-    labels = torch.tensor([[-100, -100, 1, 2, -100], [-100, 3, 4, 5, 6]])
-    mask = torch.tensor([[0, 1, 1, 1, 0], [1, 1, 1, 1, 1]])
-    batch = Batch({"input_ids": tokens, "attention_mask": mask}, labels, "forget")
-    new = answered(batch, [(2, 2, 2), (1,)])
-    assert new.inputs["input_ids"].tolist() == [[9, 8, 2, 2, 2], [7, 1, 0, 0, 0]]
-    assert new.targets.tolist() == [[-100, -100, 2, 2, 2], [-100, 1, -100, -100, -100]]
-    assert new.inputs["attention_mask"].tolist() == [[0, 1, 1, 1, 1], [1, 1, 0, 0, 0]]
-    plain = answered(Batch(tokens, labels, "forget"), [(2, 2, 2), (1,)])
-    assert torch.equal(plain.inputs, new.inputs["input_ids"])
-
-
-def test_idk_dpo_is_dpo_with_refusals_and_draws_all_of_them() -> None:
-    problem, first, student = precise()
-    method = IdkDPO(refusals=[[4, 3]])
-    loss = method.objective(problem, FORGET, RETAIN)
-    refusal = answered(FORGET, [(4, 3)] * 5)
-    assert_is(loss, student, lambda model: literal_dpo(model, first, refusal, FORGET, 0.1))
-    several = IdkDPO(refusals=((1,), (2,)))
-    drawn = [several.preferred_answers(problem, FORGET).targets[:, 2] for _ in range(9)]
-    assert set(torch.cat(drawn).tolist()) == {1, 2}
-    assert several == IdkDPO(refusals=[[1], [2]])
-
-
 def test_class_numbers_prefer_another_class() -> None:
     problem = Problem(Counting())
     data = Batch(*points(9).tensors, "forget")
@@ -110,14 +84,5 @@ def test_preferred_answers_travel_with_the_data() -> None:
 
 
 def test_what_is_missing_is_named() -> None:
-    with pytest.raises(InvalidInput, match=r"`dpo` needs an answer to prefer.*take IdkDPO"):
+    with pytest.raises(InvalidInput, match=r"`dpo` needs an answer to prefer.*take NPO"):
         unlearn(Dicts(texts(6, 1)))
-    with pytest.raises(InvalidInput, match="needs the tokens of one or more refusals"):
-        unlearn(Dicts(texts(6, 1)), method="idk-dpo")
-    with pytest.raises(InvalidInput, match="at least one token"):
-        IdkDPO(refusals=[[]])
-    extra = Batch(
-        {"input_ids": FORGET.inputs, "position_ids": FORGET.inputs}, FORGET.targets, "forget"
-    )
-    with pytest.raises(InvalidInput, match=r"got input_ids, position_ids\)"):
-        answered(extra, [(1,)] * 5)

@@ -86,8 +86,7 @@ def unlearned(method: TokenMethod, addon: str = "none") -> expunge.Result:
 
 
 def made(name: str, **options: Any) -> TokenMethod:
-    refusals = {"refusals": [[1, 2]]} if name == "idk-dpo" else {}
-    method = METHODS[name](**options, **refusals)
+    method = METHODS[name](**options)
     assert isinstance(method, TokenMethod)
     return method
 

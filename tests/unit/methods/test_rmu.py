@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from expunge import Batch, InvalidInput, Problem
 from expunge.methods import RMU, RetainActivations
-from expunge.methods._activations import default_layer, find_layer
+from expunge.methods._rmu import default_layer, find_layer
 from tests import tiny
 from tests.tiny import TinyConv, bits
 from tests.unit.methods.token_worlds import FORGET, RETAIN, WORDS, assert_is, texts

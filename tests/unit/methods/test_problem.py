@@ -10,7 +10,7 @@ from torch import nn
 
 from expunge._errors import InvalidInput
 from expunge.methods import Batch, BatchNormPolicy, Problem
-from expunge.methods._batchnorm import batchnorm_as
+from expunge.methods._problem import batchnorm_as
 from tests import tiny
 from tests.tiny import TinyConv, images
 
