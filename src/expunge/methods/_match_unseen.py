@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
 
 PASSES = 20
-"""About how often a run passes whole splits through its model, if evenly: each costs a few steps."""
+"""About how often a run passes whole splits through its model: each pass costs a few steps."""
 
 
 @dataclass(frozen=True)
