@@ -99,8 +99,8 @@ def loss_gradient(
     for given in losses:
         term = given if isinstance(given, Term) else Term(given)
         loss, saliency = term.loss, term.saliency
-        if sharded:  # a loss that is made of sharded parameters themselves is sharded
-            loss, saliency = (v.full_tensor() if is_sharded(v) else v for v in (loss, saliency))
+        if sharded:
+            loss, saliency = _full_value(loss), _full_value(saliency)
         if ranking is not None and saliency is not None:
             weight = term.weight if term.saliency_weight is None else term.saliency_weight
             ranking.add(_backward(saliency, params, True, sharded), weight)
@@ -118,6 +118,11 @@ def loss_gradient(
     salience = ranking.gradients if ranking is not None and ranked else None
     loss, weight = _average(seen, weights), sum(weights) / len(weights)
     return LossGradient(mean.gradients, salience, mean.squares, len(seen), loss, weight)
+
+
+def _full_value(loss: Any) -> Any:
+    """The whole value of a loss that is made of sharded parameters themselves."""
+    return loss.full_tensor() if is_sharded(loss) else loss
 
 
 def _average(losses: list[Tensor], weights: list[float]) -> Tensor:

@@ -137,7 +137,7 @@ class ShardedParameters:
             return part
         if part.device.type != p.device_mesh.device_type:  # offloaded by FSDP: leave it there
             return type(p.detach())(part, p._spec, requires_grad=False)  # type: ignore[no-any-return]
-        return _sharded_like(p, part)
+        return _sharded_like(p, part)  # type: ignore[no-any-return]
 
     def gathered(self, k: int, part: Tensor) -> Tensor:
         """The whole of a tensor sharded like parameter ``k``, in every process."""

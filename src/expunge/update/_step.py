@@ -128,7 +128,7 @@ class _Step:
             return
         elif self._used:
             whole = aggregate.combine(flatten(self._g_u), flatten(self._g_c))
-            self._aggregated = whole.split([g.numel() for g in self._g_u])
+            self._aggregated = torch.split(whole, [g.numel() for g in self._g_u])
         # The kernel no longer aggregates, so neither should its compilation depend on how.
         spec = self._spec
         self._spec = KernelSpec(spec.addon, Alone(), spec.strict, spec.diagnostics)
@@ -140,7 +140,8 @@ class _Step:
             part = products_of([self._g_u[j] for j in members], [self._g_c[j] for j in members])
             layout.sum_parts(part)
             total = total + part.to(total.device)
-        return Readings(*total.unbind(), loss if aggregate.reads_loss else None)
+        square_u, square_c, product = total.unbind()
+        return Readings(square_u, square_c, product, loss if aggregate.reads_loss else None)
 
     def _largest_entries(self, *gradients: Sequence[Tensor]) -> Tensor:
         """The largest entry of each of several gradients, over all parameters and processes."""
