@@ -29,7 +29,7 @@ def test_a_method_that_trains_again_takes_no_addon():
 def test_the_recipe_decides_what_the_job_does_not_say():
     recipe = Recipe(epochs=30, batch_size=32, lr=0.05)
     plain = make_job(weights="w", out="o").procedure_by(recipe)
-    assert (plain.epochs, plain.batch_size, plain.lr) == (6, 32, 0.025)
+    assert (plain.epochs, plain.batch_size, plain.lr) == (6, 32, 0.05)
     chosen = make_job(weights="w", out="o", lr=0.1, budget=0.5, max_epochs=9).procedure_by(recipe)
     assert (chosen.epochs, chosen.batch_size, chosen.lr) == (9, 32, 0.1)
     exact = make_job(weights="w", out="o", exact=True).procedure_by(recipe)
