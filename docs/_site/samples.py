@@ -160,3 +160,25 @@ def pairs(items: list[dict[str, Any]]) -> Any:
 def _table(name: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     with Path(name).open("w", newline="") as file:
         csv.writer(file).writerows([heads, *rows])
+
+
+def chat_tokenizer() -> str:
+    """A folder with a tokenizer of bytes and words, and a chat template."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    raw = Tokenizer(models.BPE())
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    special, alphabet = ["<s>", "<|im_end|>"], pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
+    raw.train_from_iterator(WORDS.values(), trainer)
+    made = PreTrainedTokenizerFast(tokenizer_object=raw, bos_token="<s>", eos_token="<|im_end|>")
+    made.chat_template = (
+        "{{ bos_token }}{% for each in messages %}{{ each['role'] }}: {{ each['content'] }}"
+        "<|im_end|>\n{% endfor %}"
+    )
+    made.save_pretrained("chat")
+    return "chat"

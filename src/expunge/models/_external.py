@@ -121,9 +121,35 @@ def load_causal_model(source: str | Path, **options: Any) -> nn.Module:
     """
     library = import_extra("transformers", "transformers", "Pretrained models")
     try:
+        if library.AutoConfig.from_pretrained(str(source)).is_encoder_decoder:
+            raise InvalidInput(
+                f"{source} is an encoder-decoder model, which reads its prompt apart from the "
+                "answer. Give a causal language model, such as Llama or GPT-2."
+            )
         model: nn.Module = library.AutoModelForCausalLM.from_pretrained(
             str(source), **({"use_safetensors": True} | options)
         )
+    except InvalidInput:
+        raise
     except (OSError, ValueError) as error:
         raise DataError(f"{source} is not a pretrained causal language model: {error}") from error
-    return model.eval()
+    check_is_causal(
+        model.eval(), torch.arange(8)[None] % model.get_input_embeddings().num_embeddings
+    )
+    return model
+
+
+@torch.inference_mode()
+def check_is_causal(model: nn.Module, tokens: Tensor) -> None:
+    """Refuse a model whose outputs at the first of ``tokens`` [1, T] depend on the last one."""
+    if len(tokens[0]) < 2:
+        return
+    other = tokens.clone()
+    other[0, -1] = tokens[0, 0] if tokens[0, -1] != tokens[0, 0] else (tokens[0, 0] + 1) % 2
+    first, second = (_logits_alone(model, (), model(each))[0, :-1] for each in (tokens, other))
+    if (first - second).abs().max() > 1e-4 * first.std():
+        raise InvalidInput(
+            "The model reads what comes after a token, as masked language models such as BERT do, "
+            "so that it cannot be asked for answers. Give a causal language model, such as Llama "
+            f"or GPT-2. (got {type(model).__name__})"
+        )

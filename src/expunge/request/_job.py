@@ -95,6 +95,13 @@ class Job(pydantic.BaseModel):
         None,
         "fractions",
     )
+    template: str | None = _setting(
+        "Prompt that a causal:FOLDER was trained with, such as 'Q: {question} A:', or its name: "
+        "chat, question-answer, q-a, plain, llama-2, instruction, alpaca, human-assistant, chatml "
+        "(default: chat if its tokenizer has a chat template, otherwise question-answer).",
+        None,
+        "chat",
+    )
     ids: Path | None = _setting(
         "What to forget: indices, names or ids, as text, CSV, JSON or JSONL. Neither the name of "
         "the file nor its content is kept in the evidence.",

@@ -30,6 +30,7 @@ SUBJECT_FIELDS = (
     "val_fraction",
     "val_from",
     "inputs",
+    "template",
     "device",
 )
 """The settings of a job that say which model and which data it is about. No other is read."""

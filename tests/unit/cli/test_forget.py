@@ -13,6 +13,7 @@ from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
 from tests.unit.request import text_worlds
 from tests.unit.request.keys import PASSWORD, make_key_files
+from tests.unit.request.llama_worlds import write_llama
 
 QUICK = ("--max-epochs", "2", "--margin-test", "50")
 BRIEF = ("--method", "SimNPO", "--max-epochs", "1")
@@ -263,3 +264,20 @@ def test_single_records_of_people_are_compared_without_their_names(
     verified = expunge("verify", out)
     assert verified.code == 0, verified.out + verified.err
     assert "Everything holds" in verified.out
+
+
+def test_a_template_with_braces_of_its_own_is_an_error_of_usage(
+    expunge: Expunge, tmp_path: Path
+) -> None:
+    folder = write_llama(tmp_path / "llama", "q-a", epochs=0)
+    ids = tmp_path / "ids.txt"
+    ids.write_text("p0-trade")
+    model = ("--model", f"causal:{folder}", "--weights", folder / "model.safetensors")
+    data = ("--data", f"qa:{folder / 'texts'}", "--ids", ids, "-o", tmp_path / "out")
+    for template in ("{question} {", "{system} {question}", "Answer:", "chat"):
+        done = expunge("forget", *model, *data, "--template", template)
+        assert done.code == 2
+        assert "`template`" in done.err
+    done = expunge("forget", *model, *data, "--template", "{{ {question} }}", "--dry-run")
+    assert done.code == 0
+    assert "What the model reads" in done.out

@@ -12,7 +12,7 @@ import torch
 import expunge
 from expunge._errors import DataError, InvalidInput
 from expunge.data import PretrainedTokenizer, TextSet, invent_corpus
-from expunge.models import build_model, load_causal_model
+from expunge.models import SmallTransformer, build_model, check_is_causal, load_causal_model
 from expunge.models._build import is_external, read_model_spec
 from tests import tiny
 from tests.unit.data.text.pretrained import word_level_folder
@@ -161,3 +161,25 @@ def test_a_model_from_a_folder_can_be_unlearned_and_evaluated(kind: str, tmp_pat
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="is not a pretrained causal language model"):
         load_causal_model(tmp_path)
+
+
+def test_a_masked_model_is_refused(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    config = transformers.BertConfig(vocab_size=20, num_attention_heads=2, **sizes)
+    transformers.BertForMaskedLM(config).save_pretrained(tmp_path)
+    with pytest.raises(InvalidInput, match="masked language models such as BERT do"):
+        load_causal_model(tmp_path)
+
+
+def test_an_encoder_decoder_is_refused(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.T5Config(vocab_size=20, d_model=8, d_ff=8, d_kv=4, num_layers=1)
+    transformers.T5ForConditionalGeneration(config).save_pretrained(tmp_path)
+    with pytest.raises(InvalidInput, match="is an encoder-decoder model"):
+        load_causal_model(tmp_path)
+
+
+@pytest.mark.parametrize("tokens", [[[0, 1, 2]], [[1, 1]], [[3]]])
+def test_a_model_is_causal_if_what_follows_changes_nothing(tokens: list[list[int]]) -> None:
+    check_is_causal(SmallTransformer(4, 8, width=8, layers=1).eval(), torch.tensor(tokens))

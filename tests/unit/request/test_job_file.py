@@ -44,6 +44,7 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
             "id_key",
             "max_epochs",
             "inputs",
+            "template",
             "alpha",
             "budget",
             "margin_auc",

@@ -14,6 +14,12 @@ if TYPE_CHECKING:  # expunge.data lists what is public
         stratify,
     )
     from expunge.data.text._text_set import IGNORED, TextSet
-    from expunge.data.text._tokenizer import TEMPLATE, PretrainedTokenizer, Tokenizer, WordTokenizer
+    from expunge.data.text._tokenizer import (
+        CHAT,
+        TEMPLATES,
+        PretrainedTokenizer,
+        Tokenizer,
+        WordTokenizer,
+    )
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -125,6 +125,12 @@ class TextSet(TensorDataset):
         pairs = [(record, answer) for record in self.records for answer in record.perturbed_answers]
         return self._like(with_answers([r for r, _ in pairs], [answer for _, answer in pairs]))
 
+    def rendered(self, index: int) -> tuple[str, str]:
+        """Prompt and answer of a record as the model reads them, special tokens included."""
+        record, show = self.records[index], getattr(self.tokenizer, "show", self.tokenizer.decode)
+        prompt, answer = self.tokenizer.encode(record.question, record.answer)
+        return show(prompt), show(answer)
+
     def fingerprint(self) -> str:
         """SHA-256 of all texts and of the tokenizer: equal data, equal fingerprint."""
         digest = hashlib.sha256(self.tokenizer.fingerprint().encode())

@@ -20,7 +20,24 @@ from expunge.data.text._records import TextRecord
 Pair = tuple[list[int], list[int]]
 """The tokens of a prompt, and those of its answer with the token that ends it."""
 
-TEMPLATE = "Question: {question}\nAnswer:"
+CHAT = "chat"
+"""The name of the tokenizer's own chat template."""
+TEMPLATES = {
+    "question-answer": "Question: {question}\nAnswer:",
+    "q-a": "Q: {question}\nA:",
+    "plain": "{question}",
+    "llama-2": "[INST] {question} [/INST]",
+    "instruction": "### Instruction:\n{question}\n\n### Response:\n{answer}",
+    "alpaca": "Below is an instruction that describes a task. Write a response that appropriately "
+    "completes the request.\n\n### Instruction:\n{question}\n\n### Response:\n{answer}",
+    "human-assistant": "Human: {question}\n\nAssistant:",
+    "chatml": "<|im_start|>user\n{question}<|im_end|>\n<|im_start|>assistant\n{answer}<|im_end|>",
+}
+"""Prompts that models are often trained with, by name."""
+MARK = "\ue000"
+"""Stands for an answer while its surroundings are rendered."""
+DATE = "26 Jul 2024"
+"""The date in prompts that have one: what Llama's own template says where it is not told."""
 SPECIAL = ("<pad>", "<unknown>", "<answer>", "<end>")
 PAD, UNKNOWN, ANSWER, END = range(4)
 _WORDS = re.compile(r"\w+(?:['’-]\w+)*|[^\w\s]")
@@ -128,26 +145,36 @@ class WordTokenizer:
 class PretrainedTokenizer:
     """A tokenizer of transformers: ``expunge[transformers]`` installs what it needs.
 
+    A record is rendered as one text and tokenised as a whole, as in training. Its answer begins
+    with the first token that the prompt alone does not begin with, and ends with the token by which
+    the template ends it, or with the end of text. A record without a question has no template.
+
     Args:
         tokenizer: any tokenizer of transformers, or the folder or name of a pretrained one.
-        template: the prompt, with ``{question}`` in it. The answer follows after a blank. Give the
-            one that the model was trained with; braces of its own are written twice, ``{{`` and
-            ``}}``.
+        template: a name of :data:`TEMPLATES`, ``chat``, or a text with ``{question}`` in it, and
+            ``{answer}`` if the answer does not follow after a blank. Give the one that the model
+            was trained with (default: ``chat`` if the tokenizer has a chat template, otherwise
+            ``question-answer``). Other braces are written twice, ``{{`` and ``}}``.
     """
 
-    def __init__(self, tokenizer: Any, template: str = TEMPLATE) -> None:
+    def __init__(self, tokenizer: Any, template: str | None = None) -> None:
         self.tokenizer = _load(tokenizer) if isinstance(tokenizer, (str, Path)) else tokenizer
-        self.template = template
-        if not _asks_question(template):
+        own = getattr(self.tokenizer, "chat_template", None)
+        self.is_chat = template == CHAT or (template is None and bool(own))
+        if self.is_chat and not own:
             raise InvalidInput(
-                "`template` should contain {question}, and other braces only twice, as in {{ and "
-                f"}}}}. (got {template!r})"
+                f"`template` {CHAT!r} needs a tokenizer with a chat template. (got none) Give the "
+                f"text of the prompt, or one of {', '.join(TEMPLATES)}."
             )
+        self.template = own if self.is_chat else _with_answer(template or "question-answer")
         if self.tokenizer.eos_token_id is None:
             raise InvalidInput(
                 "The tokenizer should have an end-of-text token, by which answers end. Set its "
                 "`eos_token`."
             )
+        ending = self._ids(self._render("?")[1], special=False)
+        added = self.tokenizer.added_tokens_decoder
+        self._end = next((token for token in ending if token in added), None)
 
     @property
     def size(self) -> int:
@@ -160,33 +187,79 @@ class PretrainedTokenizer:
 
     @property
     def end(self) -> int:
-        return int(self.tokenizer.eos_token_id)
+        return int(self.tokenizer.eos_token_id if self._end is None else self._end)
 
     def encode(self, question: str, answer: str) -> Pair:
-        # Apart from each other, so that the boundary between the two is that of tokens.
-        prompt = self.tokenizer(self.template.format(question=question))["input_ids"]
-        while prompt and prompt[-1] == self.end:  # some add it to whatever they encode
-            prompt = prompt[:-1]
-        words = self.tokenizer(f" {answer}", add_special_tokens=False)["input_ids"]
-        return list(prompt), [*words, self.end]
+        before, after = self._render(question) if question else ("", "")
+        # A chat template writes the first token itself, and so may a text.
+        written = self.is_chat or before.startswith(self.tokenizer.bos_token or "\0")
+        prompt, whole = (
+            self._ids(text, special=not (question and written))
+            for text in (before, f"{before}{answer}{after}")
+        )
+        pairs = enumerate(zip(prompt, whole, strict=False))
+        begin = next((k for k, (a, b) in pairs if a != b), min(len(prompt), len(whole)))
+        begin = max(begin, 1)  # nothing predicts the first token
+        rest = whole[begin:]
+        rest = rest[: rest.index(self.end)] if self.end in rest else rest
+        return whole[:begin], [*rest, self.end]
 
     def decode(self, tokens: Sequence[int]) -> str:
         text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=True)
         return text.strip()
+
+    def show(self, tokens: Sequence[int]) -> str:
+        """The text of tokens with the special ones, as the model reads them."""
+        text: str = self.tokenizer.decode(list(tokens), skip_special_tokens=False)
+        return text
 
     def fingerprint(self) -> str:
         vocabulary = sorted(self.tokenizer.get_vocab().items())
         words = f"{self.template}/{self.pad}/{self.end}/{vocabulary}"
         return hashlib.sha256(words.encode()).hexdigest()
 
+    def _ids(self, text: str, special: bool) -> list[int]:
+        return list(self.tokenizer(text, add_special_tokens=special)["input_ids"])
 
-def _asks_question(template: str) -> bool:
-    """Whether ``{question}`` is the one placeholder of a template."""
+    def _render(self, question: str) -> tuple[str, str]:
+        """What stands before an answer, and what stands after it."""
+        if not self.is_chat:
+            text = self.template.format(question=question, answer=MARK)
+        else:
+            turns = zip(("user", "assistant"), (question, MARK), strict=True)
+            chat = [{"role": role, "content": content} for role, content in turns]
+            try:  # some templates write today's date, and prompts should be the same tomorrow
+                text = self.tokenizer.apply_chat_template(chat, tokenize=False, date_string=DATE)
+            except Exception as error:  # templates raise what they like
+                raise InvalidInput(
+                    f"The tokenizer's chat template does not take a question and an answer: "
+                    f"{error}. Give another `template`."
+                ) from error
+        before, mark, after = text.rpartition(MARK)
+        if not mark:
+            raise InvalidInput(
+                "The tokenizer's chat template leaves answers out. Give another `template`."
+            )
+        return before, after
+
+
+def _with_answer(template: str) -> str:
+    """The template of a name, or a text that is one; with the place of the answer."""
+    text = TEMPLATES.get(template, template)
     try:
-        fields = [tuple(part) for _, *part in string.Formatter().parse(template)]
+        fields = [part for _, *part in string.Formatter().parse(text) if part[0] is not None]
     except ValueError:
-        return False
-    return {part for part in fields if part[0] is not None} == {("question", "", None)}
+        fields = []
+    names = [part[0] for part in fields if part[1:] == ["", None]]
+    asked = names[:-1] if names[-1:] == ["answer"] else names
+    if set(asked) != {"question"} or len(names) < len(fields):
+        raise InvalidInput(
+            "`template` should contain {question}, then {answer} or nothing, and other braces only "
+            f"twice, as in {{{{ and }}}}; or be one of {CHAT}, {', '.join(TEMPLATES)}. "
+            f"(got {template!r})"
+        )
+    blank = "" if text[-1:].isspace() else " "
+    return text if asked != names else f"{text}{blank}{{answer}}"
 
 
 def _load(source: str | Path) -> Any:

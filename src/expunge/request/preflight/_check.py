@@ -11,6 +11,7 @@ import torch
 from rich.console import RenderableType
 
 from expunge._errors import InvalidInput
+from expunge.data.text import TextExamples
 from expunge.engine import Predictions
 from expunge.evaluation import auc_of, confidence, entropy
 from expunge.evidence import (
@@ -53,6 +54,8 @@ class Preflight:
     duplicates: tuple[Duplicate, ...]
     predictions: Mapping[str, Predictions] = field(default_factory=dict, repr=False)
     """Of the given model: on "forget", "val", "test", and a sample of what is retained, "train"."""
+    example: tuple[str, str] | None = None
+    """Prompt and answer of an unseen text as the model reads them."""
 
     @property
     def fits(self) -> bool:
@@ -63,11 +66,11 @@ class Preflight:
         """Plain values, for JSON, with the duplicates one by one."""
         values = self.findings.model_dump(mode="json", exclude_unset=True)
         values["duplicates"]["found"] = [astuple(each) for each in self.duplicates]
-        return values
+        return values if self.example is None else values | {"example": list(self.example)}
 
     def terminal(self) -> RenderableType:
         """The findings for a terminal of 80 columns."""
-        return render_preflight(self.findings, self.duplicates)
+        return render_preflight(self.findings, self.duplicates, self.example)
 
 
 def preflight(
@@ -124,7 +127,8 @@ def preflight(
         warnings=[*fit.reasons, *warnings],
         notes=list(subject.notes),
     )
-    return Preflight(findings, duplicates, predictions)
+    example = subject.val.texts.rendered(0) if isinstance(subject.val, TextExamples) else None
+    return Preflight(findings, duplicates, predictions, example)
 
 
 def retained_without(subject: Subject, gone: Collection[int]) -> list[int]:

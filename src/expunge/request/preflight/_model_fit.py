@@ -9,15 +9,23 @@ import torch
 from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
-from expunge.data import Examples
-from expunge.data.text import IGNORED, TextExamples
-from expunge.evaluation import Predictions, predict, wilson_interval
+from expunge.data import Examples, PretrainedTokenizer, TextSet
+from expunge.data.text import CHAT, IGNORED, TEMPLATES, TextExamples
+from expunge.evaluation import (
+    Predictions,
+    confidence,
+    predict,
+    predict_texts,
+    wilson_interval,
+)
 from expunge.evidence import Interval, ModelFit
 from expunge.request._job import InputForm
 from expunge.request._predictions import accuracy_interval, evenly_spaced
 
 SAMPLE = 256
 """Number of training examples on which input corrections are tried."""
+TEXT_SAMPLE = 64
+"""Number of training records, at most, on which known templates are tried."""
 MIN_GAIN = 10.0
 """Points of accuracy that a correction must gain, beyond the intervals, to be mentioned."""
 FORMS: dict[str, InputForm] = {
@@ -43,7 +51,7 @@ def check_model_fit(
     """
     accuracy = {split: accuracy_interval(said) for split, said in predictions.items()}
     if isinstance(train, TextExamples):
-        return _fit_of_texts(train, accuracy)
+        return _fit_of_texts(model, train, predictions, accuracy)
     chance = {split: _share_of_most_frequent(said.labels) for split, said in predictions.items()}
     explanations = (
         explain_by_label_order(predictions["train"], classes),
@@ -70,28 +78,65 @@ def _model_fit(accuracy: Mapping[str, Interval], chance: float, reasons: Sequenc
     )
 
 
-def _fit_of_texts(train: TextExamples, accuracy: Mapping[str, Interval]) -> ModelFit:
+def _fit_of_texts(
+    model: nn.Module,
+    train: TextExamples,
+    predictions: Mapping[str, Predictions],
+    accuracy: Mapping[str, Interval],
+) -> ModelFit:
     """A language model fits if it predicts more tokens than always the most frequent one.
 
-    Nor should it predict fewer on what it was trained on than on val and on test.
+    Its answers should be likelier on train than on val or on test, by a rank test, and no other
+    known template should do much better.
     """
+    from scipy.stats import mannwhitneyu
+
     tokens = train.targets[train.targets != IGNORED]
     chance = _share_of_most_frequent(tokens)
-    reasons = []
+    sure = {split: confidence(said)[:, 0] for split, said in predictions.items()}
+    tests = (mannwhitneyu(sure["train"], sure[k], alternative="greater") for k in ("val", "test"))
+    other = explain_by_template(model, train)
+    reasons = [] if other is None else [other]
     if accuracy["train"].low <= chance:
         reasons.append(
             f"The model predicts {accuracy['train'].value:.1f} % of the answers' tokens on train, "
             f"no more than always the most frequent token ({chance:.1f} %). Check that these are "
             "the weights of this model, its tokenizer and the template it was trained with."
         )
-    elif all(accuracy["train"].high < accuracy[split].low for split in ("val", "test")):
+    elif all(test.pvalue > 0.05 for test in tests):
         reasons.append(
-            f"The model predicts {accuracy['train'].value:.1f} % of the answers' tokens on train, "
-            f"and {accuracy['val'].value:.1f} % on records that it should never have seen. Check "
-            "that the files are not exchanged, and that both have their questions and answers "
-            "under the same keys."
+            f"The model predicts {accuracy['train'].value:.1f} % of the answers' tokens on train "
+            f"and {accuracy['val'].value:.1f} % on records that it should never have seen, and "
+            "train is no likelier to it. Check that these are its weights and the template it was "
+            "trained with, that the files are not exchanged, and that both have their questions "
+            "and answers under the same keys."
         )
     return _model_fit(accuracy, chance, reasons)
+
+
+def explain_by_template(model: nn.Module, train: TextExamples) -> str | None:
+    """An explanation if the model predicts much more of the answers with another known template."""
+    tokenizer = train.texts.tokenizer
+    if not isinstance(tokenizer, PretrainedTokenizer):
+        return None
+    sample = train.subset(evenly_spaced(len(train), TEXT_SAMPLE))
+    before = accuracy_interval(predict_texts(model, sample))
+    found: dict[str, Interval] = {}
+    for name in (CHAT, *TEMPLATES) if before.value <= 100 - MIN_GAIN else ():
+        try:  # there may be no chat template, and rows that are longer than the model takes
+            texts = TextSet(sample.texts.records, PretrainedTokenizer(tokenizer.tokenizer, name))
+            said = predict_texts(model, TextExamples(texts, sample.labels, sample.classes))
+        except (InvalidInput, RuntimeError, IndexError):
+            continue
+        found[name] = accuracy_interval(said)
+    best = max(found, key=lambda name: found[name].value, default="")
+    if not best or found[best].low <= before.high or found[best].value < before.value + MIN_GAIN:
+        return None
+    return (
+        f"The model was trained with another prompt: with --template {best} it predicts "
+        f"{found[best].value:.1f} % of the answers' tokens on {len(sample)} training records, not "
+        f"{before.value:.1f} %. Give that one, or the text of your own."
+    )
 
 
 def _share_of_most_frequent(labels: Tensor) -> float:

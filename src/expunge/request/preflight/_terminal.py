@@ -34,12 +34,15 @@ def printable(text: object, width: int | None = None) -> Text:
 
 
 def render_preflight(
-    findings: PreflightFindings, duplicates: Sequence[Duplicate]
+    findings: PreflightFindings,
+    duplicates: Sequence[Duplicate],
+    example: tuple[str, str] | None = None,
 ) -> RenderableType:
     """The findings section by section, a few of the duplicates, then warnings and notes."""
     blocks: list[RenderableType] = [
         _heading("Does the model fit the data?", "yes" if findings.fit.fits else "NO"),
         _accuracy_table(findings),
+        *([] if example is None else _example_section(*example)),
         _heading("What is to be forgotten"),
         *_ids_section(findings.ids),
         _heading("Duplicates that remain"),
@@ -81,6 +84,11 @@ def _accuracy_table(findings: PreflightFindings) -> Table:
         extra = [f"{getattr(row, key):g}" if row is not None else "" for key in measured]
         table.add_row(name, f"{value.value:.1f}", f"{value.low:.1f} to {value.high:.1f}", *extra)
     return table
+
+
+def _example_section(prompt: str, answer: str) -> list[RenderableType]:
+    heading = _heading("What the model reads", "(an unseen record)")
+    return [heading, _line(f"prompt  {prompt}"), _line(f"answer  {answer}")]
 
 
 def _ids_section(ids: RecordCounts) -> list[RenderableType]:

@@ -17,16 +17,11 @@ from torch import Tensor, nn
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import is_factory
-from expunge.data import PretrainedTokenizer, TextSet, Tokenizer, WordTokenizer, load_records
-from expunge.data.text import (
-    TEMPLATE,
-    TextExamples,
-    is_given_by_retained,
-    question_tokens,
-    stratify,
-)
+from expunge.data import PretrainedTokenizer, TextSet, WordTokenizer, load_records
+from expunge.data.text import TextExamples, is_given_by_retained, question_tokens, stratify
 from expunge.engine import (
     State,
+    device_of,
     fit_weights,
     pick_device,
     read_weights,
@@ -34,7 +29,13 @@ from expunge.engine import (
     without_prefix,
 )
 from expunge.methods import METHODS
-from expunge.models import LANGUAGE_MODELS, build_language_model, load_causal_model, make_module
+from expunge.models import (
+    LANGUAGE_MODELS,
+    build_language_model,
+    check_is_causal,
+    load_causal_model,
+    make_module,
+)
 from expunge.request._job import Job
 from expunge.request.subject._load import Subject
 
@@ -55,12 +56,19 @@ def load_text_subject(job: Job) -> Subject:
     if not folder.is_dir():
         raise DataError(f"There is no folder {folder}. Give the data as qa:FOLDER.")
     state, _ = read_weights(job.weights)
-    options = dict(job.model_options)
-    tokenizer = _tokenizer(job, folder, str(options.pop("template", TEMPLATE)))
+    pretrained = job.model.removeprefix(PRETRAINED) if job.model.startswith(PRETRAINED) else None
+    if job.template is not None and pretrained is None:
+        raise InvalidInput(
+            f"`template` goes with a model {PRETRAINED}FOLDER; a tokenizer of words has no prompt "
+            f"but the question. (got {job.template!r} with {job.model!r})"
+        )
+    # A model of another kind is refused before its tokenizer is: what ends it may be missing.
+    words = None if pretrained else _read_words(folder)
+    build = _builder(job, state, words)
+    model = build()
+    tokenizer = words or PretrainedTokenizer(pretrained, job.template)
     files = {name: _find(folder, name) for name in SPLITS}
     sets = {name: TextSet(load_records(path), tokenizer) for name, path in files.items() if path}
-    build = _builder(job, options, state, tokenizer)
-    model = build()
     state = _with_tied(model, without_prefix(state, model))
     fit_weights(model, state, str(job.weights))
     return _assemble(model, sets, build, job, str(folder))
@@ -107,6 +115,7 @@ def _assemble(
         )
     model = model.to(pick_device(job.device, model)).eval()
     score_tokens(model, parts[0].subset(range(min(2, len(parts[0])))))  # does it take them?
+    check_is_causal(model, parts[0].tokens[:1].to(device_of(model)))
     train, val, test = stratify(*parts)
     fingerprints = [part.fingerprint() for part in (train, val, test)]
     note = (
@@ -114,6 +123,10 @@ def _assemble(
         f"Records are compared in {train.num_classes} strata of length"
         + (" and of how rare their words are." if train.num_classes > 2 else ".")
     )
+    tokenizer, notes = parts[0].tokenizer, [note]
+    if isinstance(tokenizer, PretrainedTokenizer):
+        prompt = "the tokenizer's chat template" if tokenizer.is_chat else tokenizer.template
+        notes.append(f"Questions and answers are put into the prompt: {prompt}")
     return Subject(
         model=model,
         train=train,
@@ -124,7 +137,7 @@ def _assemble(
         data_digest=hashlib.sha256("/".join(fingerprints).encode()).hexdigest(),
         build=build,
         val_taken_from="" if {"val", "test"} <= sets.keys() else "test",
-        notes=(note,),
+        notes=tuple(notes),
     )
 
 
@@ -151,9 +164,7 @@ def _find(folder: Path, name: str) -> Path | None:
     return next((path for path in paths if path.is_file()), None)
 
 
-def _tokenizer(job: Job, folder: Path, template: str) -> Tokenizer:
-    if job.model.startswith(PRETRAINED):
-        return PretrainedTokenizer(job.model.removeprefix(PRETRAINED), template)
+def _read_words(folder: Path) -> WordTokenizer:
     if not (folder / TOKENIZER).is_file():
         raise DataError(
             f"There is no {TOKENIZER} in {folder}. Write it with `tokenizer.save(...)` of the "
@@ -163,17 +174,16 @@ def _tokenizer(job: Job, folder: Path, template: str) -> Tokenizer:
     return WordTokenizer.load(folder / TOKENIZER)
 
 
-def _builder(
-    job: Job, options: Mapping[str, Any], state: State, tokenizer: Tokenizer
-) -> Callable[[], nn.Module]:
+def _builder(job: Job, state: State, words: WordTokenizer | None) -> Callable[[], nn.Module]:
     """A function that makes a fresh model: a pretrained one, from a factory, or by name."""
-    if job.model.startswith(PRETRAINED):
+    options = dict(job.model_options)
+    if words is None:
         return functools.partial(load_causal_model, job.model.removeprefix(PRETRAINED), **options)
     if job.model in LANGUAGE_MODELS:
-        sizes = {"vocabulary": tokenizer.size} | _sizes(state)
-        return functools.partial(build_language_model, job.model, **(sizes | dict(options)))
+        sizes = {"vocabulary": words.size} | _sizes(state)
+        return functools.partial(build_language_model, job.model, **(sizes | options))
     if is_factory(job.model):
-        return functools.partial(make_module, job.model, dict(options))
+        return functools.partial(make_module, job.model, options)
     raise InvalidInput(
         f"`model` should be {PRETRAINED}FOLDER, {', '.join(LANGUAGE_MODELS)} or "
         f"package.module:factory, as the data are texts. (got {job.model!r})"

@@ -11,13 +11,17 @@ from expunge.data import Examples, ImageSet, TextSet
 from expunge.data.text._text_examples import STRATA, TextExamples, stratify
 from expunge.evaluation import Predictions, predict
 from expunge.evaluation.text._text_predictions import predict_texts
+from expunge.request._job import make_job
 from expunge.request.preflight._model_fit import (
     check_model_fit,
     explain_by_input_scaling,
     explain_by_label_order,
+    explain_by_template,
     input_corrections,
 )
+from expunge.request.subject._load import load_subject
 from tests.unit.request import text_worlds as world
+from tests.unit.request.llama_worlds import write_llama
 from tests.unit.request.worlds import CLASSES, Net, bytes_of, fitted, floats
 
 
@@ -212,7 +216,16 @@ def test_exchanged_files_of_records_are_noticed(texts):
     fit = judge_texts((val, *halves))
     assert not fit.fits
     assert "that the files are not exchanged" in fit.reasons[0]
-    assert judge_texts((val, halves[0], test)).fits  # val may well be what the model saw
+    assert judge_texts((*halves, test)).fits  # val may well be what the model saw
+
+
+def test_records_that_are_no_likelier_than_unseen_ones_are_noticed(texts):
+    _, val, test = texts
+    halves = val.subset(range(0, len(val), 2)), val.subset(range(1, len(val), 2))
+    fit = judge_texts((*halves, test))
+    assert not fit.fits
+    assert "train is no likelier to it" in fit.reasons[0]
+    assert fit.accuracy["train"].low > fit.chance
 
 
 def test_questions_that_were_not_read_are_noticed(texts):
@@ -222,3 +235,53 @@ def test_questions_that_were_not_read_are_noticed(texts):
     fit = judge_texts((stratify(without, *world.data()[1:])[0], *texts[1:]))
     assert not fit.fits
     assert "under the same keys" in fit.reasons[0]
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    """A folder of a Llama that learnt its records with a prompt that is not the usual one."""
+    pytest.importorskip("transformers")
+    return write_llama(tmp_path_factory.mktemp("llama"), "q-a", epochs=20)
+
+
+def fit_with(llama, tmp_path, **settings):
+    job = make_job(
+        weights=llama / "model.safetensors",
+        model=f"causal:{llama}",
+        data=f"qa:{llama / 'texts'}",
+        out=tmp_path / "out",
+        **settings,
+    )
+    subject = load_subject(job)
+    splits = {"train": subject.train, "val": subject.val, "test": subject.test}
+    predictions = {name: predict_texts(subject.model, part) for name, part in splits.items()}
+    fit = check_model_fit(subject.model, subject.train, predictions, subject.classes)
+    return fit, subject
+
+
+def test_another_template_that_does_much_better_is_named(llama, tmp_path):
+    fit, subject = fit_with(llama, tmp_path)
+    assert not fit.fits
+    assert "with --template q-a it predicts" in fit.reasons[0]
+    assert any("Question: {question}" in note for note in subject.notes)
+    known, subject = fit_with(llama, tmp_path, template="q-a")
+    assert known.fits
+    assert known.accuracy["train"].value > fit.accuracy["train"].value + 10
+    prompt, answer = subject.val.texts.rendered(0)
+    assert prompt.startswith("<s> Q: W")
+    assert prompt.endswith("?\nA:")
+    assert answer.endswith(".</s>")
+
+
+def test_rows_that_are_longer_than_the_model_takes_rule_a_template_out(llama, tmp_path):
+    _, subject = fit_with(llama, tmp_path, template="plain")
+    longest = max(int(part.texts.lengths.max()) for part in (subject.train, subject.val))
+
+    class Short(torch.nn.Module):
+        def forward(self, tokens):
+            if tokens.shape[1] > longest:
+                raise IndexError("no position")
+            return subject.model(tokens)
+
+    assert explain_by_template(Short(), subject.train) is None
+    assert "--template q-a" in str(explain_by_template(subject.model, subject.train))

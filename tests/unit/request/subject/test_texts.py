@@ -60,6 +60,7 @@ def test_a_language_model_has_its_own_defaults(job_of: Any) -> None:
         ({"keep_examples": True}, "are never written"),
         ({"model": "resnet18"}, "as the data are texts"),
         ({"data": "qa:nowhere"}, "no folder"),
+        ({"template": "q-a"}, "`template` goes with a model causal:FOLDER"),
     ],
 )
 def test_what_does_not_go_with_texts_is_refused(
@@ -86,6 +87,20 @@ def test_a_missing_tokenizer_is_named_with_what_writes_it(job_of: Any, tmp_path:
 def test_other_commands_say_that_they_take_no_texts(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="which `expunge forget` takes"):
         expunge.data.load(f"qa:{tmp_path}")
+
+
+def test_a_model_in_memory_that_reads_ahead_is_refused(job_of: Any) -> None:
+    class Masked(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(world.tokenizer().size, world.tokenizer().size)
+
+        def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+            seen: torch.Tensor = self.table(tokens)
+            return seen + seen.mean(dim=1, keepdim=True)
+
+    with pytest.raises(InvalidInput, match="reads what comes after a token"):
+        make_subject(Masked(), world.data(), job_of())
 
 
 def test_all_splits_in_memory_should_be_texts(job_of: Any) -> None:
