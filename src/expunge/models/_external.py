@@ -126,17 +126,17 @@ def load_causal_model(source: str | Path, **options: Any) -> nn.Module:
                 f"{source} is an encoder-decoder model, which reads its prompt apart from the "
                 "answer. Give a causal language model, such as Llama or GPT-2."
             )
-        model: nn.Module = library.AutoModelForCausalLM.from_pretrained(
+        model: Any = library.AutoModelForCausalLM.from_pretrained(
             str(source), **({"use_safetensors": True} | options)
         )
     except InvalidInput:
         raise
     except (OSError, ValueError) as error:
         raise DataError(f"{source} is not a pretrained causal language model: {error}") from error
-    check_is_causal(
-        model.eval(), torch.arange(8)[None] % model.get_input_embeddings().num_embeddings
-    )
-    return model
+    tokens = torch.arange(8)[None] % model.get_input_embeddings().num_embeddings
+    causal: nn.Module = model.eval()
+    check_is_causal(causal, tokens)
+    return causal
 
 
 @torch.inference_mode()

@@ -166,7 +166,8 @@ class PretrainedTokenizer:
                 f"`template` {CHAT!r} needs a tokenizer with a chat template. (got none) Give the "
                 f"text of the prompt, or one of {', '.join(TEMPLATES)}."
             )
-        self.template = own if self.is_chat else _with_answer(template or "question-answer")
+        usual = template or "question-answer"
+        self.template: str = str(own) if self.is_chat else _with_answer(usual)
         if self.tokenizer.eos_token_id is None:
             raise InvalidInput(
                 "The tokenizer should have an end-of-text token, by which answers end. Set its "
