@@ -27,6 +27,8 @@ from expunge.bench.tables._stops import stops
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
 RESULTS = ROOT / "results" / "paper-eighth" / "results.jsonl"
+MINI = ROOT / "results" / "paper-mini" / "results.jsonl"
+"""Results of ``paper-mini`` so far; only tasks in which every variant has one are shown."""
 TASK = "cifar10/vgg16/random:0.1"
 CLASS_TASK = "cifar10/vgg16/class:3:0.4"
 REGION = re.compile(r"(<!-- begin: (\w+) -->\n).*?(<!-- end: \2 -->)", flags=re.DOTALL)
@@ -157,6 +159,30 @@ def class_table(runs: TaskResults) -> str:
     return _table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
 
 
+def hiding_table(results: Sequence[Result]) -> str:
+    """Per task and variant, what is left as delivered and after benign steps, and TA."""
+    tasks = group_results(results)
+    complete = max(len(_rows(runs)) for runs in tasks)
+    rows = []
+    for runs in tasks:
+        variants = _rows(runs)
+        if len(variants) < complete:
+            continue
+        again = [r for r in results if r.model == "ideal-2" and r.task == runs.task]
+        variants.append(("another retrained model", again))
+        for label, own in variants:
+            cells = [f"{runs.name}: {label}"]
+            for metric, decimals in (("rua", 1), ("loss_auc", 3)):
+                later = "relearned_rua" if metric == "rua" else "relearned_auc"
+                moments = [_paired(own, None, name, runs.epoch) for name in (metric, later)]
+                signed = metric == "rua"
+                cells.append(", ".join(_interval(v, decimals, signed=signed) for v in moments))
+            cells.append(_interval(_paired(own, runs.ideal, "ta", runs.epoch)))
+            rows.append([*cells, str(len(own))])
+    heads = ["", "rUA, later", "AUC of the loss attack, later", "TA minus the ideal's", "n"]
+    return _table(heads, rows)
+
+
 def _rows(runs: TaskResults) -> list[tuple[str, Sequence[Result]]]:
     """The initial model, then methods alone, then each method with its add-ons."""
     variants = runs.main_variants
@@ -260,6 +286,7 @@ def filled(text: str, results: Sequence[Result]) -> str:
         "clock": lambda: clock_table(ledger.findings, tasks[TASK]),
         "stops": lambda: stops_table(results),
         "class": lambda: class_table(tasks[CLASS_TASK]),
+        "hiding": lambda: hiding_table(load_results(MINI)),
     }
 
     def fill(match: re.Match[str]) -> str:
