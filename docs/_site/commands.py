@@ -13,8 +13,8 @@ from typer.models import ArgumentInfo, ParameterInfo
 
 from docstrings import in_table
 from expunge._lazy import load_object
-from expunge.cli._exit_codes import MEANINGS
 from expunge.cli._main import BENCH_COMMANDS, COMMANDS
+from expunge.cli._output import MEANINGS
 
 TYPES = {int: "whole number", float: "number", str: "text", Path: "path", bool: ""}
 

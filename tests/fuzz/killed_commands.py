@@ -19,7 +19,7 @@ from expunge.bench._results import collect, save_results
 from expunge.bench._run import run_planned
 from expunge.bench._stages import StageOptions, plan
 from expunge.cli import main
-from expunge.cli._exit_codes import ExitCode
+from expunge.cli._output import ExitCode
 from expunge.dispatch._local import InlineEngine
 from expunge.engine import Execution, Procedure
 from expunge.engine._artifact import load_artifact

@@ -25,8 +25,7 @@ from PIL import Image
 from expunge import _tensors as tensors
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.cli import main
-from expunge.cli._exit_codes import ExitCode
-from expunge.cli._output import printable
+from expunge.cli._output import ExitCode, printable
 from expunge.data import load
 from expunge.data._id_file import read_ids
 from tests.fuzz.api_names import names

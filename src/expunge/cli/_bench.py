@@ -22,7 +22,7 @@ from expunge.cli._bench_options import (
     planned_runs,
     stage_progress,
 )
-from expunge.cli._completion import complete_names
+from expunge.cli._options import complete_names
 from expunge.cli._output import AsJson, Output, Quiet
 from expunge.store import Store
 from expunge.track import TRACKERS, open_tracker

@@ -14,7 +14,7 @@ from rich.console import Console
 from expunge._errors import InvalidInput
 from expunge._files import is_there
 from expunge.bench.protocols import PROTOCOLS, protocol_text
-from expunge.cli._completion import complete_names
+from expunge.cli._options import complete_names
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol

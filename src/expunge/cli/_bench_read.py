@@ -25,7 +25,7 @@ from expunge.cli._bench_options import (
     StorePath,
     planned_runs,
 )
-from expunge.cli._completion import complete_names
+from expunge.cli._options import complete_names
 from expunge.cli._output import WIDE, AsJson, Output, Quiet
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from rich.table import Table
 from expunge._options import Option
 from expunge._registry import Registry
 from expunge.bench.protocols import PROTOCOLS
-from expunge.cli._completion import complete_names
+from expunge.cli._options import complete_names
 from expunge.cli._output import AsJson, Output, Quiet
 from expunge.data import CORPORA, DATASETS, SCENARIOS
 from expunge.evaluation import ATTACKS, METRICS

@@ -16,8 +16,7 @@ from rich.markup import escape
 from expunge import __version__
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._lazy import load_object, read_docstring
-from expunge.cli._exit_codes import ExitCode
-from expunge.cli._output import SafeConsole, printable, show_error
+from expunge.cli._output import ExitCode, SafeConsole, printable, show_error
 from expunge.distributed import launched_rank, launched_size
 
 COMMANDS = {

@@ -1,15 +1,36 @@
-"""Options that several commands on models share."""
+"""Options that several commands on models share, and the names that a shell completes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from expunge._kinds import SEEDS
-from expunge.cli._completion import complete_data, complete_model, complete_scenario
+from expunge._registry import Registry
+from expunge.data import DATASETS, SCENARIOS, find_data
+from expunge.models import MODELS, read_model_spec
 
+
+def complete_names(registry: Registry[Any]) -> Callable[[str], list[tuple[str, str]]]:
+    """Complete the names and short names of a registry, each with a line about it."""
+
+    def complete(incomplete: str) -> list[tuple[str, str]]:
+        spellings = ((word, name) for name in registry for word in (name, registry.label(name)))
+        return [
+            (word, registry.summary(name))
+            for word, name in dict(spellings).items()
+            if word.lower().startswith(incomplete.lower())
+        ]
+
+    return complete
+
+
+complete_data = complete_names(DATASETS)
+complete_model = complete_names(MODELS)
+complete_scenario = complete_names(SCENARIOS)
 DATA = "digits, cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE, csv:FILE, parquet:FILE, hf:PATH"
 DATA += " or package.module:factory; see `expunge list datasets`."
 MODEL = "small-cnn, resnet18, vgg16, mlp, text-bag, hf:PATH or package.module:factory"
@@ -64,9 +85,6 @@ ForeignModel = Annotated[
 
 def check_model_and_data(model: str | None, data: str | None) -> None:
     """Refuse a model or data that cannot be meant, before anything heavy is imported."""
-    from expunge.data import find_data
-    from expunge.models import read_model_spec
-
     if model is not None:
         read_model_spec(model)
     if data is not None:

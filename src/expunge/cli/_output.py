@@ -1,10 +1,11 @@
-"""What a command prints: its result on standard output, everything else on standard error."""
+"""What a command prints, results on standard output and the rest on standard error; exit codes."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
 from typing import Annotated, Any
 
 import typer
@@ -22,6 +23,31 @@ NARROW, WIDE = 100, 120
 """Columns of tables that go into a file or a pipe."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys instead of showing it, and halves of characters, which it cannot show."""
+
+
+class ExitCode(IntEnum):
+    """How a command ended; the reference page of the commands has this table."""
+
+    DONE = 0
+    NO = 1
+    ERROR = 2
+    INCONCLUSIVE = 3
+    NOT_VERIFIED = 4
+    INTERRUPTED = 130
+
+
+MEANINGS = {
+    ExitCode.DONE: "Done. `forget`: achieved. `verify`: everything was checked, and holds; with "
+    "`--quick`: all hashes and signatures hold.",
+    ExitCode.NO: "Done, and the answer is no. `forget`: not achieved. `verify`: something does "
+    "not hold. `ledger --find`: no request names the id.",
+    ExitCode.ERROR: "An error, whatever it is: wrong usage, data that cannot be used, a full disk, "
+    "a fault in expunge or in code that it was told to call.",
+    ExitCode.INCONCLUSIVE: "`forget`: a model that forgot nothing would have passed the same "
+    "tests.",
+    ExitCode.NOT_VERIFIED: "`verify`: nothing is wrong, but numbers were not recomputed.",
+    ExitCode.INTERRUPTED: "Interrupted by Ctrl-C; the same command resumes.",
+}
 
 
 def printable(text: str) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from expunge._options import Option
-from expunge.cli._completion import complete_data, complete_model, complete_names
+from expunge.cli._options import complete_data, complete_model, complete_names
 from expunge.engine import PLAIN_OPTIONS
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS

@@ -25,10 +25,6 @@ def purge_command(
     folder: Annotated[
         Path, typer.Argument(help="The folder of requests (--out of forget).")
     ] = Path("requests"),
-    store: Annotated[
-        Path | None,
-        typer.Option(help="Where `expunge audit` kept shadow models (default: a cache folder)."),
-    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
     ] = False,
@@ -41,22 +37,16 @@ def purge_command(
 
     Lists it first, and asks. The latest weights, the evidence and its hashes stay; purged.json
     keeps the hash of every file that was removed, so that `expunge verify` still holds. If the
-    requests are signed, that list is signed too (--sign). Shadow models of audits are removed from
-    their store, whichever request they were trained for. Also lists what it does not reach, such
-    as the weights from before the first request.
+    requests are signed, that list is signed too (--sign). Also lists what it does not reach, such
+    as the weights from before the first request, and what audits keep.
 
     Example:  expunge purge requests FOLDER --dry-run
     """
-    from expunge.ledger import Ledger
+    from expunge.ledger import PURGED, Ledger, find_remnants, outside_of, purge, require_signer
 
     ledger = Ledger.read_existing(folder)
-
-    from expunge.data import cache_dir
-    from expunge.ledger import PURGED, find_remnants, outside_of, purge, require_signer
-
-    store = store or cache_dir() / "store"
     output = Output(as_json=as_json, quiet=quiet)
-    remnants, not_reached = find_remnants(ledger, store), outside_of(ledger)
+    remnants, not_reached = find_remnants(ledger), outside_of(ledger)
     found = [{"path": each.path, "bytes": each.size, "why": each.why} for each in remnants]
     output.data({"remnants": found, "not_reached": not_reached})
     for remnant in remnants:
@@ -77,5 +67,5 @@ def purge_command(
     require_signer(ledger, key)
     if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?", err=True):
         raise InvalidInput("Nothing was removed. Say yes to the question, or use --yes.")
-    removed = purge(ledger, remnants, store, key)
+    removed = purge(ledger, remnants, key)
     output.message(f"Removed {len(removed)} files; their hashes are in {folder / PURGED}.")

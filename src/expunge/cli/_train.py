@@ -9,7 +9,6 @@ import typer
 
 from expunge._files import check_weights_out, require_file
 from expunge._kinds import SEEDS
-from expunge.cli._completion import complete_model
 from expunge.cli._options import (
     MODEL,
     Data,
@@ -22,6 +21,7 @@ from expunge.cli._options import (
     Scenario,
     ScenarioSeed,
     check_model_and_data,
+    complete_model,
 )
 from expunge.cli._output import Output, Quiet
 from expunge.data import parse_scenario

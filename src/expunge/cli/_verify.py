@@ -11,9 +11,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from expunge._errors import InvalidInput
-from expunge.cli._exit_codes import ExitCode
 from expunge.cli._forget import COLOURS, show_interval
-from expunge.cli._output import AsJson, Output, Quiet, show_error
+from expunge.cli._output import AsJson, ExitCode, Output, Quiet, show_error
 
 if TYPE_CHECKING:
     from expunge.evidence import Evidence, Status
@@ -102,7 +101,6 @@ def verify_command(
     latest = Ledger.read_existing(folder).head
     expected = dict(_split_expected(text) for text in expect or ())
 
-    from expunge.data import cache_dir
     from expunge.request import verify
 
     output = Output(as_json=as_json, quiet=quiet)
@@ -118,7 +116,6 @@ def verify_command(
         expect=expected,
         key=key,
         id_key=id_key,
-        store=cache_dir() / "store",
         on_import=lambda words: output.message(f"Importing {escape(words)} (--trust-job)."),
     )
     shown = ("number", "status", "ok", "verified", "not_verified", "lines")

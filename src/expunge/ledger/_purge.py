@@ -1,8 +1,7 @@
 """Purge requests: remove what still remembers forgotten records, and keep the proof that it was.
 
-What remembers: weights from before the latest request, attempts that were discarded, checkpoints,
-kept examples, and what audits with shadow models left in their store. The hash of every removed
-file is kept in ``purged.json`` beside the requests.
+What remembers: weights from before the latest request, attempts that were discarded, checkpoints
+and kept examples. The hash of every removed file is kept in ``purged.json`` beside the requests.
 """
 
 from __future__ import annotations
@@ -15,16 +14,14 @@ from pathlib import Path
 
 import pydantic
 
-from expunge._errors import DataError, InvalidInput
+from expunge._errors import InvalidInput
 from expunge._files import file_digest, is_there, storage_errors, write_text
 from expunge._strict_json import read_model
+from expunge.data import cache_dir
 from expunge.ledger._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusive_access
 from expunge.ledger._seal import ATTEMPT, PAGE, THUMBNAILS
 from expunge.ledger._signatures import HEAD, SigningKey, sign_head
-from expunge.store import Locked, Ref, Store, file_lock, now
-
-SHADOW = "shadow-train"
-"""The kind of store entries that hold models trained on records that are to be forgotten."""
+from expunge.store import now
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Remnant:
 
 
 class PurgedFile(pydantic.BaseModel):
-    """A file that was removed: relative to the requests, or absolute if it was elsewhere."""
+    """A file that was removed; its path is relative to the folder of the requests."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid")
 
@@ -67,8 +64,8 @@ class _PurgedList(pydantic.BaseModel):
     files: list[PurgedFile]
 
 
-def find_remnants(ledger: Ledger, store: Path | None = None) -> list[Remnant]:
-    """What still remembers: in the requests, and in the ``store`` of audits."""
+def find_remnants(ledger: Ledger) -> list[Remnant]:
+    """What still remembers in the folder of the requests."""
     root = ledger.root
     found = [
         Remnant(entry.folder / name, why, entry.number)
@@ -79,8 +76,7 @@ def find_remnants(ledger: Ledger, store: Path | None = None) -> list[Remnant]:
     if (root / ".work").is_dir():
         found.append(Remnant(root / ".work", "checkpoint of a request that is not finished"))
     abandoned = sorted([*root.glob(".[0-9]*.new"), *root.glob(".*.tmp")])
-    found += [Remnant(path, "left by a run that was killed") for path in abandoned]
-    return found if store is None else found + find_in_store(store)
+    return found + [Remnant(path, "left by a run that was killed") for path in abandoned]
 
 
 def purgeable(ledger: Ledger, entry: LedgerEntry) -> dict[str, str]:
@@ -111,41 +107,10 @@ def outside_of(ledger: Ledger) -> list[str]:
             f"{ledger.weights}, the latest weights: the last request was not achieved, so they "
             "remember its records."
         )
+    store = cache_dir() / "store"
+    if store.is_dir():
+        words.append(f"{store}, where `expunge audit` keeps data and shadow models.")
     return words
-
-
-def find_in_store(root: Path) -> list[Remnant]:
-    """What audits with shadow models left in the store in ``root``, if there is one."""
-    if not root.is_dir():
-        return []
-    trained_on_them = [
-        entry.folder
-        for entry in Store(root).entries(SHADOW)
-        if (entry.folder / "scores.safetensors").is_file()  # otherwise it saw retained data only
-    ]
-    data = [
-        path
-        for path in sorted((root / ".data").glob("[!.]*"))
-        if path.suffix != ".lock" and not _in_use(path)
-    ]
-    unfinished = [
-        path for path in sorted((root / ".work").glob("*")) if (path / ".checkpoint").is_file()
-    ]
-    found = {
-        "shadow model, trained on records to be forgotten": trained_on_them,
-        "records of an audit, among them those to be forgotten": data,
-        "checkpoint of a model that is not finished": unfinished,
-        "damaged shadow model": sorted((root / ".damaged").glob(f"{SHADOW}-*")),
-    }
-    return [Remnant(path, why) for why, paths in found.items() for path in paths]
-
-
-def _in_use(path: Path) -> bool:
-    try:
-        with file_lock(path.with_suffix(".lock")):
-            return False
-    except Locked:
-        return True
 
 
 def require_signer(ledger: Ledger, key: SigningKey | None) -> None:
@@ -158,10 +123,7 @@ def require_signer(ledger: Ledger, key: SigningKey | None) -> None:
 
 
 def purge(
-    ledger: Ledger,
-    remnants: Sequence[Remnant],
-    store: Path | None = None,
-    key: SigningKey | None = None,
+    ledger: Ledger, remnants: Sequence[Remnant], key: SigningKey | None = None
 ) -> list[PurgedFile]:
     """Remove ``remnants``; the hashes of their files are on disk before the first one is gone.
 
@@ -172,7 +134,7 @@ def purge(
     with exclusive_access(root), storage_errors(f"purge the requests in {root}"):
         new = [
             PurgedFile(
-                file=_name(path.resolve(), root.resolve()),
+                file=path.relative_to(root).as_posix(),
                 sha256=file_digest(path),
                 size=path.stat().st_size,
                 why=remnant.why,
@@ -187,27 +149,11 @@ def purge(
         if key is not None and ledger.last is not None:
             sign_head(root, ledger.last.evidence.request, ledger.head, key)
         for remnant in remnants:
-            _remove(remnant, store)
+            if remnant.path.is_dir():
+                shutil.rmtree(remnant.path)
+            else:
+                remnant.path.unlink(missing_ok=True)
     return new
-
-
-def _name(path: Path, root: Path) -> str:
-    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
-
-
-def _remove(remnant: Remnant, store: Path | None) -> None:
-    if store is not None and remnant.path.parent == store / SHADOW:
-        try:
-            Store(store).remove(Ref(SHADOW, remnant.path.name))
-        except Locked as error:
-            raise DataError(
-                f"An audit is at work with {remnant.path}. Wait for it to end; what was removed "
-                f"until then is listed in {PURGED}."
-            ) from error
-    elif remnant.path.is_dir():
-        shutil.rmtree(remnant.path)
-    else:
-        remnant.path.unlink(missing_ok=True)
 
 
 def read_purged(root: Path) -> list[PurgedFile]:

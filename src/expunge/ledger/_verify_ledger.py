@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there
@@ -22,7 +21,6 @@ from expunge.ledger._ledger import (
 )
 from expunge.ledger._purge import (
     PurgedFile,
-    find_in_store,
     find_remnants,
     outside_of,
     purgeable,
@@ -90,12 +88,11 @@ def verify_ledger(
     key: PublicKey | None = None,
     head: str | None = None,
     expect: Mapping[str, str] | None = None,
-    store: Path | None = None,
 ) -> list[Verification]:
     """Check all that needs no computation, of every request; lists what remembers, too.
 
-    ``key`` checks signatures, ``head`` and ``expect`` are known from elsewhere, and ``store`` is
-    that of audits. What is wrong with no request in particular belongs to the last one.
+    ``key`` checks signatures; ``head`` and ``expect`` are known from elsewhere. What is wrong with
+    no request in particular belongs to the last one.
     """
     # The files of each request.
     purged: dict[str, PurgedFile] = {}
@@ -113,7 +110,7 @@ def verify_ledger(
     for number, problem in ledger.broken_seals():
         found[number - 1].add(False, "the chain of requests", problem)
     _verify_ledger_head(ledger, last)
-    _list_remnants(ledger, found, store)
+    _list_remnants(ledger, found)
     _verify_signatures(ledger, found, key)
 
     # What somebody knows from elsewhere.
@@ -176,7 +173,7 @@ def _verify_ledger_head(ledger: Ledger, last: Verification) -> None:
     last.add(not problem, claim, problem)
 
 
-def _list_remnants(ledger: Ledger, found: Sequence[Verification], store: Path | None) -> None:
+def _list_remnants(ledger: Ledger, found: Sequence[Verification]) -> None:
     """Say what still remembers forgotten records."""
     with suppress(DataError):  # evidence that cannot be read, which is a problem already
         outside = outside_of(ledger)
@@ -186,10 +183,6 @@ def _list_remnants(ledger: Ledger, found: Sequence[Verification], store: Path | 
             found[number - 1].note(f"remains: {path}, {remnant.why}")
         for words in outside:
             found[-1].note(f"remains: {words}")
-        if store is not None and (left := find_in_store(store)):
-            found[-1].note(
-                f"remains: {len(left)} shadow models, checkpoints or data of audits in {store}"
-            )
 
 
 def _verify_signatures(

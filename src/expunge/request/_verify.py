@@ -40,7 +40,6 @@ def verify(
     expect: Mapping[str, str] | None = None,
     key: str | Path | None = None,
     id_key: Path | None = None,
-    store: Path | None = None,
     on_import: Callable[[str], None] = lambda words: None,
 ) -> list[Verification]:
     """Check every request in ``root``: hashes, the chain of requests, signatures, and numbers.
@@ -69,12 +68,11 @@ def verify(
         key: the PEM file of the public key that the requests were signed with; signatures by
             another one, and requests that no signature covers, do not hold then.
         id_key: who holds it knows which records were forgotten (default: the user's).
-        store: what audits left there is listed with what else remembers forgotten records.
     """
     ledger = Ledger.read_existing(Path(root))
     # Files, seals, the chain of requests, its head, and signatures.
     public = None if key is None else PublicKey.load(key)
-    verifications = verify_ledger(ledger, key=public, head=head, expect=expect, store=store)
+    verifications = verify_ledger(ledger, key=public, head=head, expect=expect)
     # Only of what holds so far: the numbers and verdicts, from the weights in the bundles.
     why = ""
     if quick:

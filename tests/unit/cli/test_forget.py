@@ -104,11 +104,11 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert expunge("ledger", out, "--find", 40).code == 1
     (out / ".work").mkdir()
     (out / ".work" / "run.checkpoint").write_text("weights")
-    found = expunge("purge", "requests", out, "--store", tmp_path / "none", "--dry-run")
+    found = expunge("purge", "requests", out, "--dry-run")
     assert "checkpoint of a request" in found.out
     assert f"remove it yourself: {trained}, the weights from before the first" in found.out
     assert (out / ".work").exists()
-    assert expunge("purge", "requests", out, "--store", tmp_path / "none", "--yes").code == 0
+    assert expunge("purge", "requests", out, "--yes").code == 0
     assert not (out / ".work").exists()
     assert expunge("verify", out, "--quick").code == 0
     (out / "0001" / "preflight.json").write_text("")

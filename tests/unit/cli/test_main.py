@@ -18,8 +18,8 @@ import expunge as package
 from expunge._errors import DataError, Diverged, InvalidInput, PluginWarning, StorageError
 from expunge.bench.protocols import BUILT_IN
 from expunge.cli import _main
-from expunge.cli._exit_codes import MEANINGS
 from expunge.cli._main import BENCH_COMMANDS, COMMANDS, build_app
+from expunge.cli._output import MEANINGS
 from tests.unit.cli.conftest import Expunge
 
 

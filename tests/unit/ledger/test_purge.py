@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from expunge import _tensors as tensors
 from expunge._errors import DataError
 from expunge.dispatch._execute import Context
 from expunge.ledger._ledger import PURGED, Ledger, digest_of
 from expunge.ledger._purge import find_remnants, outside_of, purge, read_purged
 from expunge.request._verify import verify
-from expunge.store import Stage, Store
 
 
 @pytest.fixture
@@ -23,10 +21,10 @@ def folder(two_requests: Path, tmp_path: Path) -> Path:
     return shutil.copytree(two_requests, tmp_path / "requests")
 
 
-def paths(folder: Path, store: Path | None = None) -> set[str]:
+def paths(folder: Path) -> set[str]:
     return {
         remnant.path.relative_to(folder).as_posix()
-        for remnant in find_remnants(Ledger.read(folder), store)
+        for remnant in find_remnants(Ledger.read(folder))
     }
 
 
@@ -87,26 +85,6 @@ def test_what_is_missing_without_having_been_purged_is_noticed(folder: Path) -> 
     assert any("purged.json" in problem for problem in problems())
 
 
-def test_shadow_models_that_saw_the_records_leave_the_store(folder: Path, tmp_path: Path) -> None:
-    store = Store(tmp_path / "store")
-    stages = [
-        Stage("shadow-train", {"index": k}, run="tests.unit.request.test_purge:nothing")
-        for k in range(2)
-    ]
-    for stage, names in zip(stages, [("weights", "scores"), ("weights",)], strict=True):
-        work = store.work(stage)
-        for name in names:
-            tensors.save(work / f"{name}.safetensors", {}, {})
-        store.commit(stage.task, {})
-    (store.root / ".data").mkdir()
-    (store.root / ".data" / "old.safetensors").write_text("images")
-    remnants = find_remnants(Ledger.read(folder), store.root)
-    removed = {Path(each.file).name for each in purge(Ledger.read(folder), remnants, store.root)}
-    assert {"scores.safetensors", "old.safetensors"} <= removed
-    assert [store.has(stage) for stage in stages] == [False, True]
-    assert list((store.root / ".data").iterdir()) == []
-
-
 def test_kept_examples_are_purged_with_the_page_that_shows_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,13 +96,14 @@ def test_kept_examples_are_purged_with_the_page_that_shows_them(
     assert {"0001/report.html", "0001/thumbnails.json"} <= paths(folder)
 
 
-def test_what_audits_left_in_their_store_is_counted_by_verify(folder: Path, tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    (store / ".data").mkdir(parents=True)
-    (store / ".data" / "old.safetensors").write_text("images")
-    assert not any("of audits" in line for line in verify(folder, quick=True)[-1].lines)
-    lines = verify(folder, store=store, quick=True)[-1].lines
-    assert f"remains: 1 shadow models, checkpoints or data of audits in {store}" in lines
+def test_what_audits_keep_is_named_and_not_removed(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("expunge.ledger._purge.cache_dir", lambda: tmp_path)
+    assert not any("expunge audit" in words for words in outside_of(Ledger.read(folder)))
+    (tmp_path / "store").mkdir()
+    words = f"{tmp_path / 'store'}, where `expunge audit` keeps data and shadow models."
+    assert words in outside_of(Ledger.read(folder))
 
 
 def test_the_latest_weights_stay_and_it_is_said_if_they_remember(folder: Path) -> None:

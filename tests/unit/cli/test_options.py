@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from expunge.cli._completion import (
+from expunge.cli._options import (
     complete_data,
     complete_model,
     complete_names,
