@@ -1,4 +1,4 @@
-"""Read a protocol from TOML: fill in its defaults, check its names, point at the wrong line."""
+"""Read a protocol from TOML: fill in its defaults, check its names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._registry import Registry
-from expunge._toml_lines import find_line, line_of
 from expunge.bench._protocol import Block, Protocol, Unlearning
 from expunge.bench.protocols import read_protocol
 from expunge.data import CORPORA, DATASETS, PeopleForget, parse_scenario
@@ -43,8 +42,8 @@ def load_protocol(source: str | Path) -> Protocol:
     try:
         protocol = Protocol.model_validate(merged)
     except pydantic.ValidationError as error:
-        raise _explained(error, text, file) from error
-    return _checked(protocol, text, file)
+        raise _explained(error, file) from error
+    return _checked(protocol, file)
 
 
 def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
@@ -72,55 +71,48 @@ def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def _explained(error: pydantic.ValidationError, text: str, file: str) -> InvalidInput:
+def _explained(error: pydantic.ValidationError, file: str) -> InvalidInput:
     first = error.errors()[0]
     # Without the names that pydantic gives to the alternatives of a type.
     path = [part for part in first["loc"] if isinstance(part, int) or part.isidentifier()]
-    if path[:1] == ["block"] and find_line(text, path)[1] < len(path):
-        # From the protocol's own [training], [unlearning] or [every_block].
-        for shared in (path[2:], [EVERY_BLOCK, *path[2:]]):
-            if find_line(text, shared)[1] == len(shared):
-                path = shared
-                break
-    line = line_of(text, path)
     name = ".".join(str(part) for part in path)
     if first["type"] == "extra_forbidden":
-        return InvalidInput(f"{file}, line {line}: there is no key {name!r}.")
-    return InvalidInput(f"{file}, line {line}: {name}: {first['msg']}. (got {first['input']!r})")
+        return InvalidInput(f"{file}: there is no key {name!r}.")
+    return InvalidInput(f"{file}: {name}: {first['msg']}. (got {first['input']!r})")
 
 
-def _checked(protocol: Protocol, text: str, file: str) -> Protocol:
+def _checked(protocol: Protocol, file: str) -> Protocol:
     """The protocol with every block named; what cannot be combined is refused."""
 
-    def line(*path: str | int) -> str:
-        return f"{file}, line {line_of(text, path)}"
+    def place(*path: str | int) -> str:
+        return f"{file}: {'.'.join(map(str, path))}"
 
     # Each block by itself.
     blocks: list[Block] = []
     for index, block in enumerate(protocol.block):
-        _check_parts(block, partial(line, "block", index))
+        _check_parts(block, partial(place, "block", index))
         if block.is_text:
-            _check_measured(protocol, block, line)
+            _check_measured(protocol, block, place)
         kind = block.data.partition(":")[0]
         name = block.name or f"{kind}-{block.model}-{index}"
         if name in [other.name for other in blocks]:
-            raise InvalidInput(f"{line('block', index, 'name')}: there is another block {name!r}.")
+            raise InvalidInput(f"{place('block', index, 'name')}: there is another block {name!r}.")
         blocks.append(block.model_copy(update={"name": name}))
 
     # The blocks together, and with the seeds and epochs of the protocol.
     if len(set(protocol.seeds)) < len(protocol.seeds):
-        raise InvalidInput(f"{line('seeds')}: a seed is listed twice.")
+        raise InvalidInput(f"{place('seeds')}: a seed is listed twice.")
     for block in blocks:
         epochs = max(setting["epochs"] for setting in block.unlearning.settings(block.width))
         if min(protocol.evaluate_at) > epochs:
             raise InvalidInput(
-                f"{line('evaluate_at')}: block {block.name!r} unlearns for {epochs} epochs, so "
+                f"{place('evaluate_at')}: block {block.name!r} unlearns for {epochs} epochs, so "
                 f"nothing would be evaluated at {list(protocol.evaluate_at)}."
             )
     return protocol.model_copy(update={"block": tuple(blocks)})
 
 
-def _check_measured(protocol: Protocol, block: Block, line: Callable[[str], str]) -> None:
+def _check_measured(protocol: Protocol, block: Block, place: Callable[[str], str]) -> None:
     """Refuse what is only measured on images: a block of texts would go without it unnoticed."""
     for key, ignored, remedy in (
         ("attacks", protocol.attacks == "released", "Give true or false"),
@@ -132,13 +124,13 @@ def _check_measured(protocol: Protocol, block: Block, line: Callable[[str], str]
             value = getattr(block, key, None) or getattr(protocol, key)
             shown = list(value) if isinstance(value, tuple) else value
             raise InvalidInput(
-                f"{line(key)}: `{key}` = {shown!r} is for images, and the data {block.data} are "
+                f"{place(key)}: `{key}` = {shown!r} is for images, and the data {block.data} are "
                 f"texts. {remedy}, or put {block.name or 'this block'!r} in a protocol of its own."
             )
 
 
-def _check_parts(block: Block, line: Callable[[str], str]) -> None:
-    """Refuse unknown names and parts that do not go together; ``line`` says where a key stands."""
+def _check_parts(block: Block, place: Callable[[str], str]) -> None:
+    """Refuse unknown names and parts that do not go together; ``place`` says where a key stands."""
 
     def registered(key: str, registry: Registry[Any], names: tuple[str, ...]) -> tuple[str, ...]:
         try:
@@ -147,7 +139,7 @@ def _check_parts(block: Block, line: Callable[[str], str]) -> None:
                 if "(" in name:  # options of the part itself
                     registry.resolve(name)
         except InvalidInput as error:
-            raise InvalidInput(f"{line(key)}: {error}") from error
+            raise InvalidInput(f"{place(key)}: {error}") from error
         return full_names
 
     # Model and data.
@@ -156,25 +148,25 @@ def _check_parts(block: Block, line: Callable[[str], str]) -> None:
     for option in block.options:
         if option not in inspect.signature(models[block.model]).parameters:
             raise InvalidInput(
-                f"{line('options')}: the model {block.model} has no option {option!r}."
+                f"{place('options')}: the model {block.model} has no option {option!r}."
             )
     registered("data", CORPORA if block.is_text else DATASETS, (block.data.partition(":")[0],))
     for scenario in block.scenarios:
         try:
             rule = parse_scenario(scenario)
         except InvalidInput as error:
-            raise InvalidInput(f"{line('scenarios')}: {error}") from error
+            raise InvalidInput(f"{place('scenarios')}: {error}") from error
         if isinstance(rule, PeopleForget) != block.is_text:
             rule_of_data = "people:FRACTION, as" if block.is_text else "one for images, as"
             raise InvalidInput(
-                f"{line('scenarios')}: the scenario should be {rule_of_data} the data are "
+                f"{place('scenarios')}: the scenario should be {rule_of_data} the data are "
                 f"{block.data}. (got {scenario!r})"
             )
 
     # Methods and add-ons.
     baselines = registered("baselines", METHODS, block.baselines)
     if "retrain" in [METHODS.bare_name(name) for name in baselines]:
-        raise InvalidInput(f"{line('baselines')}: the retrained ideal is always there.")
+        raise InvalidInput(f"{place('baselines')}: the retrained ideal is always there.")
     methods = registered("methods", METHODS, block.methods)
     addons = registered("addons", ADDONS, block.addons)
     registered("moments", MOMENTS, block.moments)
@@ -182,20 +174,20 @@ def _check_parts(block: Block, line: Callable[[str], str]) -> None:
     for method in methods:
         if not METHODS.resolve(method).constrained and needing:
             raise InvalidInput(
-                f"{line('methods')}: {METHODS.label(method)} has no constraint, so the add-on "
+                f"{place('methods')}: {METHODS.label(method)} has no constraint, so the add-on "
                 f"{needing[0]} would change nothing. Name it among the baselines."
             )
     if not block.methods and not block.baselines:
-        raise InvalidInput(f"{line('methods')}: a block should have `methods` or `baselines`.")
+        raise InvalidInput(f"{place('methods')}: a block should have `methods` or `baselines`.")
 
     for method in (*methods, *baselines) if block.is_text else ():
         if not METHODS[method].token_losses:
             raise InvalidInput(
-                f"{line('methods')}: {METHODS.label(method)} is not for language models."
+                f"{place('methods')}: {METHODS.label(method)} is not for language models."
             )
         if METHODS[method].needs_answers:
             raise InvalidInput(
-                f"{line('methods')}: {METHODS.label(method)} needs answers to prefer, which "
+                f"{place('methods')}: {METHODS.label(method)} needs answers to prefer, which "
                 "the data of a protocol do not have. Take NPO."
             )
 
@@ -205,7 +197,7 @@ def _check_parts(block: Block, line: Callable[[str], str]) -> None:
         try:
             as_aggregate(name)
         except InvalidInput as error:
-            raise InvalidInput(f"{line(key)}: {error}") from error
+            raise InvalidInput(f"{place(key)}: {error}") from error
     linear = isinstance(as_aggregate(usual), WeightedSum)
     if not linear and block.unlearning.alpha != Unlearning().alpha:
-        raise InvalidInput(f"{line('unlearning')}: `alpha` applies to the aggregation linear.")
+        raise InvalidInput(f"{place('unlearning')}: `alpha` applies to the aggregation linear.")

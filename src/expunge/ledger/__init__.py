@@ -12,9 +12,9 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.ledger._attempts import earlier_attempts, write_attempt
     from expunge.ledger._id_key import (
         ForgottenRecords,
-        HashedRecords,
         IdKey,
         create_key,
+        digest_requested,
         find_key,
         require_key,
     )

@@ -49,20 +49,6 @@ class IdKey:
         return hmac.digest(self.secret, text.encode(), "sha256").hex()
 
 
-@dataclass(frozen=True)
-class HashedRecords:
-    """Keyed hashes of ids and of the training records they stand for, each sorted."""
-
-    ids: tuple[str, ...]
-    records: tuple[str, ...]
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of both, for which no key is needed."""
-        content = json.dumps([sorted(self.ids), sorted(self.records)])
-        return hashlib.sha256(content.encode()).hexdigest()
-
-
 class ForgottenRecords(pydantic.BaseModel):
     """The records of a request as keyed hashes: the content of ``forgotten.json``."""
 
@@ -77,7 +63,12 @@ class ForgottenRecords(pydantic.BaseModel):
     unseen: list[str]
     """Records of val and test that nothing was compared with, as they are a requester's own."""
     digest: str
-    """Of ``ids`` and ``asked``."""
+    """Of ``ids`` and ``asked``: see :func:`digest_requested`."""
+
+
+def digest_requested(ids: Sequence[str], asked: Sequence[str]) -> str:
+    """The SHA-256 of hashed ids and records, for which no key is needed."""
+    return hashlib.sha256(json.dumps([sorted(ids), sorted(asked)]).encode()).hexdigest()
 
 
 def default_key_path() -> Path:

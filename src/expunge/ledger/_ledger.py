@@ -20,7 +20,7 @@ from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest, is_there
 from expunge._strict_json import read_model
 from expunge.evidence import Evidence, read_evidence
-from expunge.ledger._id_key import ForgottenRecords, HashedRecords, IdKey
+from expunge.ledger._id_key import ForgottenRecords, IdKey
 from expunge.store import Locked, file_lock
 
 if TYPE_CHECKING:
@@ -106,11 +106,6 @@ class LedgerEntry:
             for split in splits
         }
 
-    @property
-    def requested(self) -> HashedRecords:
-        """Keyed hashes of the ids that were asked for, and of their records without duplicates."""
-        return HashedRecords(tuple(self.records.ids), tuple(self.records.asked))
-
     @cached_property
     def records(self) -> ForgottenRecords:
         """The content of ``forgotten.json``."""
@@ -172,7 +167,7 @@ class Ledger:
     def find(self, entry: str, key: IdKey) -> list[LedgerEntry]:
         """The requests that name an id."""
         hashed = key.hash_id(entry)
-        return [each for each in self.unlocked(key, 0).entries if hashed in each.requested.ids]
+        return [each for each in self.unlocked(key, 0).entries if hashed in each.records.ids]
 
     @property
     def last(self) -> LedgerEntry | None:

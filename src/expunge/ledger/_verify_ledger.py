@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there
 from expunge.evidence import Status
+from expunge.ledger._id_key import digest_requested
 from expunge.ledger._ledger import (
     EVIDENCE,
     PURGED,
@@ -153,7 +154,8 @@ def _verify_files(
     verification.add(same, "hash of the configuration", problem)
     problem = "The ids are not those that were hashed."
     try:
-        same = entry.requested.digest == evidence.hashes.ids
+        records = entry.records
+        same = digest_requested(records.ids, records.asked) == evidence.hashes.ids
     except DataError as error:
         same, problem = False, str(error)
     verification.add(same, "hash of the ids", problem)

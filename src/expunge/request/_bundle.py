@@ -24,7 +24,6 @@ from expunge.ledger import (
     SEAL,
     THUMBNAILS,
     WEIGHTS,
-    ForgottenRecords,
     SigningKey,
     digest_of,
     sign_bundle,
@@ -58,7 +57,7 @@ def write_bundle(
     try:
         scratch.mkdir(parents=True)
         _write_models(scratch, examination.subject.card, conclusion)
-        _write_request(scratch, request, examination, conclusion)
+        _write_request(scratch, request, conclusion)
         evidence = _write_evidence(scratch, conclusion, key, seconds)
         sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
         if key is not None:
@@ -85,15 +84,12 @@ def _write_models(folder: Path, card: Card | None, conclusion: Conclusion) -> No
         tensors.save(folder / ATTEMPT, conclusion.discarded.state_dict(), {})
 
 
-def _write_request(
-    folder: Path, request: Request, examination: Examination, conclusion: Conclusion
-) -> None:
+def _write_request(folder: Path, request: Request, conclusion: Conclusion) -> None:
     """What was asked for and found, for reading and for repeating the request."""
     evidence = conclusion.evidence
     if evidence.keep_examples:
         write_text(folder / THUMBNAILS, json.dumps(_rows(conclusion)), private=True)
-    records = forgotten_records(request, examination.to_forget)
-    write_text(folder / RECORDS, records.model_dump_json(), private=True)
+    write_text(folder / RECORDS, request.hashed.model_dump_json(), private=True)
     if not evidence.in_memory:
         write_text(folder / JOB, job_to_toml(request.job), private=True)
     write_text(folder / PREFLIGHT, preflight_file(evidence), private=True)
@@ -160,23 +156,6 @@ def shown_files(
         **{name: render_letter(evidence, fingerprint, name.rpartition(".")[2]) for name in LETTERS},
         MODEL_CARD: json.dumps(model_card(evidence, fingerprint), indent=1),
     }
-
-
-def forgotten_records(request: Request, chosen: Sequence[int]) -> ForgottenRecords:
-    """The records of a request as keyed hashes; the ``chosen`` ones are gone."""
-    key, hashed = request.key, request.hashed
-    return ForgottenRecords(
-        key=key.fingerprint,
-        records=sorted(map(key.hash_record, chosen)),
-        asked=list(hashed.records),
-        ids=list(hashed.ids),
-        unseen=sorted(
-            key.hash_record(index, split)
-            for split, indices in request.requested.unseen.items()
-            for index in indices
-        ),
-        digest=hashed.digest,
-    )
 
 
 def card_after(card: Card | None, evidence: Evidence) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids, read_table
-from expunge.ledger import HashedRecords, IdKey
+from expunge.ledger import ForgottenRecords, IdKey, digest_requested
 from expunge.request._job import Job
 from expunge.request.subject._load import Subject
 
@@ -52,11 +52,20 @@ class RequestedRecords:
         }
         return replace(self, unseen=unseen)
 
-    def hashed(self, key: IdKey) -> HashedRecords:
-        """The ids and the records they stand for as keyed hashes."""
-        return HashedRecords(
-            ids=tuple(sorted(map(key.hash_id, self.ids))),
-            records=tuple(sorted(map(key.hash_record, self.indices))),
+    def hashed(self, key: IdKey, forgotten: Sequence[int] = ()) -> ForgottenRecords:
+        """The ids, the records they stand for and those ``forgotten``, as keyed hashes."""
+        ids, asked = sorted(map(key.hash_id, self.ids)), sorted(map(key.hash_record, self.indices))
+        return ForgottenRecords(
+            key=key.fingerprint,
+            records=sorted(map(key.hash_record, forgotten)),
+            asked=asked,
+            ids=ids,
+            unseen=sorted(
+                key.hash_record(index, split)
+                for split, indices in self.unseen.items()
+                for index in indices
+            ),
+            digest=digest_requested(ids, asked),
         )
 
 

@@ -171,7 +171,7 @@ class Job(pydantic.BaseModel):
         try:
             return cls.model_validate(values, context=RECORDED)
         except pydantic.ValidationError as error:
-            raise InvalidInput(explain_violation(error)[1]) from error
+            raise InvalidInput(explain_violation(error)) from error
 
     @pydantic.model_validator(mode="wrap")
     @classmethod
@@ -338,19 +338,18 @@ def make_job(**values: Any) -> Job:
     try:
         return Job(**values)
     except pydantic.ValidationError as error:
-        raise InvalidInput(explain_violation(error)[1]) from error
+        raise InvalidInput(explain_violation(error)) from error
 
 
-def explain_violation(error: pydantic.ValidationError) -> tuple[list[str | int], str]:
-    """The path of the first value that cannot be used, and what is wrong with it."""
+def explain_violation(error: pydantic.ValidationError) -> str:
+    """Which value cannot be used, the first of them, and what is wrong with it."""
     first = error.errors()[0]
-    path = list(first["loc"])
-    name = ".".join(str(part) for part in path)
+    name = ".".join(str(part) for part in first["loc"])
     if first["type"] == "extra_forbidden":
-        return path, f"there is no key {name!r}."
+        return f"there is no key {name!r}."
     if first["type"] == "missing":
-        return path, f"`{name}` should be given."
+        return f"`{name}` should be given."
     problem = first["msg"].removeprefix("Value error, ").rstrip(".")
-    if not path:
-        return path, f"{problem[0].upper()}{problem[1:]}."
-    return path, f"{name}: {problem}. (got {first['input']!r})"
+    if not name:
+        return f"{problem[0].upper()}{problem[1:]}."
+    return f"{name}: {problem}. (got {first['input']!r})"

@@ -15,7 +15,6 @@ from pydantic_core import PydanticUndefined
 
 from expunge._errors import InvalidInput
 from expunge._files import is_there, read_text
-from expunge._toml_lines import line_of
 from expunge.data import DATASETS, absolute_spec, is_data_factory, looks_like_path
 from expunge.request._job import (
     DEFAULT_METHOD,
@@ -81,15 +80,13 @@ def load_job(path: str | Path) -> Job:
     """Load the job in a TOML file. Relative paths in it are relative to the file."""
     path = Path(path)
     try:
-        text = read_text(path, "UTF-8 TOML")
-        values = tomllib.loads(text)
+        values = tomllib.loads(read_text(path, "UTF-8 TOML"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidInput(f"{path} is not valid TOML: {error}.") from error
     try:
         return Job.model_validate(_resolve_paths(values, path.parent))
     except pydantic.ValidationError as error:
-        key, problem = explain_violation(error)
-        raise InvalidInput(f"{path}, line {line_of(text, key)}: {problem}") from error
+        raise InvalidInput(f"{path}: {explain_violation(error)}") from error
 
 
 def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:

@@ -27,13 +27,9 @@ from expunge.ledger import (
     IdKey,
     Ledger,
     LedgerEntry,
+    digest_requested,
 )
-from expunge.request._bundle import (
-    card_after,
-    forgotten_records,
-    preflight_file,
-    shown_files,
-)
+from expunge.request._bundle import card_after, preflight_file, shown_files
 from expunge.request._compare_trees import Difference, compare_trees
 from expunge.request._forgetting import ForgettingResult, forget_for
 from expunge.request._ids import RequestedRecords
@@ -98,7 +94,7 @@ def compare_with_rebuilt(
     evidence, job = entry.evidence, _recorded_job(entry)
     requested = RequestedRecords(
         indices=entry.asked,
-        ids=entry.requested.ids,
+        ids=tuple(entry.records.ids),
         by_id={},
         repeated=evidence.preflight.ids.twice,
         skipped=evidence.request.skipped,
@@ -121,7 +117,10 @@ def compare_with_rebuilt(
     config = config_of(
         job, {}, in_memory=evidence.in_memory, number=entry.number, forgotten=forgotten
     )
-    request = Request(job, requested, entry.requested, key, earlier, config, evidence.attempts)
+    ids = entry.records.ids  # what they were hashed from is not known
+    hashed = requested.hashed(key, examination.to_forget)
+    hashed = hashed.model_copy(update={"ids": ids, "digest": digest_requested(ids, hashed.asked)})
+    request = Request(job, requested, hashed, key, earlier, config, evidence.attempts)
     result = _stated_run(entry, examination)
     conclusion = conclude(request, examination, result, advise=False)
     state, notes = tensors.load(entry.folder / WEIGHTS)
@@ -140,7 +139,7 @@ def compare_with_rebuilt(
             for each in compare_trees(stated, _plain(rebuilt.as_json()), left_out)
             if not _is_last_digit(each)
         ),
-        *_other_files(entry, request, examination, conclusion.examples),
+        *_other_files(entry, request, conclusion.examples),
         *(f"the card of {each}" for each in compare_trees(
             notes, _plain(card_after(subject.card, rebuilt)), path=WEIGHTS
         )),
@@ -220,12 +219,10 @@ def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> st
     )
 
 
-def _other_files(
-    entry: LedgerEntry, request: Request, examination: Examination, examples: Any
-) -> list[str]:
+def _other_files(entry: LedgerEntry, request: Request, examples: Any) -> list[str]:
     """What is wrong with the files that hold more than the evidence."""
     folder = entry.folder
-    found = forgotten_records(request, examination.to_forget).model_dump()
+    found = request.hashed.model_dump()
     problems = [f"{RECORDS}: {each}" for each in compare_trees(entry.records.model_dump(), found)]
     if is_there(folder / THUMBNAILS):
         rows = _plain([row.model_dump(mode="json") for row in examples])

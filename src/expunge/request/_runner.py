@@ -185,7 +185,8 @@ class RequestRunner:
     ) -> tuple[Request, str]:
         """What was asked, and its digest; the work folder is marked, and the attempt noted."""
         key, weights = self._id_key(), self.subject.weights_digest
-        hashed, config = self.requested.hashed(key), self._config(len(examination.to_forget))
+        hashed = self.requested.hashed(key, examination.to_forget)
+        config = self._config(len(examination.to_forget))
         run = digest_config(config, hashed.digest, weights)
         records = [key.hash_record(index) for index in to_forget]
         attempts = earlier_attempts(self.ledger, records, weights, run)

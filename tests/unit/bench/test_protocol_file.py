@@ -1,4 +1,4 @@
-"""Protocols read from TOML, and what is refused with its line."""
+"""Protocols read from TOML, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from expunge._errors import InvalidInput
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._stages import plan
 from expunge.bench.protocols import BUILT_IN, protocol_text
-from tests.unit.bench.tiny_protocol import TINY, write_tiny
+from tests.unit.bench.tiny_protocol import write_tiny
 from tests.unit.bench.tiny_texts import write_tiny_texts
 
 
@@ -26,7 +26,7 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (("lr = 1e-3", "lr = 1e-3\nmomentum = 1"), "no key 'unlearning.momentum'"),
+        (("lr = 1e-3", "lr = 1e-3\nmomentum = 1"), "no key 'block.0.unlearning.momentum'"),
         (("width = 0.2", "wdith = 0.2"), "no key 'block.0.wdith'"),
         (("width = 0.2", "width = -1"), "greater than 0. (got -1)"),
         (('methods = ["SRL"]', 'methods = ["SLR"]'), "Did you mean"),
@@ -47,15 +47,13 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
         (("seeds = [0]", 'seeds = [0]\nmetrics = ["fid"]'), "rmia_auc"),
     ],
 )
-def test_a_wrong_protocol_is_refused_with_its_line(
+def test_a_wrong_protocol_is_refused_with_its_file(
     tmp_path: Path, change: tuple[str, str], words: str
 ) -> None:
     path = write_tiny(tmp_path, change)
-    pairs = zip(TINY.splitlines(), path.read_text().splitlines(), strict=False)
-    line = next(n for n, (before, after) in enumerate(pairs, start=1) if before != after)
     with pytest.raises(InvalidInput) as error:
         load_protocol(path)
-    assert f"tiny.toml, line {line}: " in str(error.value)
+    assert "tiny.toml: " in str(error.value)
     assert words in str(error.value)
 
 
@@ -73,11 +71,11 @@ def test_a_block_overrides_what_every_block_has(tmp_path: Path) -> None:
     ("wrong", "instead"),
     [("width = -1", "width = 0.2\n"), ("depth = 3", ""), ('data = ["a"]', 'data = "digits"\n')],
 )
-def test_a_mistake_in_what_every_block_has_is_found_where_it_stands(
+def test_a_mistake_in_what_every_block_has_is_found(
     wrong: str, instead: str, tmp_path: Path
 ) -> None:
     change = ("[[block]]", f"[every_block]\n{wrong}\n\n[[block]]")
-    with pytest.raises(InvalidInput, match=rf"line 17: .*{wrong.split()[0]}"):
+    with pytest.raises(InvalidInput, match=rf"tiny\.toml: .*{wrong.split()[0]}"):
         load_protocol(write_tiny(tmp_path, (instead, ""), change))
 
 
@@ -106,10 +104,10 @@ def test_what_is_not_toml_or_not_there_is_refused(tmp_path: Path) -> None:
         ("[0]", '[0]\nmetrics = ["jsd"]', r"`metrics` = \['jsd'\] is for images.*'tiny' in a"),
     ],
 )
-def test_what_does_not_go_with_texts_is_refused_with_its_line(
+def test_what_does_not_go_with_texts_is_refused_with_its_place(
     old: str, new: str, message: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(InvalidInput, match=rf"texts\.toml, line \d+: .*{message}"):
+    with pytest.raises(InvalidInput, match=rf"texts\.toml: [\w.]+: .*{message}"):
         load_protocol(write_tiny_texts(tmp_path, (old, new)))
 
 

@@ -84,12 +84,12 @@ def test_a_gap_in_the_ledger_and_damaged_entries_are_refused(
     (tmp_path / "0002").rename(tmp_path / "0001")
     key = require_key()
     entry = Ledger.read(tmp_path).unlocked(key, 120).entries[0]
-    assert entry.requested.ids == tuple(sorted(map(key.hash_id, ("7", "8"))))
+    assert entry.records.ids == sorted(map(key.hash_id, ("7", "8")))
     assert entry.indices == (7, 8)
     (entry.folder / "forgotten.json").write_text("{}")
     entry = Ledger.read(tmp_path).entries[0]
     with pytest.raises(DataError, match=r"key: Field required.*The ledger is damaged"):
-        _ = entry.requested
+        _ = entry.records
     (entry.folder / "evidence.json").write_text("{")
     with pytest.raises(DataError, match="The ledger is damaged"):
         _ = entry.evidence

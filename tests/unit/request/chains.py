@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from expunge.ledger._id_key import HashedRecords
+from expunge.ledger._id_key import digest_requested
 from expunge.ledger._ledger import Ledger, digest_config
 from expunge.ledger._seal import write_ledger_head
 from tests.unit.report import fake_rows as rows
@@ -76,7 +76,7 @@ def _evidence(number: int, previous: str | None, digests: dict[str, str]) -> dic
         "hashes": {
             "weights_before": weights,
             "data": data,
-            "ids": HashedRecords((), ()).digest,
+            "ids": digest_requested((), ()),
             "config": digest_config(config),
             "weights_after": weights,
         },

@@ -21,6 +21,7 @@ from expunge import _tensors as tensors
 from expunge._errors import DataError
 from expunge._files import file_digest
 from expunge.evidence._schema import read_evidence
+from expunge.ledger._id_key import digest_requested
 from expunge.ledger._ledger import Ledger, digest_config
 from expunge.ledger._seal import write_ledger_head, write_seal
 from expunge.request._bundle import preflight_file, shown_files
@@ -117,7 +118,7 @@ def redo_hashes(bundle: Path, *, show: bool = False) -> None:
         state, _ = tensors.load(bundle / "weights.safetensors")
         evidence["hashes"]["weights_after"] = tensors.state_digest(state)
         entry = next(e for e in Ledger.read(bundle.parent).entries if e.folder == bundle)
-        evidence["hashes"]["ids"] = entry.requested.digest
+        evidence["hashes"]["ids"] = digest_requested(entry.records.ids, entry.records.asked)
 
     change_evidence(bundle, redo)
     if show:

@@ -265,7 +265,7 @@ def test_duplicates_are_also_forgotten(tmp_path: Path) -> None:
         key = require_key()
         (entry,) = Ledger.read(out).unlocked(key, len(data)).entries
         assert {*entry.indices} - {*range(4)} == ({*range(240, 244)} if include else set())
-        assert entry.requested.records == tuple(sorted(map(key.hash_record, range(4))))
+        assert entry.records.asked == sorted(map(key.hash_record, range(4)))
         assert all(verification.ok for verification in verify(out, quick=True))
 
 

@@ -24,7 +24,7 @@ from expunge.evidence import (
     LedgerName,
     RequestSummary,
 )
-from expunge.ledger import HashedRecords, IdKey, Ledger, digest_config
+from expunge.ledger import ForgottenRecords, IdKey, Ledger, digest_config
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
@@ -70,8 +70,7 @@ class Request:
 
     job: Job
     requested: RequestedRecords
-    hashed: HashedRecords
-    """The ids and records that were asked for, as keyed hashes."""
+    hashed: ForgottenRecords
     key: IdKey
     ledger: Ledger
     """Of the requests before."""
