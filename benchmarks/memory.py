@@ -31,9 +31,8 @@ from expunge.update import Update
 
 SIZES = {"11 M": 11.17e6, "138 M": 138.4e6, "1 B": 1.0e9, "8 B": 8.03e9}
 SHARDS = (1, 2, 8)
-MOMENTS = {"kept": 8, "offloaded": 0}
-"""Bytes a parameter of the two moments, on the device."""
 OPTIMIZERS = {"adam": 8, "sgd": 0}
+"""Bytes of an optimizer's state for each parameter."""
 SIDE = 1024
 
 
@@ -50,33 +49,27 @@ class Memory(NamedTuple):
         return sum(self)
 
 
-def memory(params: float, shards: int, moments: str, optimizer: str) -> Memory:
+def memory(params: float, shards: int, optimizer: str) -> Memory:
     """The tensors of a step with ``params`` parameters in all, over ``shards`` processes.
 
-    >>> memory(1e9, 8, "kept", "adam").total / 1e9  # 28 bytes a parameter
+    >>> memory(1e9, 8, "adam").total / 1e9  # 28 bytes a parameter
     3.5
     """
     own = params / shards
-    return Memory(4 * own, 8 * own, MOMENTS[moments] * own, OPTIMIZERS[optimizer] * own)
+    return Memory(4 * own, 8 * own, 8 * own, OPTIMIZERS[optimizer] * own)
 
 
 def table() -> str:
     """Markdown: GB of each process, by size and number of shards."""
     lines = [
-        "| parameters | shards | parameters | two gradients | moments kept / offloaded |"
-        " Adam | total, Adam: kept / offloaded | total, SGD: kept / offloaded |",
+        "| parameters | shards | parameters | two gradients | two moments | Adam |"
+        " total, Adam | total, SGD |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, params in SIZES.items():
         for shards in SHARDS:
-            rows = {m: memory(params, shards, m, "adam") for m in MOMENTS}
-            first = rows["fp32"]
-            cells = [name, f"{shards}", _gb(first.parameters), _gb(first.gradients)]
-            cells.append(" / ".join(_gb(row.moments) for row in rows.values()))
-            cells.append(_gb(first.optimizer))
-            for optimizer in OPTIMIZERS:
-                totals = [memory(params, shards, m, optimizer).total for m in MOMENTS]
-                cells.append(" / ".join(_gb(value) for value in totals))
+            cells = [name, f"{shards}", *map(_gb, memory(params, shards, "adam"))]
+            cells += [_gb(memory(params, shards, each).total) for each in OPTIMIZERS]
             lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -169,7 +162,7 @@ def measure(params: float, shards: int, optimizer: str) -> tuple[float, float]:
             for rank in range(shards)
         ]
         said = [json.loads(p.communicate()[0].splitlines()[-1]) for p in processes]
-    exact = memory(said[0]["params"], shards, "kept", optimizer).total
+    exact = memory(said[0]["params"], shards, optimizer).total
     return max(s["bytes"] for s in said), exact
 
 

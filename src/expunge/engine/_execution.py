@@ -32,8 +32,7 @@ class Execution:
             ``docs/how-to/large-models.md``.
         micro_batches: take each batch in this many parts, one after the other: the same step
             (except for BatchNorm, which sees the parts) in the memory of one part.
-        offload, compile: where the add-on's moments are kept, and whether its arithmetic is
-            compiled; see :class:`expunge.Update`.
+        compile: whether the add-on's arithmetic is compiled; see :class:`expunge.Update`.
         group: processes that share the work, all of which make this call: ``auto`` takes the
             default process group of ``torch.distributed`` where one is initialised, None works
             alone. ``batch_size`` is that of all processes together. See
@@ -65,9 +64,6 @@ class Execution:
             Count,
             "Take each batch in this many parts: less memory, the same step but for BatchNorm.",
         ),
-    )
-    offload: bool = field(
-        default=False, metadata=option(bool, "Keep the add-on's moments in main memory.")
     )
     compile: bool | Literal["auto"] = "auto"
     group: Any | Literal["auto"] | None = "auto"

@@ -107,7 +107,6 @@ class Run:
             seed=execution.seed,
             group=self.group,
             compile=execution.compile,
-            offload=execution.offload,
             checks_losses=False,  # the guard does, and keeps the last good weights
         )
         parts = parts_of(self.update, execution.micro_batches, self.group.size)

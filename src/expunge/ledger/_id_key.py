@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 

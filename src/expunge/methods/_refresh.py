@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
+from expunge._kinds import Fraction, Positive, Range
 from expunge.data import Batch, Split
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._precision import widened
@@ -102,22 +103,11 @@ class Refresh(FineTune):
         "schedule": "one-cycle",
     }
 
-    keep: float | None = None
-    left: float = 0.5
-    budget: float = 0.2
-    rate: float | None = None
+    keep: Annotated[float, Range(0, 1, "[]")] | None = None
+    left: Fraction = 0.5
+    budget: Annotated[float, Range(0, 1, "(]")] = 0.2
+    rate: Positive | None = None
     reference: Any = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.keep is not None and not 0.0 <= self.keep <= 1.0:
-            raise InvalidInput(f"`keep` should be in [0, 1], or None. (got {self.keep})")
-        if not 0.0 < self.left < 1.0:
-            raise InvalidInput(f"`left` should be in (0, 1). (got {self.left})")
-        if not 0.0 < self.budget <= 1.0:
-            raise InvalidInput(f"`budget` should be in (0, 1]. (got {self.budget})")
-        if self.rate is not None and not 0.0 < self.rate < math.inf:
-            raise InvalidInput(f"`rate` should be positive and finite. (got {self.rate})")
 
     def own_recipe(self, recipe: Any) -> Any:
         usual = 4.0 if recipe.algorithm == "adamw" and self.reference is None else 1.0

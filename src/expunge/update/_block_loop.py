@@ -102,11 +102,9 @@ class BlockLoop:
         return self._compile and (device.type, self._spec) not in compiler.broken
 
     def _advance(self, block: Block, *, compiles: bool) -> None:
-        """Run the kernel over a block, with its moments and random draws on its device."""
-        home, device = block, block.objective.device
-        if self._state.offload:
-            block = _fetch_moments(block)
+        """Run the kernel over a block, with its random draws."""
         if self._spec.addon.draws:
+            device = block.objective.device
             generator = self._state.generator(device, self._stream)
             size = block.objective.shape
             draws = torch.rand(size, generator=generator, device=device, dtype=torch.float32)
@@ -117,8 +115,6 @@ class BlockLoop:
         if sums is None:
             sums = advance(self._spec, block, self._coefficients)
         self.sums.add(sums, block.objective.numel())
-        if self._state.offload:
-            _return_moments(block, home)
 
     def _constants_for(self, block: Block) -> Tensor:
         """The coefficients as a tensor; filled, since copying from the host would wait for it."""
@@ -154,21 +150,3 @@ def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]
     for part in range(1, parts + 1):
         start, stop = stop, rows * part // parts * ROW
         yield start, count if part == parts and whole == count else stop
-
-
-def _fetch_moments(block: Block) -> Block:
-    """The block with a copy of its moments on the device of its gradients."""
-    if block.moment_u is None or block.moment_c is None:
-        return block
-    device = block.objective.device
-    return block._replace(
-        moment_u=block.moment_u.to(device, non_blocking=True, copy=True),
-        moment_c=block.moment_c.to(device, non_blocking=True, copy=True),
-    )
-
-
-def _return_moments(block: Block, home: Block) -> None:
-    """Write fetched moments back to where they are kept."""
-    for moment, kept in ((block.moment_u, home.moment_u), (block.moment_c, home.moment_c)):
-        if moment is not None and kept is not None:
-            kept.copy_(moment, non_blocking=True)

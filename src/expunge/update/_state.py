@@ -20,17 +20,15 @@ class State:
     ``step`` counts the steps that had a constraint: those the moments have seen.
 
     ``moments_u`` and ``moments_c`` hold one buffer per parameter, shaped and laid out like it, in
-    float32 (float64 for float64 parameters); they are empty for add-ons without moments. They may
-    be kept in the host's memory (``offload``). Of a parameter that is sharded over processes, they
-    cover the part that is here.
+    float32 (float64 for float64 parameters); they are empty for add-ons without moments. Of a
+    parameter that is sharded over processes, they cover the part that is here.
 
     ``aggregate`` holds the scalars that an aggregation keeps, such as the multiplier of
     ``primal-dual``.
     """
 
-    def __init__(self, seed: int, *, offload: bool = False) -> None:
+    def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.offload = offload
         self.step = 0
         self.moments_u: list[Tensor] = []
         self.moments_c: list[Tensor] = []
@@ -48,8 +46,8 @@ class State:
         if layout == self._layout:
             return
         if not self.moments_u:
-            self.moments_u = [self._zeros(p) for p in params]
-            self.moments_c = [self._zeros(p) for p in params]
+            self.moments_u = [_zeros_like(p) for p in params]
+            self.moments_c = [_zeros_like(p) for p in params]
         if [m.shape for m in self.moments_u] != [p.shape for p in params]:
             raise InvalidInput(
                 "An update keeps moments for the parameters of its first step; these differ in "
@@ -57,8 +55,7 @@ class State:
             )
         for buffers in (self.moments_u, self.moments_c):
             for k, p in enumerate(params):
-                kept = buffers[k].to(self._home(p), moment_dtype(p.dtype))
-                buffers[k] = _pinned(laid_out(kept, p), p)
+                buffers[k] = laid_out(buffers[k].to(p.device, moment_dtype(p.dtype)), p)
         self._layout = layout
 
     def generator(self, device: torch.device, stream: str = "") -> torch.Generator:
@@ -71,8 +68,6 @@ class State:
 
     def state_dict(self) -> dict[str, Any]:
         """A dict of plain values and of the live tensors: save or copy it before the next step."""
-        if self.offload and torch.cuda.is_available():
-            torch.cuda.synchronize()  # the last copies to the host may be under way
         return {
             "step": self.step,
             "moments_u": list(self.moments_u),
@@ -97,25 +92,14 @@ class State:
             device, _, stream = key.partition("#")
             self.generator(torch.device(device), stream).set_state(bits.cpu())
 
-    def _home(self, parameter: Tensor) -> torch.device:
-        """Where the moments of a parameter are kept."""
-        return torch.device("cpu") if self.offload else parameter.device
 
-    def _zeros(self, parameter: Tensor) -> Tensor:
-        dtype, device = moment_dtype(parameter.dtype), self._home(parameter)
-        zeros = torch.zeros_like(parameter, dtype=dtype, device=device, requires_grad=False)
-        return _pinned(zeros, parameter)
+def _zeros_like(parameter: Tensor) -> Tensor:
+    return torch.zeros_like(parameter, dtype=moment_dtype(parameter.dtype), requires_grad=False)
 
 
 def _seed_of(seed: int, stream: str) -> int:
     digest = hashlib.sha256(f"{seed}/{stream}".encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
-
-
-def _pinned(moment: Tensor, parameter: Tensor) -> Tensor:
-    """The moment in pinned memory, where it is on the host and its parameter is on a GPU."""
-    apart = parameter.device.type == "cuda" and moment.device.type == "cpu"
-    return moment.pin_memory() if apart and not moment.is_pinned() else moment
 
 
 def moment_dtype(dtype: torch.dtype) -> torch.dtype:

@@ -54,7 +54,6 @@ class Update:
         group: processes that share every batch: a process group of ``torch.distributed``, or
             ``"auto"`` for the default one where there is one. Both gradients, and the losses, are
             then means over the processes, taken before anything non-linear.
-        offload: keep the moments in the host's memory, and bring them to the device by blocks.
         checks_losses: refuse losses that are not finite in :meth:`backward`; a loop may do so
             itself.
 
@@ -87,7 +86,6 @@ class Update:
         compile: bool | Literal["auto"] = "auto",
         seed: int = 0,
         group: Any | Literal["auto"] | None = None,
-        offload: bool = False,
         checks_losses: bool = True,
     ) -> None:
         check_arguments(Update.__init__, locals())
@@ -96,7 +94,7 @@ class Update:
         self.strict = strict
         self.keeps_diagnostics = diagnostics
         self.compile = compile
-        self.state = State(seed, offload=offload)
+        self.state = State(seed)
         self.group = as_group(group)
         self.losses: tuple[Tensor, Tensor | None] | None = None
         """The objective's and the constraint's loss at the last :meth:`backward`, detached."""

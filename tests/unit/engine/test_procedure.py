@@ -112,5 +112,5 @@ def test_a_checkpoint_is_bound_to_choices_and_not_to_how_long_or_where() -> None
     assert set(choices) == {"method", "addon", "aggregate", "batchnorm", "strict"}
     later = Procedure(augment_splits="none", epochs=3).lasting_choices()
     assert set(later) - set(choices) == {"augmented"}
-    execution = expunge.Execution(precision="bf16", offload=True, device="cpu", progress=False)
+    execution = expunge.Execution(precision="bf16", device="cpu", progress=False)
     assert execution.lasting_choices() == {"precision": "torch.bfloat16"}

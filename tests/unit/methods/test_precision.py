@@ -94,19 +94,6 @@ def test_a_checkpoint_belongs_to_its_precision(tmp_path):
         run(checkpoint=tmp_path / "state", precision="bf16")
 
 
-def test_moments_can_be_elsewhere(tmp_path, one_thread):
-    seen = []
-
-    class Look(expunge.Callback):
-        def on_end(self, run) -> None:
-            seen.extend(run.update.state.offload for _ in run.update.state.moments_c)
-
-    run(checkpoint=tmp_path / "state", epochs=1)
-    resumed = run(checkpoint=tmp_path / "state", offload=True, callbacks=[Look()])
-    assert set(seen) == {True}
-    assert same(bits(resumed.model), bits(run().model))
-
-
 @pytest.mark.parametrize("precision", ["half", "fp16", ""])
 def test_an_unknown_precision_is_refused(precision):
     with pytest.raises(InvalidInput, match=r"`precision` should be one of fp32, bf16"):

@@ -59,7 +59,6 @@ table("saliency_without_constraint", {"addon": "saliency"}, constrained=False)
 table("micro_batches", {"addon": "saliency"}, parts=3)
 table("sample_moments", {"addon": SAMPLED}, parts=3)
 table("sample_moments_eager", {"addon": SAMPLED}, parts=2, eager=True)
-table("offloaded", {"addon": "focus", "offload": True})
 
 
 @check

@@ -138,15 +138,6 @@ def run(steps: int, addon: Addon | str, **options) -> tuple[Update, list[torch.T
     return update, out
 
 
-@pytest.mark.parametrize("addon", ["focus", "bernoulli", "and", Focus(moments="published")])
-def test_offloaded_moments_give_the_same_bits(addon):
-    (a, one), (b, other) = run(4, addon), run(4, addon, offload=True)
-    assert all(torch.equal(x, y) for x, y in zip(one, other, strict=True))
-    for x, y in zip(a.state.moments_u, b.state.moments_u, strict=True):
-        assert torch.equal(x, y)
-        assert y.device.type == "cpu"
-
-
 def test_room_can_be_made_before_the_first_step():
     p = torch.nn.Parameter(torch.ones(3, 2))
     update = Update("focus")
