@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from expunge._errors import InvalidInput
 from expunge._files import require_file
 from expunge.cli._options import (
     ForeignModel,
@@ -16,8 +17,8 @@ from expunge.cli._options import (
     check_model_and_data,
 )
 from expunge.cli._output import AsJson, Output, Quiet
-from expunge.cli._unlearn import scores_data, show_scores
-from expunge.data import parse_scenario
+from expunge.cli._unlearn import scores_data, scores_table, show_scores
+from expunge.data import DATASETS, parse_scenario
 
 
 def evaluate_command(
@@ -32,12 +33,19 @@ def evaluate_command(
     scenario_seed: ScenarioSeed = 0,
     model: ForeignModel = None,
     data: MovedData = None,
+    template: Annotated[
+        str | None,
+        typer.Option(help="Prompt that a causal:FOLDER was trained with, as for `forget`."),
+    ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Score a model on data that it should have forgotten, on retained data, and on unseen data.
 
     A regression is scored by its errors; metrics that need classes are listed as left out.
+
+    A language model is scored on texts: --model causal:FOLDER --data tofu:FOLDER, or --data
+    qa:FOLDER with --forget ids:FILE; see `expunge list metrics`.
 
     Example:  expunge evaluate unlearned.safetensors --ideal ideal.safetensors
     """
@@ -46,6 +54,20 @@ def evaluate_command(
             require_file(path)
     if forget is not None:
         parse_scenario(forget)
+    output = Output(as_json=as_json, quiet=quiet)
+    kind = (data or "").partition(":")[0]
+    if data is not None and kind in DATASETS.built_in and DATASETS[kind].texts:
+        from expunge.request import evaluate_text_files
+
+        files = {"unlearned": weights, "initial": initial, "ideal": ideal}
+        given = {name: path for name, path in files.items() if path is not None}
+        settings = {"model": model or "", "data": data, "template": template}
+        found = evaluate_text_files(given, **settings, forget=forget, seed=scenario_seed)  # type: ignore[arg-type]
+        output.data({name: score.as_dict() for name, score in found.items()})
+        output.show(scores_table(found))
+        return
+    if template is not None:
+        raise InvalidInput(f"`template` goes with texts, such as --data qa:FOLDER. (got {data})")
     check_model_and_data(model, data)
 
     from expunge.engine import load_artifact
@@ -62,6 +84,5 @@ def evaluate_command(
         scenario_seed=scenario_seed,
         data=data,
     )
-    output = Output(as_json=as_json, quiet=quiet)
     output.data(scores_data(scores))
     show_scores(output, scores)

@@ -30,7 +30,9 @@ from expunge.engine import EXECUTION_OPTIONS, Execution, Procedure
 from expunge.evaluation import METRICS
 
 if TYPE_CHECKING:
-    from expunge.evaluation import Scores
+    from collections.abc import Mapping
+
+    from expunge.evaluation import Scores, TextScores
 
 
 PREFERRED = ("aggregate", "epochs", "batch_size", "lr", "batchnorm", "schedule")
@@ -132,7 +134,7 @@ def scores_data(columns: dict[str, Scores]) -> dict[str, Any]:
     return data | ({"left_out": dict(left_out)} if left_out else {})
 
 
-def scores_table(columns: dict[str, Scores]) -> Table:
+def scores_table(columns: Mapping[str, Scores | TextScores]) -> Table:
     """One row per metric, one column per model."""
     table = Table(box=None, header_style="bold")
     table.add_column("", no_wrap=True)

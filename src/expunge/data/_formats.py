@@ -42,6 +42,8 @@ class Format:
     suffixes: tuple[str, ...] = ()
     takes_names: bool = False
     """Whether a name that is not a path may stand in place of the path."""
+    texts: bool = False
+    """Whether it holds texts for language models, which ``load`` refuses."""
 
 
 MAX_TOKENS = 1 << 20
@@ -170,6 +172,44 @@ for _format in (
         deferred("expunge.data.text._records:refuse_as_images"),
         flip=False,
         needs_path=True,
+        texts=True,
+    ),
+    *(
+        Format(
+            name,
+            f"the files of {title}, as they are downloaded, for language models\n\n"
+            "Use it to compare with publications: `expunge evaluate`, and `forget`.\n\n"
+            f"Reference: {reference}.",
+            deferred("expunge.data.text._records:refuse_as_images"),
+            flip=False,
+            needs_path=True,
+            options=(Option("split", Literal[splits], None, f"(default: {default})"),),  # type: ignore[valid-type]
+            texts=True,
+        )
+        for name, title, splits, default, reference in (
+            (
+                "tofu",
+                "TOFU",
+                ("forget01", "forget05", "forget10"),
+                "forget10",
+                "P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024",
+            ),
+            (
+                "muse",
+                "MUSE (News or Books)",
+                ("knowmem", "verbmem", "privleak"),
+                "knowmem",
+                "W. Shi et al., *MUSE: Machine Unlearning Six-Way Evaluation for Language "
+                "Models*, ICLR 2025",
+            ),
+            (
+                "wmdp",
+                "WMDP, questions and corpora",
+                ("bio", "cyber", "chem"),
+                "bio",
+                "N. Li et al., *The WMDP Benchmark*, ICML 2024",
+            ),
+        )
     ),
 ):
     DATASETS.add(_format.name, _format)

@@ -70,9 +70,12 @@ def _numbered(text: str) -> list[tuple[str, str]]:
 
 
 def read_json_entries(path: Path) -> list[tuple[str, Any]]:
-    """What a file holds, with its places: ``.json`` is a list, any other one has a value a line."""
+    """What a file holds, with its places: ``.json`` is a list, others have a value a line.
+
+    So does a ``.json`` that begins with an object, as those of TOFU do.
+    """
     text = read_text(path, "UTF-8 JSON")
-    if path.suffix.lower() != ".json":
+    if path.suffix.lower() != ".json" or re.match(r"\s*\{.*\}\s*\n\s*\{", text):
         lines = [(place, line) for place, line in _numbered(text) if line.strip()]
         return [(place, _parse(line, f"{path}, {place}")) for place, line in lines]
     content = _parse(text, str(path))

@@ -19,5 +19,6 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.request._job_file import job_template
     from expunge.request._stopwatch import RequestStopwatch
     from expunge.request.subject._load import Subject
+    from expunge.request.subject._texts import evaluate_text_files
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

@@ -13,6 +13,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._options import Option, takes_options
 from expunge._specs import join_part, split_part
+from expunge.data import DATASETS
 from expunge.engine import EXECUTION_OPTIONS, PLAIN_OPTIONS, Procedure, Recipe
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS
@@ -76,7 +77,7 @@ class Job(pydantic.BaseModel):
     data: str = _setting(
         "digits, cifar10:PATH, svhn:PATH, folder:PATH, npz:FILE, csv:FILE, parquet:FILE, hf:PATH "
         "or package.module:factory; see `expunge list datasets`. For a language model qa:FOLDER, "
-        "of train.jsonl and unseen.jsonl.",
+        "of train.jsonl and unseen.jsonl, tofu:FOLDER, muse:FOLDER or wmdp:FOLDER.",
         "",
         "digits",
     )
@@ -303,8 +304,6 @@ PUSHING: dict[str, Any] = {
 }
 """Settings of a request to a language model with a method that pushes: small steps, as the run ends
 where the records look unseen, and passes by that point if they are large."""
-TEXT_DATA = "qa"
-"""The format of data that are questions and answers."""
 
 
 def text_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -315,7 +314,8 @@ def text_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_text_job(job: Job) -> bool:
     """Whether the model of a job is a language model."""
-    return job.data.partition(":")[0] == TEXT_DATA
+    kind = job.data.partition(":")[0]
+    return kind in DATASETS.built_in and DATASETS[kind].texts
 
 
 def preferred_settings(method: str) -> dict[str, Any]:

@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 import torch
 
+from expunge.data import TextSet, save_records
 from expunge.engine._artifact import load_artifact, save_artifact
+from expunge.evaluation import evaluate_text
 from tests.unit.cli.conftest import Ending, Expunge
 from tests.unit.data.tables import people, write_csv
+from tests.unit.request import text_worlds
 
 TRAIN = ("--epochs", "4", "--batch-size", "16", "--lr", "0.05", "--width", "0.1", "--quiet")
 UNLEARN = ("--epochs", "1", "--batch-size", "16", "--addon", "none", "--quiet", "--json")
@@ -215,3 +218,37 @@ def test_an_audit_does_not_import_the_method_that_a_card_names(
     assert audit.code == 2
     assert "names code, evil_method:Push, which was not imported" in audit.err
     assert not (tmp_path / "PWNED").exists()
+
+
+def test_a_language_model_is_scored_on_texts(expunge: Expunge, tmp_path: Path) -> None:
+    weights = text_worlds.write_files(tmp_path)
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join(text_worlds.ids_of(5)))
+    data = f"qa:{tmp_path / 'texts'}"
+    given = (weights, "--model", "small-transformer", "--data", data)
+    scores = ok(expunge("evaluate", *given, "--forget", f"ids:{ids}", "--ideal", weights, "--json"))
+    train = text_worlds.data()[0]
+    forget, retain = train.subset(range(15)), train.subset(range(15, len(train)))
+    unseen = TextSet(text_worlds.corpus().unseen, text_worlds.tokenizer())
+    wanted = evaluate_text(text_worlds.memorised(), forget=forget, retain=retain, test=unseen)
+    assert scores["ideal"] == pytest.approx(wanted.as_dict())
+    assert scores["unlearned"]["forget_quality"] == pytest.approx(1.0)
+    assert scores["unlearned"]["gap_auc_loss"] == 0.0
+
+    nothing = expunge("evaluate", *given)
+    assert nothing.code == 2
+    assert "does not say what was to be forgotten. Give --forget" in nothing.err
+    misplaced = expunge("evaluate", weights, "--data", "digits", "--template", "q-a")
+    assert misplaced.code == 2
+    assert "`template` goes with texts" in misplaced.err
+
+
+def test_a_benchmark_says_itself_what_is_forgotten(expunge: Expunge, tmp_path: Path) -> None:
+    weights, learnt = text_worlds.write_files(tmp_path), text_worlds.corpus().people
+    folder = tmp_path / "texts"
+    save_records(folder / "forget10.jsonl", learnt[:12])
+    save_records(folder / "retain90.jsonl", learnt[12:])
+    given = ("--model", "small-transformer", "--data", f"tofu:{folder}")
+    scores = ok(expunge("evaluate", weights, *given, "--json"))["unlearned"]
+    assert scores["retain_exact_memorisation"] > 0.9
+    assert not any(name.startswith("auc_") for name in scores)  # nothing unseen to compare with

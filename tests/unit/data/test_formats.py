@@ -26,9 +26,10 @@ def folder(tmp_path):
 
 def test_every_format_says_what_it_is():
     built_in = ["digits", "cifar10", "cifar100", "svhn"]
-    files = ["folder", "npz", "csv", "parquet", "hf", "qa"]
+    texts = ["qa", "tofu", "muse", "wmdp"]
+    files = ["folder", "npz", "csv", "parquet", "hf", *texts]
     assert list(DATASETS) == [*built_in, *files]
-    assert [name for name in DATASETS if not DATASETS[name].flip] == ["digits", "svhn", "qa"]
+    assert [name for name in DATASETS if not DATASETS[name].flip] == ["digits", "svhn", *texts]
     assert [name for name in DATASETS if DATASETS[name].needs_path] == files
     assert all(DATASETS[name].description for name in DATASETS)
 
@@ -96,7 +97,7 @@ def test_what_looks_like_a_path_is_told_to_be_missing(spec):
 
 
 def test_an_unknown_scheme_names_the_known_ones():
-    complaint = r"Unknown dataset 'jsonl'\. Known: digits, .*, csv, parquet, hf, qa; .*factory"
+    complaint = r"Unknown dataset 'jsonl'\. Known: digits, .*, hf, qa, tofu, muse, wmdp; .*factory"
     with pytest.raises(InvalidInput, match=complaint):
         load("jsonl:people.jsonl")
     with pytest.raises(InvalidInput, match=r"Did you mean 'csv'\? Known: digits"):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:  # expunge.data lists what is public
+    from expunge.data.text._benchmarks import read_text_splits
     from expunge.data.text._corpora import Corpus, invent_corpus
     from expunge.data.text._records import TextRecord, load_records, save_records
     from expunge.data.text._text_examples import (

@@ -60,7 +60,7 @@ class TextRecord:
 
 
 def load_records(path: str | Path) -> tuple[TextRecord, ...]:
-    """The records in a file: ``.json`` holds a list, any other one an object per line.
+    """The records in a file: a list in ``.json``, or an object per line.
 
     Ids should differ; without any, they are positions, from 0.
     """
@@ -101,10 +101,11 @@ def with_answers(records: Sequence[TextRecord], answers: Sequence[str]) -> list[
     ]
 
 
-def refuse_as_images(path: Path) -> Any:
+def refuse_as_images(path: Path, **_: Any) -> Any:
     """Say where texts can be used: they are not images, which other commands take."""
     raise InvalidInput(
-        f"qa:{path} holds texts, which `expunge forget` takes, and `expunge.TextSet` in Python."
+        f"{path} holds texts, which `expunge forget` and `expunge evaluate` take, and "
+        "`expunge.TextSet` in Python."
     )
 
 

@@ -103,7 +103,9 @@ class TextIdeal:
     scores: Mapping[str, float]
 
     @classmethod
-    def of(cls, model: nn.Module, scores: TextScores, forget: TextSet, test: TextSet) -> TextIdeal:
+    def of(
+        cls, model: nn.Module, scores: TextScores, forget: TextSet, test: TextSet | None
+    ) -> TextIdeal:
         """What is needed of ``model``, whose ``scores`` are known."""
         ratios = scores.by_record["forget"].get("truth_ratio")
         known = None if ratios is None else tuple(ratios.tolist())
@@ -115,7 +117,7 @@ def evaluate_text(
     *,
     forget: TextSet,
     retain: TextSet,
-    test: TextSet,
+    test: TextSet | None,
     general: TextSet | None = None,
     ideal: nn.Module | TextIdeal | None = None,
     reference: nn.Module | None = None,
@@ -130,7 +132,8 @@ def evaluate_text(
 
     Args:
         model: maps tokens [B, T] to logits [B, T, V], or to an object with ``logits``.
-        forget, retain, test: ``test`` was never seen; attacks compare with it.
+        forget, retain, test: ``test`` was never seen; attacks compare with it (None: no
+            attacks).
         general: records that belong to nobody and count for the utility as retained ones do.
         ideal: a model trained without ``forget``, or what is needed of it: forget quality, privacy
             leakage, gaps.
@@ -147,8 +150,9 @@ def evaluate_text(
     values["model_utility"] = _utility(values, [n for n in ("retain", "general") if n in given])
 
     # Membership: forgotten against unseen records.
-    pair = [_membership(model, data, reference, attacks) for data in (forget, test)]
-    values |= {f"auc_{name}": auc_of(pair[0][name], pair[1][name]) for name in pair[0]}
+    if test is not None:
+        pair = [_membership(model, data, reference, attacks) for data in (forget, test)]
+        values |= {f"auc_{name}": auc_of(pair[0][name], pair[1][name]) for name in pair[0]}
 
     # Against the ideal model.
     gaps: dict[str, float] = {}
@@ -239,7 +243,9 @@ def _membership(
     return scores
 
 
-def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet) -> float:
+def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet | None) -> float:
+    if test is None:
+        return math.nan
     pair = [
         min_k(cached_predict(model, data, score_tokens), LEAKAGE_LOWEST) for data in (forget, test)
     ]

@@ -17,8 +17,21 @@ from torch import Tensor, nn
 from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._factory import is_factory
-from expunge.data import PretrainedTokenizer, TextSet, WordTokenizer, load_records
-from expunge.data.text import TextExamples, is_given_by_retained, question_tokens, stratify
+from expunge.data import (
+    PretrainedTokenizer,
+    TextSet,
+    Tokenizer,
+    WordTokenizer,
+    find_data,
+    parse_scenario,
+)
+from expunge.data.text import (
+    TextExamples,
+    is_given_by_retained,
+    question_tokens,
+    read_text_splits,
+    stratify,
+)
 from expunge.engine import (
     State,
     device_of,
@@ -28,6 +41,7 @@ from expunge.engine import (
     score_tokens,
     without_prefix,
 )
+from expunge.evaluation import TextScores, evaluate_text
 from expunge.methods import METHODS
 from expunge.models import (
     LANGUAGE_MODELS,
@@ -36,25 +50,32 @@ from expunge.models import (
     load_causal_model,
     make_module,
 )
-from expunge.request._job import Job
+from expunge.request._job import Job, make_job
 from expunge.request.subject._load import Subject
 
 PRETRAINED = "causal:"
 """What the name of a pretrained model's folder begins with."""
 TOKENIZER = "tokenizer.json"
 SPLITS = ("train", "val", "test", "unseen")
-SUFFIXES = (".jsonl", ".json")
 
 
 def load_text_subject(job: Job) -> Subject:
-    """The subject of a job whose data are ``qa:FOLDER``.
+    """The subject of a job whose data are texts, such as ``qa:FOLDER``.
 
-    The folder has ``train.jsonl`` with ``val.jsonl`` and ``test.jsonl``, or with ``unseen.jsonl``
+    That folder has ``train.jsonl`` with ``val.jsonl`` and ``test.jsonl``, or with ``unseen.jsonl``
     that both are taken out of, and for a model of ours the ``tokenizer.json`` of its words.
     """
-    folder = Path(job.data.partition(":")[2]).expanduser()
-    if not folder.is_dir():
-        raise DataError(f"There is no folder {folder}. Give the data as qa:FOLDER.")
+    source = find_data(job.data)
+    splits = read_text_splits(source)
+    model, build, tokenizer = load_text_model(job)
+    sets = {name: TextSet(part, tokenizer) for name, part in splits.items() if name in SPLITS}
+    return _assemble(model, sets, build, job, str(source.path))
+
+
+def load_text_model(job: Job) -> tuple[nn.Module, Callable[[], nn.Module], Tokenizer]:
+    """The model of a job whose data are texts, a function that makes a fresh one, its tokenizer."""
+    folder = find_data(job.data).path
+    assert folder is not None
     state, _ = read_weights(job.weights)
     pretrained = job.model.removeprefix(PRETRAINED) if job.model.startswith(PRETRAINED) else None
     if job.template is not None and pretrained is None:
@@ -67,11 +88,47 @@ def load_text_subject(job: Job) -> Subject:
     build = _builder(job, state, words)
     model = build()
     tokenizer = words or PretrainedTokenizer(pretrained, job.template)
-    files = {name: _find(folder, name) for name in SPLITS}
-    sets = {name: TextSet(load_records(path), tokenizer) for name, path in files.items() if path}
-    state = _with_tied(model, without_prefix(state, model))
-    fit_weights(model, state, str(job.weights))
-    return _assemble(model, sets, build, job, str(folder))
+    fit_weights(model, _with_tied(model, without_prefix(state, model)), str(job.weights))
+    return model, build, tokenizer
+
+
+def evaluate_text_files(
+    weights: Mapping[str, Path],
+    *,
+    model: str,
+    data: str,
+    template: str | None = None,
+    forget: str | None = None,
+    seed: int = 0,
+) -> dict[str, TextScores]:
+    """The scores of language models in files by name; "ideal" is the one others are compared with.
+
+    ``forget`` is the scenario that picks from the training records what was to be forgotten, if
+    the data do not say.
+    """
+    splits = read_text_splits(find_data(data))
+    settings = {"model": model, "data": data, "template": template, "out": Path("scores")}
+    models: dict[str, nn.Module] = {}
+    for name, path in weights.items():
+        job = make_job(weights=path, **settings)
+        models[name], _, tokenizer = load_text_model(job)
+        models[name].to(pick_device(job.device, models[name])).eval()
+    sets = {name: TextSet(records, tokenizer) for name, records in splits.items()}
+    if forget is not None and "train" in sets:
+        chosen = parse_scenario(forget).pick(sets["train"], seed)  # type: ignore[arg-type]
+        sets |= {k: sets["train"].subset(getattr(chosen, k)) for k in ("forget", "retain")}
+    if missing := {"forget", "retain"} - sets.keys():
+        raise InvalidInput(
+            f"{data} does not say what was to be forgotten. Give --forget, such as ids:FILE. (got "
+            f"{', '.join(sets)}, without {' and '.join(sorted(missing))})"
+        )
+    scored = {name: sets.get(name) for name in ("forget", "retain", "general")}
+    scored["test"] = sets.get("test", sets.get("unseen"))
+    ideal = models.get("ideal")
+    return {
+        name: evaluate_text(each, **scored, ideal=None if name == "ideal" else ideal)  # type: ignore[arg-type]
+        for name, each in models.items()
+    }
 
 
 def make_text_subject(model: nn.Module, data: Any, job: Job) -> Subject:
@@ -157,11 +214,6 @@ def _split(sets: Mapping[str, TextSet], job: Job, source: str) -> tuple[TextSet,
     order = np.random.default_rng(job.data_seed).permutation(len(unseen))
     halves = np.sort(order[: len(order) // 2]), np.sort(order[len(order) // 2 :])
     return sets["train"], unseen.subset(halves[0]), unseen.subset(halves[1])
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    paths = (folder / f"{name}{suffix}" for suffix in SUFFIXES)
-    return next((path for path in paths if path.is_file()), None)
 
 
 def _read_words(folder: Path) -> WordTokenizer:

@@ -59,7 +59,7 @@ def test_a_language_model_has_its_own_defaults(job_of: Any) -> None:
         ({"method": "MATCH"}, "should be one for language models"),
         ({"keep_examples": True}, "are never written"),
         ({"model": "resnet18"}, "as the data are texts"),
-        ({"data": "qa:nowhere"}, "no folder"),
+        ({"data": "qa:nowhere"}, "no file or folder"),
         ({"template": "q-a"}, "`template` goes with a model causal:FOLDER"),
     ],
 )
@@ -85,7 +85,7 @@ def test_a_missing_tokenizer_is_named_with_what_writes_it(job_of: Any, tmp_path:
 
 
 def test_other_commands_say_that_they_take_no_texts(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match="which `expunge forget` takes"):
+    with pytest.raises(InvalidInput, match="which `expunge forget` and `expunge evaluate` take"):
         expunge.data.load(f"qa:{tmp_path}")
 
 
