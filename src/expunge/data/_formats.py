@@ -183,7 +183,9 @@ for _format in (
             deferred("expunge.data.text._records:refuse_as_images"),
             flip=False,
             needs_path=True,
-            options=(Option("split", Literal[splits], None, f"(default: {default})"),),  # type: ignore[valid-type]
+            options=(
+                Option("split", Literal[splits], None, f"The part to take (default: {default})."),
+            ),
             texts=True,
         )
         for name, title, splits, default, reference in (

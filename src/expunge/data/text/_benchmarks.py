@@ -125,7 +125,8 @@ def _named(folder: Path, name: str) -> Records:
 def _record(values: Any, place: str) -> TextRecord:
     """A plain text, a passage with its continuation, a choice, or a question with its answer."""
     known = values if isinstance(values, dict) else {"text": values}
-    question, answer = known.get("question", ""), known.get("answer")
+    question: Any = known.get("question", "")
+    answer: Any = known.get("answer")
     others: Any = known.get("perturbed_answer", [])
     if "text" in known:
         answer = known["text"]
