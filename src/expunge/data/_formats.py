@@ -177,40 +177,21 @@ for _format in (
     *(
         Format(
             name,
-            f"the files of {title}, as they are downloaded, for language models\n\n"
+            f"the files of {name.upper()}, as they are downloaded, for language models\n\n"
             "Use it to compare with publications: `expunge evaluate`, and `forget`.\n\n"
             f"Reference: {reference}.",
             deferred("expunge.data.text._records:refuse_as_images"),
             flip=False,
             needs_path=True,
             options=(
-                Option("split", Literal[splits], None, f"The part to take (default: {default})."),
+                Option("split", Literal[parts], None, f"What to take (default: {parts[0]})."),
             ),
             texts=True,
         )
-        for name, title, splits, default, reference in (
-            (
-                "tofu",
-                "TOFU",
-                ("forget01", "forget05", "forget10"),
-                "forget10",
-                "P. Maini et al., *TOFU: A Task of Fictitious Unlearning for LLMs*, COLM 2024",
-            ),
-            (
-                "muse",
-                "MUSE (News or Books)",
-                ("knowmem", "verbmem", "privleak"),
-                "knowmem",
-                "W. Shi et al., *MUSE: Machine Unlearning Six-Way Evaluation for Language "
-                "Models*, ICLR 2025",
-            ),
-            (
-                "wmdp",
-                "WMDP, questions and corpora",
-                ("bio", "cyber", "chem"),
-                "bio",
-                "N. Li et al., *The WMDP Benchmark*, ICML 2024",
-            ),
+        for name, parts, reference in (
+            ("tofu", ("forget10", "forget05", "forget01"), "P. Maini et al., *TOFU*, COLM 2024"),
+            ("muse", ("knowmem", "verbmem", "privleak"), "W. Shi et al., *MUSE*, ICLR 2025"),
+            ("wmdp", ("bio", "cyber", "chem"), "N. Li et al., *The WMDP Benchmark*, ICML 2024"),
         )
     ),
 ):
