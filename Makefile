@@ -9,7 +9,7 @@ READY_TEST := $(VENV)/.ready-test
 READY_DOCS := $(VENV)/.ready-docs
 # Keep compiled Python, whatever the shell says: without it each process of a test compiles anew.
 export PYTHONDONTWRITEBYTECODE :=
-EXTRAS := dev,torchjd,ray,mlflow,tensorboard,transformers,text,peft,lightning,sign,parquet,hf
+EXTRAS := dev,torchjd,ray,mlflow,tensorboard,wandb,transformers,text,peft,lightning,sign,parquet,hf
 
 .PHONY: help venv demo test thorough lint types unit docs package versions fuzz acceptance bench results format clean
 

@@ -49,7 +49,7 @@ FROM_LIGHT_TO_HEAVY = [
     ("import expunge; expunge.AdamMoments()", {"torch", "expunge.methods"}),
     ("expunge.Focus()", {"expunge.methods", "expunge.data", "sklearn"}),
     ("from expunge import unlearn", {"expunge.request", "sklearn", "scipy", "matplotlib"}),
-    ("import expunge.track", {"mlflow", "tensorboard"}),
+    ("import expunge.track", {"mlflow", "tensorboard", "wandb"}),
     ("import expunge.dispatch, expunge.dispatch._ray", {"ray"}),
     ("from expunge.bench.plots import write_figures", {"matplotlib"}),
 ]

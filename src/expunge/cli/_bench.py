@@ -127,7 +127,7 @@ def run_command(
     track: Annotated[
         list[str] | None,
         typer.Option(
-            help="Tracker: mlflow, mlflow:URI or tensorboard:DIR (repeatable).",
+            help="Tracker: mlflow:URI, tensorboard:DIR or wandb:DIR (repeatable).",
             autocompletion=complete_names(TRACKERS),
         ),
     ] = None,

@@ -1,4 +1,4 @@
-"""Experiment trackers, all optional: log what a run measures to MLflow or TensorBoard."""
+"""Experiment trackers, all optional: log what a run measures to MLflow, TensorBoard or W&B."""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +6,6 @@ from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
     from expunge.track._callback import TRACKERS as TRACKERS
-    from expunge.track._callback import MlflowTracker as MlflowTracker
-    from expunge.track._callback import TensorBoardTracker as TensorBoardTracker
     from expunge.track._callback import Track as Track
     from expunge.track._callback import Tracker as Tracker
     from expunge.track._callback import open_tracker as open_tracker

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from expunge.track import MlflowTracker
+from expunge.track._callback import MlflowTracker
 
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")  # before the readers import MLflow
 

@@ -8,6 +8,7 @@ import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,15 +16,14 @@ import pytest
 import expunge
 from expunge import Callback, Diverged, InvalidInput, Result, StorageError
 from expunge.engine import Run
-from expunge.track import (
-    TRACKERS,
+from expunge.track import TRACKERS, Track, open_tracker, track_runs
+from expunge.track._callback import (
     MlflowTracker,
+    RunStatus,
     TensorBoardTracker,
-    Track,
-    open_tracker,
-    track_runs,
+    WandbTracker,
+    valid_name,
 )
-from expunge.track._callback import RunStatus, valid_name
 from tests import tiny
 from tests.tiny import Counting, bits, points, same, without_seconds
 from tests.unit.track.read import (
@@ -31,6 +31,7 @@ from tests.unit.track.read import (
     mlflow_runs,
     tensorboard_curves,
     tensorboard_text,
+    wandb_run,
 )
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "tracking.md"
@@ -94,10 +95,11 @@ class StopAt(Callback):
             raise Stop
 
 
-def test_both_trackers_show_the_rows_of_the_history(store: str, tmp_path: Path) -> None:
+def test_all_trackers_show_the_rows_of_the_history(store: str, tmp_path: Path) -> None:
     result = unlearn(
         Track(f"mlflow:{store}", name="srl", params={"seed": 0, "lr": "mine"}),
         Track(f"tensorboard:{tmp_path}", name="srl"),
+        Track(f"wandb:{tmp_path}", name="digits/srl", params={"seed": 0}, key="it's/one:run"),
     )
     expected = finite_rows(result.history)
     assert {"seconds", "objective", "constraint", "feasible"} <= expected.keys()
@@ -113,6 +115,11 @@ def test_both_trackers_show_the_rows_of_the_history(store: str, tmp_path: Path) 
     for name, points_ in expected.items():  # TensorBoard keeps 32 bits
         assert [step for step, _ in found[name]] == [step for step, _ in points_]
         assert [v for _, v in found[name]] == pytest.approx([v for _, v in points_], rel=1e-6)
+    name, config, curves, code = wandb_run(tmp_path)
+    assert (name, curves, code) == ("digits/srl", expected, 0)
+    assert (config["seed"], config["expunge.key"]) == ("0", "it's/one:run")
+    assert config["method"].startswith("RandomLabel(")
+    assert not list(tmp_path.glob("wandb/*/files/*"))  # neither code, packages nor the machine
 
 
 def test_the_run_is_the_same_with_and_without() -> None:
@@ -121,15 +128,43 @@ def test_the_run_is_the_same_with_and_without() -> None:
     assert without_seconds(plain.history) == without_seconds(tracked.history)
 
 
-def test_what_a_callback_before_it_records_is_logged_too(store: str) -> None:
-    class Score(Callback):
-        def on_epoch(self, run: Run) -> None:
-            run.record(ua=float(run.epoch))
+class Score(Callback):
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    unlearn(Score(), Track(MlflowTracker(store)))
+    def on_epoch(self, run: Run) -> None:
+        run.record(**{self.name: float(run.epoch)})
+
+
+def test_what_callbacks_before_and_after_it_record_is_logged(store: str) -> None:
+    unlearn(Score("before"), Track(MlflowTracker(store)), Score("after"))
     (run,) = mlflow_runs(store)
     assert run.info.run_name == "SRL-FOCUS"
-    assert mlflow_curves(store, run)["ua"] == [(1, 1.0), (2, 2.0), (3, 3.0)]
+    for name in ("before", "after"):
+        assert mlflow_curves(store, run)[name] == [(1, 1.0), (2, 2.0), (3, 3.0)]
+
+
+def test_the_row_of_an_epoch_is_logged_at_the_next_step() -> None:
+    tracker, seen = Memory(), []
+
+    class Look(Callback):
+        def on_step(self, run: Run) -> None:
+            seen.append((run.step, len(tracker.of("log"))))
+
+    unlearn(Track(tracker), Look())  # 2 steps per epoch
+    assert seen == [(1, 0), (2, 0), (3, 1), (4, 1), (5, 2), (6, 2)]
+    assert [epoch for epoch, _ in tracker.of("log")] == [1, 2, 3]
+
+
+def test_a_run_inside_an_except_block_is_judged_by_its_own_errors() -> None:
+    tracker = Memory()
+    try:
+        raise ValueError("of the caller")
+    except ValueError:
+        unlearn(Track(tracker))
+        with pytest.raises(Stop):
+            unlearn(Track(tracker), StopAt(1))
+    assert tracker.of("finish") == [("finished",), ("failed",)]
 
 
 def test_a_resumed_run_goes_on_in_its_tracker(store: str, tmp_path: Path) -> None:
@@ -179,7 +214,34 @@ def test_a_tracker_that_fails_is_reported_once_and_the_run_goes_on() -> None:
         result = unlearn(Track(tracker))
     assert len(caught) == 1
     assert len(result.history.epochs) == 3
-    assert tracker.of("finish") == []
+    assert tracker.of("log") == []
+    assert tracker.of("finish") == [("finished",)]
+
+
+def test_an_mlflow_run_whose_values_were_lost_is_closed(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracker = MlflowTracker(store)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(tracker._client, "log_batch", refuse)
+    with pytest.warns(UserWarning, match="disk full"):
+        unlearn(Track(tracker))
+    (run,) = mlflow_runs(store)
+    assert (run.info.status, run.data.metrics) == ("FINISHED", {})
+
+
+def test_a_tracker_that_cannot_even_finish_is_reported_once() -> None:
+    class Gone(Memory):
+        def finish(self, status: RunStatus) -> None:
+            raise OSError("gone")
+
+    for tracker in (Gone(), Gone(failing=True)):
+        with pytest.warns(UserWarning, match="OSError") as caught:
+            unlearn(Track(tracker))
+        assert len(caught) == 1
 
 
 def test_a_tracker_that_cannot_start_stops_the_run_before_its_first_step() -> None:
@@ -206,6 +268,8 @@ def test_runs_are_logged_once_however_often_they_are_given(store: str, tmp_path:
     for _ in range(2):
         for tracker in (MlflowTracker(store), TensorBoardTracker(tmp_path)):
             track_runs(iter(RUNS), tracker)
+        for run in RUNS:
+            track_runs([run], WandbTracker(tmp_path / run["name"], project="digits"))
     a, b = mlflow_runs(store)
     assert (a.info.status, b.info.status) == ("FINISHED", "FAILED")
     assert a.data.params == {"seed": "0"}
@@ -213,6 +277,10 @@ def test_runs_are_logged_once_however_often_they_are_given(store: str, tmp_path:
     assert mlflow_curves(store, b) == {"ua": [(1, 3.0), (3, 5.0)]}
     assert tensorboard_curves(tmp_path / "a") == {"ua": [(1, 1.0), (2, 2.0)]}
     assert tensorboard_curves(tmp_path / "b") == {"ua": [(1, 3.0), (3, 5.0)]}
+    _, _, *first = wandb_run(tmp_path / "a")  # the second call has replaced it
+    _, _, *second = wandb_run(tmp_path / "b")
+    assert first == [{"ua": [(1, 1.0), (2, 2.0)]}, 0]
+    assert second == [{"ua": [(1, 3.0), (3, 5.0)]}, 1]
 
 
 def test_a_run_logged_again_gets_only_what_it_lacks(store: str) -> None:
@@ -236,6 +304,18 @@ def test_names_are_made_valid(store: str) -> None:
     (found,) = mlflow_runs(store)
     assert found.data.metrics == {"UA _": 1.0, "RA": 3.0, "y" * 250: 4.0}
     assert found.data.params == {"α_1_": "1", "x" * 250: "2"}
+
+
+def test_w_and_b_resumes_a_run_online_after_its_last_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+    tracker = WandbTracker(tmp_path)
+    answer = SimpleNamespace(init=lambda **o: asked.update(o) or SimpleNamespace(starting_step=4))
+    monkeypatch.setattr(tracker, "_wandb", answer)  # stands in for a server
+    monkeypatch.setenv("WANDB_MODE", "online")
+    assert tracker.start("one", "key", {}) == 3
+    assert (asked["mode"], asked["resume"]) == ("online", "allow")
 
 
 def test_no_name_leads_out_of_the_folder() -> None:
@@ -264,9 +344,11 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
         open_tracker(f"mlflow:sqlite:///{tmp_path / 'notes.txt'}")
     with pytest.raises(StorageError, match="Cannot write"):
         TensorBoardTracker(tmp_path / "notes.txt").start("one", "one", {})
+    with pytest.raises(StorageError, match="Cannot write"):
+        WandbTracker(tmp_path / "notes.txt").start("one", "one", {})
     with pytest.raises(InvalidInput, match=r"Unknown tracker 'mlfow'\. Did you mean 'mlflow'"):
         open_tracker("mlfow:sqlite:///x.db")
-    assert list(TRACKERS) == ["mlflow", "tensorboard"]
+    assert list(TRACKERS) == ["mlflow", "tensorboard", "wandb"]
 
 
 def test_tensorboard_shows_values_while_the_run_lasts_and_replaces_an_earlier_one(
@@ -287,7 +369,12 @@ def test_tensorboard_shows_values_while_the_run_lasts_and_replaces_an_earlier_on
 
 @pytest.mark.parametrize(
     ("spec", "missing"),
-    [("mlflow", "mlflow"), ("mlflow", "sqlalchemy"), ("tensorboard:runs", "tensorboard")],
+    [
+        ("mlflow", "mlflow"),
+        ("mlflow", "sqlalchemy"),
+        ("tensorboard:runs", "tensorboard"),
+        ("wandb", "wandb"),
+    ],
 )
 def test_a_missing_package_is_named_with_its_extra(
     spec: str, missing: str, monkeypatch: pytest.MonkeyPatch
@@ -313,5 +400,6 @@ def test_the_examples_of_the_document_run(
     (live,) = mlflow_runs(store)
     assert [step for step, _ in mlflow_curves(store, live)["objective"]] == [1, 2, 3]
     assert len(tensorboard_curves(Path("tracked/events/digits-srl"))["objective"]) == 3
+    assert len(wandb_run(Path("tracked"))[2]["objective"]) == 3
     (finished,) = mlflow_runs(store, "benchmark")
     assert mlflow_curves(store, finished) == {"ua": [(1, 97.2), (2, 96.8)]}
