@@ -16,12 +16,16 @@ from expunge.engine import Procedure, Recipe
 from expunge.evaluation import (
     ATTACKS,
     AttackReport,
+    Estimate,
+    Predictions,
     Scores,
     ShadowPlan,
     ULiRA,
     Views,
     check_same_labels,
     join,
+    js_divergence,
+    js_divergence_by_example,
     match_class_mix,
     predict,
     run_attack,
@@ -30,6 +34,7 @@ from expunge.evaluation import (
     score,
     ulira,
     view,
+    wilson_interval,
 )
 from expunge.store import Store
 
@@ -54,6 +59,44 @@ class AuditInput:
         check_fields(self)
 
 
+@dataclass(frozen=True)
+class Nearness:
+    """Whether the outputs on the forget set are nearer to the ideal or to the initial model's."""
+
+    to_ideal: float
+    """The mean Jensen-Shannon divergence from the ideal model, in bits."""
+    to_initial: float
+    nearer: Estimate
+    """Percent of the examples, of those that differ, whose outputs are nearer to the ideal's."""
+    examples: int
+
+    @property
+    def verdict(self) -> str:
+        """The model that most examples are nearer to, if the interval leaves no doubt."""
+        if self.nearer.low > 50.0:
+            return "the retrained model"
+        return "the original model" if self.nearer.high < 50.0 else "neither model"
+
+    @property
+    def reason(self) -> str:
+        """The comparison in a sentence."""
+        return (
+            f"On the forget set, the outputs are nearer to those of {self.verdict}: the retrained "
+            f"model is nearer on {self.nearer.value:.0f} % of {self.examples} examples (95 % "
+            f"interval {self.nearer.low:.0f} to {self.nearer.high:.0f} %). The mean JSD from it is "
+            f"{self.to_ideal:.3f} bits, and {self.to_initial:.3f} bits from the original model."
+        )
+
+
+def nearness(unlearned: Predictions, initial: Predictions, ideal: Predictions) -> Nearness:
+    """Compare predictions on the forget set with those of both models, example by example."""
+    far, near = (js_divergence_by_example(unlearned, other) for other in (initial, ideal))
+    hits, count = int((near < far).sum()), int((near != far).sum())
+    share = wilson_interval(hits, count) if count else Estimate(50.0, 0.0, 100.0)
+    means = (js_divergence(unlearned, other) for other in (ideal, initial))
+    return Nearness(*means, share, count)
+
+
 @dataclass(frozen=True, eq=False)
 class Audit:
     """The results of an audit; empty where the models or data for them were not given."""
@@ -64,6 +107,7 @@ class Audit:
     ulira: ULiRA | None
     views: dict[str, Views] = field(repr=False)
     notes: tuple[str, ...] = ()
+    nearness: Nearness | None = None
 
     @property
     def verdict(self) -> str:
@@ -150,7 +194,10 @@ def run_audit(
             confidences[name] = scaled_confidence(predictions.logits, predictions.labels)
         found = ulira(shadows, forgotten=len(subject.forget), seed=seed, **confidences)
         notes += shadows.notes
-    return Audit(scores, tuple(attacks), found, views, notes)
+    compared = None
+    if len(views) == len(models):
+        compared = nearness(*(part.forget for part in (target, views["initial"], views["ideal"])))
+    return Audit(scores, tuple(attacks), found, views, notes, compared)
 
 
 def _note_copies(subject: AuditInput) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,8 @@ def sentences(audit: Audit) -> list[str]:
     remarks = [audit.verdict]
     if audit.ulira is not None and audit.ulira.reason not in audit.verdict:
         remarks.append(f"U-LiRA ({audit.ulira.shadows} shadows): {audit.ulira.reason}")
+    if audit.nearness is not None:
+        remarks.append(audit.nearness.reason)
     return [*remarks, *audit.notes]
 
 
@@ -111,6 +114,7 @@ def as_json(audit: Audit) -> dict[str, Any]:
         "words": sentences(audit),
         "scores": {name: s.as_dict(per_class=True) for name, s in audit.scores.items()},
         "attacks": {a.name: _report_json(a, a.verdict, a.reason) for a in audit.attacks},
+        "nearness": audit.nearness and asdict(audit.nearness) | {"verdict": audit.nearness.verdict},
         "ulira": None if audit.ulira is None else _ulira_json(audit.ulira),
     }
 

@@ -91,7 +91,8 @@ def audit_command(
 
     The attacks form a ladder: population attacks (seconds), RMIA with the ideal model as its
     reference, and U-LiRA with shadow models (longest; the only one that judges each example by
-    itself).
+    itself). With --initial and --ideal, it also says which of the two the outputs on the forget set
+    are nearer to.
     If interrupted, the same command resumes; audits of other add-ons reuse the shadow models.
 
     Example:  expunge audit unlearned.safetensors --initial initial.safetensors

@@ -46,6 +46,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         loss_auc,
         mean_fan_in,
     )
+    from expunge.evaluation._distances import js_divergence_by_example
     from expunge.evaluation._file_jobs import (
         evaluate_artifacts,
         forgotten_by,

@@ -32,11 +32,16 @@ def js_divergence(model: Predictions, reference: Predictions) -> float:
     >>> js_divergence(sure, sure), round(js_divergence(sure, unsure), 4)
     (0.0, 0.3113)
     """
+    return float(js_divergence_by_example(model, reference).mean()) / math.log(2.0)
+
+
+def js_divergence_by_example(model: Predictions, reference: Predictions) -> Tensor:
+    """The Jensen-Shannon divergence of each example, [N], in nats."""
     log_p, log_q = _both(model, reference)
     log_m = torch.logaddexp(log_p, log_q) - math.log(2.0)
     pieces = F.kl_div(log_m, log_p, reduction="none", log_target=True)
     pieces = pieces + F.kl_div(log_m, log_q, reduction="none", log_target=True)
-    return float((0.5 * pieces.sum(dim=1)).clamp_min(0.0).mean()) / math.log(2.0)
+    return (0.5 * pieces.sum(dim=1)).clamp_min(0.0)
 
 
 def kl_divergence(model: Predictions, reference: Predictions) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,14 @@ from expunge.audit._audit import (
     AuditInput,
     choose_attack,
     match_classes,
+    nearness,
     run_audit,
 )
 from expunge.audit._report import as_json, markdown, roc, write_audit
 from expunge.cli._main import build_app
 from expunge.data import ImageSet
 from expunge.engine import Procedure, Recipe
-from expunge.evaluation import MemberScores, make_report
+from expunge.evaluation import MemberScores, Predictions, make_report
 from tests.stand_ins import compute_in_this_process, leave_out_figures
 
 
@@ -95,6 +97,44 @@ def test_the_ideal_model_closes_every_gap(found: tuple[Audit, AuditInput]) -> No
     assert perfect.scores["unlearned"].rua == 0
     assert all(attack.verdict != "detected" for attack in perfect.attacks)
     assert result.scores["unlearned"].mia_entropy > perfect.scores["unlearned"].mia_entropy
+
+
+def test_an_untouched_model_is_nearer_to_the_original_and_a_retrained_one_to_the_retrained(
+    found: tuple[Audit, AuditInput],
+) -> None:
+    result, subject = found
+    stayed = result.nearness
+    assert stayed is not None
+    assert (stayed.verdict, stayed.to_initial, stayed.nearer.value) == ("the original model", 0, 0)
+    assert "nearer to those of the original model" in markdown(result)
+    assert as_json(result)["nearness"]["verdict"] == "the original model"
+    assert subject.initial is not None
+    without = AuditInput(subject.initial, subject.forget, subject.retain, subject.test)
+    assert run_audit(without).nearness is None
+
+
+def test_nearness_is_what_a_loop_over_examples_finds() -> None:
+    random = torch.Generator().manual_seed(0)
+    labels = torch.zeros(40, dtype=torch.long)
+    near, ideal, initial = (2 * torch.randn(40, 3, generator=random) for _ in range(3))
+    unlearned = ideal + 0.3 * (near - ideal)
+    unlearned[0] = ideal[0] = initial[0]  # a tie says nothing
+
+    def jsd(a: torch.Tensor, b: torch.Tensor) -> float:
+        p, q = a.double().softmax(0).tolist(), b.double().softmax(0).tolist()
+        m = [(x + y) / 2 for x, y in zip(p, q, strict=True)]
+        sides = [sum(x * math.log2(x / z) for x, z in zip(s, m, strict=True)) for s in (p, q)]
+        return sum(sides) / 2
+
+    pairs = [(jsd(unlearned[k], ideal[k]), jsd(unlearned[k], initial[k])) for k in range(40)]
+    found = nearness(*(Predictions(x, labels) for x in (unlearned, initial, ideal)))
+    assert found.to_ideal == pytest.approx(sum(a for a, _ in pairs) / 40)
+    assert found.to_initial == pytest.approx(sum(b for _, b in pairs) / 40)
+    assert found.examples == 39
+    assert found.nearer.value == pytest.approx(100 * sum(a < b for a, b in pairs[1:]) / 39)
+    assert found.verdict == "the retrained model"
+    tied = nearness(*(Predictions(ideal, labels) for _ in range(3)))
+    assert (tied.verdict, tied.examples) == ("neither model", 0)
 
 
 def test_everything_is_written(found: tuple[Audit, AuditInput], tmp_path: Path) -> None:
