@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE, UNIT = ROOT / "src" / "expunge", ROOT / "tests" / "unit"
 OF_THE_TREE = {
     *("test_structure", "test_startup", "test_public"),
-    *("test_docs", "test_examples", "test_packages"),
+    *("test_benchmarks", "test_ci", "test_docs", "test_examples", "test_packages"),
 }
 
 
