@@ -5,7 +5,7 @@
     python benchmarks/gpu.py --device cpu --small --steps 2   # a dry run, with a tiny network
 
 A ResNet18 (or VGG16) unlearns random images of 32x32 with SRL, in batches of 256, once per row:
-with and without add-on, in half precision, with offloaded moments, in micro-batches, compiled, and
+with and without add-on, in bfloat16, with offloaded moments, in micro-batches, compiled, and
 resumed from a checkpoint. Nothing is downloaded. A row that fails states the error, and the others
 go on. The table has, for each row:
 
@@ -13,7 +13,7 @@ go on. The table has, for each row:
 - **ratio**: to the row without add-on;
 - **peak MiB**: the highest memory of the device, as torch reports it;
 - **vs CPU**: ‖θ - θ'‖ / ‖θ' - θ₀‖ after ``--steps`` steps, θ' being the same run on the CPU in
-  float32: 0 is equal, rounding gives 1e-3 or less, half precision up to a tenth;
+  float32: 0 is equal, rounding gives 1e-3 or less, bfloat16 up to a tenth;
 - **again**: whether the same seed gives the same bits a second time (resumed: as without a stop).
 """
 
@@ -42,7 +42,6 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "PROB": ("prob", {}),
     "SalUn": ("saliency", {}),
     "FOCUS, bf16": ("focus", {"precision": "bf16"}),
-    "FOCUS, fp16": ("focus", {"precision": "fp16"}),
     "FOCUS, offload": ("focus", {"offload": True}),
     "FOCUS, 4 micro-batches": ("focus", {"micro_batches": 4}),
     "FOCUS, compiled": ("focus", {"compile": True}),
