@@ -93,8 +93,8 @@ def nearness(unlearned: Predictions, initial: Predictions, ideal: Predictions) -
     far, near = (js_divergence_by_example(unlearned, other) for other in (initial, ideal))
     hits, count = int((near < far).sum()), int((near != far).sum())
     share = wilson_interval(hits, count) if count else Estimate(50.0, 0.0, 100.0)
-    means = (js_divergence(unlearned, other) for other in (ideal, initial))
-    return Nearness(*means, share, count)
+    to_ideal, to_initial = (js_divergence(unlearned, other) for other in (ideal, initial))
+    return Nearness(to_ideal, to_initial, share, count)
 
 
 @dataclass(frozen=True, eq=False)

@@ -204,8 +204,8 @@ class WandbTracker(Tracker):
         mode, own = os.environ.get("WANDB_MODE", "offline"), _id(key)
         _folder_without(self.folder / "wandb", f"offline-run-*-{own}")
         off = ("disable_git", "disable_code", "x_disable_machine_info", "x_disable_stats")
-        settings = dict.fromkeys(off, True) | {"x_save_requirements": False}
-        settings |= {"silent": True, "console": "off"}
+        settings: dict[str, Any] = {"x_save_requirements": False, "silent": True, "console": "off"}
+        settings |= dict.fromkeys(off, True)
         config = {param: str(value) for param, value in params.items()} | {KEY: key}
         options = {"mode": mode, "resume": "allow" if mode == "online" else None}
         options |= {"project": self.project, "dir": str(self.folder), "reinit": "create_new"}
