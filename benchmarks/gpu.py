@@ -5,7 +5,7 @@
     python benchmarks/gpu.py --device cpu --small --steps 2   # a dry run, with a tiny network
 
 A ResNet18 (or VGG16) unlearns random images of 32x32 with SRL, in batches of 256, once per row:
-with and without add-on, in bfloat16, with offloaded moments, in micro-batches, compiled, and
+with and without add-on, in bfloat16, in micro-batches, compiled, and
 resumed from a checkpoint. Nothing is downloaded. A row that fails states the error, and the others
 go on. The table has, for each row:
 
@@ -42,7 +42,6 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "PROB": ("prob", {}),
     "SalUn": ("saliency", {}),
     "FOCUS, bf16": ("focus", {"precision": "bf16"}),
-    "FOCUS, offload": ("focus", {"offload": True}),
     "FOCUS, 4 micro-batches": ("focus", {"micro_batches": 4}),
     "FOCUS, compiled": ("focus", {"compile": True}),
     "FOCUS, resumed": ("focus", {"checkpoint": "run.ckpt"}),
