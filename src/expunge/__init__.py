@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from expunge.engine import Procedure as Procedure
     from expunge.engine import Recipe as Recipe
     from expunge.engine import Result as Result
-    from expunge.engine import Rewind as Rewind
     from expunge.engine import train as train
     from expunge.engine import unlearn as unlearn
     from expunge.evaluation import Scores as Scores

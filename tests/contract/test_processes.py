@@ -45,7 +45,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     "frozen": {"batchnorm": "frozen"},
     "batches of every size": {"batch_size": 13},
     "several epochs": {"epochs": 3},
-    "rewound": {"epochs": 3, "lr": 0.3, "callbacks": [expunge.Rewind()]},
 }
 TOKENS: dict[str, dict[str, Any]] = {
     "GradDiff": {"method": "gradient-difference", "addon": "saliency"},

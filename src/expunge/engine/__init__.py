@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from expunge.engine._history import History as History
     from expunge.engine._procedure import Procedure as Procedure
     from expunge.engine._recipe import Recipe as Recipe
-    from expunge.engine._rewind import Rewind as Rewind
     from expunge.engine._run import Result as Result
     from expunge.engine._run import Run as Run
     from expunge.engine._unlearn import train as train

@@ -57,8 +57,7 @@ def unlearn(
         forget, retain: map-style datasets of (input, target) or of dicts with ``labels``, whose
             other entries the model takes by name; or DataLoaders of these.
         unseen: data that the model never saw, such as a validation set: looked at, never trained
-            on. Only what compares with unseen data needs it: methods such as ``match-unseen``, and
-            the callback :class:`expunge.Rewind`.
+            on. Only methods that compare with unseen data need it, such as ``match-unseen``.
         method: a name (``"random-label"``, ``"SRL"``, …) or an instance; or a whole
             :class:`expunge.Procedure`, for the options that are not listed here. What is given
             besides a procedure replaces its value.

@@ -34,8 +34,7 @@ class Scrub(Method):
     BatchNorm's running statistics move further (and each forget batch where SalUn is on top, which
     is not offered here). The paper's rows of SCRUB come from it.
 
-    Use it where retained outputs should stay those of the initial model, not only their classes;
-    with Rewind, where forgotten data should look unseen.
+    Use it where retained outputs should stay those of the initial model, not only their classes.
 
     Reference: M. Kurmanji, P. Triantafillou, J. Hayes, E. Triantafillou, *Towards Unbounded Machine
     Unlearning*, NeurIPS 2023 (arXiv 2302.09880).
