@@ -56,11 +56,10 @@ def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publ
     figures = write_figures(results, folder / "figures")
     write_text(folder / "claims.md", ledger.markdown())
     write_text(folder / "claims.csv", ledger.csv())
-    write_text(folder / "claims.tex", ledger.latex())
     page = results_page(protocol, results, ledger, tables, figures.paths, folder)
     write_text(folder / "README.md", page)
     write_page(folder / "report.html", interactive_page(protocol, results, ledger))
-    names = ("results.jsonl", "claims.md", "claims.csv", "claims.tex", "README.md", "report.html")
+    names = ("results.jsonl", "claims.md", "claims.csv", "README.md", "report.html")
     notes = tuple(f"figure {name}: {why}" for name, why in figures.left_out.items())
     return Publication((*(folder / name for name in names), *tables, *figures.paths), notes)
 

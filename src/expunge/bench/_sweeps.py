@@ -73,11 +73,6 @@ class Remainder:
         value = row.get(self.measure) if isinstance(self.measure, str) else self.measure(row)
         return None if value is None else self.scale * (value - self.ideal)
 
-    def of(self, row: Mapping[str, Any]) -> float | None:
-        """How far from the ideal an epoch is, on either side."""
-        value = self.signed(row)
-        return None if value is None else abs(value)
-
 
 RUA = Remainder("rua", "|rUA|")
 RMIA_AUC = Remainder("rmia_auc", "|RMIA AUC - 0.5|", ideal=0.5, scale=100.0, margin=0.5)

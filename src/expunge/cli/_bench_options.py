@@ -58,6 +58,10 @@ Format = Annotated[
     Literal["terminal", "markdown", "latex", "csv"],
     typer.Option("--format", "-f", help="Output format."),
 ]
+ClaimFormat = Annotated[
+    Literal["terminal", "markdown", "csv"],
+    typer.Option("--format", "-f", help="Output format."),
+]
 STORE = Path("bench-store")
 
 

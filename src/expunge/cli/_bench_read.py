@@ -17,6 +17,7 @@ from expunge.bench.protocols import protocol_text
 from expunge.bench.tables import TABLES, make_table
 from expunge.cli._bench_options import (
     STORE,
+    ClaimFormat,
     DataRoot,
     Format,
     MaybeProtocol,
@@ -83,7 +84,7 @@ def figure_command(
 ) -> None:
     """Draw the paper's figures from the results, as PDF and PNG.
 
-    Example:  expunge bench figure demo --name agreement --name frontier
+    Example:  expunge bench figure demo --name agreement --name heatmap
     """
     for figure in name or []:
         FIGURES.name(figure)
@@ -109,7 +110,7 @@ def claims_command(
             autocompletion=complete_names(CLAIMS),
         ),
     ] = None,
-    form: Format = "terminal",
+    form: ClaimFormat = "terminal",
     store: StorePath = STORE,
     results: ResultsPath = None,
     data: DataRoot = None,

@@ -44,7 +44,6 @@ def test_a_run_writes_records_tables_figures_and_claims(tiny: Path, store: Path)
         "report.html",
         "claims.md",
         "claims.csv",
-        "claims.tex",
     } <= names
     assert {"tables/table2.md", "tables/table2.tex", "tables/table2.csv"} <= names
     assert {"figures/heatmap.pdf", "figures/heatmap.png", "figures/masking.png"} <= names

@@ -1,4 +1,4 @@
-"""The paper's two tables, and those behind its claims: attacks, early epochs, cost.
+"""The paper's two tables, ours beside them, and all attacks.
 
 Each is a function from results to summaries, one per task or part. Rows without results are left
 out, and a note says so.
@@ -6,27 +6,25 @@ out, and a note says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS, Variant
-from expunge.bench._tasks import PAPER_EPOCH, TaskResults, group_results, select_variants
+from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._tasks import TaskResults, group_results, select_variants
 from expunge.bench.paper._values import PAPER_TABLES, PaperTable, beside_printed
 from expunge.bench.paper.claims._metric_shift import ATTACKS
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
     METRIC_NAMES,
-    PROCESSOR,
     absent,
     all_rows,
     paper_variants,
     row_of,
     summary_of,
-    value_at,
     variant_rows,
 )
-from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
+from expunge.bench.tables._summary import RowGroup, Summary
 from expunge.evaluation import METRICS
 from expunge.methods import METHODS
 from expunge.update import ADDONS
@@ -128,9 +126,6 @@ def _has(runs: TaskResults, methods: Sequence[str]) -> bool:
     return any(variant.method in methods for variant in runs.main_variants)
 
 
-EPOCHS = (1, 2, 5, PAPER_EPOCH)
-
-
 def attacks(results: Iterable[Result]) -> list[Summary]:
     """All five membership attacks, on every task."""
     columns = {m: replace(METRICS[m], label=METRICS[m].label.removeprefix("MIA ")) for m in ATTACKS}
@@ -138,77 +133,5 @@ def attacks(results: Iterable[Result]) -> list[Summary]:
     return [replace(s, title=f"Membership attacks: {s.title}") for s in summaries if s.metrics]
 
 
-def epochs(results: Iterable[Result]) -> list[Summary]:
-    """rUA and TA early and late, on every task: one table each."""
-    return [
-        summary
-        for runs in _unlearned(results)
-        for metric in ("rua", "ta")
-        if (summary := _over_epochs(runs, metric)).metrics
-    ]
-
-
-def cost(results: Iterable[Result]) -> list[Summary]:
-    """Times, and their ratio to the same method without add-on, seed by seed."""
-    summaries = [_cost(runs) for runs in _unlearned(results)]
-    return [summary for summary in summaries if summary.metrics]
-
-
 def _unlearned(results: Iterable[Result]) -> list[TaskResults]:
     return [runs for runs in group_results(results) if runs.unlearned]
-
-
-def _over_epochs(runs: TaskResults, metric: str) -> Summary:
-    about, evaluated = METRICS[metric], runs.evaluated_epochs
-    shown = [epoch for epoch in EPOCHS if epoch in evaluated] or evaluated
-    columns = {f"{metric}@epoch={e}": replace(about, label=f"epoch {e}") for e in shown}
-
-    def row(results: Sequence[Result], label: str) -> Row:
-        values = {}
-        for name, epoch in zip(columns, shown, strict=True):
-            values[name] = row_of(runs, results, (metric,), label, epoch).values[metric]
-        return Row(label, values)
-
-    title = f"{about.label} by epoch: {runs.task.title}"
-    return replace(all_rows(runs, tuple(columns), row=row, columns=columns), title=title)
-
-
-def _cost(runs: TaskResults) -> Summary:
-    ratio = Column("RTE / base", "RTE over that of the method alone", "none", "", least=2)
-    columns = {
-        "rte": replace(METRICS["rte"], label="RTE, s"),
-        "processor_seconds": replace(PROCESSOR, label="processor, s"),
-        "rte_ratio": ratio,
-        "processor_ratio": replace(ratio, label="processor / base"),
-    }
-    times = ("rte", "processor_seconds")
-
-    def row(results: Sequence[Result], label: str) -> Row:
-        values = dict(row_of(runs, results, times, label).values)
-        method = results[0].variant.method
-        if method and results[0].variant.addon != "none":
-            base = runs.at_main(Variant(method))
-            for name, metric in zip(("rte_ratio", "processor_ratio"), times, strict=True):
-                values[name] = _ratios(results, base, metric, runs.epoch)
-        return Row(label, values)
-
-    environments = (run.environment for variant in runs.main_variants.values() for run in variant)
-    machines = dict.fromkeys(
-        f"{e.get('processor', 'unknown')}, {e.get('cores')} cores" for e in environments if e
-    )
-    notes = [f"Measured on {'; '.join(machines)}"] if machines else []
-    notes += ["References: the time of training"] if runs.references else []
-    summary = all_rows(runs, tuple(columns), *notes, row=row, columns=columns)
-    return replace(summary, title=f"Cost: {summary.title}")
-
-
-def _ratios(
-    results: Sequence[Result], base: Mapping[int, Result], metric: str, epoch: int
-) -> tuple[float, ...]:
-    """The metric over that of the base run with the same seed, by seed."""
-    ratios = []
-    for result in sorted(results, key=lambda r: r.seed):
-        if result.seed in base:
-            value, rival = (value_at(r, metric, epoch) for r in (result, base[result.seed]))
-            ratios += [value / rival] if value is not None and rival else []
-    return tuple(ratios)

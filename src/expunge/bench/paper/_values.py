@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from expunge.bench.tables._rows import METRIC_NAMES
-from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
+from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import METRICS, Metric
 
 NOTE = "The paper's are as printed there, over an unnamed number of seeds; the best of ours marked"
@@ -115,14 +115,12 @@ def beside_printed(
     for name in names:
         for source in ("ours", "paper"):
             about = METRICS[name]
-            columns[f"{name}, {source}"] = Column(
-                label=source,
+            columns[f"{name}, {source}"] = Metric(
+                label=f"{about.label} {source}",
                 definition=about.definition,
                 direction=about.direction if source == "ours" else "none",
                 unit=about.unit,
                 decimals=about.decimals if source == "ours" else DECIMALS,
-                over=about.label,
-                least=about.decimals - 1,
             )
     return replace(
         summary,

@@ -29,7 +29,6 @@ for _name, _place, _alias in (
     ("addons-ngplus", "paper._curves:addons_ngplus", "fig:addonsngplus"),
     ("baselines-srl", "paper._curves:baselines_srl", "fig:bestimage"),
     ("baselines-ngplus", "paper._curves:baselines_ngplus", "fig:bestimagengplus"),
-    ("frontier", "plots._frontier:frontier", ""),
     ("focus-versus-rate", "plots._frontier:focus_versus_rate", ""),
     ("forget-quality", "plots._forget_quality:forget_quality", ""),
 ):

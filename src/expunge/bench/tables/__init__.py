@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from expunge.bench.tables._summary import Summary
 
 TABLES: "Registry[Callable[[Iterable[Result]], list[Summary]]]" = Registry("table")
-for _name in ("table1", "table2", "attacks", "epochs", "cost", "beside"):
+for _name in ("table1", "table2", "attacks", "beside"):
     TABLES.declare(_name, f"expunge.bench.paper._tables:{_name}")
 TABLES.declare("stops", "expunge.bench.tables._stops:stops")
 TABLES.declare("texts", "expunge.bench.tables._stops:texts")

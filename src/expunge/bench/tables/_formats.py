@@ -67,11 +67,11 @@ def latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
-def latex_tabular(alignment: str, header: Sequence[str], body: Sequence[str]) -> list[str]:
+def latex_tabular(alignment: str, header: str, body: Sequence[str]) -> list[str]:
     """The lines of a tabular with booktabs' rules above, between and below header and body."""
     return [
         f"\\begin{{tabular}}{{{alignment}}}",
-        *(f"  {line}" for line in (r"\toprule", *header, r"\midrule", *body, r"\bottomrule")),
+        *(f"  {line}" for line in (r"\toprule", header, r"\midrule", *body, r"\bottomrule")),
         r"\end{tabular}",
     ]
 

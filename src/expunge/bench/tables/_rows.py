@@ -21,10 +21,6 @@ BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
 SALUN = Variant("random-label", "saliency")
 """SRL with saliency, which the paper calls SalUn and counts among the methods."""
-PROCESSOR = Metric(
-    "processor time", "time the unlearning steps kept processors busy", "lower", unit="s"
-)
-"""A metric beside those of METRICS: ``processor_seconds`` of a result's epochs."""
 
 
 def row_of(
@@ -32,12 +28,12 @@ def row_of(
     results: Iterable[Result],
     metrics: Sequence[str],
     label: str,
-    epoch: int | None = None,
 ) -> Row:
-    """A row of results that differ in their seed alone, at ``epoch`` (default: the task's)."""
-    at = runs.epoch if epoch is None else epoch
+    """A row of results that differ in their seed alone, at the epoch of the task."""
     by_seed = sorted(results, key=lambda result: result.seed)
-    found = {metric: [value_at(result, metric, at) for result in by_seed] for metric in metrics}
+    found = {
+        metric: [value_at(result, metric, runs.epoch) for result in by_seed] for metric in metrics
+    }
     return Row(label, {m: tuple(v for v in found[m] if v is not None) for m in metrics})
 
 

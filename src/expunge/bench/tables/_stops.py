@@ -32,19 +32,19 @@ from expunge.bench._sweeps import (
 )
 from expunge.bench._tasks import Sweep, TaskResults, group_results, select_variants
 from expunge.bench.tables._rows import all_rows, task_notes
-from expunge.bench.tables._summary import Column, Row, RowGroup, Summary
-from expunge.evaluation import METRICS
+from expunge.bench.tables._summary import Row, RowGroup, Summary
+from expunge.evaluation import METRICS, Metric
 
 TOLERANCE = 0.5
 """Points of the gap that nobody can tell from none: its standard error over 4,500 forgotten and
 10,000 test images is 0.7."""
 COLUMNS = {
-    "seeds": Column("seeds", "seeds with an admissible epoch", "none", "", 0),
-    "epoch": Column("epoch", "the chosen epoch", "none", "", 1),
-    "lost": Column("TA lost", "initial model's TA minus that of the chosen epoch", "none", "", 2),
-    "abs_rua": Column("|rUA|", "distance of rUA from zero", "none", "points", 2),
-    "rmia_auc": Column("RMIA AUC", METRICS["rmia_auc"].definition, "none", "", 3),
-    "least": Column("least UA - TA", "least gap to unseen images of any epoch", "none", "", 2),
+    "seeds": Metric("seeds", "seeds with an admissible epoch", "none", "", 0),
+    "epoch": Metric("epoch", "the chosen epoch", "none", "", 1),
+    "lost": Metric("TA lost", "initial model's TA minus that of the chosen epoch", "none", "", 2),
+    "abs_rua": Metric("|rUA|", "distance of rUA from zero", "none", "points", 2),
+    "rmia_auc": Metric("RMIA AUC", METRICS["rmia_auc"].definition, "none", "", 3),
+    "least": Metric("least UA - TA", "least gap to unseen images of any epoch", "none", "", 2),
 }
 
 
@@ -142,8 +142,8 @@ TEXTS_SHOWN = (
     "privacy_leakage",
 )
 TEXT_COLUMNS = {
-    "epoch": Column("epoch", "the epoch that is shown", "none", "", 1),
-    "gap_exact_memorisation": Column(
+    "epoch": Metric("epoch", "the epoch that is shown", "none", "", 1),
+    "gap_exact_memorisation": Metric(
         "EM gap", "exact memorisation minus the ideal model's", "zero", "-1 to 1", 3
     ),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import re
 import statistics
@@ -26,17 +25,6 @@ from expunge.evaluation import METRICS, Metric
 
 WIDE = 8
 """LaTeX tables of more columns are scaled to the width of the text."""
-
-
-@dataclass(frozen=True)
-class Column(Metric):
-    """A column that is more than a metric.
-
-    ``over`` is a heading it shares with its neighbours, ``least`` the decimals a terminal keeps.
-    """
-
-    over: str = ""
-    least: int = 0
 
 
 @dataclass(frozen=True)
@@ -125,9 +113,8 @@ class Summary:
         return self.columns[name] if name in self.columns else METRICS[name]
 
     def heading(self, name: str) -> str:
-        """A column's heading, on one line."""
-        metric = self.metric(name)
-        return f"{getattr(metric, 'over', '')} {metric.label}".strip()
+        """A column's heading."""
+        return self.metric(name).label
 
     def footnotes(self) -> list[str]:
         """What a reader has to know: n, and the notes."""
@@ -156,12 +143,11 @@ class Summary:
     def cell(self, row: Row, metric: str, *, short: bool = False) -> str:
         """``mean ± std`` with the metric's decimals; only the mean for one seed; empty for none.
 
-        ``short`` is for terminals: one decimal less and no blanks.
+        ``short`` is for terminals: no blanks, and one decimal less of percentages.
         """
         mean, std, about = row.mean(metric), row.std(metric), self.metric(metric)
-        decimals, sign = about.decimals, "±" if short else " ± "
-        if short:
-            decimals = max(decimals - 1, getattr(about, "least", 0))
+        sign = "±" if short else " ± "
+        decimals = about.decimals - (short and about.unit in ("%", "points"))
         if math.isnan(mean):
             return ""
         return f"{mean:.{decimals}f}" + ("" if math.isnan(std) else f"{sign}{std:.{decimals}f}")
@@ -187,8 +173,7 @@ class Summary:
         )
         table.add_column("", no_wrap=True)
         for metric in self.metrics:
-            over, label = getattr(self.metric(metric), "over", ""), self.metric(metric).label
-            heading = escape(f"{over} \n{label} " if over else f"{label} ")
+            heading = escape(f"{self.heading(metric)} ")
             table.add_column(heading, justify="right", no_wrap=True)
         if self.has_n_column:
             table.add_column("n", justify="right", style="dim", no_wrap=True)
@@ -226,7 +211,9 @@ class Summary:
         """
         width = len(self.metrics) + self.has_n_column
         wide = width > WIDE
-        tabular = latex_tabular("l" + "r" * width, self._latex_header(), self._latex_body(width))
+        headings = [latex_escape(self.heading(metric)) for metric in self.metrics]
+        header = latex_row(["", *headings, *(["$n$"] if self.has_n_column else [])])
+        tabular = latex_tabular("l" + "r" * width, header, self._latex_body(width))
         lines = [
             r"% needs \usepackage{booktabs}" + (r" and \usepackage{graphicx}" if wide else ""),
             r"\begin{table}[tbh]",
@@ -262,20 +249,6 @@ class Summary:
         notes += ["mean ± std over seeds, the best in bold", *self.footnotes()]
         sentences = ". ".join(note[:1].upper() + note[1:].rstrip(".") for note in notes)
         return re.sub(r"\b[Nn] = (\d+)", r"$n = \1$", latex_escape(sentences) + ".")
-
-    def _latex_header(self) -> list[str]:
-        n = ["$n$"] if self.has_n_column else []
-        over = [getattr(self.metric(m), "over", "") for m in self.metrics]
-        if not any(over):
-            return [latex_row(["", *(latex_escape(self.heading(m)) for m in self.metrics), *n])]
-        spans, rules, first = [""], [], 2
-        for name, same in itertools.groupby(over):
-            size = len(list(same))
-            spans.append(f"\\multicolumn{{{size}}}{{c}}{{{latex_escape(name)}}}")
-            rules += [f"\\cmidrule(lr){{{first}-{first + size - 1}}}"] if name else []
-            first += size
-        labels = [latex_escape(self.metric(m).label) for m in self.metrics]
-        return [latex_row([*spans, *[""] * len(n)]), " ".join(rules), latex_row(["", *labels, *n])]
 
     def _latex_body(self, width: int) -> list[str]:
         lines: list[str] = []

@@ -21,7 +21,6 @@ from tests.unit.bench.making import (
     PAPER_ADDONS,
     over_seeds,
     paper_results,
-    reference,
     references,
     run,
 )
@@ -104,7 +103,7 @@ def swept() -> list[Result]:
 
 def test_sweeps_do_not_mix_in() -> None:
     main, sweep = paper_results(), swept()
-    for name in ("table1", "table2", "attacks", "epochs", "cost"):
+    for name in ("table1", "table2", "attacks"):
         for first, second in zip(TABLES[name](main), TABLES[name]([*sweep, *main]), strict=True):
             assert first.csv() == second.csv()
             assert any("24 runs at other settings" in note for note in second.notes)
@@ -165,23 +164,3 @@ def test_attacks_are_five_and_left_out_where_they_were_not_made() -> None:
     (table,) = TABLES["table2"](blind)
     assert table.metrics == METRIC_NAMES[1:]
     assert any("MIA entropy" in note for note in table.notes)
-
-
-def test_epochs_shows_those_that_were_scored() -> None:
-    rua, ta = TABLES["epochs"](paper_results())
-    assert rua.metrics == ("rua@epoch=1", "rua@epoch=10")
-    assert row(rua, "SRL").mean("rua@epoch=1") == pytest.approx(8.0)
-    assert row(ta, "ideal").mean("ta@epoch=10") == 80.0
-
-
-def test_cost_is_relative_to_the_same_seed_without_add_on() -> None:
-    results = [
-        *(run(91, seed=s, metrics={"seconds": 10.0 * (s + 1)}) for s in range(3)),
-        *(run(91, "SRL", "AND", seed=s, metrics={"seconds": 12.0 * (s + 1)}) for s in range(3)),
-        reference("ideal", 90),
-    ]
-    (table,) = TABLES["cost"](results)
-    assert row(table, "SRL-AND").values["rte_ratio"] == pytest.approx((1.2, 1.2, 1.2))
-    assert row(table, "SRL-AND").values["processor_ratio"] == pytest.approx((1.0, 1.0, 1.0))
-    assert row(table, "SRL").values.get("rte_ratio", ()) == ()
-    assert row(table, "ideal").mean("rte") == 100.0

@@ -1,63 +1,20 @@
-"""The frontiers of a sweep: its points, and FOCUS against a larger rate in words."""
+"""FOCUS against a larger rate: two frontiers, and what lies between them in words."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 
 from expunge.bench._results import Result
-from expunge.bench._sweeps import MAX_LOST, balanced, compare_frontiers
+from expunge.bench._sweeps import MAX_LOST, compare_frontiers
 from expunge.bench._tasks import group_results
 from expunge.bench.plots._frontier import (
-    corners_of,
     focus_versus_rate,
-    frontier,
     in_words,
-    points_of,
     preferred_sweep,
 )
 from expunge.bench.plots._style import MissingResults
-from tests.unit.bench.making import references
 from tests.unit.bench.paper.claims.test_frontier import swept
-from tests.unit.bench.plots.made_results import everything, only_task, variant
-
-
-def test_a_frontier_leaves_out_what_another_point_beats() -> None:
-    points = np.array([[2.0, 5.0], [0.0, 9.0], [1.0, 9.0], [3.0, 5.0], [2.5, 1.0], [0.0, 9.0]])
-    assert corners_of(points).tolist() == [[0.0, 9.0], [2.0, 5.0], [2.5, 1.0]]
-    assert corners_of(np.empty((0, 2))).shape == (0, 2)
-
-
-def test_frontier_points_are_means_at_settings_that_both_arms_have() -> None:
-    results = [*everything(), *variant({10: [70.0] * 3}, "SRL", lr=1.0)]
-    runs = only_task(results)
-    base, focus = (preferred_sweep(runs, "random-label", addon) for addon in ("none", "focus"))
-    assert (len(base), len(focus)) == (4, 3)
-    both = balanced((base, focus))
-    assert list(both[0]) == list(both[1])
-    # UA of 97 on average: 2 points of TA lost against 99, 7 points from the ideal's 90.
-    slow, fast = [[2.0, 7.0], [7.0, 2.0]], [[19.0, 10.0], [49.0, 40.0]]
-    assert points_of(both[0]).tolist() == [*slow, *fast, *fast]
-
-
-def drawn_arms(figure: Figure) -> list[str]:
-    _, labels = figure.axes[0].get_legend_handles_labels()
-    return [label.split(":")[0] for label in labels if "frontier" in label]
-
-
-def test_an_add_on_at_fewer_settings_than_focus_is_left_out() -> None:
-    tried = {"none": (0.5, 1.0, 2.0), "FOCUS": (0.5, 1.0, 2.0), "AND": (0.5, 1.0), "PROB": (0.5,)}
-    results = references()
-    for addon, rates in tried.items():
-        for rate in rates:
-            results += variant({10: [95.0 - rate] * 3}, "SRL", addon, lr=rate)
-    ((name, figure),) = frontier(results)
-    assert name == "srl-cifar10-vgg16-random-0.1"
-    assert drawn_arms(figure) == ["SRL", "SRL-FOCUS"]
-    note = figure.get_supxlabel().replace("\n", " ")
-    assert "3 settings, the same for SRL, SRL-FOCUS;" in note
-    assert "mean over 3 seeds" in note
 
 
 def words(results: list[Result]) -> str:

@@ -35,7 +35,7 @@ def test_arms_of_one_figure_differ_in_colour_marker_and_dash() -> None:
 
 
 GROUP = "cifar10-vgg16-random-0.1"
-SAVED = ("heatmap", f"frontier-srl-{GROUP}")
+SAVED = ("heatmap", f"focus-versus-rate-{GROUP}")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,6 @@ def test_all_figures_go_to_two_formats_under_their_names(
     assert found.left_out == {}
     grouped = {name: f"{name}-{GROUP}" for name in FIGURES if name not in OF_TEXTS}
     grouped |= {name: name for name in ("masking", "noisy-masking", "heatmap")}
-    grouped["frontier"] = f"frontier-srl-{GROUP}"
     assert {path.name for path in found.paths} == {
         f"{stem}.{kind}" for stem in grouped.values() for kind in ("pdf", "png")
     }
@@ -83,7 +82,7 @@ def test_fonts_are_embedded_and_dates_are_not_written(written: Path) -> None:
 
 
 def test_the_same_records_give_the_same_bytes(written: Path, tmp_path: Path) -> None:
-    again = write_figures(everything(), tmp_path, ["fig:heatmap", "frontier"])
+    again = write_figures(everything(), tmp_path, ["fig:heatmap", "focus-versus-rate"])
     assert len(again.paths) == 4
     for path in again.paths:
         assert path.read_bytes() == (written / path.name).read_bytes()
@@ -101,7 +100,7 @@ def test_without_records_the_didactic_figures_remain(
     ]
     assert "two add-ons" in found.left_out["addons-srl"]
     assert "histogram" in found.left_out["agreement"]
-    assert len(found.left_out) == 8
+    assert len(found.left_out) == 7
 
 
 def test_a_figure_asked_for_by_name_says_what_is_missing(tmp_path: Path) -> None:
@@ -109,8 +108,8 @@ def test_a_figure_asked_for_by_name_says_what_is_missing(tmp_path: Path) -> None
         write_figures([run(91.0)], tmp_path, ["baselines-srl"])
     with pytest.raises(InvalidInput, match="Did you mean 'heatmap'"):
         write_figures([], tmp_path, ["heat-map"])
-    with pytest.raises(InvalidInput, match="two settings"):
-        write_figures([run(91.0), run(91.0, "SRL", "FOCUS")], tmp_path, ["frontier"])
+    with pytest.raises(InvalidInput, match="3 settings"):
+        write_figures([run(91.0), run(91.0, "SRL", "FOCUS")], tmp_path, ["focus-versus-rate"])
     with pytest.raises(InvalidInput, match="got none"):
         write_figures([], tmp_path, ["addons-srl"])
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""Claims tested on results, and the ledger of findings: terminal, Markdown, LaTeX and CSV."""
+"""Claims tested on results, and the ledger of findings: terminal, Markdown and CSV."""
 
 from __future__ import annotations
 
@@ -20,8 +20,6 @@ from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.paper.claims._base import Claim, ClaimFinding
 from expunge.bench.tables._formats import (
     csv_text,
-    latex_escape,
-    latex_row,
     markdown_table,
     rows_of_csv,
 )
@@ -146,18 +144,6 @@ class ClaimLedger:
             lines += ["### No data", ""]
             lines += [f"- {name}: {groups}" for name, groups in self._missing()] + [""]
         return "\n".join(lines)
-
-    def latex(self) -> str:
-        """A booktabs table with one line per finding under the statement of its claim."""
-        lines = [r"\begin{tabular}{llrrr}", r"\toprule", latex_row(map(latex_escape, HEADER))]
-        for claim, findings in self._sections():
-            statement = latex_escape(f"{claim.statement} ({claim.source})")
-            heading = rf"\textbf{{{latex_escape(claim.name)}.}} {statement}"
-            lines += [r"\midrule", rf"\multicolumn{{5}}{{p{{\linewidth}}}}{{{heading}}} \\"]
-            lines += [latex_row(map(latex_escape, cells_of(finding))) for finding in findings]
-        lines += [r"\bottomrule", r"\end{tabular}", "", f"% {self.count}"]
-        lines += [f"% no data: {name}: {groups}" for name, groups in self._missing()]
-        return "\n".join(lines) + "\n"
 
     def csv(self) -> str:
         """One line per finding, "no data" included."""

@@ -19,7 +19,7 @@ import numpy as np
 from expunge.bench._results import Result
 from expunge.bench._runs import Variant
 from expunge.bench._statistics import Region
-from expunge.bench._sweeps import StoppingPoint, frontier_at, pareto
+from expunge.bench._sweeps import Remainder, StoppingPoint, frontier_at, pareto
 from expunge.bench._tasks import Sweep, TaskResults
 from expunge.bench.paper.claims._base import (
     Claim,
@@ -33,20 +33,12 @@ LEVELS = 20
 """Distances at which two variants are compared."""
 
 
-@dataclass(frozen=True)
-class Distance:
-    """How far a run is from the ideal model's forgetting: |metric|, in points."""
-
-    metric: str
-    label: str
-    scale: float = 1.0
+MEMORISATION = Remainder("gap_exact_memorisation", "exact memorisation", scale=100.0)
+LEAKAGE = Remainder("privacy_leakage", "privacy leakage")
+"""How far a run is from the ideal model's forgetting, in points."""
 
 
-MEMORISATION = Distance("gap_exact_memorisation", "exact memorisation", scale=100.0)
-LEAKAGE = Distance("privacy_leakage", "privacy leakage")
-
-
-def forgetting_points(result: Result, distance: Distance = MEMORISATION) -> list[StoppingPoint]:
+def forgetting_points(result: Result, distance: Remainder = MEMORISATION) -> list[StoppingPoint]:
     """Distance from the ideal model's forgetting, and utility lost, in points, at every epoch.
 
     The fields of a point trade places here: ``lost`` is the distance, ``distance`` the utility.
@@ -54,14 +46,14 @@ def forgetting_points(result: Result, distance: Distance = MEMORISATION) -> list
     start = result.value("model_utility", 0)
     points = []
     for row in result.evaluated:
-        gap, utility = row.get(distance.metric), row.get("model_utility")
+        gap, utility = distance.signed(row), row.get("model_utility")
         if start is not None and gap is not None and utility is not None:
-            points.append(StoppingPoint(distance.scale * abs(gap), 100.0 * (start - utility)))
+            points.append(StoppingPoint(abs(gap), 100.0 * (start - utility)))
     return points
 
 
 def utility_gain(
-    base: Sequence[Result], addon: Sequence[Result], distance: Distance = MEMORISATION
+    base: Sequence[Result], addon: Sequence[Result], distance: Remainder = MEMORISATION
 ) -> float | None:
     """The utility that the add-on keeps and the base loses at equal forgetting, in points.
 
@@ -168,7 +160,7 @@ def _claim(statement: str, name: str, rule: Gain) -> Claim:
     return Claim(name, statement, "Ours; the paper has images alone", rule, texts=True)
 
 
-def _utility(kind: str, addon: str, distance: Distance) -> Claim:
+def _utility(kind: str, addon: str, distance: Remainder) -> Claim:
     return _claim(
         f"At equal {distance.label}, {addon.upper()} keeps more of a language model's utility than "
         "the method alone.",

@@ -62,16 +62,6 @@ def test_markdown_has_a_heading_and_a_table_a_claim() -> None:
     assert "lr 0.0001" in text
 
 
-def test_latex_escapes_what_latex_would_take() -> None:
-    text = claim_ledger(RECORDS).latex()
-    assert text.startswith(r"\begin{tabular}{llrrr}")
-    body = [line for line in text.splitlines() if not line.startswith("%")]
-    for line in body:
-        assert "%" not in line.replace(r"\%", "")
-        assert not set("|→×⟨⟩<>") & set(line)
-    assert all(line.count("&") == 4 for line in body if "FOCUS &" in line)
-
-
 def test_csv_has_every_finding() -> None:
     rows = list(csv.DictReader(io.StringIO(LEDGER.csv())))
     assert len(rows) == len(LEDGER.findings)
