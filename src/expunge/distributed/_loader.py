@@ -10,38 +10,49 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import BatchSampler, DataLoader, IterableDataset, Sampler
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 from torch.utils.data.distributed import DistributedSampler
 
 from expunge._errors import InvalidInput
 from expunge.distributed._batch_shares import BatchDivision, BatchShare
 
 
-class ShareSampler(Sampler[list[int]]):
+class DividedBatches(BatchSampler):
     """This process's share of each batch of ``batches``, in their order.
 
-    The order is drawn as a single process draws it, from random numbers that all processes share;
-    after that, each process has its own (``seed``), for what the data set draws.
+    Shares differ in size by at most one, and a last batch with fewer examples than processes joins
+    the one before it. (Accelerate gives whole batches to the processes in turn, and repeats
+    examples until all have as many: the last steps of an epoch then depend on the number of
+    processes.)
+
+    The order is drawn as a single process draws it, from random numbers that all processes share.
+    With a ``seed``, each process has its own after that, for what the data set draws.
+
+    >>> whole = BatchSampler(range(7), 4, drop_last=False)
+    >>> [list(DividedBatches(whole, BatchDivision(rank, 2))) for rank in range(2)]
+    [[[0, 1], [4, 5]], [[2, 3], [6]]]
     """
 
-    def __init__(self, batches: Any, division: BatchDivision, seed: int) -> None:
+    def __init__(self, batches: Any, division: BatchDivision, seed: int | None = None) -> None:
         self.batches, self.division, self.seed = batches, division, seed
+        # Where torch and Accelerate look for them.
+        self.sampler = getattr(batches, "sampler", None)
+        self.batch_size = getattr(batches, "batch_size", None)
+        self.drop_last = getattr(batches, "drop_last", False)
+        self._joins_last = type(batches) is BatchSampler and not batches.drop_last
         self._shares: deque[BatchShare] = deque()
 
-    def shares(self) -> Iterator[BatchShare | None]:
-        """The share of each batch, in order; a loader may be some batches ahead."""
-        while True:
-            yield self._shares.popleft()
+    def __len__(self) -> int:
+        if not self._joins_last:
+            return len(self.batches)
+        return self.division.batch_count(len(self.batches.sampler), self.batches.batch_size)
 
     def __iter__(self) -> Iterator[list[int]]:
+        self._shares.clear()
         batches = [list(batch) for batch in self.batches]
-        if (
-            only_last_is_short(self.batches)
-            and len(batches) > 1
-            and len(batches[-1]) < self.division.size
-        ):
+        if self._joins_last and len(batches) > 1 and len(batches[-1]) < self.division.size:
             batches[-2:] = [batches[-2] + batches[-1]]
-        if self.division.rank:
+        if self.seed is not None and self.division.rank:
             torch.default_generator.manual_seed(self.seed)
             random.seed(self.seed)
             np.random.seed(self.seed % 2**32)  # noqa: NPY002
@@ -50,47 +61,13 @@ class ShareSampler(Sampler[list[int]]):
             self._shares.append(share)
             yield batch[share.start : share.stop]
 
-
-def only_last_is_short(batches: Any) -> bool:
-    """Whether only the last batch can be short, so that it may join the one before."""
-    return type(batches) is BatchSampler
-
-
-class DividedBatches(BatchSampler):
-    """This process's share of every batch that a single process would take, for a Trainer.
-
-    Accelerate gives whole batches to the processes in turn, and repeats examples until all have as
-    many: the last steps of an epoch then depend on the number of processes. Here the shares of a
-    batch differ in size by at most one, and a last batch with fewer examples than processes joins
-    the one before it.
-
-    ``set_epoch`` shuffles anew, in a run that resumes within an epoch, too.
-
-    >>> [list(DividedBatches(range(7), 4, False, BatchDivision(rank, 2))) for rank in range(2)]
-    [[[0, 1], [4, 5]], [[2, 3], [6]]]
-    """
-
-    def __init__(
-        self, sampler: Any, batch_size: int, drop_last: bool, division: BatchDivision
-    ) -> None:
-        super().__init__(sampler, batch_size, drop_last)
-        self.division = division
-
-    def __len__(self) -> int:
-        if self.drop_last:
-            return super().__len__()
-        return self.division.batch_count(len(self.sampler), self.batch_size)  # type: ignore[arg-type]
-
-    def __iter__(self) -> Iterator[list[int]]:
-        batches = [list(batch) for batch in super().__iter__()]
-        if len(batches) > len(self):
-            batches[-2:] = [batches[-2] + batches[-1]]
-        for batch in batches:
-            share = self.division.share(len(batch))
-            yield batch[share.start : share.stop]
+    def shares(self) -> Iterator[BatchShare | None]:
+        """The share of each batch, in order; a loader may be some batches ahead."""
+        while True:
+            yield self._shares.popleft()
 
     def set_epoch(self, epoch: int) -> None:
-        """Shuffle as in this epoch."""
+        """Shuffle as in this epoch, in a run that resumes within an epoch, too."""
         if hasattr(self.sampler, "set_epoch"):
             self.sampler.set_epoch(epoch)
 
@@ -107,10 +84,9 @@ def sampler_of(loader: DataLoader[Any]) -> Any:
 
 def batch_count(loader: DataLoader[Any], division: BatchDivision) -> int:
     """The number of batches, after a last one too small for all processes has joined another."""
-    batches: Any = loader.batch_sampler
-    if not _is_divided(loader, division) or not only_last_is_short(batches) or batches.drop_last:
+    if not _is_divided(loader, division):
         return len(loader)
-    return division.batch_count(len(batches.sampler), batches.batch_size)
+    return len(DividedBatches(loader.batch_sampler, division))
 
 
 def divide_loader(
@@ -125,12 +101,12 @@ def divide_loader(
     if not _is_divided(loader, division):
         return loader, itertools.repeat(None)
     batches: Any = loader.batch_sampler
-    if only_last_is_short(batches) and batches.batch_size < division.size:
+    if type(batches) is BatchSampler and batches.batch_size < division.size:
         raise InvalidInput(
             "The batch size should be at least the number of processes. "
             f"(got {batches.batch_size} for {division.size})"
         )
-    sampler = ShareSampler(batches, division, seed)
+    sampler = DividedBatches(batches, division, seed)
     shared: DataLoader[Any] = DataLoader(
         loader.dataset,
         batch_sampler=sampler,

@@ -135,8 +135,8 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         )
         self._prepared = False
         self._moving: list[nn.Parameter] = []
-        self._update_state: dict[str, Any] | None = None
         self._waiting: list[Batch] = []
+        self._update_state: dict[str, Any] | None = None
         self._recorder = StepRecorder(self.update, constrained=self.method.constrained)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **options: Any) -> Any:
@@ -165,7 +165,9 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         """Keep the micro-batch; at the last one before an optimizer step, fill ``p.grad``."""
         model.train()
         # Keep the micro-batch until the last one before an optimizer step.
-        self._waiting.append(self._batch(self._prepare_inputs(inputs)))
+        if "labels" not in inputs:
+            raise InvalidInput(f"A forget batch should have `labels`. (got {', '.join(inputs)})")
+        self._waiting.append(batch_of(self._prepare_inputs(inputs), "forget"))
         if not self.accelerator.sync_gradients:
             return torch.zeros((), device=self.args.device)
         # Pair each forget batch with the next retain batch.
@@ -201,10 +203,10 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
                 )
             return loader
         size = self._train_batch_size * self.group.size
-        batches = DividedBatches(sampler.sampler, size, sampler.drop_last, self._division)
+        whole = BatchSampler(sampler.sampler, size, sampler.drop_last)
         divided: DataLoader[Any] = DataLoaderShard(
             loader.dataset,
-            batch_sampler=batches,
+            batch_sampler=DividedBatches(whole, self._division),
             collate_fn=loader.collate_fn,
             num_workers=loader.num_workers,
             pin_memory=loader.pin_memory,
@@ -312,18 +314,18 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     def _losses(self, name: str, pairs: list[tuple[Batch, Batch]]) -> Iterator[Tensor | Term]:
         """One loss per micro-batch, computed lazily: only one graph is alive at a time."""
         forget, retain = ([pair[k] for pair in pairs] for k in (0, 1))
-        terms = (self._loss(name, *pair) for pair in pairs)
+
+        def loss(pair: tuple[Batch, Batch]) -> Tensor | Term:
+            with self.accelerator.autocast():
+                return getattr(self.method, name)(self.problem, *pair)  # type: ignore[no-any-return]
+
+        terms = map(loss, pairs)
         if self.is_fsdp_enabled:
             yield from weigh_reduced(terms, self.group, self.method, name, forget, retain)
             return
         weights = process_weights(self.group, self.method, name, forget, retain)
         for term in weigh_micro_batches(terms, self.method, name, forget, retain):
             yield weigh(term, weights)
-
-    def _loss(self, name: str, forget: Batch, retain: Batch) -> Tensor | Term:
-        with self.accelerator.autocast():
-            term: Tensor | Term = getattr(self.method, name)(self.problem, forget, retain)
-        return term
 
     def _source(self, data: Any, split: Split) -> LoaderSource:
         """A split in batches of the Trainer's size and collator, pass by pass, resumable."""
@@ -342,11 +344,6 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         for batch in self._source(self.train_dataset, "forget").walk(0, 0):
             yield batch, next(beside)
 
-    def _batch(self, inputs: dict[str, Any]) -> Batch:
-        if "labels" not in inputs:
-            raise InvalidInput(f"A forget batch should have `labels`. (got {', '.join(inputs)})")
-        return batch_of(inputs, "forget")
-
 
 def refuse_options(trainer: Any, options: dict[str, Any]) -> None:
     """Refuse settings under which the two gradients could not be computed as they are."""
@@ -354,12 +351,10 @@ def refuse_options(trainer: Any, options: dict[str, Any]) -> None:
     plugin = getattr(trainer.accelerator.state, "fsdp_plugin", None)
     sampling = getattr(args, "train_sampling_strategy", "random")
     sharded = getattr(trainer, "is_distributed_loading_by_transformers", False)
+    given = {name for name, value in options.items() if value is not None}
     refused = {
-        "`model_init`: the reference would be another model; pass `model`": options.get(
-            "model_init"
-        ),
-        "`compute_loss_func`: the method has the losses; see `loss`": "compute_loss_func"
-        in options,
+        "`model_init`: the reference would be another model; pass `model`": "model_init" in given,
+        "`compute_loss_func`: the method has the losses; see `loss`": "compute_loss_func" in given,
         "`label_smoothing_factor`: put it into `loss`": args.label_smoothing_factor,
         "`fp16`: its loss scaling knows one loss only; use `bf16`": args.fp16,
         "`deepspeed`: it holds the gradients back; use `fsdp`": args.deepspeed,

@@ -17,7 +17,7 @@ def test_the_shares_of_a_batch_are_that_batch(
     examples = max(examples, processes)
     sampler, size = SequentialSampler(range(examples)), each * processes
     divided = [
-        DividedBatches(sampler, size, drop_last, BatchDivision(rank, processes))
+        DividedBatches(BatchSampler(sampler, size, drop_last), BatchDivision(rank, processes))
         for rank in range(processes)
     ]
     shares = [list(batches) for batches in divided]
