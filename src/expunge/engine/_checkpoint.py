@@ -26,11 +26,6 @@ def save_checkpoint(path: Path, fingerprint: dict[str, Any], tree: dict[str, Any
     tensors.save(path, arrays, notes)
 
 
-def load_if_there(path: Path | None, fingerprint: dict[str, Any]) -> dict[str, Any] | None:
-    """The tree in ``path``, if there is one; refused if it belongs to another run."""
-    return load_checkpoint(path, fingerprint) if path is not None and path.exists() else None
-
-
 def load_checkpoint(path: Path, fingerprint: dict[str, Any]) -> dict[str, Any]:
     """The tree in ``path``; refused if it belongs to another run."""
     arrays, notes = tensors.load(path)
@@ -63,7 +58,20 @@ def run_identity(run: Run) -> dict[str, Any]:
     }
 
 
-def run_state(run: Run) -> dict[str, Any]:
+def save_run(run: Run, path: Path) -> None:
+    """Write the state of a run; all processes call this, and the first one writes."""
+    tree = _run_state(run)
+    run.group.run_in_first(lambda: save_checkpoint(path, run.fingerprint, tree))
+
+
+def find_run(run: Run, path: Path) -> dict[str, Any] | None:
+    """The state of a run in ``path``; None if there is no file, refused if it is another run's."""
+    return run.group.run_in_first(
+        lambda: load_checkpoint(path, run.fingerprint) if path.exists() else None
+    )
+
+
+def _run_state(run: Run) -> dict[str, Any]:
     """Everything that the rest of a run depends on; all processes call this."""
     simple = (bool, int, float, str, list, tuple, dict, Tensor, type(None))
     schedule = None
@@ -95,7 +103,7 @@ def run_state(run: Run) -> dict[str, Any]:
 
 
 def load_run_state(run: Run, tree: dict[str, Any]) -> None:
-    """Continue from what :func:`run_state` kept; a callback without a state starts fresh."""
+    """Continue from what :func:`save_run` kept; a callback without a state starts fresh."""
     if run.forget_stream is not None:
         run.forget_stream.seek(tree["forget"])
     run.retain_stream.seek(tree["retain"])

@@ -33,10 +33,9 @@ def check_disjoint(forget: Data, other: Data, name: str = "retain") -> None:
     """Raise if ``forget`` and ``other`` overlap.
 
     Detected are: an example that both take from one dataset, through any nesting of ``Subset`` and
-    ``ConcatDataset``; image sets with an image of the same name, pixels and label in both; and data
-    in memory (image sets, ``TensorDataset``) where at least half of the forget rows (input and
-    label) occur in the other. Fewer equal rows pass: real datasets have genuine duplicates
-    (CIFAR-10 does), and names alone may repeat from folder to folder.
+    ``ConcatDataset``; and data in memory (image sets, ``TensorDataset``) where at least half of the
+    forget rows (input and label) occur in the other. Fewer equal rows pass: real datasets have
+    genuine duplicates (CIFAR-10 does).
 
     Not detected are: copies in datasets that load their examples, and loaders with a sampler of
     their own.
@@ -50,9 +49,6 @@ def check_disjoint(forget: Data, other: Data, name: str = "retain") -> None:
         )
     shared = sorted(_members(first) & _members(second), key=lambda member: member[1])
     _refuse(name, "shared ids", [str(index) for _, index in shared])
-    left, right = _images(first), _images(second)
-    if left is not None and right is not None:
-        _check_names(left, right, name)
     _check_rows(first, second, name)
 
 
@@ -76,15 +72,6 @@ def _list_members(data: Dataset[Any]) -> list[Member]:
     if isinstance(data, ConcatDataset):
         return [member for part in data.datasets for member in _list_members(part)]
     return [(id(data), index) for index in range(len(cast(Sized, data)))]
-
-
-def _check_names(forget: ImageSet, other: ImageSet, name: str) -> None:
-    if forget.names is None or other.names is None:
-        return
-    rows, others = (row_hashes(part.images, part.labels) for part in (forget, other))
-    known = set(zip(other.names, others, strict=True))
-    named = zip(forget.names, rows, strict=True)
-    _refuse(name, "shared images", [called for called, row in named if (called, row) in known])
 
 
 def _check_rows(forget: Dataset[Any], other: Dataset[Any], name: str) -> None:
@@ -114,12 +101,6 @@ def _examples(data: Data) -> Dataset[Any] | None:
         return data
     whole = isinstance(data.sampler, (RandomSampler, SequentialSampler))
     return data.dataset if whole else None
-
-
-def _images(data: Dataset[Any]) -> ImageSet | None:
-    if isinstance(data, Subset) and isinstance(data.dataset, ImageSet):
-        return data.dataset.subset(list(data.indices))
-    return data if isinstance(data, ImageSet) else None
 
 
 def _arrays(data: Dataset[Any]) -> tuple[Tensor, Tensor] | None:

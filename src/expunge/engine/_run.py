@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -13,25 +13,16 @@ from torch import Tensor, nn
 
 from expunge._errors import Diverged, InvalidInput
 from expunge._kinds import check_kind
-from expunge.data import (
-    Augment,
-    Batch,
-    Data,
-    Stream,
-    as_source,
-    seed_of,
-    stop_augmenting,
-)
+from expunge.data import Augment, Batch, Data, Stream, as_source, seed_of, stop_augmenting
 from expunge.distributed import BatchDivision, as_group, check_same_bits, synchronised
 from expunge.engine._callbacks import Callback
 from expunge.engine._checkpoint import (
-    load_if_there,
+    find_run,
     load_run_state,
     model_digest,
     plain_value,
     run_identity,
-    run_state,
-    save_checkpoint,
+    save_run,
 )
 from expunge.engine._device import device_of, fast_layout, pick_device
 from expunge.engine._divergence import DivergenceGuard, diverged
@@ -189,9 +180,8 @@ class Run:
         """Check that all processes have the same arguments; the weights are copied anyway."""
         if not self.group:
             return
-        chosen = {item.name: getattr(self.procedure, item.name) for item in fields(self.procedure)}
         self.group.check_agreement(
-            {name: plain_value(value) for name, value in chosen.items()}
+            {name: plain_value(value) for name, value in vars(self.procedure).items()}
             | run_identity(self)
             | {"steps": self.steps_per_epoch, "checkpoint": self._checkpoint is not None}
             | {"checkpoint_every": self.execution.checkpoint_every}
@@ -388,14 +378,12 @@ class Run:
         if self._checkpoint is None:
             return
         with self.watch.paused():
-            tree, path, fingerprint = run_state(self), self._checkpoint, self.fingerprint
-            self.group.run_in_first(lambda: save_checkpoint(path, fingerprint, tree))
+            save_run(self, self._checkpoint)
             self._saved = self.step
 
     def _resume(self) -> bool:
         """Continue from the checkpoint; False if there is none."""
-        path, fingerprint = self._checkpoint, self.fingerprint
-        tree = self.group.run_in_first(lambda: load_if_there(path, fingerprint))
+        tree = None if self._checkpoint is None else find_run(self, self._checkpoint)
         if tree is None:
             return False
         self.step = self._saved = tree["step"]

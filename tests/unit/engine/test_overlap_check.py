@@ -23,13 +23,12 @@ def unlearn(model: nn.Module | None = None, **options: Any) -> expunge.Result:
     return tiny.unlearn(model or Counting(), **chosen | options)
 
 
-def image_set(count: int, start: int = 0, names: str | None = None) -> ImageSet:
+def image_set(count: int, start: int = 0) -> ImageSet:
     """Images told apart by their first pixels."""
     pixels = torch.zeros(count, 1, 2, 2, dtype=torch.uint8)
     pixels[:, 0, 0, 0] = torch.arange(start, start + count).to(torch.uint8)
     labels = torch.arange(start, start + count) % 3
-    called = None if names is None else [f"{names}{k}" for k in range(start, start + count)]
-    return ImageSet(pixels, labels, ["a", "b", "c"], called)
+    return ImageSet(pixels, labels, ["a", "b", "c"])
 
 
 def test_subsets_that_share_an_index_are_refused() -> None:
@@ -52,18 +51,6 @@ def test_samplers_may_divide_one_dataset() -> None:
     samplers = [torch.utils.data.SubsetRandomSampler(ids) for ids in ([0, 1], [2, 3, 4])]
     forget, retain = (DataLoader(data, batch_size=2, sampler=sampler) for sampler in samplers)
     unlearn(forget=forget, retain=retain)
-
-
-def test_one_image_of_the_same_name_and_content_is_refused() -> None:
-    forget, retain = image_set(20, names="n"), image_set(20, start=19, names="n")
-    with pytest.raises(InvalidInput, match=r"\(1 shared images, such as n19\)"):
-        check_disjoint(forget, retain)
-
-
-def test_equal_names_of_other_images_are_no_overlap() -> None:
-    retain = image_set(20, start=100)
-    named = ImageSet(retain.images, retain.labels, retain.classes, [f"n{k}" for k in range(20)])
-    check_disjoint(image_set(20, names="n"), named)
 
 
 @pytest.mark.parametrize(("shared", "refused"), [(4, False), (5, True), (10, True)])
