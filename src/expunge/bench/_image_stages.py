@@ -37,9 +37,10 @@ HISTOGRAM_BINS = 50
 
 
 class Images:
-    """The :class:`~expunge.bench._stage_functions.Material` of image classifiers."""
+    """What image classifiers are trained on, and how they are scored."""
 
     def load(self, data: Mapping[str, Any], options: Mapping[str, Any]) -> Splits:
+        """The splits that the configuration ``data`` describes."""
         splits = load(
             options["data"],
             options.get("root"),
@@ -52,6 +53,7 @@ class Images:
         return splits
 
     def divide(self, splits: Splits, config: Mapping[str, Any]) -> Division:
+        """The splits as the scenario of ``config`` divides them."""
         most = config.get("test_limit")
         if most is not None and most < len(splits.test):
             few = thin_out(splits.test, most, 0)
@@ -61,16 +63,19 @@ class Images:
     def train(
         self, config: Mapping[str, Any], splits: Splits, data: Examples, execution: Execution
     ) -> Result:
+        """Train a model of ``config`` on ``data``, by its recipe."""
         model, recipe = config["model"] | sizes_for(splits), Recipe(**config["recipe"])
         augment = rebuild(config["augment"])
         return train_from_config(model, data, recipe=recipe, augment=augment, execution=execution)
 
     def restore(self, entry: Entry, splits: Splits) -> nn.Module:
+        """A trained model."""
         return restore_from_config(entry.config["model"] | sizes_for(splits), entry.path(WEIGHTS))
 
     def score(
         self, context: dispatch.Context, models: Mapping[str, nn.Module], division: Division
     ) -> dict[str, Mapping[str, float]]:
+        """Score reference models by name; keep in the folder what unlearned models need."""
         config = context.config
         outputs = _ideal_outputs(models, division, context.parents[0], config)
         tensors.save(context.folder / IDEAL, outputs, {})
@@ -84,6 +89,7 @@ class Images:
     def unlearning(
         self, context: dispatch.Context, division: Division
     ) -> tuple[list[Callback], dict[str, Any]]:
+        """Callbacks that score a run, and the arguments of :func:`expunge.unlearn` on data."""
         initial, reference = context.parents
         config, epochs = context.config, frozenset(context.config["evaluate_at"])
         scorer = _scorer(division, tensors.load(reference.path(IDEAL))[0], reference.config)

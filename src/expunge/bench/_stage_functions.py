@@ -1,6 +1,6 @@
 """The work of each stage of a protocol: functions that workers import and call.
 
-What the stages of images and of texts have in common is here; a :class:`Material` does the rest.
+What the stages of images and of texts have in common is here; ``Images`` and ``Texts`` do the rest.
 """
 
 from __future__ import annotations
@@ -9,17 +9,19 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
-
-from torch import nn
+from typing import TYPE_CHECKING, Any
 
 from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
 from expunge._serialisation import rebuild
-from expunge.engine import Callback, Execution, Procedure, Result, StepReporter, unlearn
+from expunge.engine import Callback, Execution, Procedure, StepReporter, unlearn
 from expunge.store import Entry
+
+if TYPE_CHECKING:
+    from expunge.bench._image_stages import Images
+    from expunge.bench._text_stages import Texts
 
 WEIGHTS, METRICS_FILE, STEPS = "weights.safetensors", "metrics.jsonl", "steps.json"
 HISTOGRAMS, DEFINITIONS = "agreement.json", "definitions.json"
@@ -27,45 +29,17 @@ REFERENCES = ("initial", "ideal", "ideal-2")
 HISTOGRAM_PREFIX = "f_bin_"
 
 
-class Material(Protocol):
-    """What models are trained on and how they are scored: images, or texts."""
-
-    def load(self, data: Mapping[str, Any], options: Mapping[str, Any]) -> Any:
-        """The splits that the configuration ``data`` describes."""
-
-    def divide(self, splits: Any, config: Mapping[str, Any]) -> Any:
-        """The splits as the scenario of ``config`` divides them."""
-
-    def train(
-        self, config: Mapping[str, Any], splits: Any, data: Any, execution: Execution
-    ) -> Result:
-        """Train a model of ``config`` on ``data``, by its recipe."""
-
-    def restore(self, entry: Entry, splits: Any) -> nn.Module:
-        """A trained model."""
-
-    def score(
-        self, context: dispatch.Context, models: Mapping[str, nn.Module], division: Any
-    ) -> dict[str, Mapping[str, float]]:
-        """Score reference models by name; keep in the folder what unlearned models need."""
-
-    def unlearning(
-        self, context: dispatch.Context, division: Any
-    ) -> tuple[list[Callback], dict[str, Any]]:
-        """Callbacks that score a run, and the arguments of :func:`expunge.unlearn` on data."""
-
-
 def train_initial(context: dispatch.Context) -> None:
     """Train on the whole training part."""
     material = _material(context.config["data"])
-    splits = material.load(context.config["data"], context.options)
+    splits: Any = material.load(context.config["data"], context.options)
     _train(context, material, splits, splits.train)
 
 
 def train_ideal(context: dispatch.Context) -> None:
     """Train, from scratch and by the same recipe, on what the scenario retains."""
     material = _material(context.config["data"])
-    splits = material.load(context.config["data"], context.options)
+    splits: Any = material.load(context.config["data"], context.options)
     _train(context, material, splits, material.divide(splits, context.config).retain)
 
 
@@ -119,7 +93,7 @@ def unlearn_variant(context: dispatch.Context) -> None:
         tensors.save(folder / WEIGHTS, result.model.state_dict(), {})
 
 
-def _material(data: Mapping[str, Any]) -> Material:
+def _material(data: Mapping[str, Any]) -> Images | Texts:
     """Texts, which are of people, or images."""
     if "people" in data:
         from expunge.bench._text_stages import Texts
@@ -130,11 +104,11 @@ def _material(data: Mapping[str, Any]) -> Material:
     return Images()
 
 
-def _division(context: dispatch.Context, config: Mapping[str, Any]) -> tuple[Material, Any]:
+def _division(context: dispatch.Context, config: Mapping[str, Any]) -> tuple[Images | Texts, Any]:
     """The data that the initial model was trained on, divided by the scenario of ``config``."""
     initial = context.parents[0]
     material = _material(initial.config["data"])
-    splits = material.load(initial.config["data"], context.options)
+    splits: Any = material.load(initial.config["data"], context.options)
     if splits.train.fingerprint() != read_rows(initial)[-1]["fingerprint"]:
         raise DataError(
             f"The training data {context.options['data']} are not those the initial model was "
@@ -143,7 +117,7 @@ def _division(context: dispatch.Context, config: Mapping[str, Any]) -> tuple[Mat
     return material, material.divide(splits, config)
 
 
-def _train(context: dispatch.Context, material: Material, splits: Any, data: Any) -> None:
+def _train(context: dispatch.Context, material: Images | Texts, splits: Any, data: Any) -> None:
     """Train, and write history and weights; the last row names the data."""
     config = context.config
     result = material.train(config, splits, data, _execution(context))

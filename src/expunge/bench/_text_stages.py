@@ -34,7 +34,7 @@ MOST_RETAINED, MOST_GENERAL = 36, 18
 
 
 class Texts:
-    """The :class:`~expunge.bench._stage_functions.Material` of causal language models."""
+    """What causal language models are trained on, and how they are scored; as for ``Images``."""
 
     def load(self, data: Mapping[str, Any], options: Mapping[str, Any]) -> TextSplits:
         splits = load_corpus(data["name"], people=data["people"], unseen=data["unseen"])
