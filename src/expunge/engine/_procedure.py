@@ -20,12 +20,12 @@ from expunge._options import (
     stored_as,
 )
 from expunge._registry import Registry
+from expunge.engine._recipe import budget_of
 from expunge.methods import METHODS
 from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 if TYPE_CHECKING:
     from expunge.engine._recipe import Recipe
-    from expunge.engine._run_parts import SchedulerFactory
     from expunge.methods import Method
     from expunge.update import Addon, Aggregate
 
@@ -44,8 +44,7 @@ class Procedure:
         batchnorm: what may move running statistics: ``published`` (every batch), ``retain-only``,
             ``frozen``.
         schedule: ``constant``, ``linear`` for a rate that falls to 0 over the run, ``one-cycle``
-            for one that rises first, for 30 % of it; or a function from the optimizer to a
-            scheduler of torch, which is stepped once per epoch.
+            for one that rises first, for 30 % of it.
         augment_splits: which images are augmented: those of ``both`` sets, of ``retain`` alone, or
             ``none``.
         retain_order: ``released`` is as in the paper's released code: retain data are shuffled
@@ -82,7 +81,7 @@ class Procedure:
         default="published",
         metadata=option(BatchNormPolicy, "Which batches move running statistics."),
     )
-    schedule: Schedule | SchedulerFactory = field(
+    schedule: Schedule = field(
         default="constant",
         metadata=option(Schedule, "How the learning rate changes over the run.", later=True),
     )
@@ -154,8 +153,7 @@ class Procedure:
         own = None if recipe is None else procedure.method.own_recipe(recipe)  # type: ignore[union-attr]
         if own is None:
             return procedure
-        trained = {"epochs": own.epochs, "batch_size": own.batch_size, "lr": own.lr}
-        return cls(**(preferred | trained | given))
+        return cls(**(preferred | budget_of(own) | given))
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any], recipe: Recipe | None = None) -> Procedure:
@@ -228,9 +226,8 @@ PLAIN_OPTIONS: tuple[Option, ...] = tuple(
 def _check_options(values: Mapping[str, Any]) -> None:
     """Raise at a value out of its range and at an unknown name; parts are left to themselves."""
     for each in (*options_of(Procedure), *PART_OPTIONS["addon"]):
-        value = values.get(each.name)
-        if each.name in values and each.type is not str and not callable(value):
-            each.check(value)
+        if each.name in values and each.type is not str:
+            each.check(values[each.name])
     registries: tuple[tuple[str, Registry[Any]], ...]
     registries = (("method", METHODS), ("addon", ADDONS), ("moments", MOMENTS))
     for name, registry in registries:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from torch.optim import Optimizer
     from torch.optim.lr_scheduler import LRScheduler
 
+    from expunge.engine._procedure import Procedure
+
 Schedule = Literal["step", "one-cycle"]
 Algorithm = Literal["sgd", "adamw"]
 
@@ -74,10 +76,17 @@ schedule='one-cycle', algorithm='sgd', plain_epochs=0)
         )
 
 
-def make_schedule(name: str, optimizer: Optimizer, steps: int) -> LRScheduler:
-    """The schedule ``name`` over ``steps``, to be called once per step."""
+def budget_of(chosen: Recipe | Procedure) -> dict[str, Any]:
+    """Epochs, batch size and rate, which a recipe and a procedure both have."""
+    return {name: getattr(chosen, name) for name in ("epochs", "batch_size", "lr")}
+
+
+def make_schedule(name: str, optimizer: Optimizer, steps: int) -> LRScheduler | None:
+    """The schedule ``name`` over ``steps``, to be called once per step; None for ``constant``."""
     from torch.optim.lr_scheduler import LambdaLR
 
+    if name == "constant":
+        return None
     return LambdaLR(optimizer, lambda step: rate_factor(name, step / max(steps, 1)))
 
 

@@ -32,16 +32,14 @@ from expunge.engine._losses import StepLosses, parts_of
 from expunge.engine._predict import drop_predictions
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressDisplay
-from expunge.engine._recipe import Recipe
+from expunge.engine._recipe import Recipe, make_schedule
 from expunge.engine._run_parts import (
     NOTHING_MOVES,
     OptimizerFactory,
-    SchedulerFactory,
     copy_model,
     forked_random,
     hand_over,
     make_optimizer,
-    make_scheduler,
     one_pass,
 )
 from expunge.engine._split_reader import RunSplits
@@ -152,12 +150,8 @@ class Run:
         self._params = self.method.parameters_to_update(self.problem)
         lr, device = procedure.lr, self.device
         self.optimizer = make_optimizer(optimizer, self._params, lr=lr, device=device)
-        schedule: str | SchedulerFactory = procedure.schedule
-        if self.recipe is not None and isinstance(schedule, str):
-            schedule = self.recipe.schedule
-        self.scheduler, self._scheduler_every = make_scheduler(
-            schedule, self.optimizer, self.total_steps
-        )
+        schedule = procedure.schedule if self.recipe is None else self.recipe.schedule
+        self.scheduler = make_schedule(schedule, self.optimizer, self.total_steps)
         self._augmented_epochs = 1.0 if procedure.retain_order == "released" else math.inf
         if self.recipe is not None:
             self._augmented_epochs = self.recipe.epochs - self.recipe.plain_epochs
@@ -355,8 +349,6 @@ class Run:
             self._diverge(f"in epoch {self.epoch}: a weight or loss")
         if self.device.type != "cpu":
             torch.accelerator.synchronize()
-        if self.scheduler is not None and self._scheduler_every == "epoch":
-            self.scheduler.step()
         self.watch.stop()
         self.group.copy_from_first(list(self.model.buffers()))
         row: Row = {"epoch": self.epoch, "steps": self.steps_per_epoch}

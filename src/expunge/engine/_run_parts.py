@@ -1,20 +1,19 @@
-"""The model, optimizer and scheduler of a run, made from what the user gave."""
+"""The model and the optimizer of a run, made from what the user gave."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, Literal
+from typing import Annotated
 
 import torch
 from torch import nn
 from torch.nn.parameter import is_lazy
-from torch.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 
 from expunge._errors import InvalidInput
 from expunge.data import Batch, Source, Stream
-from expunge.engine._recipe import Recipe, make_schedule
+from expunge.engine._recipe import Recipe
 from expunge.update import is_sharded
 
 OptimizerFactory = Annotated[
@@ -22,11 +21,6 @@ OptimizerFactory = Annotated[
     "a class of torch.optim, or a function of the parameters, such as lambda params: "
     "torch.optim.SGD(params, lr=0.1) (the model is copied, and an optimizer made before belongs to "
     "other parameters)",
-]
-SchedulerFactory = Annotated[
-    Callable[[torch.optim.Optimizer], LRScheduler],
-    "a function of the optimizer, such as lambda optimizer: "
-    "torch.optim.lr_scheduler.StepLR(optimizer, 10)",
 ]
 NOTHING_MOVES = (
     "The model has no parameter that requires a gradient. Call model.requires_grad_(), or unfreeze "
@@ -82,7 +76,14 @@ def make_optimizer(
     if make is None:
         return torch.optim.Adam(params, lr=lr, fused=device.type in ("cpu", "cuda"))
     options = {"lr": lr} if isinstance(make, type) else {}
-    made = _call("optimizer", "the parameters", make, params, **options)
+    try:
+        made = make(params, **options)
+    except (TypeError, ValueError) as error:
+        called = getattr(make, "__name__", "make")
+        raise InvalidInput(
+            f"`optimizer` should be a function of the parameters alone. ({called}: {error}) "
+            f"Pass lambda given: {called}(given, ...)."
+        ) from error
     groups = made.param_groups if isinstance(made, torch.optim.Optimizer) else []
     moved = {id(p) for group in groups for p in group["params"]}
     if isinstance(made, torch.optim.LBFGS) or moved.isdisjoint(map(id, params)):
@@ -90,24 +91,7 @@ def make_optimizer(
             "`optimizer` should make a torch optimizer of the parameters that it is given, one "
             f"that steps without a closure. (made {type(made).__name__})"
         )
-    return made  # type: ignore[no-any-return]
-
-
-def make_scheduler(
-    schedule: str | SchedulerFactory, optimizer: torch.optim.Optimizer, steps: int
-) -> tuple[LRScheduler | None, Literal["step", "epoch"]]:
-    """The scheduler of a run of ``steps``, and when to step it; a user's, once per epoch."""
-    if schedule == "constant":
-        return None, "step"
-    if isinstance(schedule, str):
-        return make_schedule(schedule, optimizer, steps), "step"
-    made = _call("schedule", "the optimizer", schedule, optimizer)
-    if not isinstance(made, LRScheduler) or isinstance(made, ReduceLROnPlateau):
-        raise InvalidInput(
-            "`schedule` should make a scheduler of torch that needs no metric. "
-            f"(made {type(made).__name__})"
-        )
-    return made, "epoch"
+    return made
 
 
 def one_pass(forget: Source, retain: Source) -> Iterator[tuple[Batch, Batch]]:
@@ -127,14 +111,3 @@ def hand_over(model: nn.Module, device: torch.device) -> nn.Module:
     model.zero_grad(set_to_none=True)
     model = model.to(device).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
     return model.eval()
-
-
-def _call(name: str, of: str, make: Any, argument: Any, **options: Any) -> Any:
-    try:
-        return make(argument, **options)
-    except (TypeError, ValueError) as error:
-        called = getattr(make, "__name__", "make")
-        raise InvalidInput(
-            f"`{name}` should be a function of {of} alone. ({called}: {error}) "
-            f"Pass lambda given: {called}(given, ...)."
-        ) from error

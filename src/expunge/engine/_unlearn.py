@@ -15,7 +15,7 @@ from expunge.data import Augment, Data
 from expunge.engine._execution import Execution
 from expunge.engine._overlap_check import check_disjoint
 from expunge.engine._procedure import Procedure
-from expunge.engine._recipe import Recipe
+from expunge.engine._recipe import Recipe, budget_of
 from expunge.engine._run import Result, Run
 from expunge.engine._run_parts import OptimizerFactory
 from expunge.methods import Loss, Method, Retrain
@@ -110,11 +110,7 @@ def unlearn(
     if recipe is not None:
         optimizer = _followed(procedure, recipe)
     elif isinstance(procedure.method, Retrain) and optimizer is None:
-        optimizer = Recipe(
-            epochs=procedure.epochs,
-            batch_size=procedure.batch_size,
-            lr=procedure.lr,
-        )
+        optimizer = Recipe(**budget_of(procedure))
     assert isinstance(procedure.method, Method)
     if execution.micro_batches > 1 and not procedure.method.supports_micro_batches:
         raise InvalidInput(
@@ -145,13 +141,8 @@ def _followed(procedure: Procedure, recipe: Recipe) -> Recipe:
             "A recipe as `optimizer` is for methods that train the model again: refresh and "
             f"retrain. (got {procedure.label})"
         )
-    return replace(
-        own,
-        epochs=procedure.epochs,
-        batch_size=procedure.batch_size,
-        lr=procedure.lr,
-        plain_epochs=min(own.plain_epochs, procedure.epochs),
-    )
+    plain_epochs = min(own.plain_epochs, procedure.epochs)
+    return replace(own, **budget_of(procedure), plain_epochs=plain_epochs)
 
 
 def _warn_if_short(run: Run) -> None:
@@ -188,13 +179,7 @@ def train(
     """
     check_arguments(train, locals())
     recipe = recipe or Recipe()
-    procedure = Procedure(
-        method=Retrain(reset=False),
-        addon="none",
-        epochs=recipe.epochs,
-        batch_size=recipe.batch_size,
-        lr=recipe.lr,
-    )
+    procedure = Procedure(method=Retrain(reset=False), addon="none", **budget_of(recipe))
     return Run(
         model,
         None,

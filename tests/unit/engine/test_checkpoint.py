@@ -80,10 +80,7 @@ def noise_then_tune(**options: Any) -> Result:
 
 
 def strict_with_schedule(**options: Any) -> Result:
-    def schedule(optimizer: torch.optim.Optimizer) -> Any:
-        return torch.optim.lr_scheduler.MultiStepLR(optimizer, [1], gamma=0.1)
-
-    return unlearn(addon="prob", strict=True, schedule=schedule, **options)
+    return unlearn(addon="prob", strict=True, schedule="linear", **options)
 
 
 def retrain(**options: Any) -> Result:

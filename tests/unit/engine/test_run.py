@@ -388,8 +388,7 @@ def test_an_optimizer_class_is_given_the_rate() -> None:
     assert rates == [0.125] * 3
 
 
-@pytest.mark.parametrize("method", ["random-label", "retrain"])
-def test_a_scheduler_steps_once_an_epoch(method: str) -> None:
+def test_a_schedule_falls_with_every_step() -> None:
     rates: list[float] = []
 
     class Note(Callback):
@@ -399,14 +398,13 @@ def test_a_scheduler_steps_once_an_epoch(method: str) -> None:
     unlearn(
         forget=images(8),
         retain=images(8, seed=1),
-        method=method,
         addon="none",
         lr=1.0,
-        optimizer=torch.optim.SGD if method == "random-label" else None,
-        schedule=lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.5),
+        optimizer=torch.optim.SGD,
+        schedule="linear",
         callbacks=[Note()],
     )
-    assert rates == [1.0, 1.0, 0.5, 0.5]
+    assert rates == [0.75, 0.5, 0.25, 0.0]
 
 
 def test_what_is_no_optimizer_is_refused() -> None:
