@@ -36,8 +36,8 @@ class DividedBatches(BatchSampler):
     def __init__(self, batches: Any, division: BatchDivision, seed: int | None = None) -> None:
         self.batches, self.division, self.seed = batches, division, seed
         # Where torch and Accelerate look for them.
-        self.sampler = getattr(batches, "sampler", None)
-        self.batch_size = getattr(batches, "batch_size", None)
+        self.sampler: Any = getattr(batches, "sampler", None)
+        self.batch_size: Any = getattr(batches, "batch_size", None)
         self.drop_last = getattr(batches, "drop_last", False)
         self._joins_last = type(batches) is BatchSampler and not batches.drop_last
         self._shares: deque[BatchShare] = deque()

@@ -319,7 +319,7 @@ class Run:
 
         self.update.step(self.optimizer)
         drop_predictions(self.model)
-        if self.scheduler is not None and self._scheduler_every == "step":
+        if self.scheduler is not None:
             self.scheduler.step()
         self.recorder.add(found)
         self.step += 1
