@@ -107,11 +107,7 @@ class Images:
 def _ideal_outputs(
     models: Mapping[str, nn.Module], parts: Division, initial: Entry, config: Mapping[str, Any]
 ) -> dict[str, Tensor]:
-    """Logits and labels of the ideal model on the forget set.
-
-    With more metrics also those of val, test, an untrained model, the second ideal model, and the
-    ideal model after benign steps.
-    """
+    """What the ideal models say of the forget set and, for more metrics, of val and test."""
     more = config.get("metrics", ())
     forget = predict(models["ideal"], parts.forget)
     outputs = {"logits": forget.logits, "labels": forget.labels}
@@ -170,9 +166,8 @@ def _scorer(
 class AgreementHistograms(Callback):
     """A histogram of f (18) over all parameters after each epoch of ``epochs``.
 
-    It is taken for one pair of batches: what the add-on would see at its next step. The run is
-    left as it was. The share of each bin goes into the epoch's row, as ``f_bin_00`` and so on, so
-    that a killed run does not lose it; the stage moves them to a file of their own.
+    It is taken for one pair of batches: what the add-on would see at its next step. The shares go
+    into the epoch's row, so that a killed run keeps them; the stage moves them to their own file.
     """
 
     def __init__(self, epochs: frozenset[int], bins: int = HISTOGRAM_BINS) -> None:

@@ -1,10 +1,4 @@
-"""A run of a benchmark: what is forgotten from what, by which variant, how, and with which seed.
-
-- A :class:`Task` says what is forgotten from what; only runs on the same task are rivals.
-- A :class:`Variant` is a method with an add-on.
-- :class:`Hyperparameters` are what a sweep varies.
-- A :class:`Run` has all three and a seed. A protocol plans runs, and a result is a finished one.
-"""
+"""A run of a benchmark: what is forgotten from what, by which variant, how, and with which seed."""
 
 from __future__ import annotations
 
@@ -34,7 +28,7 @@ _WRITTEN = {
 
 @dataclass(frozen=True)
 class Task:
-    """What is forgotten from what: data, model and scenario.
+    """What is forgotten from what: data, model and scenario. Only runs on one task are rivals.
 
     ``block`` is empty, except where blocks of a protocol are distinguished
     (:func:`~expunge.bench._tasks.group_results`).

@@ -20,12 +20,9 @@ def diverged(where: str) -> Diverged:
 class DivergenceGuard:
     """Checks the losses and gradient sums of every step; keeps a copy of the last good weights.
 
-    Weights are good if their losses and gradients were finite. So the weights kept are those from
-    before the step that led to a non-finite loss. Frozen weights, such as those below an adapter,
-    are not copied.
-
-    On the CPU each step is checked before it is taken. On an accelerator a check waits for the
-    device, so steps are checked ``every`` at a time.
+    Weights are good if their losses and gradients were finite: those from before the step that led
+    to a non-finite loss. Frozen weights are not copied. On an accelerator a check waits for the
+    device, so steps are checked ``every`` at a time; on the CPU each before it is taken.
     """
 
     def __init__(self, model: nn.Module, device: torch.device, every: int = 20) -> None:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from expunge.bench._results import Result
 from expunge.bench._runs import CONSTRAINED_METHODS, Variant
-from expunge.bench._tasks import TaskResults, group_results, preferred_variants
+from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.plots._panels import Curve, panels_figure
-from expunge.bench.plots._style import Drawn, MissingResults, line_style
+from expunge.bench.plots._style import Drawn, MissingResults, draw_each_task, line_style
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 ADDONS_SHOWN = ("saliency", "and", "prob", "bernoulli", "focus")
 SALUN = ("random-label", "saliency")
@@ -87,22 +91,15 @@ def _require(variants: ShownVariants, wanted: Sequence[tuple[str, str]]) -> None
 
 
 def _family(choose: Callable[[ShownVariants], list[Curve]], results: Sequence[Result]) -> Drawn:
-    """A figure for each task that has the variants; an error with the reasons where none has."""
-    drawn: Drawn = []
-    reasons: dict[str, str] = {}
-    for runs in group_results(results):
-        try:
-            curves = choose(shown_variants(runs))
-            if not any(result.evaluated for curve in curves for result in curve.results):
-                raise MissingResults("the runs should have been evaluated at some epoch.")
-        except MissingResults as reason:
-            reasons[runs.file_name] = str(reason)
-        else:
-            drawn.append((runs.file_name, panels_figure(curves, runs)))
-    if not drawn:
-        why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise MissingResults(why or "there should be results of unlearning runs. (got none)")
-    return drawn
+    """A figure for each task that has the variants."""
+
+    def draw(runs: TaskResults) -> Figure:
+        curves = choose(shown_variants(runs))
+        if not any(result.evaluated for curve in curves for result in curve.results):
+            raise MissingResults("the runs should have been evaluated at some epoch.")
+        return panels_figure(curves, runs)
+
+    return draw_each_task(results, draw, "there should be results of unlearning runs. (got none)")
 
 
 # fig:addonsSRL and fig:addonsngplus: a method alone and with each add-on.

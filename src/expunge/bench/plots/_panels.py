@@ -1,7 +1,4 @@
-"""A page of panels: each metric over the epochs, with a legend in the last cell.
-
-Below it, the numbers behind a curve: mean and spread over seeds, and the limits of an axis.
-"""
+"""A page of panels: each metric over the epochs, with a legend in the last cell."""
 
 from __future__ import annotations
 

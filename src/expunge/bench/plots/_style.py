@@ -125,11 +125,21 @@ def draw_grid(ax: Any) -> None:
 def draw_each_task(
     results: Iterable[Result], draw: Callable[[TaskResults], Figure | None], needed: str
 ) -> Drawn:
-    """A figure for each task that ``draw`` can draw; an error says what is ``needed`` for one."""
-    figures = [(runs.file_name, draw(runs)) for runs in group_results(results)]
-    drawn = [(name, figure) for name, figure in figures if figure is not None]
+    """A figure for each task that ``draw`` can draw; an error says why there is none.
+
+    ``draw`` returns None or raises where a task lacks what it needs.
+    """
+    drawn: Drawn = []
+    reasons: list[str] = []
+    for runs in group_results(results):
+        try:
+            figure = draw(runs)
+        except MissingResults as reason:
+            reasons.append(f"{runs.file_name}: {reason}")
+            continue
+        drawn += [] if figure is None else [(runs.file_name, figure)]
     if not drawn:
-        raise MissingResults(needed)
+        raise MissingResults("; ".join(reasons) or needed)
     return drawn
 
 

@@ -38,12 +38,10 @@ from expunge.update import ADDONS
 class Dominates:
     """An add-on's frontier over TA lost lies below the base's, with the same sweep for both.
 
-    The effect is what lies between the frontiers: for each seed the mean, over TA budgets from 0 to
-    2 points as far as both reach, of the least that is left within reach of the add-on minus that
-    of the base. A larger learning rate moves along the same curve and ends at zero. Held is an
-    interval below minus the margin of the ``remainder``, not held one above it: the difference
-    that the choice of stopping points alone can make. ``optional_methods`` count where they were
-    tried.
+    The effect is the mean difference of the frontiers of a seed over TA budgets from 0 to 2 points,
+    as far as both reach. A larger learning rate moves along the same curve and ends at zero. Held
+    is an interval below minus the margin of the ``remainder``, not held one above it.
+    ``optional_methods`` count where they were tried.
     """
 
     addons: tuple[str, ...] = SWEPT_ADDONS
