@@ -156,11 +156,7 @@ def refuse_no_folder(path: str | Path) -> None:
 
 
 def _check_replaceable(path: Path) -> None:
-    """Raise unless there is nothing at ``path``, or a regular file.
-
-    A link is refused even if it leads to one: to replace the link and to replace what it leads to
-    are both wrong for somebody.
-    """
+    """Raise unless there is nothing at ``path``, or a regular file; a link to one is refused."""
     with storage_errors(f"write {path}"):
         there = path.is_symlink() or path.exists()
         if there and (path.is_symlink() or not path.is_file()):

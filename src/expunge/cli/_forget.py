@@ -16,8 +16,8 @@ from rich.table import Table
 from expunge._durations import format_duration
 from expunge._errors import InvalidInput
 from expunge._files import check_weights_file, refuse_existing, require_file, write_text
+from expunge.cli._options import takes_procedure_options
 from expunge.cli._output import AsJson, ExitCode, Output, Quiet
-from expunge.cli._procedure_options import takes_procedure_options
 from expunge.request import job_options, make_job
 
 if TYPE_CHECKING:

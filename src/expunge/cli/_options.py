@@ -1,17 +1,24 @@
-"""Options that several commands on models share, and the names that a shell completes."""
+"""Options that several commands share, from declarations too, and names that a shell completes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from types import MappingProxyType
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from expunge._kinds import SEEDS
+from expunge._options import Option
 from expunge._registry import Registry
 from expunge.data import DATASETS, SCENARIOS, find_data
+from expunge.engine import PLAIN_OPTIONS
+from expunge.methods import METHODS
 from expunge.models import MODELS, read_model_spec
+from expunge.update import ADDONS, AGGREGATES, MOMENTS
 
 
 def complete_names(registry: Registry[Any]) -> Callable[[str], list[tuple[str, str]]]:
@@ -89,3 +96,69 @@ def check_model_and_data(model: str | None, data: str | None) -> None:
         read_model_spec(model)
     if data is not None:
         find_data(data)
+
+
+COMPLETE: dict[str, Callable[..., Any]] = {
+    "method": complete_names(METHODS),
+    "addon": complete_names(ADDONS),
+    "aggregate": complete_names(AGGREGATES),
+    "moments": complete_names(MOMENTS),
+    "model": complete_model,
+    "data": complete_data,
+}
+"""What a shell completes the values of some options with."""
+FLAGS = {"out": "-o"}
+
+
+def takes_procedure_options(
+    parameter: str,
+    *,
+    options: Sequence[Option] = PLAIN_OPTIONS,
+    defaults: Mapping[str, str] = MappingProxyType({}),
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command one option for each of a procedure's ``options``, in place of ``parameter``.
+
+    The command gets them in ``parameter``: a dict of the plain values, by name; None is what was
+    not given, for the method or a file to decide. ``defaults`` are what the help says where the
+    command has other defaults.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(command, include_extras=True)
+        parameters: list[inspect.Parameter] = []
+        for given in inspect.signature(command).parameters.values():
+            if given.name == parameter:
+                parameters += [_as_parameter(each, defaults) for each in options]
+            else:
+                parameters.append(
+                    given.replace(annotation=hints[given.name], kind=given.KEYWORD_ONLY)
+                )
+
+        @functools.wraps(command)
+        def call(**arguments: Any) -> None:
+            values = {each.name: arguments.pop(each.name) for each in options}
+            command(**arguments, **{parameter: values})
+
+        call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        call.__annotations__ = {each.name: each.annotation for each in parameters}
+        del call.__wrapped__  # typer would read the signature of the command itself
+        return call
+
+    return decorate
+
+
+def _as_parameter(option: Option, defaults: Mapping[str, str]) -> inspect.Parameter:
+    text = option.help
+    if option.default is not None and option.type is not bool:
+        text = f"{text.rstrip('.')} (default: {defaults.get(option.name, option.default)})."
+    name = f"--{option.name.replace('_', '-')}"
+    flag = option.flag or FLAGS.get(option.name)
+    flags = (name, flag) if flag else (name,)
+    kind = option.plain_type | None
+    complete = COMPLETE.get(option.name)
+    return inspect.Parameter(
+        option.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=None,
+        annotation=Annotated[kind, typer.Option(*flags, help=text, autocompletion=complete)],
+    )

@@ -20,9 +20,9 @@ from expunge.cli._options import (
     Scenario,
     ScenarioSeed,
     check_model_and_data,
+    takes_procedure_options,
 )
 from expunge.cli._output import AsJson, Output, Quiet
-from expunge.cli._procedure_options import takes_procedure_options
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
 from expunge.distributed import check_timeout, launched_group

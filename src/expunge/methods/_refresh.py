@@ -227,10 +227,7 @@ def _first_examples(batches: Iterator[Batch], count: int, processes: int) -> lis
 
 
 def _score(problem: Problem, batches: Sequence[Batch], features: list[Tensor]) -> float:
-    """What the features of the batches tell of their targets; BatchNorm's statistics become theirs.
-
-    ``features`` is what :func:`features_of` fills.
-    """
+    """What features of the batches tell of their targets; BatchNorm's statistics become theirs."""
     known = []
     with estimating_statistics(problem.model):
         for batch in batches:

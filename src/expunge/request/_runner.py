@@ -202,10 +202,7 @@ class RequestRunner:
         self.work.remove()
 
     def _finish_killed(self) -> Outcome | None:
-        """Tidy up after a request that was killed when its bundle was there already.
-
-        Returns its outcome if this is the same request; another one is carried out now.
-        """
+        """The outcome of a request that was killed after its bundle, if this is the same one."""
         last = self.ledger.last
         if last is None or self.work.request is None:
             return None

@@ -1,18 +1,25 @@
-"""What a shell offers for values."""
+"""What a shell offers for values; every option that a procedure declares is offered."""
 
 from __future__ import annotations
 
+import inspect
 import sys
+from collections.abc import Callable
 
 import pytest
 
+from expunge.bench._protocol import Unlearning
+from expunge.cli._forget import forget_command
 from expunge.cli._options import (
     complete_data,
     complete_model,
     complete_names,
     complete_scenario,
 )
+from expunge.cli._unlearn import unlearn_command
+from expunge.engine._procedure import PLAIN_OPTIONS
 from expunge.methods import METHODS
+from expunge.request._job import Job
 from tests.unit.cli.conftest import Expunge
 
 
@@ -54,3 +61,25 @@ def test_a_shell_completes_commands_options_and_values(
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
     assert expunge().out.split() == offered
+
+
+NAMES = {each.name for each in PLAIN_OPTIONS}
+
+
+@pytest.mark.parametrize(
+    ("command", "without"),
+    [(unlearn_command, set()), (forget_command, {"epochs", "aggregate", "beta"})],
+)
+def test_a_command_offers_every_option(command: Callable[..., None], without: set[str]) -> None:
+    assert NAMES - set(inspect.signature(command).parameters) == without
+
+
+def test_a_job_and_a_protocol_take_every_option() -> None:
+    assert NAMES - set(Job.model_fields) == {"epochs", "aggregate", "beta"}
+    assert NAMES - set(Unlearning.model_fields) == {"method", "addon", "moments"}
+
+
+@pytest.mark.parametrize("command", [unlearn_command, forget_command])
+def test_what_is_not_given_is_left_to_the_method_or_a_file(command: Callable[..., None]) -> None:
+    asked = inspect.signature(command).parameters
+    assert all(asked[name].default is None for name in NAMES & set(asked))

@@ -240,10 +240,7 @@ def expected_losses(before: SplitPredictions, retained: Tensor) -> Array:
 
 
 def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, Estimate]]:
-    """Every attack by name, with the AUC and its bounds.
-
-    The paper's five learn from retained and val examples, as many of each.
-    """
+    """The AUC of every attack with its bounds; the paper's five learn from retained and val."""
     forget, unseen = predictions.matched(seed)
     scores: dict[str, tuple[Array, Array]]
     if isinstance(forget, TextPredictions) and isinstance(unseen, TextPredictions):
