@@ -61,16 +61,6 @@ class LedgerEntry:
         """The hash of the seal, and so of every file of this request and of all before it."""
         return digest_of(self.folder / SEAL)
 
-    @property
-    def achieved(self) -> bool:
-        """Whether the records were shown to be forgotten."""
-        return self.evidence.achieved
-
-    @property
-    def unlearned(self) -> bool:
-        """Whether its weights are those of the unlearned model."""
-        return self.evidence.unlearned
-
     @cached_property
     def indices(self) -> tuple[int, ...]:
         """The training records that were to be forgotten, including duplicates.
@@ -232,7 +222,7 @@ class Ledger:
         Records of an earlier request that was not achieved, or is inconclusive, can be requested
         again.
         """
-        done = {i for entry in self.entries if entry.achieved for i in entry.indices}
+        done = {i for entry in self.entries if entry.evidence.achieved for i in entry.indices}
         to_forget = [i for i in requested if i not in done]
         if not to_forget:
             raise InvalidInput(

@@ -109,7 +109,9 @@ def test_what_audits_keep_is_named_and_not_removed(
 def test_the_latest_weights_stay_and_it_is_said_if_they_remember(folder: Path) -> None:
     ledger = Ledger.read(folder)
     words = " ".join(outside_of(ledger))
-    assert ("the last request was not achieved" in words) == (not ledger.entries[-1].unlearned)
+    assert ("the last request was not achieved" in words) == (
+        not ledger.entries[-1].evidence.unlearned
+    )
 
 
 def test_the_model_of_a_request_from_python_is_not_reached_either(folder: Path) -> None:

@@ -222,8 +222,8 @@ def check_earlier_requests(
         predictions = everything.take([place_of[index] for index in entry.indices])
         check = check_loss_attack(predictions, after, DELIVERED, seed)
         status: EarlierStatus = "was not achieved"
-        if entry.unlearned:
-            status = "still forgotten" if entry.achieved else "inconclusive"
+        if entry.evidence.unlearned:
+            status = "still forgotten" if entry.evidence.achieved else "inconclusive"
             if check is not None and check.result == "outside" and check.value > 0.5:
                 status = EXPOSED_AGAIN
         rows.append(
