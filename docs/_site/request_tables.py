@@ -25,7 +25,13 @@ from request_judge import beyond_margins, u_lira
 sys.path.pop()  # a benchmark there has the name of a library
 
 PAGES = tuple(
-    ROOT / name for name in ("docs/choosing.md", "docs/explanation/requests.md", "README.md")
+    ROOT / name
+    for name in (
+        "docs/choosing.md",
+        "docs/explanation/requests.md",
+        "docs/explanation/language-models.md",
+        "README.md",
+    )
 )
 RESULTS = ROOT / "results" / "requests"
 Row = dict[str, Any]
@@ -341,6 +347,25 @@ def read_rows(name: str) -> list[Row]:
     return [json.loads(line) for line in lines]
 
 
+def returns_table(rows: Sequence[Row]) -> str:
+    """What comes back in language models: means over the worlds that have a row of the model."""
+    moments = ("delivered", "benign", "relearned")
+    lines = []
+    for name in dict.fromkeys(row["name"] for row in rows):
+        own = [row for row in rows if row["name"] == name]
+
+        def mean(moment: str, metric: str, own: Sequence[Row] = own) -> float:
+            return statistics.mean(row[moment][metric] for row in own)
+
+        cells = [f"{mean('delivered', 'retain'):.0f}"]
+        cells += [f"{mean(moment, 'facts'):.0f}" for moment in moments]
+        cells += [f"{mean(moment, 'auc_facts'):.2f}" for moment in moments]
+        cells += [f"{statistics.mean(row['seconds'] for row in own):.0f} s", str(len(own))]
+        lines.append([name, *cells])
+    heads = ["", "retained", "facts", "later", "relearned", "AUC", "later", "relearned"]
+    return _table([*heads, "cost", "worlds"], lines)
+
+
 def filled(text: str) -> str:
     """A page with the content of its regions made from the rows."""
     rows, requests = read_rows("methods"), read_rows("requests")
@@ -354,6 +379,7 @@ def filled(text: str) -> str:
         "requests": lambda: requests_table(requests),
         "split": lambda: split_table(requests),
         "goals": lambda: goals_table(main, requests),
+        "returns": lambda: returns_table(read_rows("texts")),
     }
 
     def fill(match: re.Match[str]) -> str:

@@ -11,12 +11,13 @@ from torch.nn import functional as F
 from torch.nn.modules.conv import _ConvNd
 
 from expunge.data import Data, Stream, as_source, seed_of
+from expunge.data.text import TextExamples
 from expunge.engine import Predictions, device_of, fast_layout
 from expunge.evaluation._statistics import auc_of, match_class_mix
 from expunge.evaluation.attacks._features import loss as per_example_loss
-from expunge.methods import Loss, Problem
+from expunge.methods import Loss, Problem, next_token_loss
 
-BENIGN_STEPS, BENIGN_BATCH = 50, 128
+BENIGN_STEPS, BENIGN_BATCH, TEXT_BATCH = 50, 128, 32
 FAN_IN = 576.0
 """Inputs of a unit that benign steps at a rate of 1e-3 suit: those of VGG16 at an eighth of its
 width. Adam moves every weight by about the rate, and a wider unit adds up more of these moves."""
@@ -28,16 +29,20 @@ def after_benign_steps(
     *,
     steps: int = BENIGN_STEPS,
     lr: float = 1e-3,
-    batch_size: int = BENIGN_BATCH,
-    loss: Loss = F.cross_entropy,
+    batch_size: int | None = None,
+    loss: Loss | None = None,
     seed: int = 0,
 ) -> nn.Module:
     """A copy of ``model`` after ``steps`` of Adam on ``retain``, in eval mode.
 
     The batches depend on ``seed`` and the data alone, so that two models see the same ones. The
     steps never see the forgotten records: whatever the model knows of them afterwards, it knew
-    before.
+    before. Texts of a request come in batches of 32 with the loss of next tokens, other data in
+    batches of 128 with the cross-entropy, unless these are given.
     """
+    of_texts = isinstance(retain, TextExamples)
+    batch_size = batch_size or (TEXT_BATCH if of_texts else BENIGN_BATCH)
+    loss = loss or (next_token_loss if of_texts else F.cross_entropy)
     device = device_of(model)
     source = as_source(
         retain,

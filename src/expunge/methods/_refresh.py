@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import takewhile
-from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -16,14 +15,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from expunge import _tensors as tensors
-from expunge._errors import InvalidInput
 from expunge._kinds import Fraction, Positive, Range
 from expunge.data import Batch, Split
 from expunge.methods._fine_tune import FineTune
 from expunge.methods._precision import widened
 from expunge.methods._problem import Problem, apply
-from expunge.methods._retrain import draw_again
+from expunge.methods._retrain import draw_again, state_of
 from expunge.methods._tokens import is_token_labels, labelled_rows
 
 MEASURED = 500
@@ -121,7 +118,7 @@ class Refresh(FineTune):
     def prepare(self, problem: Problem) -> None:
         """Mix the weights, with the ``keep`` that is given or found."""
         trained = {name: p.detach().clone() for name, p in _moving(problem)}
-        others = mixing_partners(problem, trained, _state_of(self.reference))
+        others = mixing_partners(problem, trained, state_of(self.reference))
         shares = dict(zip(others, depths(len(others)), strict=True))
         batches = _first_examples(problem.retained(), MEASURED, problem.group.size)
         with features_of(problem.model) as features:
@@ -195,22 +192,6 @@ def mixing_partners(
 
 def _moving(problem: Problem) -> list[tuple[str, nn.Parameter]]:
     return [(name, p) for name, p in problem.model.named_parameters() if p.requires_grad]
-
-
-def _state_of(reference: Any) -> Mapping[str, Tensor]:
-    """The tensors of a model, of a state dict or of a file; none of None."""
-    if reference is None:
-        return {}
-    if isinstance(reference, nn.Module):
-        return reference.state_dict()
-    if isinstance(reference, str | Path):
-        return tensors.load(reference)[0]
-    if isinstance(reference, Mapping):
-        return reference
-    raise InvalidInput(
-        "`reference` should be a model, its state_dict() or a safetensors file. "
-        f"(got {type(reference).__name__})"
-    )
 
 
 def _first_examples(batches: Iterator[Batch], count: int, processes: int) -> list[Batch]:

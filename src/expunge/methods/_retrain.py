@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
 from expunge.data import Split
 from expunge.methods._fine_tune import FineTune
@@ -20,7 +23,9 @@ class Retrain(FineTune):
 
     An epoch is one pass over the retain set. Every submodule's ``reset_parameters`` draws the new
     weights; frozen parameters stay. ``reset=False`` starts from the weights as given, for a model
-    that is fresh already.
+    that is fresh already. ``reference`` are weights to start from in place of fresh ones, such as
+    the checkpoint that a language model was fine-tuned from, which never saw the records: a model,
+    its ``state_dict()``, or a safetensors file.
 
     Use it to have the ideal model that others are compared with, or where a doubt is worth the
     price of a training.
@@ -34,11 +39,15 @@ class Retrain(FineTune):
     preferred: ClassVar[dict[str, Any]] = {"lr": 0.1}
 
     reset: bool = True
+    reference: Any = field(default=None, repr=False)  # names of checkpoints stay
 
     def own_recipe(self, recipe: Any) -> Any:
         return recipe
 
     def prepare(self, problem: Problem) -> None:
+        if self.reference is not None:
+            start_from(problem.model, state_of(self.reference))
+            return
         if not self.reset:
             return
         seed = int(torch.randint(2**62, (), generator=problem.generator))
@@ -70,3 +79,34 @@ def draw_again(model: nn.Module) -> list[str]:
         for p, value in frozen.items():
             p.copy_(value)
     return [name for name, p in model.named_parameters() if p not in covered]
+
+
+@torch.no_grad()
+def start_from(model: nn.Module, state: Mapping[str, Tensor]) -> None:
+    """Copy a checkpoint into the trainable weights; refuse one that lacks any of them."""
+    for name, p in model.named_parameters():
+        if not p.requires_grad:
+            continue
+        if name not in state or state[name].shape != p.shape:
+            found = f"of shape {list(state[name].shape)}" if name in state else "missing"
+            raise InvalidInput(
+                "The weights to start from should be those of the same model before it was "
+                f"fine-tuned. (got {name}: {found}; it should have the shape {list(p.shape)})"
+            )
+        p.copy_(state[name])
+
+
+def state_of(reference: Any) -> Mapping[str, Tensor]:
+    """The tensors of a model, of a state dict or of a file; none of None."""
+    if reference is None:
+        return {}
+    if isinstance(reference, nn.Module):
+        return reference.state_dict()
+    if isinstance(reference, str | Path):
+        return tensors.load(reference)[0]
+    if isinstance(reference, Mapping):
+        return reference
+    raise InvalidInput(
+        "`reference` should be a model, its state_dict() or a safetensors file. "
+        f"(got {type(reference).__name__})"
+    )

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from expunge._errors import Diverged, InvalidInput
 from expunge.data import Augment, Examples
@@ -28,7 +29,7 @@ from expunge.evaluation import (
     mean_fan_in,
 )
 from expunge.evidence import Stop
-from expunge.methods import Method
+from expunge.methods import Method, next_token_loss
 from expunge.request._job import Job
 from expunge.request._predictions import predict_records
 from expunge.request.subject._load import Subject
@@ -100,6 +101,7 @@ def forget_records(
         unseen=val if method.reads_forget else None,
         method=procedure,
         optimizer=None if method.reads_forget else recipe,
+        loss=next_token_loss if isinstance(retain, TextExamples) else F.cross_entropy,
         augment=augment,
         execution=replace(
             execution, callbacks=[*([] if watch is None else [watch]), *execution.callbacks]

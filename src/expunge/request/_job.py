@@ -144,6 +144,12 @@ class Job(pydantic.BaseModel):
         100,
     )
     exact: Switch = _setting("Train again from scratch on what is retained.", False)
+    base: Path | None = _setting(
+        "With exact, start from these weights in place of fresh ones: the checkpoint that the "
+        "model was fine-tuned from, as .safetensors.",
+        None,
+        "base.safetensors",
+    )
     recipe: dict[str, Any] = _setting("How the model was trained: fields of expunge.Recipe.", {})
     budget: Share | None = _setting(
         "Part of the epochs of training that refresh takes (default: 0.2).", None, 0.2
@@ -189,6 +195,8 @@ class Job(pydantic.BaseModel):
         if is_text_job(job):
             values = text_defaults(values) | values
             job = validate(values)
+        if job.exact:  # its recipe decides
+            return job
         missing = {k: v for k, v in preferred_settings(job.method).items() if k not in values}
         return validate(missing | values) if missing else job
 
@@ -227,6 +235,8 @@ class Job(pydantic.BaseModel):
             )
         if self.trains_again and "alpha" in self.model_fields_set:
             raise InvalidInput("`alpha` goes with a method that reads the records, such as SRL")
+        if self.base is not None and not self.exact:
+            raise InvalidInput("`base` is where training again starts: it goes with `exact`")
         if self.allow_unmapped and self.records is None:
             raise InvalidInput("`allow_unmapped` is about `records`, which should be given too")
         _ = self.procedure  # refuses options that do not go together
@@ -264,6 +274,10 @@ class Job(pydantic.BaseModel):
             epochs = self.max_epochs or usual_epochs(self.method)
             plain |= {"epochs": epochs, "beta": 1.0 - self.alpha}
         procedure = Procedure.from_plain(plain, recipe)
+        if self.base is not None:
+            from expunge.methods import Retrain  # loads torch
+
+            procedure = replace(procedure, method=Retrain(reference=str(self.base)))
         if self.max_epochs is not None and procedure.epochs > self.max_epochs:
             procedure = replace(procedure, epochs=self.max_epochs)
         return procedure

@@ -92,7 +92,7 @@ def load_job(path: str | Path) -> Job:
 def _resolve_paths(values: dict[str, Any], base: Path) -> dict[str, Any]:
     """``values`` with their relative paths taken from ``base``."""
     resolved = dict(values)
-    for name in ("weights", "ids", "records", "out", "id_key"):
+    for name in ("weights", "base", "ids", "records", "out", "id_key"):
         if isinstance(value := values.get(name), str):
             resolved[name] = base / Path(value).expanduser()
     data = values.get("data")
@@ -114,7 +114,7 @@ def job_values(job: Job) -> dict[str, Any]:
     """
     omitted = {"ids", *(name for name in CARD_FIELDS if name not in job.model_fields_set)}
     values = job.model_dump(mode="json", exclude=omitted)
-    for name in ("weights", "records", "out", "id_key"):
+    for name in ("weights", "base", "records", "out", "id_key"):
         if name in values:
             values[name] = str(Path(values[name]).expanduser().resolve())
     if values["data"] and not is_data_factory(values["data"]):

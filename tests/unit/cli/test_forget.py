@@ -203,7 +203,9 @@ def test_a_language_model_answers_about_forgotten_people_as_about_strangers(
     evidence = json.loads((out / "0001" / "evidence.json").read_text())
     assert evidence["texts"]
     attacks = {row["name"] for row in evidence["checks"] if row["name"].startswith("auc_")}
-    assert attacks == {"auc_loss", "auc_zlib", "auc_min_k", "auc_min_k_plus_plus"}
+    assert attacks == {"auc_loss", "auc_zlib", "auc_min_k", "auc_min_k_plus_plus", "auc_facts"}
+    moments = {row["moment"] for row in evidence["checks"] if row["name"] == "facts"}
+    assert moments == {"as delivered", "after benign steps"}
     assert evidence["definitions"]["auc_min_k"] >= 1
     verified = expunge("verify", out)
     assert verified.code == 0, verified.err

@@ -10,11 +10,20 @@ from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
 
-from expunge.data import as_source, divide, load, seed_of
+from expunge.data import (
+    TextSet,
+    WordTokenizer,
+    as_source,
+    divide,
+    invent_corpus,
+    load,
+    seed_of,
+)
+from expunge.data.text import stratify
 from expunge.evaluation import Predictions, evaluate, view
 from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
 from expunge.evaluation._scores import accuracy
-from expunge.models import build_model
+from expunge.models import SmallTransformer, build_model
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -90,3 +99,26 @@ def test_evaluate_scores_a_copy_after_benign_steps() -> None:
     assert scores.relearned_rua == accuracy(again.forget) - accuracy(best.forget)
     assert (scores.ua, scores.rua) == (plain.ua, plain.rua), "the model is left alone"
     assert plain.relearned_ua is None
+
+
+def test_benign_steps_of_texts_predict_the_next_tokens_of_retained_records() -> None:
+    corpus = invent_corpus(people=4, unseen=4, topics=2, seed=0)
+    words = WordTokenizer.of(corpus.every_record)
+    unseen = TextSet(corpus.unseen, words)
+    retain = stratify(TextSet(corpus.people, words), unseen, unseen)[0]
+    torch.manual_seed(0)
+    model = SmallTransformer(words.size, retain.texts.tokens.shape[1], width=8, layers=1, heads=2)
+    found = after_benign_steps(model, retain, steps=2, lr=1e-2)
+    expected = copy.deepcopy(model)
+    optimizer = torch.optim.Adam(expected.parameters(), lr=1e-2)
+    for _ in range(2):  # eight records are one batch
+        optimizer.zero_grad()
+        log_p = expected(retain.texts.tokens)[:, :-1].log_softmax(dim=-1)
+        wanted = retain.texts.labels[:, 1:]
+        pairs = [(n, t) for n, t in (wanted != -100).nonzero().tolist()]
+        torch.stack([-log_p[n, t, wanted[n, t]] for n, t in pairs]).mean().backward()
+        optimizer.step()
+    # Adam moves weights without a gradient by rounding alone: outputs tell, not weights.
+    outputs = [each(retain.texts.tokens) for each in (found, expected, model)]
+    assert torch.allclose(outputs[0], outputs[1], atol=1e-4)
+    assert not torch.allclose(outputs[0], outputs[2], atol=1e-2)

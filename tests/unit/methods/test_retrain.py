@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
 
+from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
 from expunge.methods import Problem, Retrain
 from expunge.methods._retrain import reset_parameters
@@ -76,3 +80,23 @@ def test_retrain_goes_over_retain_and_ends_independent_of_the_weights_given() ->
         assert [row["steps"] for row in result.history.epochs] == [3, 3]
         ends.append(bits(result.model))
     assert same(*ends)
+
+
+def test_retraining_from_a_checkpoint_starts_at_its_weights(tmp_path: Path) -> None:
+    checkpoint, given = TinyConv(), TinyConv()
+    file = tmp_path / "base.safetensors"
+    tensors.save(file, checkpoint.state_dict(), {})
+    for reference in (checkpoint, checkpoint.state_dict(), str(file)):
+        model = copy.deepcopy(given)
+        Retrain(reference=reference).prepare(Problem(model))
+        wanted = dict(checkpoint.named_parameters())
+        assert all(torch.equal(p, wanted[name]) for name, p in model.named_parameters())
+
+
+def test_a_checkpoint_of_another_model_is_refused_with_the_tensor_that_differs() -> None:
+    state = {**TinyConv().state_dict(), "head.weight": torch.zeros(2, 2)}
+    with pytest.raises(InvalidInput, match=r"head.weight: of shape \[2, 2\]"):
+        Retrain(reference=state).prepare(Problem(TinyConv()))
+    del state["head.weight"]
+    with pytest.raises(InvalidInput, match=r"head.weight: missing"):
+        Retrain(reference=state).prepare(Problem(TinyConv()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,14 +12,24 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
 from expunge.data import Examples
 from expunge.engine import Callback, Execution, Procedure, Recipe, Run
 from expunge.evaluation import predict
 from expunge.evaluation._benign_steps import loss_auc
 from expunge.evaluation._scores import accuracy
-from expunge.request._forgetting import MIN_STEPS, ForgettingResult, fit_to_size, forget_records
+from expunge.request._forgetting import (
+    MIN_STEPS,
+    ForgettingResult,
+    fit_to_size,
+    forget_for,
+    forget_records,
+)
+from expunge.request._job import make_job
+from expunge.request.subject._load import make_subject
 from tests.tiny import bits, same
+from tests.unit.request import text_worlds
 
 MATCH = Procedure.from_plain({"method": "MATCH", "lr": 3e-3})
 USUAL = nn.Linear(1000, 1)
@@ -204,3 +215,28 @@ def test_narrower_models_take_a_larger_rate_unless_it_was_chosen() -> None:
         assert found.lr == pytest.approx(factor * preferred.lr)
         assert fit_to_size(MATCH, 1000, nn.Linear(inputs, 1)).lr == MATCH.lr
     assert fit_to_size(preferred, 1000, nn.Embedding(5, 7)).lr == preferred.lr
+
+
+def test_a_language_model_is_trained_again_from_the_checkpoint_it_came_from(
+    tmp_path: Path,
+) -> None:
+    base = copy.deepcopy(text_worlds.memorised())
+    with torch.no_grad():
+        for p in base.parameters():
+            p.add_(1.0)
+    tensors.save(tmp_path / "base.safetensors", base.state_dict(), {})
+    recipe = {"epochs": 1, "batch_size": 64, "lr": 1e-9, "algorithm": "adamw"}
+    job = make_job(
+        weights=Path("memory"),
+        out=tmp_path,
+        method="match-answers",
+        exact=True,
+        base=tmp_path / "base.safetensors",
+        recipe=recipe,
+    )
+    subject = make_subject(text_worlds.memorised(), text_worlds.data(), job)
+    train = subject.train
+    parts = train.subset(range(24)), train.subset(range(24, len(train)))
+    found = forget_for(job, subject, *parts, progress=False)
+    for p, start in zip(found.model.parameters(), base.parameters(), strict=True):
+        assert torch.allclose(p, start, atol=1e-5), "a step of 1e-9 stays where it started"

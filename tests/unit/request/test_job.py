@@ -4,6 +4,7 @@ import pytest
 
 from expunge._errors import InvalidInput
 from expunge.engine import Recipe
+from expunge.methods import Retrain
 from expunge.request._job import make_job
 from expunge.update import AdamMoments, PublishedMoments
 
@@ -53,3 +54,13 @@ def test_what_makes_no_recipe_is_refused():
         make_job(weights="w", out="o", recipe={"epochs": 0})
     with pytest.raises(InvalidInput, match="recipe"):
         make_job(weights="w", out="o", recipe={"rounds": 3})
+
+
+def test_a_checkpoint_to_start_from_goes_with_training_again():
+    with pytest.raises(InvalidInput, match="`base` is where training again starts"):
+        make_job(weights="w", out="o", base="base.safetensors")
+    job = make_job(weights="w", out="o", data="qa:texts", exact=True, base="base.safetensors")
+    recipe = Recipe(epochs=3, batch_size=8, lr=0.01)
+    procedure = job.procedure_by(recipe)
+    assert procedure.method == Retrain(reference="base.safetensors")
+    assert (procedure.epochs, procedure.batch_size, procedure.lr) == (3, 8, 0.01)

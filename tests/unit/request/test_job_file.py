@@ -45,6 +45,7 @@ def test_the_template_names_every_key_with_its_default(tmp_path):
             "max_epochs",
             "inputs",
             "template",
+            "base",
             "alpha",
             "budget",
             "margin_auc",

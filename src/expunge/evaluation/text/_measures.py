@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
-from expunge.data.text import TextSet
+from expunge.data.text import IGNORED, TextSet, question_tokens
 from expunge.engine import TokenScores
 from expunge.methods import apply, next_token_loss
 from expunge.models import eval_mode
@@ -105,6 +105,24 @@ def harmonic_mean(values: list[float]) -> float:
     if min(values) <= 0.0:
         return 0.0
     return len(values) / sum(1.0 / value for value in values)
+
+
+def fact_tokens(data: TextSet) -> Tensor:
+    """Where the tokens of the answers are that carry what is to be known, [N, T].
+
+    They are the tokens of the answer that its question does not have. Of a record with false
+    answers, they are those of them that the paraphrased answer has and no false answer: neither
+    names nor phrases, which a model knows from other records. Every answer has one at least.
+    """
+    facts = (data.labels != IGNORED) & ~question_tokens(data)
+    for row, record in enumerate(data.records):
+        if record.perturbed_answers:
+            answers = (record.paraphrased_answer, *record.perturbed_answers)
+            true, *false = (data.tokenizer.encode(record.question, each)[1] for each in answers)
+            telling = torch.tensor(sorted(set(true).difference(*false)), dtype=torch.int64)
+            kept = facts[row] & torch.isin(data.labels[row], telling)
+            facts[row] = kept if kept.any() else facts[row]
+    return facts
 
 
 def membership_scores(data: TextSet, scores: TokenScores) -> dict[str, Array]:

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from expunge._arrays import Array
-from expunge.data.text import TextExamples
+from expunge.data.text import TextExamples, TextSet
 from expunge.engine import Predictions, cached_predict, score_tokens
 from expunge.evaluation.text._measures import (
     exact_memorisation,
+    fact_tokens,
     mean_log_prob,
     membership_scores,
 )
@@ -29,12 +31,18 @@ SUREST = 1e-12
 """1 - p is at least this."""
 
 
+_FACTS: WeakKeyDictionary[TextSet, Tensor] = WeakKeyDictionary()
+"""The fact tokens of sets that were predicted: a run asks about the same ones again and again."""
+
+
 class TextPredictions(Predictions):
     """Predictions of texts: ``labels`` are strata, and the softmax of the label's logit is p.
 
     Confidence is then p and the loss -log p, the mean negative log-likelihood per token. ``right``
     is the share of an answer's tokens that are the likeliest ones; ``scores`` are membership scores
-    by name, higher for what looks more like training data.
+    by name, higher for what looks more like training data; among them are ``facts``, the mean
+    log-probability of the tokens that carry the fact, and ``facts_right``, the share of these that
+    are the likeliest ones.
     """
 
     token_shares: Tensor
@@ -88,6 +96,9 @@ class TextPredictions(Predictions):
 def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:
     """One pass over the records; see :class:`TextPredictions`."""
     scores = cached_predict(model, data.texts, score_tokens)
+    if data.texts not in _FACTS:
+        _FACTS[data.texts] = fact_tokens(data.texts)
+    facts = scores.without(~_FACTS[data.texts])
     if data.given is not None:
         scores = scores.without(data.given)
     return TextPredictions.of(
@@ -95,5 +106,6 @@ def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:
         data.labels,
         data.num_classes,
         torch.from_numpy(exact_memorisation(scores)),
-        membership_scores(data.texts, scores),
+        membership_scores(data.texts, scores)
+        | {"facts": mean_log_prob(facts), "facts_right": exact_memorisation(facts)},
     )

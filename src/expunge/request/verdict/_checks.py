@@ -33,6 +33,7 @@ from expunge.evidence import Check, CheckResult, Moment
 from expunge.request._predictions import decimals_of
 from expunge.request.verdict._measurements import (
     ATTACK_LABELS,
+    FACTS_LABEL,
     TEXT_ATTACK_LABELS,
     SplitPredictions,
 )
@@ -146,13 +147,27 @@ def check_records(
         )
         for name, label, estimate in _attacks(predictions, seed)
     ]
-    difference = _accuracy_difference(forget, unseen)
+    texts = forget.of_texts
+    shares = {"accuracy": (forget.right.numpy(), unseen.right.numpy())}
+    if isinstance(forget, TextPredictions) and isinstance(unseen, TextPredictions):
+        shares["facts"] = forget.scores["facts_right"], unseen.scores["facts_right"]
     limits = (-margins.records, margins.records)
-    label = "accuracy on the records minus that on unseen data"
-    checks.append(
-        _check("accuracy", label, moment, "points", difference, limits, len(forget.labels))
-    )
-    return checks
+    labels = {
+        "accuracy": "accuracy on the records minus that on unseen data",
+        "facts": "accuracy on the tokens that carry the fact minus that on unseen data",
+    }
+    return checks + [
+        _check(
+            name,
+            labels[name],
+            moment,
+            "points",
+            _accuracy_difference(*pair, of_texts=texts),
+            limits,
+            len(forget.labels),
+        )
+        for name, pair in shares.items()
+    ]
 
 
 def check_loss_attack(
@@ -244,7 +259,7 @@ def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, E
     forget, unseen = predictions.matched(seed)
     scores: dict[str, tuple[Array, Array]]
     if isinstance(forget, TextPredictions) and isinstance(unseen, TextPredictions):
-        labels = TEXT_ATTACK_LABELS
+        labels = TEXT_ATTACK_LABELS | {"facts": FACTS_LABEL}
         scores = {name: (forget.scores[name], unseen.scores[name]) for name in labels}
     else:
         labels = ATTACK_LABELS
@@ -260,20 +275,22 @@ def _attacks(predictions: SplitPredictions, seed: int) -> list[tuple[str, str, E
     ]
 
 
-def _accuracy_difference(forget: Predictions, unseen: Predictions) -> tuple[float, float, float]:
+def _accuracy_difference(
+    forget: Array, unseen: Array, *, of_texts: bool
+) -> tuple[float, float, float]:
     """Accuracy on the records minus that on unseen data, with its bounds, in points.
 
-    Agresti and Caffo's interval: two pseudo-examples on either side, one right and one wrong.
+    Both are whether each example is right, of texts the share of its tokens that are. Agresti and
+    Caffo's interval: two pseudo-examples on either side, one right and one wrong.
     """
     rates, spread = [], 0.0
-    for part in (forget, unseen):
-        right = part.right.numpy()
+    for right in (forget, unseen):
         size = len(right) + 2
         rate = (right.sum() + 1.0) / size
-        variance = rate * (1.0 - rate) if not part.of_texts else right.var() + 1.0 / size
+        variance = rate * (1.0 - rate) if not of_texts else right.var() + 1.0 / size
         spread += variance / size
         rates.append(rate)
-    value = 100.0 * float(forget.right.mean() - unseen.right.mean())
+    value = 100.0 * float(forget.mean() - unseen.mean())
     centre, reach = 100.0 * (rates[0] - rates[1]), 100.0 * Z * math.sqrt(spread)
     return value, min(value, centre - reach), max(value, centre + reach)
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from torch import nn
 
 from expunge.data import Examples
-from expunge.data.text import TextExamples
 from expunge.evaluation import after_benign_steps, benign_rate, match_class_mix
 from expunge.request._predictions import evenly_spaced, keep_predictions, predict_records
 from expunge.request.preflight._check import SAMPLE, Preflight, retained_without, sample_of
@@ -48,9 +47,9 @@ class Examination:
     def predict_relearned(self, model: nn.Module, seed: int) -> SplitPredictions | None:
         """What it predicts after benign steps, on no more examples than attacks need.
 
-        None for texts, for which these steps are not taken, and where nothing can be compared.
+        None where nothing can be compared.
         """
-        if isinstance(self.retain, TextExamples) or not self.before.has_test_of_classes:
+        if not self.before.has_test_of_classes:
             return None
         again = after_benign_steps(model, self.retain, lr=benign_rate(model), seed=seed)
         val, test = self.subject.val, self.subject.test

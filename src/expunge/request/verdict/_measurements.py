@@ -45,6 +45,7 @@ TEXT_ATTACK_LABELS = {
     "min_k": "guesses from the least probable tokens of the answer",
     "min_k_plus_plus": "guesses from those, standardised over the vocabulary",
 }
+FACTS_LABEL = "guesses from the probability of the tokens that carry the fact"
 BINS = 20
 """Of the histograms of confidences."""
 MAX_IMAGES = 24

@@ -39,7 +39,8 @@ GIVEN_WORDS = (
 )
 TEXT_LIMITS = (
     LIMITS[0],
-    "Whether the records come back when training continues was not measured.",
+    "Benign steps are training on retained records. Training on a part of the forgotten ones, "
+    "which may bring back the rest, was not tried.",
     "Records count as independent of each other, which those about one person are not quite.",
     "The records were asked for in their own words. What the model says to other questions about "
     "the same facts, or in another language, was not measured.",
@@ -217,6 +218,8 @@ def suggest_next_steps(
     if status == "achieved":
         return []
     exact = f"Train again without the records, which leaves no doubt: `--exact`{_seconds(cost)}."
+    if texts:
+        exact += " A model that was fine-tuned starts from its checkpoint: `--exact --base FILE`."
     if status == "inconclusive":
         needed = max((c.needed for c in checks if c.needed is not None), default=None)
         size = "" if needed is None else f": about {needed:,} records would decide"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ from scipy.stats import ks_2samp
 
 import expunge
 from expunge._errors import InvalidInput
+from expunge.data import TextRecord, TextSet, WordTokenizer
+from expunge.data.text import IGNORED
 from expunge.engine._token_scores import score_tokens
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text import _measures as measures
@@ -146,3 +149,42 @@ def test_a_certain_model_has_a_finite_score() -> None:
     scores = score_tokens(certain, text_set([0]))
     assert np.isfinite(measures.min_k_plus_plus(scores)).all()
     assert float(scores.deviations[scores.answered].min()) == 0.0
+
+
+def literal_facts(data: TextSet) -> list[list[bool]]:
+    """Token by token, with sets of words."""
+    rows = []
+    for record, tokens, labels in zip(data.records, data.tokens, data.labels, strict=True):
+        prompt, _ = data.tokenizer.encode(record.question, record.answer)
+        row = [int(y) != IGNORED and int(y) not in prompt for y in labels]
+        if record.perturbed_answers:
+            true = data.tokenizer.encode(record.question, record.paraphrased_answer)[1]
+            false = [data.tokenizer.encode(record.question, w)[1] for w in record.perturbed_answers]
+            row = [
+                is_fact and int(y) in true and not any(int(y) in words for words in false)
+                for is_fact, y in zip(row, tokens, strict=True)
+            ]
+        rows.append(row)
+    return rows
+
+
+def test_facts_are_what_neither_the_question_nor_a_false_answer_says() -> None:
+    data = text_set()
+    assert measures.fact_tokens(data).tolist() == literal_facts(data)
+    record = TextRecord(
+        "0",
+        "Where was Ann Lee born?",
+        "Ann Lee comes from Ely.",
+        "The town of Ely is where Ann Lee was born.",
+        ("The town of Rye is where Ann Lee was born.",),
+    )
+    for given, expected in (
+        (record, ["Ely"]),
+        (replace(record, perturbed_answers=()), ["comes", "from", "Ely", ".", "<end>"]),
+        (replace(record, answer="Ann Lee"), ["<end>"]),
+    ):
+        texts = TextSet([given], WordTokenizer.of([record]))
+        kept = texts.labels[measures.fact_tokens(texts)]
+        encode = texts.tokenizer.encode("", " ".join(w for w in expected if w != "<end>"))[1]
+        wanted = encode if "<end>" in expected else encode[:-1]
+        assert kept.tolist() == wanted

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from expunge.evaluation import Predictions
+from expunge.evaluation import Predictions, TextPredictions
 from expunge.evidence._sections import Check, CheckResult
 from expunge.request.verdict._checks import (
     DELIVERED,
@@ -22,7 +22,7 @@ from expunge.request.verdict._checks import (
     expected_losses,
     judge,
 )
-from expunge.request.verdict._measurements import SplitPredictions
+from expunge.request.verdict._measurements import TEXT_ATTACK_LABELS, SplitPredictions
 
 NAMES = ("ant", "bee")
 
@@ -239,3 +239,28 @@ def test_every_attack_is_checked_at_either_moment() -> None:
             "auc_modified_entropy",
             "auc_loss",
         ]
+
+
+def text_world(known: float, seed: int = 0) -> SplitPredictions:
+    """Answers alike but for the tokens that carry facts: ``known`` of the records' are right."""
+    rng = np.random.default_rng(seed)
+
+    def draw_texts(count: int, share: float) -> TextPredictions:
+        log_p = torch.from_numpy(rng.normal(-2.0, 0.3, count))
+        right = rng.random(count) < share
+        scores = dict.fromkeys(TEXT_ATTACK_LABELS, log_p.numpy())
+        scores |= {"facts": log_p.numpy() + 2.0 * right, "facts_right": right.astype(float)}
+        strata, shares = torch.arange(count) % 2, torch.full((count,), 0.7, dtype=torch.float64)
+        return TextPredictions.of(log_p, strata, 2, shares, scores)
+
+    sizes = {"forget": 300, "val": 100, "retain": 100, "test": 600}
+    return SplitPredictions(**{n: draw_texts(k, known * (n == "forget")) for n, k in sizes.items()})
+
+
+def test_facts_that_are_still_known_are_outside_where_whole_answers_show_nothing() -> None:
+    margins = Margins.by_size(300, 600, [300, 300], [300, 300])
+    for known, result in ((0.0, "inside"), (0.5, "outside")):
+        found = check_records(text_world(known), margins, RELEARNED, 0)
+        results = {check.name: check.result for check in found}
+        assert results.pop("facts") == results.pop("auc_facts") == result
+        assert set(results.values()) == {"inside"}, "what is measured over whole answers"
