@@ -43,7 +43,7 @@ from expunge.data import TextSet, WordTokenizer, invent_corpus
 from expunge.data.text import TextExamples, stratify
 from expunge.evaluation import after_benign_steps, benign_rate, predict_texts
 from expunge.evaluation._statistics import auc_of
-from expunge.methods import Refresh, Retrain, next_token_loss
+from expunge.methods import Retrain, next_token_loss
 from expunge.methods._retrain import draw_again
 from expunge.models import SmallTransformer
 from expunge.request._forgetting import forget_for
@@ -187,8 +187,6 @@ class World:
             "exact, fresh": lambda: timed(lambda: self.again(Retrain())),
             "MATCH-LM": lambda: self.matched,
             "NPO-FOCUS": lambda: timed(lambda: self.request(method="NPO")),
-            "refresh, base": lambda: timed(lambda: self.again(Refresh(reference=self.base))),
-            "refresh, fresh": lambda: timed(lambda: self.again(Refresh())),
         } | {
             f"UNDO, {partner}, {keep} kept": partial(self.undone, keep, epochs, partner)
             for partner, keep, epochs in undo
