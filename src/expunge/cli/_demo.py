@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from expunge._files import refuse_existing, write_text
+from expunge._files import atomic, refuse_existing, write_text
 from expunge.cli._bench_options import stage_progress
 from expunge.cli._output import NARROW, AsJson, Output, Quiet
 
@@ -136,8 +136,8 @@ def write_noisy_digits(path: Path) -> None:
     parts = {"train": slice(TRAINED), "val": slice(TRAINED, held), "test": slice(held, None)}
     arrays = {f"x_{split}": x[part] for split, part in parts.items()}
     arrays |= {f"y_{split}": y[part] for split, part in parts.items()}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez(path, **arrays)
+    with atomic(path) as scratch, scratch.open("wb") as file:
+        np.savez(file, **arrays)
 
 
 def _forget(weights: Path, ids: Path, out: Path) -> tuple[Evidence, Any]:
