@@ -77,7 +77,7 @@ def delong_interval(positive: Array, negative: Array, level: float = 0.95) -> Es
     Correlated Receiver Operating Characteristic Curves*, Biometrics 1988.
 
     >>> print(delong_interval(np.arange(5.0, 25.0), np.arange(20.0)))
-    0.719 [0.554, 0.883]
+    0.719 [0.561, 0.876]
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata

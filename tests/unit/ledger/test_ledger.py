@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from expunge._errors import DataError, InvalidInput, StorageError
+from expunge.evidence import Evidence
 from expunge.ledger._id_key import require_key
-from expunge.ledger._ledger import Ledger, LedgerEntry, digest_of, exclusive_access
+from expunge.ledger._ledger import Ledger, digest_of, exclusive_access
 from expunge.request import _runner as runner
 from tests.unit.request.jobs import FinishedRequest, JobMaker, carry_out_quietly
 
@@ -32,7 +33,7 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
         return FinishedRequest.of(job, carry_out_quietly(job))
 
     monkeypatch.setattr(runner, "forget_for", spy)
-    monkeypatch.setattr(LedgerEntry, "achieved", property(lambda entry: True))
+    monkeypatch.setattr(Evidence, "achieved", property(lambda evidence: True))
     first = finish(list(range(10)))
     second = finish(list(range(5, 20)))
     third = finish([100, 101])
