@@ -21,7 +21,7 @@ from expunge.methods._fine_tune import FineTune
 from expunge.methods._precision import widened
 from expunge.methods._problem import Problem, apply
 from expunge.methods._retrain import draw_again, state_of
-from expunge.methods._tokens import is_token_labels, labelled_rows
+from expunge.methods._tokens import IGNORED, is_token_labels
 
 MEASURED = 500
 """Retained examples that λ is chosen by."""
@@ -216,8 +216,11 @@ def _score(problem: Problem, batches: Sequence[Batch], features: list[Tensor]) -
             outputs = apply(problem.model, batch.inputs)
             known.append(widened(features[-1] if features else outputs))
     if is_token_labels(batches[0].targets):
-        rows = [labelled_rows(k, b.targets) for k, b in zip(known, batches, strict=True)]
-        given, targets = (torch.cat(part) for part in zip(*rows, strict=True))
+        # What stands before a token predicts it.
+        wanted = [batch.targets[:, 1:] for batch in batches]
+        chosen = [each != IGNORED for each in wanted]
+        given = torch.cat([k[:, :-1][c] for k, c in zip(known, chosen, strict=True)])
+        targets = torch.cat([each[c] for each, c in zip(wanted, chosen, strict=True)])
         step = math.ceil(len(given) * problem.group.size / MOST_TOKENS)
         given, targets = given[::step], targets[::step]
     else:

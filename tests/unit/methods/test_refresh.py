@@ -344,3 +344,11 @@ def test_bad_values_are_refused(options: dict[str, float], text: str) -> None:
 def test_a_reference_of_another_kind_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"`reference` should be a model.*\(got int\)"):
         Refresh(keep=0.5, reference=3).prepare(problem(trained()))
+
+
+def test_a_language_model_of_more_words_than_features_can_be_refreshed() -> None:
+    tokens = torch.randint(0, 50, (24, 6), generator=torch.Generator().manual_seed(0))
+    data = TensorDataset(tokens, tokens)
+    model = nn.Sequential(nn.Embedding(50, 8), nn.Linear(8, 50))
+    result = run(model, retain=data, forget=Unreadable(5), loss=expunge.methods.next_token_loss)
+    assert 0.0 <= result.history.epochs[-1]["keep"] <= 1.0
