@@ -32,7 +32,7 @@ def main(folder: Path, width: float = 0.5) -> None:
     ledger = Ledger.read(folder / "requests")
     for entry in ledger.entries:
         records = entry.evidence.request.records
-        print(f"request {entry.number}: {records} records, achieved {entry.achieved}")
+        print(f"request {entry.number}: {records} records, achieved {entry.evidence.achieved}")
     for row in ledger.entries[-1].evidence.earlier:
         print(f"  the records of request {row.number}: {row.status}")
     assert all(verification.ok for verification in verify(folder / "requests"))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import errno
+import functools
 import glob
 import hashlib
 import os
 import stat
+import sys
 import tempfile
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -17,8 +18,6 @@ from pathlib import Path
 from expunge._errors import DataError, InvalidInput, StorageError
 
 _DISK_TROUBLE = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG}
-ABANDONED_AFTER = 24 * 3600.0
-"""Seconds without a change after which a temporary file is taken for a dead process's."""
 
 
 @contextmanager
@@ -26,20 +25,18 @@ def atomic(path: str | Path, *, private: bool = False) -> Iterator[Path]:
     """Yield a temporary path beside ``path``, and move it there if the block succeeds.
 
     Only a regular file is ever replaced. If the block fails, or the disk is full, ``path`` is
-    unchanged and nothing is left behind; what a killed process left behind is removed by one that
-    writes the same file a day later. A ``private`` file can be read by its owner alone (mode 600):
-    it holds personal data, or a model that remembers them.
+    unchanged and nothing is left behind; what a killed process left behind is removed by the next
+    that writes the same file. A ``private`` file can be read by its owner alone (mode 600): it
+    holds personal data, or a model that remembers them.
     """
     path = Path(path)
     _check_replaceable(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_abandoned(path)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        os.close(handle)
+        scratch, release = _create_scratch(path)
     except OSError as error:
         raise StorageError(f"Cannot write in {path.parent}: {error.strerror}.") from error
-    scratch = Path(name)
     try:
         yield scratch
         with scratch.open("rb") as file:
@@ -54,14 +51,48 @@ def atomic(path: str | Path, *, private: bool = False) -> Iterator[Path]:
         ) from error
     finally:
         scratch.unlink(missing_ok=True)
+        release()
+
+
+def _create_scratch(path: Path) -> tuple[Path, Callable[[], None]]:
+    """A temporary file beside ``path``, locked until the returned function is called."""
+    while True:
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        if not _lock_scratch(handle, wait=True):
+            os.close(handle)
+            return Path(name), lambda: None
+        if Path(name).exists():
+            return Path(name), functools.partial(os.close, handle)
+        os.close(handle)  # another process took it for abandoned before it was locked
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove temporary files of ``path`` that nobody wrote to for a day: their writers are dead."""
+    """Remove the temporary files of ``path`` whose writers are dead: nobody holds their locks."""
     for scratch in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
-        with suppress(FileNotFoundError):  # another process removes it, too
-            if time.time() - scratch.stat().st_mtime > ABANDONED_AFTER:
-                scratch.unlink()
+        with suppress(OSError):
+            handle = os.open(scratch, os.O_RDWR)
+            try:
+                if _lock_scratch(handle, wait=False):
+                    scratch.unlink()
+            finally:
+                os.close(handle)
+
+
+if sys.platform == "win32":  # open files cannot be renamed there, so none is kept open
+
+    def _lock_scratch(handle: int, *, wait: bool) -> bool:
+        return False
+
+else:
+    import fcntl
+
+    def _lock_scratch(handle: int, *, wait: bool) -> bool:
+        """Lock a file; whether that was possible (not on file systems without locks)."""
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except OSError:
+            return False
+        return True
 
 
 def write_text(path: str | Path, text: str, *, private: bool = False) -> None:
