@@ -181,9 +181,19 @@ ADAMW = Recipe(
 SHIFTS = Augment(padding=1, flip=True)
 CIFAR = partial(images, "cifar10", 5000)
 FEWER = ("random:0.1", "random:0.5", "class:3:0.4", "class:3")
+VGG16 = partial(network, "vgg16", dropout=0.0)
 
 KINDS = {
-    "vgg": Kind(CIFAR, partial(network, "vgg16", dropout=0.0), SGD, SHIFTS),
+    "vgg": Kind(CIFAR, VGG16, SGD, SHIFTS),
+    "vgg-10000": Kind(partial(images, "cifar10", 10_000), VGG16, SGD, SHIFTS, FEWER),
+    "vgg-45000": Kind(
+        partial(images, "cifar10", 45_000),
+        VGG16,
+        Recipe(epochs=14, batch_size=128, lr=0.1, schedule="one-cycle"),
+        SHIFTS,
+        ("random:0.1",),
+    ),
+    "vgg-svhn": Kind(partial(images, "svhn", 10_000), VGG16, SGD, Augment(padding=1), FEWER),
     "resnet": Kind(CIFAR, partial(network, "resnet18"), SGD, SHIFTS, FEWER),
     "cnn": Kind(partial(images, "svhn", 4000), PlainCNN, ADAMW),
     "mlp": Kind(table, partial(perceptron, 30, 5), ADAMW),

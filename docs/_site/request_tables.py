@@ -40,6 +40,9 @@ MIN_SEEDS = 3
 IN_README = ("initial", "SRL-FOCUS", "MATCH", "FT-recipe", "MSG-recipe", "refresh", "retrained")
 WORLDS = {
     "vgg": "VGG16 x 1/8, CIFAR-10",
+    "vgg-10000": "VGG16 x 1/8, CIFAR-10, 10,000 images",
+    "vgg-45000": "VGG16 x 1/8, CIFAR-10, 45,000 images",
+    "vgg-svhn": "VGG16 x 1/8, SVHN, 10,000 images",
     "resnet": "ResNet18 x 1/8, CIFAR-10",
     "cnn": "CNN, SVHN",
     "mlp": "MLP, synthetic table",
