@@ -193,7 +193,7 @@ KINDS = {
         SHIFTS,
         ("random:0.1",),
     ),
-    "vgg-svhn": Kind(partial(images, "svhn", 10_000), VGG16, SGD, Augment(padding=1), FEWER),
+    "vgg-svhn": Kind(partial(images, "svhn", 10_000), VGG16, SGD, Augment(1, False), FEWER),
     "resnet": Kind(CIFAR, partial(network, "resnet18"), SGD, SHIFTS, FEWER),
     "cnn": Kind(partial(images, "svhn", 4000), PlainCNN, ADAMW),
     "mlp": Kind(table, partial(perceptron, 30, 5), ADAMW),
