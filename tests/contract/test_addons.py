@@ -72,11 +72,10 @@ def test_weights_lie_between_zero_and_one(name, moments):
 
 @OWN_ADDONS
 def test_masks_are_zero_or_one_and_the_soft_ones_are_in_between(name, moments):
-    changes = {"k": 1e-2} if name == "sand" else {}
-    addon = make(name, moments, **changes)
+    addon = make(name, moments)
     values = torch.cat([w.flatten() for w in weights(addon, problem(0, (500,)))[-1]])
     fractional = ((values > 0) & (values < 1)).any()
-    assert bool(fractional) is (name in ("focus", "focus-optimal", "sand"))
+    assert bool(fractional) is (name == "focus")
 
 
 @EVERY_ADDON
@@ -126,8 +125,6 @@ def test_cutting_parameters_elsewhere_changes_nothing(name, moments, aggregate):
 def test_weights_ignore_a_common_scale(name, moments, factor):
     """Signs, medians and ratios ĝ/√v do not change with it, if ε is out of the way."""
     changes = {"eps": 1e-30} if name in NOISY else {}
-    if name == "sand":  # steep enough to be AND at either scale
-        changes = {"k": 1e9}
     addon, steps = make(name, moments, **changes), problem(4, (300,))
     scaled = [
         [[factor * t for t in g_u], [factor * t for t in g_c], *scale_variances(step, factor)]

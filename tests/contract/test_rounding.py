@@ -26,8 +26,8 @@ TOLERANCE = 1e-5
 WIDE_TOLERANCE = 1e-3
 """Where rounding is divided by a small number: by √(v + ε) ≥ 1e-4 for FOCUS, and by 1 - p, for the
 probability p of the label, in the gradient of the loss of a fitted model."""
-SMOOTH = ("focus", "focus-optimal", "sand")
-THRESHOLDS = ("prob", "bernoulli", "optimal", "focus-optimal")
+SMOOTH = ("focus",)
+THRESHOLDS = ("prob", "bernoulli", "optimal")
 """Here one f may lie within rounding of its threshold, and fall on its other side."""
 
 

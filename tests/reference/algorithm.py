@@ -106,17 +106,6 @@ def mask_optimal(g_u: Vector, g_c: Vector, products: Vector, alpha: float, beta:
     return [1.0 if product > last else 0.0 for product in products]
 
 
-def mask_sand(g_u: Vector, g_c: Vector, agree: Vector, tau: float, k: float) -> Vector:
-    """SAND-mask with two environments: max(0, tanh(k (|mean sign| - tau)/variance))."""
-    weights = []
-    for u, c, a in zip(g_u, g_c, agree, strict=True):
-        mean = (u + c) / 2
-        variance = (u - mean) ** 2 + (c - mean) ** 2
-        steep = k * (a - tau) / max(variance, 1.2e-38)
-        weights.append(max(0.0, math.tanh(steep)))
-    return weights
-
-
 def linear(g_u: Vector, g_c: Vector, alpha: float, beta: float) -> Vector:
     """Equation (13)."""
     return [alpha * u + beta * c for u, c in zip(g_u, g_c, strict=True)]
@@ -210,7 +199,7 @@ class Tensor1:
     ) -> Outcome:
         """``largest``: of |g_u| and |g_c| over all parameters, if there are others."""
         f = None
-        if self.addon in ("prob", "bernoulli", "focus", "focus-optimal"):
+        if self.addon in ("prob", "bernoulli", "focus"):
             if variances is None:
                 variances = (self.of_u.variance(g_u), self.of_c.variance(g_c))
             f = focus(g_u, g_c, *variances, self.eps)
@@ -247,15 +236,6 @@ class Tensor1:
             case "optimal":
                 products = comparable_products(g_u, g_c, *largest)
                 return mask_optimal(g_u, g_c, products, self.alpha, self.beta)
-            case "focus-optimal":
-                own = [[w * x for w, x in zip(f, g, strict=True)] for g in (g_u, g_c)]
-                products = comparable_products(g_u, g_c, *largest)
-                products = [w * w * x for w, x in zip(f, products, strict=True)]
-                mask = mask_optimal(*own, products, self.alpha, self.beta)
-                return [m * w for m, w in zip(mask, f, strict=True)]
-            case "sand":
-                agree = mask_and_above_rounding(g_u, g_c, *largest)
-                return mask_sand(g_u, g_c, agree, 0.5, 1e-6)
         raise KeyError(self.addon)
 
 

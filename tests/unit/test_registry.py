@@ -32,7 +32,7 @@ def test_the_papers_names_are_aliases_in_any_case(short: str, name: str) -> None
 
 def test_addons_are_labelled_as_in_the_paper() -> None:
     assert [ADDONS.label(name) for name in ADDONS] == [
-        *["none", "SalUn", "AND", "PROB", "BER", "FOCUS", "OPT", "FOCUS-OPT", "SAND"]
+        *["none", "SalUn", "AND", "PROB", "BER", "FOCUS", "OPT"]
     ]
 
 

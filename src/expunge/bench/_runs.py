@@ -182,8 +182,6 @@ def scenario_in_words(scenario: str) -> str:
     match scenario.split(":"):
         case ["random", share]:
             return f"{100 * float(share):g} % random forgetting"
-        case ["hardest", share]:
-            return f"the {100 * float(share):g} % hardest to forget"
         case ["people", share]:
             return f"{100 * float(share):g} % of the people"
         case ["class", name, share]:

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from expunge.data._preferred_answers import pad_sequences as pad_sequences
     from expunge.data._scenario import SCENARIOS as SCENARIOS
     from expunge.data._scenario import ClassForget as ClassForget
-    from expunge.data._scenario import HardestForget as HardestForget
     from expunge.data._scenario import IdsForget as IdsForget
     from expunge.data._scenario import PeopleForget as PeopleForget
     from expunge.data._scenario import RandomForget as RandomForget

@@ -1,4 +1,4 @@
-"""Scenarios, which pick what to forget: at random, a class, listed ids, people, the hardest."""
+"""Scenarios, which pick what to forget: at random, a class, listed ids or people."""
 
 from __future__ import annotations
 
@@ -65,31 +65,6 @@ class RandomForget(_Share):
         from expunge.data._splits import draw, select
 
         return select(train, draw(range(len(train)), self.fraction, seed))
-
-
-@dataclass(frozen=True)
-class HardestForget(_Share):
-    """hardest:0.1, that share of the training images, those a model is least right about unseen.
-
-    A memorised exception is hard to forget: the initial model is right about it and the ideal model
-    is not, so the whole difference has to be unlearned, where a random forget set consists of
-    images that most models get right anyway. The ``round(fraction * N)`` images are forgotten whose
-    label has the lowest margin under a small model that has not seen them, whatever their class.
-
-    Use it to test a method where it matters most: on memorised exceptions.
-
-    Reference: after C. Fan et al., *Challenging Forgets: Unveiling the Worst-Case Forget Sets in
-    Machine Unlearning*, ECCV 2024, whose sets are found by optimisation; this one by margins.
-    """
-
-    kind = "hardest"
-
-    def pick(self, train: Examples, seed: int) -> Selection:
-        """The images to forget and to retain; the seed decides halves and random features."""
-        from expunge.data._hardest import lowest_margins
-        from expunge.data._splits import select
-
-        return select(train, lowest_margins(train, self.fraction, seed))
 
 
 @dataclass(frozen=True)
@@ -247,7 +222,7 @@ class IdsForget:
 
 
 def parse_scenario(text: str) -> Scenario:
-    """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``hardest:0.1``, ``ids:FILE``.
+    """Read a scenario: ``random:0.1``, ``class:3``, ``class:3:0.4``, ``ids:FILE``.
 
     >>> parse_scenario("class:cat:0.4")
     ClassForget(label='cat', fraction=0.4)
@@ -263,8 +238,8 @@ def parse_scenario(text: str) -> Scenario:
     scenario = SCENARIOS[kind]
     if not rest:
         raise InvalidInput(
-            "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION, "
-            f"hardest:FRACTION or ids:FILE. (got {text!r})"
+            "A scenario should read random:FRACTION, class:LABEL, class:LABEL:FRACTION or "
+            f"ids:FILE. (got {text!r})"
         )
     parsed: Scenario = scenario.parse(rest)
     return parsed
@@ -273,7 +248,6 @@ def parse_scenario(text: str) -> Scenario:
 SCENARIOS: Registry[Any] = Registry("scenario")
 SCENARIOS.add("random", RandomForget)
 SCENARIOS.add("class", ClassForget)
-SCENARIOS.add("hardest", HardestForget)
 SCENARIOS.add("people", PeopleForget)
 SCENARIOS.add("ids", IdsForget)
 

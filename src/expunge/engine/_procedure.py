@@ -61,7 +61,7 @@ class Procedure:
     )
     addon: Addon | str = field(
         default="focus",
-        metadata=option(str, "none, SalUn, AND, PROB, BER, FOCUS, OPT, SAND.", flag="-a"),
+        metadata=option(str, "none, SalUn, AND, PROB, BER, FOCUS, OPT.", flag="-a"),
     )
     aggregate: Aggregate | str | Any = field(
         default="linear", metadata=option(str, "linear, min-abs, SAGO, GRU, PDU, or torchjd:NAME.")

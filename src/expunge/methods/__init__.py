@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from expunge.methods._dpo import DPO as DPO
     from expunge.methods._fine_tune import FineTune as FineTune
     from expunge.methods._fisher_noise import FisherNoise as FisherNoise
-    from expunge.methods._gradient_alignment import GradientAlignment as GradientAlignment
     from expunge.methods._gradient_ascent import GradientAscent as GradientAscent
     from expunge.methods._gradient_difference import GradientDifference as GradientDifference
     from expunge.methods._impair_repair import ImpairRepair as ImpairRepair

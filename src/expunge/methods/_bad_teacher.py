@@ -38,7 +38,6 @@ class BadTeacher(Method):
     of the forget set and 30 % of the retain set together.
     """
 
-    twice_differentiable: ClassVar[bool] = False
     preferred: ClassVar[dict[str, Any]] = {"alpha": 0.25, "beta": 0.75}
 
     def prepare(self, problem: Problem) -> None:

@@ -37,9 +37,6 @@ class Method:
     needs_unseen: ClassVar[bool] = False
     """Whether a run needs data that the model never saw: ``unlearn(..., unseen=val)``."""
 
-    twice_differentiable: ClassVar[bool] = True
-    """Whether the gradients of its losses have gradients, as ``gradient-alignment`` needs them."""
-
     supports_micro_batches: ClassVar[bool] = True
     """Whether the losses of parts of a batch, weighted by size, make up that of the batch."""
 

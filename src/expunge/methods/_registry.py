@@ -41,9 +41,6 @@ METHODS.declare(
     alias="NeurIPS23",
 )
 METHODS.declare(
-    "gradient-alignment", "expunge.methods._gradient_alignment:GradientAlignment", alias="IGA"
-)
-METHODS.declare(
     "selective-dampening", "expunge.methods._selective_dampening:SelectiveDampening", alias="SSD"
 )
 METHODS.declare("fisher-noise", "expunge.methods._fisher_noise:FisherNoise", alias="Fisher")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -44,8 +44,6 @@ class Scrub(Method):
         loss: ``divergence``, or ``released``: :func:`released_divergence` in its place, and two
             passes over retain batches.
     """
-
-    twice_differentiable: ClassVar[bool] = False
 
     gamma: NotNegative = 1.0
     loss: ScrubLoss = field(default="divergence", metadata={"later": True})

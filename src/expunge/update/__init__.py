@@ -25,12 +25,10 @@ if TYPE_CHECKING:
     from expunge.update._moments import Moments as Moments
     from expunge.update._moments import PublishedMoments as PublishedMoments
     from expunge.update._moments import SampleMoments as SampleMoments
-    from expunge.update._optimal_mask import FocusOptimal as FocusOptimal
     from expunge.update._optimal_mask import Optimal as Optimal
     from expunge.update._registry import ADDONS as ADDONS
     from expunge.update._registry import AGGREGATES as AGGREGATES
     from expunge.update._registry import MOMENTS as MOMENTS
-    from expunge.update._sand_mask import SandMask as SandMask
     from expunge.update._update import Update as Update
     from expunge.update._weighted import AdaptiveSum as AdaptiveSum
     from expunge.update._weighted import PrimalDual as PrimalDual

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from expunge._kinds import Positive
-from expunge.update._addons import Addon, Focus, Signals
+from expunge.update._addons import Addon, Signals
 from expunge.update._noise_floor import comparable_product
 
 
@@ -55,39 +55,6 @@ class Optimal(Addon):
     def weight(self, signals: Signals) -> Tensor:
         assert signals.threshold is not None
         return (_product(signals) > signals.threshold).to(signals.objective.dtype)
-
-
-@dataclass(frozen=True)
-class FocusOptimal(Focus):
-    """FOCUS-OPT: the focus vector f, and 0 where OPT would drop a parameter of f⊙ĝ_U and f⊙ĝ_C.
-
-    Use it to make a step by the focus vector feasible in every tensor.
-
-    Reference: FOCUS of *Improving Unlearning with Model Updates Probably Aligned with Gradients*,
-    AISec 2025, with the mask of its released code.
-
-    Args:
-        ratio: see :class:`Optimal`.
-    """
-
-    has_threshold: ClassVar[bool] = True
-
-    ratio: Positive | None = field(default=None, kw_only=True)
-
-    @property
-    def compares_signs(self) -> bool:
-        return True
-
-    def threshold(self, signals: Signals, ratio: float | None) -> Tensor:
-        f = super().weight(signals)
-        product = f * f * _product(signals)
-        ratio = self.ratio or ratio or 1.0
-        return optimal_threshold(f * signals.objective, f * signals.constraint, product, ratio)
-
-    def weight(self, signals: Signals) -> Tensor:
-        assert signals.threshold is not None
-        f = super().weight(signals)
-        return f * (f * f * _product(signals) > signals.threshold).to(f.dtype)
 
 
 def optimal_threshold(

@@ -22,8 +22,6 @@ ADDONS.declare("prob", "expunge.update._addons:Prob", alias="PROB")
 ADDONS.declare("bernoulli", "expunge.update._addons:Bernoulli", alias="BER")
 ADDONS.declare("focus", "expunge.update._addons:Focus", alias="FOCUS")
 ADDONS.declare("optimal", "expunge.update._optimal_mask:Optimal", alias="OPT")
-ADDONS.declare("focus-optimal", "expunge.update._optimal_mask:FocusOptimal", alias="FOCUS-OPT")
-ADDONS.declare("sand", "expunge.update._sand_mask:SandMask", alias="SAND")
 
 AGGREGATES: Registry[type[Aggregate]] = Registry(
     "aggregation",

@@ -14,7 +14,7 @@ from expunge.update._aggregate import Alone, WeightedSum
 from expunge.update._block_loop import BlockLoop
 from expunge.update._diagnostics import DiagnosticSums, merge_records, record_dtype
 from expunge.update._gradients import LossGradient
-from expunge.update._kernel import SUMS, Block, KernelSpec, signed_agreement
+from expunge.update._kernel import SUMS, Block, KernelSpec
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
 from expunge.update._shards import WHOLE, ShardedParameters, ShardLayout
 from expunge.update._state import State, common_dtype, flat, flatten, laid_out, moment_dtype
@@ -199,15 +199,7 @@ class _Step:
     def _threshold(self, block: Block) -> Tensor:
         """The threshold that the add-on finds from both gradients of a whole tensor."""
         u, c = (side.to(moment_dtype(side.dtype)) for side in (block.objective, block.constraint))
-        addon, agreement = self._spec.addon, None
-        if addon.statistics is not None and block.moment_u is not None:
-            assert block.moment_c is not None
-            keep, add, *scales = self._coefficients
-            kept = (block.moment_u.to(u), block.moment_c.to(c))
-            if not addon.statistics.from_parts:
-                kept = (keep * kept[0] + add * u * u, keep * kept[1] + add * c * c)
-            agreement = signed_agreement(u, c, *kept, addon.stability, (scales[0], scales[1]))
-        return addon.threshold(Signals(u, c, agreement, balance=block.balance), self._ratio)
+        return self._spec.addon.threshold(Signals(u, c, balance=block.balance), self._ratio)
 
 
 def _layouts(

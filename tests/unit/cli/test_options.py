@@ -37,7 +37,7 @@ def test_names_and_short_names_are_offered_with_a_line_about_them() -> None:
 
 def test_data_models_scenarios_and_protocols_are_offered_by_name() -> None:
     assert words(complete_data("c")) == ["cifar10", "cifar100", "csv"]
-    assert words(complete_scenario("")) == ["random", "class", "hardest", "people", "ids"]
+    assert words(complete_scenario("")) == ["random", "class", "people", "ids"]
     assert words(complete_model("t")) == ["text-bag"]
 
 

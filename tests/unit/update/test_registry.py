@@ -17,7 +17,6 @@ from expunge.update import (
     And,
     Bernoulli,
     Focus,
-    FocusOptimal,
     MinAbs,
     NoAddon,
     Optimal,
@@ -27,7 +26,6 @@ from expunge.update import (
     Rectified,
     Saliency,
     SampleMoments,
-    SandMask,
     SignGated,
     Update,
     WeightedSum,
@@ -42,8 +40,6 @@ PARTS = [
     Focus(moments=PublishedMoments(rho=0.8)),
     Saliency(quantile=0.9),
     Optimal(ratio=0.1),
-    FocusOptimal(eps=1e-6),
-    SandMask(tau=0.2),
     WeightedSum(0.1, 0.9),
     MinAbs(),
     SignGated(0.1, 0.9),
@@ -93,7 +89,6 @@ def test_parts_are_frozen(part):
             lambda: Optimal(ratio=0.0),
             r"`ratio` should be positive and finite, or None. \(got 0.0\)",
         ),
-        (lambda: SandMask(tau=1.0), r"`tau` should be in \[0, 1\). \(got 1.0\)"),
         (lambda: SignGated(0.0, 1.0), r"`alpha` should be positive and finite. \(got 0.0\)"),
         (lambda: AdamMoments(decay=1.0), r"`decay` should be in \(0, 1\). \(got 1.0\)"),
         (lambda: PublishedMoments(rho=0), r"`rho` should be in \(0, 1\). \(got 0\)"),
@@ -131,7 +126,7 @@ def test_names_and_aliases_work_in_any_case(name, kind):
 
 def test_registries_hold_the_documented_names():
     papers = ["none", "saliency", "and", "prob", "bernoulli", "focus"]
-    assert list(ADDONS) == [*papers, "optimal", "focus-optimal", "sand"]
+    assert list(ADDONS) == [*papers, "optimal"]
     assert list(AGGREGATES) == ["linear", "min-abs", "sign-gated", "rectified", "primal-dual"]
     assert list(MOMENTS) == ["adam", "published", "sample"]
     assert [ADDONS.label(name) for name in ADDONS] == [
@@ -142,8 +137,6 @@ def test_registries_hold_the_documented_names():
         "BER",
         "FOCUS",
         "OPT",
-        "FOCUS-OPT",
-        "SAND",
     ]
     labels = ["linear", "min-abs", "SAGO", "GRU", "PDU"]
     assert [AGGREGATES.label(name) for name in AGGREGATES] == labels
