@@ -22,14 +22,17 @@ from expunge.engine import Callback, Card, Execution, History, Procedure, Recipe
 from expunge.evaluation import (
     BENIGN_BATCH,
     BENIGN_STEPS,
+    Estimate,
     Predictions,
     accuracy,
+    delong_interval,
+    loss,
     loss_auc,
     match_class_mix,
     mean_fan_in,
 )
 from expunge.evidence import Stop
-from expunge.methods import Method, next_token_loss
+from expunge.methods import Method, Refresh, next_token_loss
 from expunge.request._job import Job
 from expunge.request._predictions import predict_records
 from expunge.request.subject._load import Subject
@@ -50,6 +53,11 @@ FLOOR = 2.0
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
 MAX_KEPT = 256
 """Retained texts that a run is watched on."""
+REMEMBERED = 0.55
+"""After ``refresh``, an AUC of the loss attack against val that is larger, by its 95 % bound, means
+that too much of the trained weights was kept."""
+DEEPER = 0.25
+"""What ``refresh`` then leaves of the features' knowledge, in a second run."""
 
 
 @dataclass(frozen=True)
@@ -110,7 +118,31 @@ def forget_records(
     rows = [dict(row) for row in result.history.epochs]
     if watch is None:
         last = Stop(epoch=len(rows), reason=f"Trained for {len(rows)} epochs on retained data.")
-        return ForgettingResult(result.model, result.history, rows, last)
+        done = ForgettingResult(result.model, result.history, rows, last)
+        if not isinstance(method, Refresh) or method.keep is not None or method.left <= DEEPER:
+            return done
+        known = _known_of(result.model, forget, val)
+        if known is None or known.low <= REMEMBERED:
+            return done
+        deeper = forget_records(
+            model,
+            forget=forget,
+            retain=retain,
+            val=val,
+            procedure=replace(procedure, method=replace(method, left=DEEPER)),
+            recipe=recipe,
+            augment=augment,
+            execution=replace(
+                execution, checkpoint=execution.checkpoint and f"{execution.checkpoint}.deeper"
+            ),
+        )
+        why = (
+            f"The loss attack against val still had an AUC of {known.value:.2f}, so less of the "
+            f"trained weights was kept in a second run, for the same cost again."
+        )
+        return replace(
+            deeper, stopped=Stop(epoch=len(deeper.epochs), reason=f"{why} {last.reason}")
+        )
     chosen = copy.deepcopy(model).eval()
     if watch.best_weights is not None:
         chosen = result.model
@@ -118,6 +150,15 @@ def forget_records(
     state = watch.state
     stopped = Stop(epoch=state.best_epoch, reason=watch.reason, warnings=state.warnings)
     return ForgettingResult(chosen, result.history, rows, stopped)
+
+
+def _known_of(model: nn.Module, forget: Examples, val: Examples) -> Estimate | None:
+    """The AUC of the loss attack against val of the same classes; None if val has none of them."""
+    chosen = match_class_mix(val.labels, forget.labels, seed=0, most=math.inf)
+    if not chosen:
+        return None
+    records, unseen = predict_records(model, forget), predict_records(model, val).take(chosen)
+    return delong_interval(-loss(records), -loss(unseen))
 
 
 def forget_for(

@@ -35,8 +35,9 @@ class RequestStopwatch(Callback):
         self._before = np.subtract(run.seconds, run.method_seconds)
 
     def on_end(self, run: Run) -> None:
-        self.method = np.array(run.method_seconds)
-        self.steps = np.array(run.seconds) - self.method - self._before
+        self.method = self.method + np.array(run.method_seconds)
+        done = np.subtract(run.seconds, run.method_seconds)
+        self.steps = self.steps + done - self._before  # of both runs, if there were two
 
     @contextmanager
     def time(self, stage: str) -> Iterator[None]:

@@ -101,6 +101,22 @@ def test_what_the_records_are_makes_no_difference_to_training_again(method: str)
     assert same(bits(go(method).model), bits(go(method, place=other).model))
 
 
+def test_refresh_keeps_less_in_a_second_run_if_the_records_are_still_known(tmp_path: Path) -> None:
+    points, unseen = (
+        Examples(each.inputs, each.labels.sort().values, each.classes)  # only memory tells them
+        for each in (world().retain, world().val)
+    )
+    copies = Examples(points.inputs + 1e-4, points.labels, points.classes)
+    kept = World(world().initial, points, copies, unseen)  # every run learns the records again
+    long = Recipe(epochs=200, batch_size=16, lr=0.2, schedule="one-cycle")
+    once = go("refresh(left=0.25)", place=kept, recipe=long)
+    done = go(place=kept, recipe=long, checkpoint=tmp_path / "run")
+    assert same(bits(done.model), bits(once.model))
+    assert done.stopped.reason.startswith("The loss attack against val still had an AUC of 0.")
+    again = go(place=kept, recipe=long, checkpoint=tmp_path / "run")  # both runs are finished
+    assert same(bits(done.model), bits(again.model))
+
+
 def test_a_record_that_stays_in_makes_a_difference() -> None:
     place = world()
     whole = Examples(
