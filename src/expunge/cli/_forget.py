@@ -17,7 +17,7 @@ from expunge._durations import format_duration
 from expunge._errors import InvalidInput
 from expunge._files import check_weights_file, refuse_existing, require_file, write_text
 from expunge.cli._options import takes_procedure_options
-from expunge.cli._output import AsJson, ExitCode, Output, Quiet
+from expunge.cli._output import AsJson, ExitCode, Output, Quiet, Verbose
 from expunge.request import job_options, make_job
 
 if TYPE_CHECKING:
@@ -43,8 +43,6 @@ Sign = Annotated[
         help="PEM file of a private key (P-256) that signs what is written.",
     ),
 ]
-ROW_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
-
 
 DEFAULTS = {
     "method": "refresh; MATCH-LM for a language model",
@@ -78,6 +76,7 @@ def forget_command(
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Carry out a deletion request: from a list of ids to an unlearned model and its evidence.
 
@@ -117,7 +116,8 @@ def forget_command(
             require_file(given[name])
     key = None if sign is None else load_key(sign)
     options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
-    _carry_out(make_job(**given), started, options, Output(as_json=as_json, quiet=quiet))
+    output = Output(as_json=as_json, quiet=quiet, verbose=verbose)
+    _carry_out(make_job(**given), started, options, output)
 
 
 def load_key(path: Path) -> SigningKey:
@@ -191,15 +191,13 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
 
 
 def _accuracy_table(evidence: Evidence) -> Table:
+    from expunge.evidence import ACCURACY_HEADS
+
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("accuracy, %")
-    names = ("before", "after", "relearned", "target")
-    for name in ("before", "after", "after benign steps", "unseen alike"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for metric in evidence.metrics:
-        values = (getattr(metric, name) for name in names)
-        cells = ["" if value is None else f"{value.value:.1f}" for value in values]
-        table.add_row(ROW_NAMES.get(metric.name, metric.label), *cells)
+    for number, head in enumerate(ACCURACY_HEADS):
+        table.add_column(head, justify="right" if number else "left", no_wrap=number > 0)
+    for row in evidence.accuracies:
+        table.add_row(*row)
     return table
 
 

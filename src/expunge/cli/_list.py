@@ -39,7 +39,7 @@ for _name, _registry in (
 ):
     KINDS.add(_name, _registry)
 
-MAX_NAMES, FIRST_NAMES = 32, 9
+MAX_NAMES, FIRST_NAMES = 32, 7
 """The list of all kinds names the first of a kind that has too many parts for one screen."""
 USE, REFERENCE = "Use it", "Reference:"
 """How the paragraphs of a docstring begin that say what a part is for, and where it comes from."""
@@ -99,13 +99,19 @@ def _find_parts(what: str | None) -> dict[str, list[dict[str, Any]]]:
 
 
 def _names_table(parts: dict[str, list[dict[str, Any]]]) -> Table:
-    table = Table(box=None, show_header=False)
+    """The names of every kind in 24 lines of a terminal; kinds with one name share a line."""
+    table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
+    single = []
     for kind, found in parts.items():
         names = [part["name"] for part in found]
+        if len(names) == 1:
+            single.append(f"{names[0]} ({kind})")
+            continue
         if len(names) > MAX_NAMES:
             names = [*names[:FIRST_NAMES], f"and {len(names) - FIRST_NAMES} more"]
         table.add_row(kind, escape(", ".join(names)))
+    table.add_row("others", escape(", ".join(single)))
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
@@ -18,6 +19,9 @@ AsJson = Annotated[
 ]
 Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Only results, errors, and which files were written.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="A line per epoch in place of a progress bar.")
 ]
 NARROW, WIDE = 100, 120
 """Columns of tables that go into a file or a pipe."""
@@ -75,26 +79,40 @@ def show_error(kind: str, text: object) -> None:
     SafeConsole(stderr=True).print(Text.assemble((f"{kind}:", "bold red"), f" {text}"))
 
 
+class _LogPrinter(logging.Handler):
+    """Prints what is logged on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        SafeConsole(stderr=True).print(
+            record.getMessage(), markup=False, highlight=False, soft_wrap=True
+        )
+
+
 class Output:
     """Where a command prints.
 
     ``result`` goes to standard output, as a table or as JSON; ``messages`` are for people who
-    watch, on standard error, and are left out where they asked for quiet.
+    watch, on standard error, and are left out where they asked for quiet. ``progress`` is whether
+    they see bars; those who asked for a verbose command see what is logged instead.
     """
 
     def __init__(
-        self, *, as_json: bool = False, quiet: bool = False, width: int | None = None
+        self,
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        verbose: bool = False,
+        width: int | None = None,
     ) -> None:
-        self.as_json, self.quiet = as_json, quiet
+        self.as_json, self.quiet, self.progress = as_json, quiet, not (quiet or verbose)
         self._console = SafeConsole(quiet=as_json)
         if width is not None and not self._console.is_terminal:
             self._console = SafeConsole(quiet=as_json, width=width)
         self.messages = SafeConsole(stderr=True, quiet=quiet)
-
-    @property
-    def progress(self) -> bool:
-        """Whether to show how far a run is."""
-        return not self.quiet
+        if verbose and not quiet:
+            logger = logging.getLogger("expunge")
+            logger.setLevel(logging.INFO)
+            logger.addHandler(_LogPrinter())
 
     def show(self, *parts: RenderableType, **style: Any) -> None:
         """Print a part of the result; nothing, if it is to be JSON."""

@@ -23,7 +23,7 @@ from expunge.cli._options import (
     check_model_and_data,
     complete_model,
 )
-from expunge.cli._output import Output, Quiet
+from expunge.cli._output import Output, Quiet, Verbose
 from expunge.data import parse_scenario
 from expunge.engine import Recipe
 from expunge.models import check_model, read_model_spec
@@ -59,6 +59,7 @@ def train_command(
     device: Device = "auto",
     force: Force = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Train an initial model. If interrupted, the same command resumes.
 
@@ -68,7 +69,7 @@ def train_command(
     check_weights_out(out, force=force)
     check_model(read_model_spec(model or "small-cnn")[0], width)
     check_model_and_data(model, data)
-    output = Output(quiet=quiet)
+    output = Output(quiet=quiet, verbose=verbose)
 
     from expunge.evaluation import train_initial
 
@@ -115,6 +116,7 @@ def retrain_command(
     device: Device = "auto",
     force: Force = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Retrain without the forgotten data: the ideal model that unlearning is compared with.
 
@@ -127,7 +129,7 @@ def retrain_command(
     given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "schedule": schedule}
     changes = {name: value for name, value in given.items() if value is not None}
     Recipe(**changes)  # type: ignore[arg-type]
-    output = Output(quiet=quiet)
+    output = Output(quiet=quiet, verbose=verbose)
 
     from expunge.engine import load_artifact
     from expunge.evaluation import retrain_ideal

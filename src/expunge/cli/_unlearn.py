@@ -22,7 +22,7 @@ from expunge.cli._options import (
     check_model_and_data,
     takes_procedure_options,
 )
-from expunge.cli._output import AsJson, Output, Quiet
+from expunge.cli._output import AsJson, Output, Quiet, Verbose
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
 from expunge.distributed import check_timeout, launched_group
@@ -68,6 +68,7 @@ def unlearn_command(
     force: Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Unlearn a part of the training data. If interrupted, the same command resumes.
 
@@ -83,7 +84,7 @@ def unlearn_command(
     parse_scenario(forget)
     check_model_and_data(model, data)
     check_timeout(timeout)
-    output = Output(as_json=as_json, quiet=quiet)
+    output = Output(as_json=as_json, quiet=quiet, verbose=verbose)
     chosen = Procedure.from_plain(procedure)
 
     from expunge.engine import load_artifact

@@ -41,7 +41,8 @@ class Execution:
             end of an epoch (the first, then once there were ten steps more) and at the end; the
             same call resumes a killed run.
         callbacks: see :class:`expunge.Callback`.
-        progress: show a progress bar if standard error is a terminal, else a line per epoch.
+        progress: show a progress bar in a terminal, and a line in a notebook. With or without it,
+            the logger ``expunge`` gets a line per epoch, level INFO.
         title: what the progress calls the run (default: the procedure's short name).
 
     >>> Execution(precision="bf16").precision

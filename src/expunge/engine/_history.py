@@ -11,13 +11,16 @@ from typing import Any
 
 from torch import Tensor
 
+from expunge._errors import InvalidInput
+from expunge._repr import ReadableRepr, ReprParts, draw_curves
 from expunge.update import Update
 
 Row = dict[str, float]
+LOSSES = ("objective", "constraint")
 
 
-@dataclass
-class History:
+@dataclass(repr=False)
+class History(ReadableRepr):
     """The rows of a run.
 
     ``epochs`` has, for each epoch: ``epoch`` (from 1), ``steps``, ``seconds`` (of the steps alone,
@@ -38,6 +41,33 @@ class History:
     def column(self, name: str) -> list[float]:
         """One quantity over the epochs, NaN for an epoch that does not have it."""
         return [row.get(name, math.nan) for row in self.epochs]
+
+    def plot(self, *names: str, ax: Any = None) -> Any:
+        """Draw quantities over the epochs (default: the losses) into matplotlib axes, or new ones.
+
+        Returns the axes: ``history.plot("feasible").figure.savefig("feasible.png")``.
+        """
+        curves = self._curves()
+        if unknown := [name for name in names if name not in curves]:
+            known = f"one of {', '.join(curves)}" if curves else "of an epoch; there was none"
+            raise InvalidInput(f"What a history draws should be {known}. (got {unknown[0]!r})")
+        return draw_curves({name: curves[name] for name in names or LOSSES if name in curves}, ax)
+
+    def _curves(self) -> dict[str, list[float]]:
+        """Every quantity over the epochs that exists, except for numbers of epochs and steps."""
+        names = dict.fromkeys(name for row in self.epochs for name in row)
+        curves = {name: self.column(name) for name in names if name not in ("epoch", "steps")}
+        return {name: each for name, each in curves.items() if not all(map(math.isnan, each))}
+
+    def _repr_parts(self) -> ReprParts:
+        curves = self._curves()
+        losses = {name: curves[name] for name in LOSSES if name in curves}
+        steps = sum(int(row["steps"]) for row in self.epochs)
+        facts = [f"{len(self.epochs)} epochs, {steps} steps, {self.seconds:.1f} s"]
+        facts += [f"{name} {each[0]:.3f} → {each[-1]:.3f}" for name, each in losses.items()]
+        rows = [(name, f"{each[0]:.4g}", f"{each[-1]:.4g}") for name, each in curves.items()]
+        heads = ("mean over an epoch", "first", "last")
+        return ReprParts(f"History({'; '.join(facts)})", heads, rows, losses)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from expunge._errors import Diverged, InvalidInput
 from expunge._kinds import check_kind
+from expunge._repr import ReadableRepr, ReprParts
 from expunge.data import Augment, Batch, Data, Stream, as_source, seed_of, stop_augmenting
 from expunge.distributed import BatchDivision, as_group, check_same_bits, synchronised
 from expunge.engine._callbacks import Callback
@@ -51,12 +52,22 @@ FEW_STEPS = 10
 """The end of an epoch is worth a checkpoint if the last one is at least this many steps ago."""
 
 
-@dataclass(frozen=True)
-class Result:
+@dataclass(frozen=True, repr=False)
+class Result(ReadableRepr):
     """An unlearned (or trained) model, and the history of its run."""
 
     model: nn.Module
     history: History
+
+    def plot(self, *names: str, ax: Any = None) -> Any:
+        """Draw the history: see :meth:`History.plot`."""
+        return self.history.plot(*names, ax=ax)
+
+    def _repr_parts(self) -> ReprParts:
+        size = sum(each.numel() for each in self.model.parameters())
+        what = f"{type(self.model).__name__} of {size:,} parameters"
+        parts = self.history._repr_parts()
+        return replace(parts, line=f"Result({what}; {parts.line})")
 
 
 class Run:
@@ -156,9 +167,11 @@ class Run:
         if self.recipe is not None:
             self._augmented_epochs = self.recipe.epochs - self.recipe.plain_epochs
         self.callbacks: list[Callback] = list(execution.callbacks)
-        if execution.progress and self.group.is_first:
+        shown = execution.progress
+        if self.group.is_first and (shown or ProgressDisplay.is_logged()):
             # It shows what the others recorded of an epoch, so it comes last.
-            self.callbacks.append(ProgressDisplay(execution.title or procedure.label))
+            title = execution.title or procedure.label
+            self.callbacks.append(ProgressDisplay(title, shown=shown))
 
         # Where the run is.
         self.step = 0

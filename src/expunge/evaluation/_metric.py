@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from expunge._repr import ReprParts
 
 Direction = Literal["ideal", "higher", "lower", "zero", "none"]
 
@@ -58,3 +61,15 @@ class Metric:
         use = [f"Use it {self.use}."] if self.use else []
         reference = [f"Reference: {self.citation}."] if self.citation else []
         return "\n\n".join(["; ".join(parts), *use, *reference])
+
+
+def score_parts(scores: object, values: Mapping[str, float], metrics: Any) -> ReprParts:
+    """What ``scores`` show of their ``values``: those of a model in a line, gaps in the table."""
+    rows, facts = [], []
+    for name in (name for name in metrics if name in values):
+        metric: Metric = metrics[name]
+        value = f"{values[name]:.{metric.decimals}f}"
+        rows.append((metric.label, value, f"{metric.definition} ({metric.unit})"))
+        facts += [] if name.startswith("gap_") else [f"{metric.label} {value}"]
+    kind = type(scores).__name__
+    return ReprParts(f"{kind}({', '.join(facts)})", ("", "", ""), rows, title=kind)

@@ -13,10 +13,13 @@ from torch import Tensor, nn
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
+from expunge._repr import ReadableRepr, ReprParts
 from expunge.data import Data
 from expunge.data.text import TextSet
 from expunge.engine import Predictions, as_numbers, check_disjoint
 from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, loss_auc
+from expunge.evaluation._metric import score_parts
+from expunge.evaluation._metrics import METRICS
 from expunge.evaluation._views import Views, check_same_labels, view
 from expunge.evaluation.attacks._population import member_shares, sample
 from expunge.evaluation.attacks._registry import PAPER_FIVE
@@ -31,8 +34,8 @@ LEFT_OUT = dict.fromkeys(
 """Metrics that a regression does not have, and why."""
 
 
-@dataclass(frozen=True)
-class Scores:
+@dataclass(frozen=True, repr=False)
+class Scores(ReadableRepr):
     """Accuracies and fidelity in percent, rUA in points, ``mia_*`` in [0, 1]; None: not computed.
 
     ``gaps`` holds, for RA, TA, VA and the attacks, the score minus the ideal model's; rUA is that
@@ -67,10 +70,9 @@ class Scores:
     relearned_rua: float | None = None
     gaps: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
     per_class: Mapping[str, tuple[float, ...]] = field(
-        default_factory=dict, hash=False, compare=False, repr=False
+        default_factory=dict, hash=False, compare=False
     )
-
-    left_out: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False, repr=False)
+    left_out: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
     """Metrics that make no sense for these data, and why."""
 
     def as_dict(self, *, per_class: bool = False) -> dict[str, float]:
@@ -85,6 +87,9 @@ class Scores:
             for split, values in self.per_class.items():
                 values_by_name |= {f"{split}_class_{k}": v for k, v in enumerate(values) if v == v}
         return values_by_name
+
+    def _repr_parts(self) -> ReprParts:
+        return score_parts(self, self.as_dict(), METRICS)
 
 
 def evaluate(

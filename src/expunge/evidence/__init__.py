@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from expunge.evidence._sections import Interval as Interval
 if TYPE_CHECKING:  # for other packages of expunge
     from expunge.evidence._schema import (
+        ACCURACY_HEADS,
         SCHEMA_VERSION,
         Advice,
         ClassCounts,

@@ -38,6 +38,9 @@ from expunge.evidence._sections import (
 
 SCHEMA_VERSION: Final = 4
 Advice = Literal["unlearn", "exact", "either"]
+ACCURACY_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
+ACCURACY_HEADS = ("accuracy, %", "before", "after", "after benign steps", "unseen alike")
+"""Of the rows of :attr:`Evidence.accuracies`."""
 
 
 class ModelFit(Section):
@@ -200,6 +203,17 @@ class Evidence(Section):
     def achieved(self) -> bool:
         """Whether the records were shown to be forgotten."""
         return self.status == "achieved"
+
+    @property
+    def accuracies(self) -> list[tuple[str, ...]]:
+        """A row per headline metric, as text: name, before, after, after benign steps, target."""
+        moments = ("before", "after", "relearned", "target")
+        rows = []
+        for row in self.metrics:
+            values = (getattr(row, moment) for moment in moments)
+            cells = ("" if value is None else f"{value.value:.1f}" for value in values)
+            rows.append((ACCURACY_NAMES.get(row.name, row.label), *cells))
+        return rows
 
     @property
     def unlearned(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -84,6 +85,7 @@ def forget(
         dry_run=dry_run,
         force=force,
         discard=discard,
+        on_message=logging.getLogger("expunge").info,
         progress=progress,
         key=None if sign is None else SigningKey.load(sign, password),
         stopwatch=stopwatch,

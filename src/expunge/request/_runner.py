@@ -13,7 +13,8 @@ from torch import nn
 
 from expunge._errors import DataError, ExpungeError, InvalidInput
 from expunge._files import write_text
-from expunge.evidence import Evidence, Seconds, Status
+from expunge._repr import ReadableRepr, ReprParts
+from expunge.evidence import ACCURACY_HEADS, Evidence, Seconds, Status
 from expunge.ledger import (
     SEAL,
     IdKey,
@@ -42,8 +43,8 @@ from expunge.request.verdict._build import Request, conclude, config_of
 from expunge.request.verdict._examination import Examination, examine
 
 
-@dataclass(frozen=True)
-class Outcome:
+@dataclass(frozen=True, repr=False)
+class Outcome(ReadableRepr):
     """How a request ended. Without ``evidence`` it stopped after the preflight."""
 
     preflight: Preflight | None
@@ -68,6 +69,16 @@ class Outcome:
     def status(self) -> Status | None:
         """The verdict: achieved, not achieved or inconclusive; None after the preflight."""
         return None if self.evidence is None else self.evidence.status
+
+    def _repr_parts(self) -> ReprParts:
+        if self.evidence is None:
+            fits = self.preflight is not None and self.preflight.fits
+            found = "fits" if fits else "does not fit"
+            return ReprParts(f"Outcome(only checked: the model {found} the data)", (), ())
+        line = f"{self.status}: {self.evidence.verdict.headline} See {self.folder}/report.html"
+        rows, epochs = self.evidence.accuracies, self.evidence.epochs
+        losses = {n: [getattr(row, n) for row in epochs] for n in ("objective", "constraint")}
+        return ReprParts(f"Outcome({line})", ACCURACY_HEADS, rows, losses)
 
 
 class RequestRunner:

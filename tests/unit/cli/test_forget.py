@@ -68,11 +68,7 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert not (out / "0001").exists()
     done = expunge("forget", *arguments, *QUICK, "--force")
     status = json.loads((out / "0001" / "evidence.json").read_text())["verdict"]["status"]
-    epochs = [line for line in done.err.splitlines() if "  epoch " in line]
-    last = epochs[-1].split(":")[0].split()[-1]
-    assert last == f"{len(epochs)}/{len(epochs)}", "there is no terminal: a line per epoch"
-    assert " left" in epochs[-1]
-    assert "\r" not in done.err
+    assert "  epoch " not in done.err, "nobody asked for a line per epoch"
     assert "s gradient steps" in done.err
     head = hashlib.sha256((out / "0001" / "evidence.sha256").read_bytes()).hexdigest()
     assert f"Head of the ledger: {head}" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,27 @@ def test_weights_are_for_their_owner_alone(name: str, expunge: Expunge, tmp_path
     out = tmp_path / name
     assert expunge(*TRAIN, "--epochs", "1", "-o", out).code == 0
     assert out.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(("option", "lines"), [((), 0), (("-v",), 2), (("-v", "-q"), 0)])
+def test_there_is_a_line_per_epoch_if_asked_for(
+    option: tuple[str, ...],
+    lines: int,
+    expunge: Expunge,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    logger = logging.getLogger("expunge")
+    monkeypatch.setattr(logger, "handlers", [])
+    try:
+        ending = expunge(*TRAIN, "--epochs", "2", "-o", tmp_path / "out.safetensors", *option)
+    finally:
+        logger.setLevel(logging.NOTSET)
+    *epochs, last = ending.err.splitlines()
+    assert [line.split(":")[0] for line in epochs] == ["initial  epoch 1/2", "initial  epoch 2/2"][
+        :lines
+    ]
+    assert last.startswith("Wrote ")
 
 
 def test_a_place_that_cannot_be_written_fails(expunge: Expunge, tmp_path: Path) -> None:

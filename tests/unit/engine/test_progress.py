@@ -1,8 +1,9 @@
-"""Progress: a bar on a terminal, lines elsewhere, nothing if not wanted."""
+"""Progress: a bar on a terminal, a line in a notebook, the log where it is asked for."""
 
 from __future__ import annotations
 
 import io
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,20 +37,40 @@ def test_nothing_is_written_if_progress_is_not_wanted(capfd: pytest.CaptureFixtu
     assert capfd.readouterr() == ("", "")
 
 
-def test_there_is_a_line_per_epoch_where_there_is_no_terminal(
+def test_nothing_is_written_where_there_is_neither_a_terminal_nor_a_notebook(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    watched = unlearn(epochs=2)
-    out, err = capfd.readouterr()
-    lines = err.splitlines()
-    assert out == ""
-    assert "\r" not in err
-    assert [line.split(":")[0] for line in lines] == [
+    unlearn(epochs=2)
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("progress", [True, False])
+def test_the_log_has_a_line_per_epoch(progress: bool, caplog: pytest.LogCaptureFixture) -> None:
+    silent = unlearn(epochs=2, progress=progress)
+    assert caplog.messages == []
+    with caplog.at_level("INFO", "expunge"):
+        logged = unlearn(epochs=2, progress=progress)
+    assert [line.split(":")[0] for line in caplog.messages] == [
         "SRL-FOCUS  epoch 1/2",
         "SRL-FOCUS  epoch 2/2",
     ]
-    assert all(" U " in line and " C " in line for line in lines)
-    assert same(bits(watched.model), bits(unlearn(epochs=2, progress=False).model))
+    assert all(" U " in line and " C " in line for line in caplog.messages)
+    assert same(bits(logged.model), bits(silent.model))
+
+
+class Kill(Callback):
+    def on_step(self, run: Run) -> None:
+        if run.step == 4:
+            raise KeyboardInterrupt
+
+
+def test_a_run_that_resumes_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    options = {"epochs": 2, "checkpoint": tmp_path / "run.safetensors", "checkpoint_every": 1}
+    with pytest.raises(KeyboardInterrupt):
+        unlearn(callbacks=[Kill()], **options)
+    capfd.readouterr()
+    unlearn(**options)
+    assert capfd.readouterr().err == "SRL-FOCUS  resumes after step 3 of 6\n"
 
 
 class Compared(Callback):
@@ -57,14 +78,19 @@ class Compared(Callback):
         run.record(ua=91.04, va=85.5)
 
 
-def test_a_line_has_what_was_compared_and_how_long_it_takes() -> None:
+def test_a_notebook_has_one_line_that_is_replaced() -> None:
     text = io.StringIO()
     seconds = iter([100.0, 110.0, 120.0, 130.0, 140.0])
-    lines = ProgressDisplay("MATCH", console=Console(file=text), clock=lambda: next(seconds))
+    notebook = Console(file=text, force_jupyter=True)
+    lines = ProgressDisplay("MATCH", console=notebook, clock=lambda: next(seconds))
     unlearn(progress=False, epochs=4, callbacks=[Compared(), lines])
-    first, second, *_ = text.getvalue().splitlines()
-    assert first == ("MATCH  epoch 1/4: UA 91.0 %, val accuracy 85.5 %, 10 s, about 30 s left")
-    assert second.endswith("20 s, about 20 s left")
+    nothing, first, second, _, last = text.getvalue().split("\r")
+    assert nothing == ""
+    assert first.strip() == (
+        "MATCH  epoch 1/4: UA 91.0 %, val accuracy 85.5 %, 10 s, about 30 s left"
+    )
+    assert second.strip().endswith("20 s, about 20 s left")
+    assert [each.count("\n") for each in (first, second, last)] == [0, 0, 1]
 
 
 def test_a_terminal_has_a_bar_with_method_epoch_and_losses_and_no_lines(

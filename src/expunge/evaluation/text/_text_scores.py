@@ -12,8 +12,10 @@ from torch import nn
 from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
+from expunge._repr import ReadableRepr, ReprParts
 from expunge.data.text import TextSet
 from expunge.engine import cached_predict, score_tokens
+from expunge.evaluation._metric import score_parts
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation.text._generation import continuations, rouge_l
 from expunge.evaluation.text._measures import (
@@ -38,8 +40,8 @@ UTILITY = ("probability", "rouge_l", "truth_ratio")
 """What the model utility is a mean of, on every split that counts."""
 
 
-@dataclass(frozen=True)
-class TextScores:
+@dataclass(frozen=True, repr=False)
+class TextScores(ReadableRepr):
     """The metrics of :data:`~expunge.evaluation.METRICS` for texts; None: not computed.
 
     ``gaps`` holds, with an ideal model, each score minus the ideal model's, where the two should
@@ -75,7 +77,7 @@ class TextScores:
     privacy_leakage: float | None = None
     gaps: Mapping[str, float] = field(default_factory=dict, hash=False, compare=False)
     by_record: Mapping[str, Mapping[str, Array]] = field(
-        default_factory=dict, hash=False, compare=False, repr=False
+        default_factory=dict, hash=False, compare=False
     )
 
     def as_dict(self) -> dict[str, float]:
@@ -83,6 +85,9 @@ class TextScores:
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         kept = {k: v for k, v in values.items() if isinstance(v, float) and not math.isnan(v)}
         return kept | {f"gap_{name}": value for name, value in self.gaps.items()}
+
+    def _repr_parts(self) -> ReprParts:
+        return score_parts(self, self.as_dict(), TEXT_METRICS)
 
     @property
     def definitions(self) -> dict[str, int]:
