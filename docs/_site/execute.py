@@ -26,12 +26,14 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
 from blocks import RUN, Block, commands, read_blocks
+from notebooks import notebook_of, read_code
 from pages import CHECKED_ONLY, ROOT, name_of, pages
 
 OUTPUTS = ROOT / "build" / "docs-output"
@@ -58,25 +60,40 @@ def kept_output(page: Path) -> Path:
 
 
 def digest(page: Path) -> str:
-    """What outputs belong to: the text of the page."""
-    return hashlib.sha256(page.read_bytes()).hexdigest()
+    """What outputs belong to: the text of the page, and of its notebook."""
+    notebook = notebook_of(page)
+    beside = b"" if notebook is None else notebook.read_bytes()
+    return hashlib.sha256(page.read_bytes() + beside).hexdigest()
+
+
+def as_in_notebook(page: Path, found: list[Block]) -> list[Block]:
+    """The blocks with the code of the page's notebook, if there is one."""
+    if (notebook := notebook_of(page)) is None:
+        return found
+    cells = read_code(notebook)
+    if [block.language for block in found] != [language for language, _ in cells]:
+        raise ValueError(f"{notebook} is not up to date: run docs/_site/notebooks.py.")
+    return [replace(b, code=code) for b, (_, code) in zip(found, cells, strict=True)]
 
 
 def run_page(page: Path) -> None:
-    """Run the blocks of a page here, in the current folder, and keep their output."""
+    """Run the blocks of a page here, in the current folder, and keep their output.
+
+    Of a page with a notebook, the cells of the notebook are run.
+    """
     namespace: dict[str, Any] = {"__name__": "__main__"}
     kept = kept_output(page)
     shutil.rmtree(kept, ignore_errors=True)
     kept.mkdir(parents=True)
     rows = []
-    for block in runnable(page):
+    for block in as_in_notebook(page, runnable(page)):
         before = set(Path.cwd().glob("*.*g"))
-        printed = io.StringIO()
+        printed, html = io.StringIO(), ""
         try:
             exec(compile(block.setup, f"setup of {block.place}", "exec"), namespace)
             with contextlib.redirect_stdout(printed):
                 if block.language == "python":
-                    _run_python(block, namespace)
+                    html = _run_python(block, namespace)
                 else:
                     for line in commands(block.code):
                         run_command(line)
@@ -87,22 +104,29 @@ def run_page(page: Path) -> None:
         for picture in drawn:
             shutil.copy(picture, kept / picture.name)
         names = [picture.name for picture in drawn]
-        rows.append({"line": block.line, "text": printed.getvalue(), "images": names})
+        row = {"line": block.line, "text": printed.getvalue(), "html": html, "images": names}
+        rows.append(row)
     (kept / "output.json").write_text(
         json.dumps({"digest": digest(page), "source": source_digest(), "blocks": rows})
     )
 
 
-def _run_python(block: Block, namespace: dict[str, Any]) -> None:
-    """Run a block; where it ends in an expression, show its value, as a prompt would."""
+def _run_python(block: Block, namespace: dict[str, Any]) -> str:
+    """Run a block; where it ends in an expression, print its value, as a prompt would.
+
+    What a notebook would show of it as HTML is returned instead.
+    """
     tree = ast.parse(block.code, filename=block.place)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
     ast.increment_lineno(tree, block.line - 1)
     exec(compile(tree, str(block.page), "exec"), namespace)
     if last is not None:
         value = eval(compile(ast.Expression(last.value), str(block.page), "eval"), namespace)
+        if hasattr(value, "_repr_html_"):
+            return str(value._repr_html_())
         if value is not None:
             print(value)
+    return ""
 
 
 def run_command(line: str) -> None:

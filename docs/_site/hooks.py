@@ -18,6 +18,7 @@ from blocks import read_blocks
 from choosing import choosing_tables
 from commands import command_page
 from execute import digest, kept_output, runnable
+from notebooks import notebook_of
 from pages import ROOT
 from parts import part_pages, title
 from python_names import python_pages
@@ -80,6 +81,9 @@ def on_page_markdown(markdown: str, page: Any, **rest: Any) -> str:
     source = page.file.src_uri
     if source.startswith(SHOWS_OUTPUT):
         markdown = with_outputs(ROOT / "docs" / source, markdown)
+        if notebook := notebook_of(ROOT / "docs" / source):
+            link = f"\n\nThe same [as a notebook]({notebook.name}).\n"
+            markdown = markdown.replace("\n", link, 1)
     for name, make in GENERATED.items():
         markdown = markdown.replace(f"<!-- generated: {name} -->", make())
     markdown = re.sub(r"<!--\s*(?:setup|not run):.*?-->\s*\n", "", markdown, flags=re.DOTALL)
@@ -128,6 +132,8 @@ def with_outputs(page: Path, markdown: str) -> str:
             pieces.append(
                 f'\n\n```text {{ .output title="Output" }}\n{row["text"].rstrip()}\n```\n'
             )
+        if row["html"]:
+            pieces.append(f'\n\n<div class="shown">{row["html"]}</div>\n')
         pieces += [
             f"\n\n![Drawn by the block above]({page.stem}/{name})\n" for name in row["images"]
         ]

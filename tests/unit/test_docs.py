@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -16,6 +17,7 @@ import check
 import choosing
 import execute
 import expunge
+import notebooks
 import pages
 import reproduction
 import request_tables
@@ -66,6 +68,26 @@ def test_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execute, "OUTPUTS", tmp_path / "outputs")
     execute.run_page(PAGES[QUICK])
     assert (execute.kept_output(PAGES[QUICK]) / "output.json").is_file()
+
+
+@pytest.mark.parametrize("name", notebooks.TUTORIALS)
+def test_notebooks_are_what_their_pages_say_and_hold_no_output(name: str) -> None:
+    page = DOCS / "tutorials" / f"{name}.md"
+    notebook = notebooks.notebook_of(page)
+    assert notebook is not None
+    assert notebook.read_text() == notebooks.write_notebook(page), "run docs/_site/notebooks.py"
+    ran = execute.as_in_notebook(page, execute.runnable(page))
+    shown = [(b.language, b.code.strip() if b.language == "python" else commands(b)) for b in ran]
+    written = execute.runnable(page)
+    assert shown == [
+        (b.language, b.code.strip() if b.language == "python" else commands(b)) for b in written
+    ]
+    assert all(cell.get("outputs", []) == [] for cell in json.loads(notebook.read_text())["cells"])
+    assert f"docs/tutorials/{notebook.name}" in (ROOT / "README.md").read_text()
+
+
+def commands(block: blocks.Block) -> str:
+    return "\n".join(blocks.commands(block.code))
 
 
 @pytest.mark.parametrize(

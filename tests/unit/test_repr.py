@@ -34,7 +34,7 @@ def cells(html: str) -> list[list[str]]:
 def test_a_history_says_how_long_it_took_and_where_the_losses_went() -> None:
     assert repr(History(ROWS)) == "History(3 epochs, 15 steps, 4.5 s; objective 1.000 → 0.333)"
     assert cells(History(ROWS)._repr_html_()) == [
-        ["mean over an epoch", "first", "last"],
+        ["", "first epoch", "last epoch"],
         ["seconds", "1.5", "4.5"],
         ["objective", "1", "0.3333"],
     ]

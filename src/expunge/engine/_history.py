@@ -66,7 +66,7 @@ class History(ReadableRepr):
         facts = [f"{len(self.epochs)} epochs, {steps} steps, {self.seconds:.1f} s"]
         facts += [f"{name} {each[0]:.3f} → {each[-1]:.3f}" for name, each in losses.items()]
         rows = [(name, f"{each[0]:.4g}", f"{each[-1]:.4g}") for name, each in curves.items()]
-        heads = ("mean over an epoch", "first", "last")
+        heads = ("", "first epoch", "last epoch")
         return ReprParts(f"History({'; '.join(facts)})", heads, rows, losses)
 
     def as_dict(self) -> dict[str, Any]:
