@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from expunge.bench._results import Result, load_results
-from expunge.bench._runs import Variant
+from expunge.bench._results import Result, Run, load_results
 from expunge.bench._tasks import TaskResults, group_results, one_per_seed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +75,7 @@ def task_table(sources: list[Path], runs: TaskResults) -> str:
     return "\n".join(lines)
 
 
-def _row(runs: TaskResults, variant: Variant, results: list[Result]) -> tuple[float, str]:
+def _row(runs: TaskResults, variant: Run, results: list[Result]) -> tuple[float, str]:
     """A row, behind the distance from the ideal model that it is sorted by."""
     ended = [result for result in results if not result.diverged]
     failures = [f"diverged in {len(results) - len(ended)} of {len(results)} runs"]

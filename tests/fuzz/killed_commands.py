@@ -15,9 +15,9 @@ import expunge.audit._report
 import expunge.dispatch._run
 from expunge._errors import ExpungeError
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import collect, save_results
-from expunge.bench._run import run_planned
-from expunge.bench._stages import StageOptions, plan
+from expunge.bench._results import save_results
+from expunge.bench._run import collect, run_planned
+from expunge.bench._stages import plan
 from expunge.cli import main
 from expunge.cli._output import ExitCode
 from expunge.dispatch._local import InlineEngine
@@ -104,7 +104,7 @@ def make_forget(root: Path, place: Path, ids: Sequence[int] = range(0, 12, 2)) -
 
 def make_bench_run(root: Path, place: Path) -> Work:
     """``expunge bench run``, its stages in this process; records, without tables and figures."""
-    planned = plan(load_protocol(tiny_protocol(root)), StageOptions(device="cpu", keep="last"))
+    planned = plan(load_protocol(tiny_protocol(root)), device="cpu", keep="last")
 
     def work() -> None:
         store = Store(place / "store")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.main import get_command
 
 import blocks
@@ -22,7 +24,7 @@ import pages
 import reproduction
 import request_tables
 from expunge._plugins import GROUPS
-from expunge.bench._results import load_results
+from expunge.bench._results import Result, load_results
 from expunge.cli._list import KINDS, describe_part
 from expunge.cli._main import build_app
 
@@ -191,6 +193,32 @@ def test_the_page_of_results_says_what_the_records_say() -> None:
     """If not: ``python docs/_site/reproduction.py``."""
     text = reproduction.PAGE.read_text()
     assert text == reproduction.filled(text, load_results(reproduction.RESULTS))
+
+
+@given(st.lists(st.tuples(st.floats(-5, 20), st.floats(-20, 20)), min_size=1, max_size=12))
+def test_no_admissible_epoch_loses_less_than_the_chosen_one(
+    points: list[tuple[float, float]],
+) -> None:
+    result = Result(key="", epochs=[])
+    stops = [reproduction.Stop(result, epoch, *each) for epoch, each in enumerate(points, start=1)]
+    chosen = reproduction.chosen_stop(stops)
+    admissible = [stop for stop in stops if stop.gap <= reproduction.TOLERANCE]
+    assert (chosen is None) == (not admissible)
+    if chosen is not None:
+        assert chosen.lost == min(stop.lost for stop in admissible)
+
+
+def test_a_run_that_never_gets_there_has_no_stop_but_a_least_gap() -> None:
+    start = {"epoch": 0, "ua": 99.0, "ta": 90.0}
+    gaps = {5: 3.0, 10: 0.8}
+    later = [
+        {"epoch": epoch, "ua": 90.0, "ta": 88.0, "ua_class_1": 88.0 + gap, "ta_class_1": 88.0}
+        for epoch, gap in gaps.items()
+    ]
+    results = [Result(key=str(lr), lr=lr, epochs=[start, *later]) for lr in (1.0, 2.0)]
+    row = reproduction.stops_row("SRL", {each.hyperparameters: {0: each} for each in results})
+    assert (row.mean("seeds"), row.values["lost"]) == (0, ())
+    assert row.values["least"] == pytest.approx((0.8,))
 
 
 @pytest.mark.parametrize("page", request_tables.PAGES, ids=lambda page: page.name)

@@ -137,12 +137,12 @@ assert "torch" not in sys.modules
 
 from expunge.bench._protocol_file import load_protocol
 from expunge.bench._run import run_planned
-from expunge.bench._stages import StageOptions, plan
+from expunge.bench._stages import plan
 from expunge.dispatch import InlineEngine
 from expunge.store import Store
 
 store = Store("store")
-planned = plan(load_protocol("blobs-quick"), StageOptions(device="cpu"))
+planned = plan(load_protocol("blobs-quick"), device="cpu")
 run_planned(planned, store, engine=InlineEngine(store)).check()
 
 import pytest

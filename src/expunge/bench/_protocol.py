@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, NamedTuple
+from dataclasses import replace
+from typing import Annotated, Any, Literal
 
 import pydantic
 
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
 from expunge._specs import join_part, split_part
-from expunge.bench._runs import Variant
+from expunge.bench._results import Run
 from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import PLAIN_OPTIONS, Procedure, Recipe
 from expunge.methods import METHODS
@@ -190,16 +191,11 @@ class Protocol(_TomlTable):
         return self.model_copy(update={"seeds": tuple(range(count))})
 
 
-class PlannedVariant(NamedTuple):
-    """One way to unlearn within a block, with all its options."""
+def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
+    """What a block tries: its baselines, then each method with each add-on, at every setting.
 
-    variant: Variant
-    procedure: Procedure
-    baseline: bool
-
-
-def variants_of(block: Block) -> Iterator[PlannedVariant]:
-    """What a block tries: its baselines, then each method with each add-on, at every setting."""
+    The runs have no scenario and no seed yet.
+    """
     unlearning = block.unlearning
     usual = unlearning.aggregate
     tried = [(method, "none", usual, True) for method in block.baselines]
@@ -209,13 +205,32 @@ def variants_of(block: Block) -> Iterator[PlannedVariant]:
         for aggregate in block.aggregates or (usual,)
         for addon in block.addons
     ]
+    dataset = block.data.partition(":")[0]
     for method, addon, aggregate, baseline in tried:
         name, own_moments = without_moments(addon)
         for moments in _moments_for(name, own_moments or block.moments):
-            variant = Variant(METHODS.name(method), name, moments, aggregate_name(aggregate))
+            variant = Run(METHODS.name(method), name, moments, aggregate_name(aggregate))
             for setting in unlearning.settings(block.width):
                 procedure = _procedure(unlearning, variant, setting)
-                yield PlannedVariant(variant, procedure, baseline)
+                rule = procedure.aggregate
+                alpha, beta = None, None
+                if isinstance(rule, WeightedSum):
+                    alpha, beta = rule.alpha, rule.beta
+                run = replace(
+                    variant,
+                    dataset=dataset,
+                    arch=block.model,
+                    width=block.width,
+                    limit=block.limit,
+                    block=block.name,
+                    alpha=alpha,
+                    beta=beta,
+                    lr=procedure.lr,
+                    batch_size=procedure.batch_size,
+                    budget=procedure.epochs,
+                    baseline=baseline,
+                )
+                yield run, procedure
 
 
 def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
@@ -243,7 +258,7 @@ def _moments_for(addon: str, moments: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(MOMENTS.name(name) for name in moments)
 
 
-def _procedure(unlearning: Unlearning, chosen: Variant, setting: dict[str, float]) -> Procedure:
+def _procedure(unlearning: Unlearning, chosen: Run, setting: dict[str, float]) -> Procedure:
     plain: dict[str, Any] = unlearning.model_dump() | setting
     plain |= {"method": chosen.method, "addon": chosen.addon, "moments": chosen.moments or None}
     plain |= {"aggregate": chosen.aggregate, "epochs": int(setting["epochs"])}

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from expunge._files import write_text
 from expunge.bench._protocol import Protocol
-from expunge.bench._results import Result, collect, save_results
-from expunge.bench._stages import PlannedRun
+from expunge.bench._results import Result, Run, save_results
+from expunge.bench._run import collect
 from expunge.bench._tasks import group_results
 from expunge.bench.paper._tables import overview
 from expunge.bench.paper.claims import CLAIMS, ClaimLedger, claim_ledger
-from expunge.bench.plots import FIGURES, write_figures
+from expunge.bench.plots import FIGURES, WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
 from expunge.bench.tables._formats import csv_text, markdown_table
 from expunge.bench.tables._summary import Summary
@@ -41,7 +41,7 @@ class Publication:
 
 
 def write_results(
-    protocol: Protocol, planned: Sequence[PlannedRun], store: Store, folder: Path
+    protocol: Protocol, planned: Sequence[Run], store: Store, folder: Path
 ) -> Publication:
     """Publish the finished runs of a plan; nothing where their results have not changed."""
     results = collect(planned, store)
@@ -49,19 +49,26 @@ def write_results(
 
 
 def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publication:
-    """Write results, tables, figures, claims and the pages on them into ``folder``."""
+    """Write results, tables, figures, claims and the pages on them into ``folder``.
+
+    Figures and claims are of images.
+    """
+    of_images = any(not result.is_text for result in results)
+    ledger = claim_ledger(results) if of_images else ClaimLedger(())
+    figures = write_figures(results, folder / "figures") if of_images else WrittenFigures()
     save_results(folder / "results.jsonl", results)
-    ledger = claim_ledger(results)
     tables = write_tables(results, folder / "tables")
-    figures = write_figures(results, folder / "figures")
-    write_text(folder / "claims.md", ledger.markdown())
-    write_text(folder / "claims.csv", ledger.csv())
+    names = ["results.jsonl"]
+    if of_images:
+        write_text(folder / "claims.md", ledger.markdown())
+        write_text(folder / "claims.csv", ledger.csv())
+        names += ["claims.md", "claims.csv"]
     page = results_page(protocol, results, ledger, tables, figures.paths, folder)
     write_text(folder / "README.md", page)
     write_page(folder / "report.html", interactive_page(protocol, results, ledger))
-    names = ("results.jsonl", "claims.md", "claims.csv", "README.md", "report.html")
+    paths = (folder / name for name in (*names, "README.md", "report.html"))
     notes = tuple(f"figure {name}: {why}" for name, why in figures.left_out.items())
-    return Publication((*(folder / name for name in names), *tables, *figures.paths), notes)
+    return Publication((*paths, *tables, *figures.paths), notes)
 
 
 def write_tables(results: Iterable[Result], folder: str | Path) -> list[Path]:
@@ -139,18 +146,14 @@ def results_page(
         f"# {protocol.title or protocol.name}",
         _what_ran(protocol, results),
         "The same to explore, in a browser: [report.html](report.html).",
-        "## Claims",
-        _claims(ledger),
-        "The whole ledger, with every comparison: [claims.md](claims.md).",
-        "## Tables",
-        *_tables(tables, folder),
-        "## Figures",
-        *(
-            f"![{path.stem}]({path.relative_to(folder).as_posix()})"
-            for path in figures
-            if path.suffix == ".png"
-        ),
     ]
+    if ledger.findings:
+        whole = "The whole ledger, with every comparison: [claims.md](claims.md)."
+        parts += ["## Claims", _claims(ledger), whole]
+    parts += ["## Tables", *_tables(tables, folder)]
+    if images := [path for path in figures if path.suffix == ".png"]:
+        links = (f"![{path.stem}]({path.relative_to(folder).as_posix()})" for path in images)
+        parts += ["## Figures", *links]
     return "\n\n".join(parts) + "\n"
 
 

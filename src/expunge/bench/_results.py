@@ -1,26 +1,162 @@
-"""Results: what every finished run of a protocol measured, as plain values to keep and to share."""
+"""A run of a benchmark, planned or finished: its settings, and what was measured.
+
+A run with a few settings stands for all the runs that share them: ``Run("scrub", "focus")`` is a
+variant, whatever it was run on. Tables, figures and claims group results by such runs.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from expunge._errors import DataError
 from expunge._files import write_text
-from expunge.bench._runs import Run
-from expunge.bench._stage_functions import DEFINITIONS, HISTOGRAMS, STEPS, read_rows
-from expunge.bench._stages import PlannedRun
-from expunge.store import Entry, Store
+from expunge.data import CORPORA
+from expunge.methods import METHODS
+from expunge.store import Stage
+from expunge.update import ADDONS, AGGREGATES, aggregate_label
 
 FORMAT = 1
+CONSTRAINED_METHODS = ("random-label", "neg-grad-plus", "scrub")
+"""The methods that the paper plugs its add-ons into: SRL, NGPlus, SCRUB."""
+
+TASK = ("dataset", "arch", "width", "limit", "scenario")
+VARIANT = ("method", "addon", "moments", "aggregate")
+HYPERPARAMETERS = ("alpha", "beta", "lr", "batch_size", "budget")
+SETTINGS = ("block", *TASK, "seed", "model", *VARIANT, *HYPERPARAMETERS)
+"""The settings that distinguish one run from another, as files have them."""
+
+_WRITTEN = {
+    "digits": "digits",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+    "vgg16": "VGG16",
+    "vgg16-released": "VGG16 (released)",
+    "resnet18": "ResNet18",
+    "invented-people": "invented people",
+    "small-transformer": "small transformer",
+}
+
+
+@dataclass(frozen=True)
+class Run:
+    """An unlearning run of a protocol, or one of the models that it is compared with.
+
+    ``moments`` is empty where the add-on has none; ``alpha`` and ``beta`` are those of the linear
+    aggregation; ``budget`` is the number of epochs. ``model`` is ``unlearned``, ``initial``,
+    ``ideal`` or ``ideal-2``; all but the first have neither variant nor hyperparameters.
+    ``baseline`` is a method that no add-on is plugged into. ``stage`` is the planned work.
+    """
+
+    method: str = ""
+    addon: str = "none"
+    moments: str = ""
+    aggregate: str = "linear"
+    dataset: str = ""
+    arch: str = ""
+    width: float | None = None
+    limit: int | None = None
+    scenario: str = ""
+    block: str = ""
+    alpha: float | None = None
+    beta: float | None = None
+    lr: float | None = None
+    batch_size: int | None = None
+    budget: int | None = None
+    seed: int = 0
+    model: str = "unlearned"
+    baseline: bool = False
+    stage: Stage | None = field(default=None, compare=False, repr=False)
+
+    def only(self, names: Iterable[str]) -> Run:
+        """What stands for all the runs that share these settings."""
+        return Run(**{name: getattr(self, name) for name in names})
+
+    @property
+    def task(self) -> Run:
+        """What is forgotten from what: only runs on one task are rivals."""
+        return self.only(TASK)
+
+    @property
+    def variant(self) -> Run:
+        """The method with its add-on, moments and aggregation."""
+        return self.only(VARIANT)
+
+    @property
+    def hyperparameters(self) -> Run:
+        """The settings that sweeps vary."""
+        return self.only(HYPERPARAMETERS)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The values of :data:`SETTINGS` by name."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+    @property
+    def reference(self) -> Stage:
+        """The planned stage that scores the initial and ideal models."""
+        assert self.stage is not None
+        return self.stage.parents[1]
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """The stage and all that it depends on, parents first."""
+        assert self.stage is not None
+        return (*self.reference.parents, self.reference, self.stage)
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is an initial or ideal model, which has no epochs of unlearning."""
+        return self.model != "unlearned"
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether its aggregation is the paper's."""
+        return self.aggregate == "linear"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its data are texts."""
+        return self.dataset in CORPORA
+
+    @property
+    def label(self) -> str:
+        """The paper's short names, or which reference model it is.
+
+        Moments are named unless they are the published ones.
+
+        >>> Run("random-label", "focus", "published").label
+        'SRL-FOCUS'
+        >>> Run("scrub", "prob", "adam").label
+        'SCRUB-PROB (adam)'
+        """
+        if self.is_reference:
+            return self.model
+        name = METHODS.label(self.method) if self.method in METHODS else self.method
+        if not self.is_linear:
+            known = self.aggregate in AGGREGATES or ":" in self.aggregate
+            name += f"-{aggregate_label(self.aggregate) if known else self.aggregate}"
+        if self.addon not in ("", "none"):
+            name += f"-{ADDONS.label(self.addon) if self.addon in ADDONS else self.addon}"
+        return name if self.moments in ("", "published") else f"{name} ({self.moments})"
+
+    @property
+    def title(self) -> str:
+        """The task in words: ``CIFAR-10, VGG16, 10 % random forgetting``."""
+        words = [_WRITTEN.get(self.dataset, self.dataset), _WRITTEN.get(self.arch, self.arch)]
+        words += [f"width {self.width:g}"] if self.width not in (None, 1.0) else []
+        what = "people" if self.is_text else "images"
+        words += [f"{self.limit:,} {what}"] if self.limit else []
+        return ", ".join([*words, scenario_in_words(self.scenario)])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Result(Run):
-    """A finished run of one seed, and what was measured.
+    """A finished run, and what was measured.
 
     ``epochs`` holds a dict per epoch: ``epoch``, ``seconds`` (RTE so far), ``processor_seconds``,
     losses and diagnostics of the epoch, and at evaluated epochs the metrics. An unlearning run
@@ -36,10 +172,6 @@ class Result(Run):
     agreement: dict[str, list[float]] = field(default_factory=dict)
     definitions: dict[str, int] = field(default_factory=dict)
     environment: dict[str, Any] = field(default_factory=dict)
-
-    def at(self, epoch: int) -> dict[str, Any]:
-        """The row of an epoch; empty where there is none."""
-        return next((row for row in self.epochs if row["epoch"] == epoch), {})
 
     @property
     def evaluated(self) -> list[dict[str, Any]]:
@@ -57,44 +189,24 @@ class Result(Run):
 
         ``rte`` is the time of the steps alone, and ``abs_rua`` the distance of rUA from zero.
         """
-        row = self.final if epoch is None else self.at(epoch)
-        if metric == "rte":
-            value = row.get("seconds")
-        elif metric == "abs_rua":
-            value = None if row.get("rua") is None else abs(row["rua"])
-        else:
-            value = row.get(metric)
-        return None if value is None else float(value)
+        row = self.final
+        if epoch is not None:
+            row = next((row for row in self.epochs if row["epoch"] == epoch), {})
+        value = row.get({"rte": "seconds", "abs_rua": "rua"}.get(metric, metric))
+        if value is None:
+            return None
+        return abs(float(value)) if metric == "abs_rua" else float(value)
 
     def as_plain(self) -> dict[str, Any]:
         """The result as values of JSON; what is empty is left out."""
         own = ("diverged", "epochs", "steps", "agreement", "definitions", "environment")
-        plain = {
-            "key": self.key,
-            "label": self.label,
-            "baseline": self.baseline,
-            "settings": self.settings,
-            **{name: getattr(self, name) for name in own},
-        }
-        return {"format": FORMAT} | {name: value for name, value in plain.items() if value}
+        names = ("key", "label", "baseline", "settings", *own)
+        plain = {name: value for name in names if (value := getattr(self, name))}
+        return {"format": FORMAT} | plain
 
     def dump(self) -> str:
         """One line of JSON."""
         return json.dumps(self.as_plain())
-
-
-def collect(planned: Sequence[PlannedRun], store: Store) -> list[Result]:
-    """The results of all runs that are in the store, references first."""
-    results: dict[str, Result] = {}
-    for run in planned:
-        if store.has(run.reference):
-            for result in _references(run, store.open(run.reference)):
-                results.setdefault(result.key, result)
-    for run in planned:
-        if store.has(run.unlearn) and store.has(run.reference):
-            result = _unlearned(run, store.open(run.unlearn), store.open(run.reference))
-            results.setdefault(result.key, result)
-    return list(results.values())
 
 
 def save_results(path: Path, results: Iterable[Result]) -> None:
@@ -120,59 +232,26 @@ def load_results(path: str | Path) -> list[Result]:
                     f"{version}, this one reads {FORMAT}). Update expunge to read it."
                 )
             plain.pop("label", None)
-            results.append(Result.from_settings(plain.pop("settings"), **plain))
+            settings = plain.pop("settings")
+            results.append(Result(**{name: settings[name] for name in SETTINGS}, **plain))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DataError(f"{path}, line {number}: this is not a result. ({error!r})") from error
     return results
 
 
-def _references(run: PlannedRun, entry: Entry) -> Iterable[Result]:
-    for row in read_rows(entry):
-        name = row.pop("model")
-        yield Result(
-            task=run.task,
-            seed=run.seed,
-            block=run.block,
-            model=name,
-            key=f"{entry.key}-{name}",
-            epochs=[_rounded(row)],
-            definitions=_json(entry, DEFINITIONS),
-            environment=_environment(entry),
-        )
+def scenario_in_words(scenario: str) -> str:
+    """A scenario as tables and figures call it.
 
-
-def _unlearned(run: PlannedRun, entry: Entry, reference: Entry) -> Result:
-    start = next(row for row in read_rows(reference) if row["model"] == "initial")
-    start = {k: v for k, v in start.items() if k != "model"}
-    rows = [start | {"seconds": 0.0, "processor_seconds": 0.0}, *read_rows(entry)]
-    return Result.from_settings(
-        run.settings,
-        baseline=run.baseline,
-        key=entry.key,
-        epochs=[_rounded(row) for row in rows if "diverged" not in row],
-        diverged=str(rows[-1].get("diverged", "")),
-        steps=_json(entry, STEPS),
-        agreement=_json(entry, HISTOGRAMS),
-        definitions=_json(entry, DEFINITIONS),
-        environment=_environment(entry),
-    )
-
-
-def _json(entry: Entry, name: str) -> dict[str, Any]:
-    if name not in entry.files:
-        return {}
-    content: dict[str, Any] = json.loads(entry.path(name).read_text(encoding="utf-8"))
-    return content
-
-
-def _environment(entry: Entry) -> dict[str, Any]:
-    notes = entry.environment
-    hardware, versions = notes.get("hardware", {}), notes.get("versions", {})
-    kept = {name: hardware.get(name) for name in ("processor", "cores", "gpus")}
-    kept |= {name: versions.get(name) for name in ("expunge", "torch", "machine")}
-    return {name: value for name, value in kept.items() if value}
-
-
-def _rounded(row: dict[str, Any]) -> dict[str, Any]:
-    """Seven digits are enough, and keep files small; what is read back is what was collected."""
-    return {k: float(f"{v:.7g}") if isinstance(v, float) else v for k, v in row.items()}
+    >>> scenario_in_words("random:0.1"), scenario_in_words("class:3:0.4")
+    ('10 % random forgetting', '40 % of class 3')
+    """
+    match scenario.split(":"):
+        case ["random", share]:
+            return f"{100 * float(share):g} % random forgetting"
+        case ["people", share]:
+            return f"{100 * float(share):g} % of the people"
+        case ["class", name, share]:
+            return f"{100 * float(share):g} % of class {name}"
+        case ["class", name]:
+            return f"class {name}"
+    return scenario

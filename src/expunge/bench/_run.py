@@ -1,22 +1,25 @@
-"""Run the stages of a protocol that are missing from a store, and say how far it is."""
+"""Run the missing stages of a protocol, collect what they gave, and say how far they are."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from expunge import dispatch
 from expunge._errors import DataError
-from expunge.bench._stages import RUNS, PlannedRun
+from expunge.bench._results import HYPERPARAMETERS, VARIANT, Result, Run
+from expunge.bench._stage_functions import DEFINITIONS, HISTOGRAMS, STEPS, read_rows
+from expunge.bench._stages import RUNS
 from expunge.dispatch import Engine, Report, RunSummary
-from expunge.store import Locked, Stage, Store
+from expunge.store import Entry, Locked, Stage, Store
 
 STATES = ("done", "running", "interrupted", "failed", "damaged", "missing")
 """The states of a stage, as ``expunge bench status`` counts them."""
 
 
-def stages_of(planned: Iterable[PlannedRun]) -> list[Stage]:
+def stages_of(planned: Iterable[Run]) -> list[Stage]:
     """Every stage once, parents first."""
     return list({stage.key: stage for run in planned for stage in run.stages}.values())
 
@@ -31,7 +34,7 @@ class StageCount:
     there: int = 0
 
 
-def count_stages(planned: Sequence[PlannedRun], store: Store) -> list[StageCount]:
+def count_stages(planned: Sequence[Run], store: Store) -> list[StageCount]:
     """The counts of each kind of stage, in the order in which they run."""
     counts = {kind: StageCount(kind) for kind in RUNS}
     for run in planned:
@@ -44,7 +47,7 @@ def count_stages(planned: Sequence[PlannedRun], store: Store) -> list[StageCount
 
 
 def run_planned(
-    planned: Sequence[PlannedRun],
+    planned: Sequence[Run],
     store: Store,
     *,
     workers: int | None = None,
@@ -53,7 +56,7 @@ def run_planned(
     engine: Engine | None = None,
 ) -> RunSummary:
     """Run the stages that are missing."""
-    wanted = [stage for run in planned for stage in (run.reference, run.unlearn)]
+    wanted = [stage for run in planned for stage in run.stages[-2:]]
     return dispatch.run(
         wanted, store, workers=workers, retries=retries, report=report, engine=engine
     )
@@ -70,12 +73,12 @@ class StageStatus:
     detail: str = ""
 
 
-def status(planned: Sequence[PlannedRun], store: Store) -> list[StageStatus]:
+def status(planned: Sequence[Run], store: Store) -> list[StageStatus]:
     """The state of every stage, in the order of the plan."""
     states: dict[str, StageStatus] = {}
-    needed = {run.unlearn.key for run in planned} | {run.reference.key for run in planned}
+    needed = {stage.key for run in planned for stage in run.stages[-2:]}
     for run in planned:
-        children_there = store.has(run.reference) and store.has(run.unlearn)
+        children_there = all(store.has(stage) for stage in run.stages[-2:])
         for stage in run.stages:
             if stage.key in states and states[stage.key].state != "missing":
                 continue
@@ -105,3 +108,67 @@ def _status(stage: Stage, block: str, store: Store) -> StageStatus:
     if (store.root / ".work" / stage.key).is_dir():
         return StageStatus(stage, block, "interrupted", detail="the next run resumes it")
     return StageStatus(stage, block, "missing")
+
+
+def collect(planned: Sequence[Run], store: Store) -> list[Result]:
+    """The results of all runs that are in the store, references first."""
+    results: dict[str, Result] = {}
+    for run in planned:
+        if store.has(run.reference):
+            for result in _references(run, store.open(run.reference)):
+                results.setdefault(result.key, result)
+    for run in planned:
+        if all(store.has(stage) for stage in run.stages[-2:]):
+            result = _unlearned(run, *(store.open(stage) for stage in run.stages[-2:]))
+            results.setdefault(result.key, result)
+    return list(results.values())
+
+
+def _references(run: Run, entry: Entry) -> Iterable[Result]:
+    settings = run.settings | dict.fromkeys(VARIANT, "") | dict.fromkeys(HYPERPARAMETERS)
+    for row in read_rows(entry):
+        name = row.pop("model")
+        yield Result(
+            **settings | {"model": name},
+            key=f"{entry.key}-{name}",
+            epochs=[_rounded(row)],
+            definitions=_json(entry, DEFINITIONS),
+            environment=_environment(entry),
+        )
+
+
+def _unlearned(run: Run, reference: Entry, entry: Entry) -> Result:
+    start = next(row for row in read_rows(reference) if row["model"] == "initial")
+    start = {k: v for k, v in start.items() if k != "model"}
+    rows = [start | {"seconds": 0.0, "processor_seconds": 0.0}, *read_rows(entry)]
+    return Result(
+        **run.settings,
+        baseline=run.baseline,
+        key=entry.key,
+        epochs=[_rounded(row) for row in rows if "diverged" not in row],
+        diverged=str(rows[-1].get("diverged", "")),
+        steps=_json(entry, STEPS),
+        agreement=_json(entry, HISTOGRAMS),
+        definitions=_json(entry, DEFINITIONS),
+        environment=_environment(entry),
+    )
+
+
+def _json(entry: Entry, name: str) -> dict[str, Any]:
+    if name not in entry.files:
+        return {}
+    content: dict[str, Any] = json.loads(entry.path(name).read_text(encoding="utf-8"))
+    return content
+
+
+def _environment(entry: Entry) -> dict[str, Any]:
+    notes = entry.environment
+    hardware, versions = notes.get("hardware", {}), notes.get("versions", {})
+    kept = {name: hardware.get(name) for name in ("processor", "cores", "gpus")}
+    kept |= {name: versions.get(name) for name in ("expunge", "torch", "machine")}
+    return {name: value for name, value in kept.items() if value}
+
+
+def _rounded(row: dict[str, Any]) -> dict[str, Any]:
+    """Seven digits are enough, and keep files small; what is read back is what was collected."""
+    return {k: float(f"{v:.7g}") if isinstance(v, float) else v for k, v in row.items()}

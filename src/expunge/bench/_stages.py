@@ -12,17 +12,16 @@ protocol may have a second ideal model, trained with seed + 3000: the noise floo
 from __future__ import annotations
 
 import itertools
-from dataclasses import asdict, dataclass
+from dataclasses import replace
 from typing import Any
 
 from expunge._serialisation import describe
-from expunge.bench._protocol import Block, PlannedVariant, Protocol, augment_of, variants_of
-from expunge.bench._runs import Hyperparameters, Run, Task
+from expunge.bench._protocol import Block, Protocol, augment_of, variants_of
+from expunge.bench._results import Run
 from expunge.data import load, load_corpus
 from expunge.engine import Procedure
 from expunge.evaluation import text_definitions
 from expunge.store import Stage
-from expunge.update import WeightedSum
 
 VERSION = 1
 FUNCTIONS = "expunge.bench._stage_functions"
@@ -38,36 +37,13 @@ RUNS = {
 """The function that does the work of each kind of stage."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlannedRun(Run):
-    """An unlearning run of a protocol, with the stages it depends on."""
+def plan(
+    protocol: Protocol, *, root: str | None = None, device: str = "auto", keep: str = "last"
+) -> list[Run]:
+    """Every unlearning run of a protocol; equal stages are one object.
 
-    procedure: Procedure
-    reference: Stage
-    unlearn: Stage
-
-    @property
-    def trained(self) -> tuple[Stage, ...]:
-        """The initial model and the ideal ones."""
-        return self.reference.parents
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        """Parents first."""
-        return (*self.trained, self.reference, self.unlearn)
-
-
-@dataclass(frozen=True)
-class StageOptions:
-    """What does not change a result: where the data are, on what device, which weights to keep."""
-
-    root: str | None = None
-    device: str = "auto"
-    keep: str = "last"
-
-
-def plan(protocol: Protocol, options: StageOptions | None = None) -> list[PlannedRun]:
-    """Every unlearning run of a protocol; equal stages are one object."""
+    The options do not change a result: where the data are, the device, which weights to keep.
+    """
     seen: dict[str, Stage] = {}
 
     def once(stage: Stage) -> Stage:
@@ -75,46 +51,29 @@ def plan(protocol: Protocol, options: StageOptions | None = None) -> list[Planne
 
     runs = []
     for block in protocol.block:
-        stages = _BlockStages(protocol, block, options or StageOptions())
-        dataset, tried = block.data.partition(":")[0], list(variants_of(block))
+        options = {"root": root, "device": device, "keep": keep, "data": block.data}
+        stages, tried = _BlockStages(protocol, block, options), list(variants_of(block))
         for seed, scenario in itertools.product(protocol.seeds, block.scenarios):
             initial = once(stages.initial(seed))
             seeds = IDEAL_SEEDS[: protocol.ideals]
             ideals = [once(stages.ideal(scenario, seed, offset)) for offset in seeds]
             reference = once(stages.reference(scenario, seed, (initial, *ideals)))
-            for planned in tried:
-                unlearn = once(stages.unlearn(planned, scenario, seed, (initial, reference)))
-                run = PlannedRun(
-                    task=Task(dataset, block.model, block.width, block.limit, scenario),
-                    seed=seed,
-                    variant=planned.variant,
-                    hyperparameters=_hyperparameters(planned.procedure),
-                    block=block.name,
-                    baseline=planned.baseline,
-                    procedure=planned.procedure,
-                    reference=reference,
-                    unlearn=unlearn,
-                )
-                runs.append(run)
+            for variant, procedure in tried:
+                run = replace(variant, scenario=scenario, seed=seed)
+                stage = once(stages.unlearn(run, procedure, (initial, reference)))
+                runs.append(replace(run, stage=stage))
     return runs
-
-
-def _hyperparameters(procedure: Procedure) -> Hyperparameters:
-    rule = procedure.aggregate
-    alpha, beta = (rule.alpha, rule.beta) if isinstance(rule, WeightedSum) else (None, None)
-    return Hyperparameters(alpha, beta, procedure.lr, procedure.batch_size, procedure.epochs)
 
 
 class _BlockStages:
     """The stages of one block."""
 
-    def __init__(self, protocol: Protocol, block: Block, options: StageOptions) -> None:
-        self.protocol, self.block = protocol, block
-        self.options = asdict(options) | {"data": block.data}
+    def __init__(self, protocol: Protocol, block: Block, options: dict[str, Any]) -> None:
+        self.protocol, self.block, self.options = protocol, block, options
         width: dict[str, Any] = {} if block.is_text else {"width": block.width}
         sizes = {k: int(v) for k, v in block.options.items()} if block.is_text else block.options
         self.training = {
-            "data": _data(block, options),
+            "data": _data(block, options["root"]),
             "model": {"name": block.model, **width, **sizes},
             "recipe": block.training.recipe.as_dict(),
             "augment": describe(augment_of(block)),
@@ -142,19 +101,17 @@ class _BlockStages:
         title = f"score initial and ideal, {scenario}"
         return self._stage("reference", config, seed, title, 1, parents)
 
-    def unlearn(
-        self, planned: PlannedVariant, scenario: str, seed: int, parents: tuple[Stage, ...]
-    ) -> Stage:
-        epochs = planned.procedure.epochs
+    def unlearn(self, run: Run, procedure: Procedure, parents: tuple[Stage, ...]) -> Stage:
+        epochs = procedure.epochs
         full_scores = self.block.full_scores or self.protocol.full_scores
         config = {
-            "procedure": describe(planned.procedure),
+            "procedure": describe(procedure),
             "evaluate_at": [epoch for epoch in self.protocol.evaluate_at if epoch <= epochs],
-            "seed": seed,
+            "seed": run.seed,
             **({} if full_scores == "every" else {"full_scores": full_scores}),
         }
-        title = f"{planned.variant.label}, {scenario}"
-        return self._stage("unlearn", config, seed, title, 0.2 * epochs, parents)
+        title = f"{run.label}, {run.scenario}"
+        return self._stage("unlearn", config, run.seed, title, 0.2 * epochs, parents)
 
     def _stage(
         self,
@@ -187,7 +144,7 @@ class _BlockStages:
         return epochs * min(size, (block.limit or 1_000_000) / 1000) * block.width
 
 
-def _data(block: Block, options: StageOptions) -> dict[str, Any]:
+def _data(block: Block, root: str | None) -> dict[str, Any]:
     """What identifies the data: a name that fixes them, or a fingerprint where it does not."""
     kind = block.data.partition(":")[0]
     if block.is_text:
@@ -201,5 +158,5 @@ def _data(block: Block, options: StageOptions) -> dict[str, Any]:
     identity: dict[str, Any] = {"name": kind, "limit": block.limit, "val_fraction": VAL_FRACTION}
     if kind in ("digits", "cifar10", "cifar100", "svhn"):
         return identity
-    images = load(block.data, options.root, val_fraction=VAL_FRACTION, limit=block.limit)
+    images = load(block.data, root, val_fraction=VAL_FRACTION, limit=block.limit)
     return identity | {"fingerprint": images.train.fingerprint()}

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._results import CONSTRAINED_METHODS, Result
 from expunge.bench._tasks import Sweep
 
 MIN_SETTINGS = 3

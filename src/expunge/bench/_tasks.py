@@ -7,25 +7,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeVar
 
 from expunge._errors import InvalidInput
-from expunge.bench._results import Result
-from expunge.bench._runs import Hyperparameters, Task, Variant
+from expunge.bench._results import HYPERPARAMETERS, TASK, VARIANT, Result, Run
 
 K = TypeVar("K", bound=Hashable)
 
 PAPER_EPOCH = 10
 """The epoch of the paper's tables."""
 
+CONFIGURATION = (*VARIANT, *HYPERPARAMETERS)
 _MOMENTS_FIRST = ("published", "", "adam")
 
 Seeds = dict[int, Result]
 """One result per seed, by seed."""
 
-Sweep = dict[Hyperparameters, Seeds]
+Sweep = dict[Run, Seeds]
 """The results of a variant by hyperparameters and seed."""
 
 
@@ -36,7 +36,7 @@ class TaskResults:
     ``name`` is the task's short name with as much else as tells it from the other tasks.
     """
 
-    task: Task
+    task: Run
     name: str
     unlearned: tuple[Result, ...]
     initial: tuple[Result, ...] = ()
@@ -48,12 +48,12 @@ class TaskResults:
         return re.sub(r"[^\w.]+", "-", self.name).strip("-")
 
     @cached_property
-    def variants(self) -> dict[Variant, list[Result]]:
+    def variants(self) -> dict[Run, list[Result]]:
         """The results of each variant, at all hyperparameters."""
         return _grouped(self.unlearned, lambda run: run.variant)
 
     @cached_property
-    def main(self) -> Hyperparameters | None:
+    def main(self) -> Run | None:
         """The hyperparameters that tables, figures and claims show; None where nothing ran.
 
         They are those that most methods share; of equals most variants, then most runs, then the
@@ -61,14 +61,14 @@ class TaskResults:
         """
         groups = _grouped(self.unlearned, lambda run: (run.variant.aggregate, run.hyperparameters))
 
-        def popularity(group: tuple[str, Hyperparameters]) -> tuple[int, int, int]:
+        def popularity(group: tuple[str, Run]) -> tuple[int, int, int]:
             variants = {run.variant for run in groups[group]}
             return len({v.method for v in variants}), len(variants), len(groups[group])
 
         return max(groups, key=popularity)[1] if groups else None
 
     @cached_property
-    def main_variants(self) -> dict[Variant, list[Result]]:
+    def main_variants(self) -> dict[Run, list[Result]]:
         """The results of each variant at the main hyperparameters, without those of a sweep.
 
         A variant that was never run at them, as its method has weights of its own, is there with
@@ -77,7 +77,7 @@ class TaskResults:
         shown = {}
         for variant, runs in self.variants.items():
             tried = _grouped(runs, lambda run: run.hyperparameters)
-            alike = [each for each in tried if each.same_budget(self.main)]
+            alike = [each for each in tried if self.main and _budget(each) == _budget(self.main)]
             for chosen in ([each for each in tried if each == self.main], alike, [*tried]):
                 if len(chosen) == 1:
                     shown[variant] = tried[chosen[0]]
@@ -103,11 +103,11 @@ class TaskResults:
         epochs = self.evaluated_epochs
         return PAPER_EPOCH if PAPER_EPOCH in epochs or not epochs else epochs[-1]
 
-    def at_main(self, variant: Variant) -> Seeds:
+    def at_main(self, variant: Run) -> Seeds:
         """The results of a variant at the main hyperparameters; empty where there are none."""
         return one_per_seed(self.main_variants.get(variant, ()))
 
-    def sweep(self, variant: Variant) -> Sweep:
+    def sweep(self, variant: Run) -> Sweep:
         """The results of a variant at all hyperparameters; empty where there are none."""
         tried = _grouped(self.variants.get(variant, ()), lambda run: run.hyperparameters)
         return {chosen: one_per_seed(runs) for chosen, runs in tried.items()}
@@ -121,11 +121,11 @@ def group_results(results: Iterable[Result]) -> list[TaskResults]:
     raise.
     """
     by_task = _grouped({each.key: each for each in results}.values(), lambda each: each.task)
-    parts: dict[Task, list[Result]] = {}
+    parts: dict[Run, list[Result]] = {}
     for task, of_task in by_task.items():
         unlearned = [result for result in of_task if not result.is_reference]
         blocks = _grouped(unlearned, lambda result: result.block)
-        settings = [{(r.variant, r.hyperparameters) for r in runs} for runs in blocks.values()]
+        settings = [{r.only(CONFIGURATION) for r in runs} for runs in blocks.values()]
         if sum(map(len, settings)) > len(set().union(*settings)):
             parts |= {replace(task, block=block): runs for block, runs in blocks.items()}
         else:
@@ -141,9 +141,7 @@ def group_results(results: Iterable[Result]) -> list[TaskResults]:
     return groups
 
 
-def select_variants(
-    variants: Iterable[Variant], method: str, addons: Sequence[str]
-) -> list[Variant]:
+def select_variants(variants: Iterable[Run], method: str, addons: Sequence[str]) -> list[Run]:
     """The variants of a method with some add-ons, in their order; published moments come first.
 
     Those with an aggregation of their own are left out.
@@ -152,12 +150,12 @@ def select_variants(
     return sorted(chosen, key=lambda v: (addons.index(v.addon), *_moments_rank(v)))
 
 
-def preferred_variants(variants: Iterable[Variant]) -> dict[tuple[str, str], Variant]:
+def preferred_variants(variants: Iterable[Run]) -> dict[tuple[str, str], Run]:
     """One variant per method and add-on: with published moments, else with Adam's, else others.
 
     Those with an aggregation of their own are left out.
     """
-    chosen: dict[tuple[str, str], Variant] = {}
+    chosen: dict[tuple[str, str], Run] = {}
     for variant in (each for each in variants if each.is_linear):
         rival = chosen.setdefault((variant.method, variant.addon), variant)
         chosen[variant.method, variant.addon] = min(variant, rival, key=_moments_rank)
@@ -179,33 +177,34 @@ def _grouped(results: Iterable[Result], key: Callable[[Result], K]) -> dict[K, l
     return groups
 
 
-def _moments_rank(variant: Variant) -> tuple[int, str]:
+def _moments_rank(variant: Run) -> tuple[int, str]:
     first = _MOMENTS_FIRST
     rank = first.index(variant.moments) if variant.moments in first else len(first)
     return rank, variant.moments
 
 
+def _budget(settings: Run) -> Run:
+    return settings.only(("lr", "batch_size", "budget"))
+
+
 def _refuse_repeated(results: Iterable[Result], task: str) -> None:
-    for (_, _, seed), alike in _grouped(
-        results, lambda each: (each.variant, each.hyperparameters, each.seed)
-    ).items():
+    for run, alike in _grouped(results, lambda each: each.only((*CONFIGURATION, "seed"))).items():
         if len(alike) > 1:
             raise InvalidInput(
-                f"Two runs of {alike[0].label} have the same settings and seed {seed}: {task}. "
+                f"Two runs of {alike[0].label} have the same settings and seed {run.seed}: {task}. "
                 "Judge their results apart."
             )
 
 
-def _unique_names(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Short names, with as much else in brackets as it takes to distinguish them."""
+def _unique_names(tasks: Sequence[Run]) -> dict[Run, str]:
+    """``cifar10/vgg16/random:0.1``, with as much else in brackets as distinguishes the tasks."""
+    short = {task: f"{task.dataset}/{task.arch}/{task.scenario}" for task in tasks}
     names = {}
     for task in tasks:
-        alike = [other for other in tasks if other.short_name == task.short_name]
+        alike = [other for other in tasks if short[other] == short[task]]
         differing = [
-            field.name
-            for field in fields(Task)
-            if len({getattr(other, field.name) for other in alike}) > 1
+            name for name in (*TASK, "block") if len({getattr(other, name) for other in alike}) > 1
         ]
         details = ", ".join(f"{name} {getattr(task, name)}" for name in differing)
-        names[task] = f"{task.short_name} ({details})" if details else task.short_name
+        names[task] = f"{short[task]} ({details})" if details else short[task]
     return names

@@ -54,12 +54,10 @@ def plan_command(
 
     # Count configurations, runs and stages.
     counts = count_stages(planned, Store(store))
-    configurations = {
-        (run.block, run.procedure, run.baseline, run.task.scenario) for run in planned
-    }
-    with_addons = sum(not baseline for _, _, baseline, _ in configurations)
+    configurations = {dataclasses.replace(run, seed=0, stage=None) for run in planned}
+    with_addons = sum(not each.baseline for each in configurations)
     seed_count = len({run.seed for run in planned})
-    run_count = len({run.unlearn.key for run in planned})
+    run_count = len({run.stage for run in planned})
 
     # Show them.
     output = Output(as_json=as_json, quiet=quiet)
@@ -152,8 +150,7 @@ def run_command(
     refuse_no_folder(folder)
 
     from expunge.bench._publish import write_results
-    from expunge.bench._results import collect
-    from expunge.bench._run import run_planned, stages_of
+    from expunge.bench._run import collect, run_planned, stages_of
 
     # Open the trackers now: one that does not answer should not be found out after the run.
     trackers = [open_tracker(spec) for spec in track or []]
@@ -261,7 +258,7 @@ def _track(tracker: Tracker, results: list[Result], protocol: Protocol) -> None:
 
     runs = [
         {
-            "name": f"{protocol.name}/{r.block}/{r.task.scenario}/{r.label}/seed-{r.seed}",
+            "name": f"{protocol.name}/{r.block}/{r.scenario}/{r.label}/seed-{r.seed}",
             "key": r.key,
             "params": r.settings,
             "epochs": r.epochs,

@@ -18,7 +18,7 @@ from expunge.cli._options import complete_names
 
 if TYPE_CHECKING:
     from expunge.bench._protocol import Protocol
-    from expunge.bench._stages import PlannedRun
+    from expunge.bench._results import Run
     from expunge.dispatch import Event, Report
 
 ProtocolName = Annotated[
@@ -72,7 +72,7 @@ def planned_runs(
     seeds: int | None = None,
     keep: str = "last",
     device: str = "auto",
-) -> tuple[Protocol, list[PlannedRun]]:
+) -> tuple[Protocol, list[Run]]:
     """A protocol and its runs."""
     protocol_text(protocol)
     root = None if data is None else str(data.expanduser().resolve())
@@ -80,11 +80,11 @@ def planned_runs(
         raise InvalidInput(f"There is no folder {data}.")
 
     from expunge.bench._protocol_file import load_protocol
-    from expunge.bench._stages import StageOptions, plan
+    from expunge.bench._stages import plan
 
     chosen = load_protocol(protocol).only(tuple(only or ()))
     chosen = chosen if seeds is None else chosen.with_seeds(seeds)
-    return chosen, plan(chosen, StageOptions(root=root, device=device, keep=keep))
+    return chosen, plan(chosen, root=root, device=device, keep=keep)
 
 
 @contextmanager

@@ -155,7 +155,7 @@ def _results(
     assert protocol is not None
     _, planned = planned_runs(protocol, data)
 
-    from expunge.bench._results import collect
+    from expunge.bench._run import collect
     from expunge.store import Store
 
     finished = collect(planned, Store(store))

@@ -184,15 +184,14 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     """Run the block of the protocol and print its table."""
     from expunge.bench._protocol_file import load_protocol
     from expunge.bench._publish import write_overview
-    from expunge.bench._results import collect
-    from expunge.bench._run import run_planned, stages_of
-    from expunge.bench._stages import StageOptions, plan
+    from expunge.bench._run import collect, run_planned, stages_of
+    from expunge.bench._stages import plan
     from expunge.bench.paper._tables import overview
     from expunge.evaluation import METRICS
     from expunge.store import Store
 
     protocol = load_protocol("demo").only((BLOCK,)).with_seeds(seeds)
-    planned, store = plan(protocol, StageOptions(device="cpu")), Store(out / "store")
+    planned, store = plan(protocol, device="cpu"), Store(out / "store")
     with stage_progress("demo", len(stages_of(planned)), output.messages) as report:
         run_planned(planned, store, workers=workers, report=report).check()
     results = collect(planned, store)

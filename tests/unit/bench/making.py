@@ -6,8 +6,7 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from expunge.bench._results import Result
-from expunge.bench._runs import SETTINGS
+from expunge.bench._results import SETTINGS, Result
 from expunge.methods import METHODS
 from expunge.update import ADDONS
 
@@ -55,7 +54,7 @@ def run(
         times = {"seconds": 2.0 * epoch, "processor_seconds": 3.0 * epoch}
         rows.append({"epoch": epoch, **times, **scores(value, **metrics)})
     key = f"run-{next(_numbers)}"
-    return Result.from_settings(chosen, key=key, epochs=rows, diverged=diverged)
+    return Result(**chosen, key=key, epochs=rows, diverged=diverged)
 
 
 def reference(model: str, ua: float, **settings: Any) -> Result:
@@ -64,7 +63,7 @@ def reference(model: str, ua: float, **settings: Any) -> Result:
     nothing |= {"method": "", "addon": "", "moments": "", "aggregate": ""}
     row = {"epoch": 0, **scores(ua), "seconds": 100.0, "processor_seconds": 150.0}
     settings = BASE | nothing | {"model": model} | settings
-    return Result.from_settings(settings, key=f"{model}-{next(_numbers)}", epochs=[row])
+    return Result(**settings, key=f"{model}-{next(_numbers)}", epochs=[row])
 
 
 def over_seeds(values: Sequence[float], *args: Any, **settings: Any) -> list[Result]:

@@ -7,24 +7,26 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import InvalidInput
-from expunge.bench._protocol import PlannedVariant, Protocol, variants_of
+from expunge.bench._protocol import Protocol, variants_of
 from expunge.bench._protocol_file import load_protocol
+from expunge.bench._results import Run
 from expunge.bench._stages import plan
+from expunge.engine import Procedure
 from expunge.methods import METHODS, Scrub
 from expunge.update import Focus, Prob, PublishedMoments, Rectified, WeightedSum
 from tests.unit.bench.tiny_protocol import write_tiny
 
 
-def planned(protocol: Protocol) -> list[PlannedVariant]:
+def planned(protocol: Protocol) -> list[tuple[Run, Procedure]]:
     return [each for block in protocol.block for each in variants_of(block)]
 
 
 def configurations(protocol: Protocol) -> list[tuple[str, str, str, str, str]]:
     return [
-        (block.data, block.model, scenario, each.variant.method, each.variant.addon)
+        (block.data, block.model, scenario, run.method, run.addon)
         for block in protocol.block
-        for each in variants_of(block)
-        if not each.baseline
+        for run, _ in variants_of(block)
+        if not run.baseline
         for scenario in block.scenarios
     ]
 
@@ -44,7 +46,7 @@ def test_the_papers_protocol_has_exactly_its_360_configurations() -> None:
 
 def test_the_papers_protocol_has_its_baselines_and_numbers() -> None:
     paper = load_protocol("paper")
-    assert {each.variant.label for each in planned(paper) if each.baseline} == {
+    assert {run.label for run, _ in planned(paper) if run.baseline} == {
         "FT",
         "MSG",
         "CT",
@@ -59,11 +61,10 @@ def test_the_papers_protocol_has_its_baselines_and_numbers() -> None:
             0.1,
             "step",
         )
-    for each in planned(paper):
-        procedure = each.procedure
+    for _, procedure in planned(paper):
         assert (procedure.epochs, procedure.batch_size, procedure.lr) == (10, 256, 1e-4)
         assert procedure.aggregate == WeightedSum(0.05, 0.95)
-    probs = [each.procedure.addon for each in planned(paper) if each.variant.addon == "prob"]
+    probs = [procedure.addon for run, procedure in planned(paper) if run.addon == "prob"]
     assert probs[0] == Prob(moments=PublishedMoments(), p=0.3)
 
 
@@ -71,7 +72,7 @@ def test_lists_of_rates_and_weights_are_swept() -> None:
     block = load_protocol("demo").only(("digits-frontier",)).block[0]
     variants = planned(load_protocol("demo").only(("digits-frontier",)))
     assert len(variants) == 2 * 2 * 3
-    found = {(each.variant.addon, each.procedure.lr, each.procedure.aggregate) for each in variants}
+    found = {(run.addon, procedure.lr, procedure.aggregate) for run, procedure in variants}
     assert ("focus", 5e-4, WeightedSum(0.2, 0.8)) in found
     assert len(found) == len(variants)
     assert block.unlearning.batch_size == 16, "what the block leaves out is the protocol's"
@@ -80,12 +81,12 @@ def test_lists_of_rates_and_weights_are_swept() -> None:
 def test_moments_multiply_only_the_addons_that_have_them(tmp_path: Path) -> None:
     path = write_tiny(tmp_path, ('baselines = ["FT"]', 'moments = ["published", "adam"]'))
     variants = planned(load_protocol(path))
-    assert [(each.variant.addon, each.variant.moments) for each in variants] == [
+    assert [(run.addon, run.moments) for run, _ in variants] == [
         ("none", ""),
         ("focus", "published"),
         ("focus", "adam"),
     ]
-    assert variants[1].procedure.addon == Focus(moments="published")
+    assert variants[1][1].addon == Focus(moments="published")
 
 
 def test_an_addon_may_name_moments_of_its_own(tmp_path: Path) -> None:
@@ -93,49 +94,53 @@ def test_an_addon_may_name_moments_of_its_own(tmp_path: Path) -> None:
         'addons = ["none", "FOCUS"]',
         'addons = ["PROB(p=0.4)", "FOCUS", "FOCUS(moments=adam)"]',
     )
-    variants = [a for a in planned(load_protocol(write_tiny(tmp_path, change))) if not a.baseline]
-    assert [
-        (each.variant.label, each.variant.addon, each.variant.moments) for each in variants
-    ] == [
+    variants = [
+        (run, how)
+        for run, how in planned(load_protocol(write_tiny(tmp_path, change)))
+        if not run.baseline
+    ]
+    assert [(run.label, run.addon, run.moments) for run, _ in variants] == [
         ("SRL-PROB(p=0.4)", "prob(p=0.4)", "published"),
         ("SRL-FOCUS", "focus", "published"),
         ("SRL-FOCUS (adam)", "focus", "adam"),
     ]
-    assert variants[0].procedure.addon == Prob(moments="published", p=0.4)
-    assert variants[2].procedure.addon == Focus(moments="adam")
+    assert variants[0][1].addon == Prob(moments="published", p=0.4)
+    assert variants[2][1].addon == Focus(moments="adam")
 
 
 def test_a_rate_by_rule_grows_as_the_width_shrinks(tmp_path: Path) -> None:
     path = write_tiny(tmp_path, ("lr = 1e-3", 'lr = ["1e-4/width", 1e-3, "5e-5 / width"]'))
-    rates = {each.procedure.lr for each in planned(load_protocol(path))}
+    rates = {procedure.lr for _, procedure in planned(load_protocol(path))}
     assert rates == {1e-4 / 0.2, 1e-3, 5e-5 / 0.2}
 
 
 def test_a_sweep_decides_even_where_a_method_has_a_preference(tmp_path: Path) -> None:
     change = ('baselines = ["FT"]', 'baselines = ["MATCH"]')
-    (own,) = (a for a in planned(load_protocol(write_tiny(tmp_path, change))) if a.baseline)
-    assert own.procedure.aggregate == WeightedSum(0.5, 0.5)
+    ((_, own),) = (
+        each for each in planned(load_protocol(write_tiny(tmp_path, change))) if each[0].baseline
+    )
+    assert own.aggregate == WeightedSum(0.5, 0.5)
     path = write_tiny(tmp_path, change, ("lr = 1e-3", "lr = 1e-3\nalpha = [0.1, 0.2]"))
-    swept = [each for each in planned(load_protocol(path)) if each.baseline]
-    assert [each.procedure.aggregate for each in swept] == [
+    swept = [each for each in planned(load_protocol(path)) if each[0].baseline]
+    assert [procedure.aggregate for _, procedure in swept] == [
         WeightedSum(0.1, 0.9),
         WeightedSum(0.2, 0.8),
     ]
-    assert {each.procedure.batchnorm for each in swept} == {"frozen"}
+    assert {procedure.batchnorm for _, procedure in swept} == {"frozen"}
 
 
 def test_an_eighth_of_the_width_has_eight_times_the_papers_rate() -> None:
     eighth = load_protocol("paper-eighth")
     assert {block.width for block in eighth.block} == {0.125}
     main = planned(eighth.only(("cifar10", "cifar10-released")))
-    assert {each.procedure.lr for each in main} == {8e-4}
+    assert {procedure.lr for _, procedure in main} == {8e-4}
     swept = planned(eighth.only(("frontier-rate",)))
-    assert {each.procedure.lr for each in swept} == {4e-4, 16e-4}
+    assert {procedure.lr for _, procedure in swept} == {4e-4, 16e-4}
 
 
 def test_full_scores_at_the_last_epoch_alone_make_another_stage(tmp_path: Path) -> None:
     def keys(*changes: tuple[str, str]) -> set[str]:
-        return {run.unlearn.key for run in plan(load_protocol(write_tiny(tmp_path, *changes)))}
+        return {run.stage.key for run in plan(load_protocol(write_tiny(tmp_path, *changes)))}
 
     for_all = ("evaluate_at", 'full_scores = "last"\nevaluate_at')
     every, last = keys(), keys(for_all)
@@ -150,12 +155,13 @@ def test_a_quarter_of_the_width_has_four_times_the_papers_rate_and_its_other_num
         assert (block.width, block.limit, block.training.augment) == (0.25, None, True)
         assert block.options == ({"dropout": 0.0} if block.model == "vgg16" else {})
     main = planned(quarter.only(("cifar10-vgg16", "cifar10-vgg16-released")))
-    for each in main:
-        procedure = each.procedure
+    for run, procedure in main:
         assert (procedure.epochs, procedure.batch_size, procedure.lr) == (10, 256, 4e-4)
-        assert procedure.aggregate == WeightedSum(0.05, 0.95) or each.variant.method == "l1-sparse"
-    assert {each.procedure.lr for each in planned(quarter.only(("cifar10-vgg16-rate",)))} == {1e-4}
-    assert Scrub(loss="released") in {each.procedure.method for each in main}
+        assert procedure.aggregate == WeightedSum(0.05, 0.95) or run.method == "l1-sparse"
+    assert {procedure.lr for _, procedure in planned(quarter.only(("cifar10-vgg16-rate",)))} == {
+        1e-4
+    }
+    assert Scrub(loss="released") in {procedure.method for _, procedure in main}
 
 
 def test_aggregations_multiply_methods_and_show_in_their_labels(tmp_path: Path) -> None:
@@ -163,8 +169,12 @@ def test_aggregations_multiply_methods_and_show_in_their_labels(tmp_path: Path) 
         'addons = ["none", "FOCUS"]',
         'addons = ["none", "FOCUS"]\naggregates = ["linear", "GRU", "torchjd:CAGrad(c=0.4)"]',
     )
-    variants = [a for a in planned(load_protocol(write_tiny(tmp_path, change))) if not a.baseline]
-    assert [each.variant.label for each in variants] == [
+    variants = [
+        (run, how)
+        for run, how in planned(load_protocol(write_tiny(tmp_path, change)))
+        if not run.baseline
+    ]
+    assert [run.label for run, _ in variants] == [
         "SRL",
         "SRL-FOCUS",
         "SRL-GRU",
@@ -172,20 +182,20 @@ def test_aggregations_multiply_methods_and_show_in_their_labels(tmp_path: Path) 
         "SRL-CAGrad(c=0.4)",
         "SRL-CAGrad(c=0.4)-FOCUS",
     ]
-    assert [each.variant.aggregate for each in variants[::2]] == [
+    assert [run.aggregate for run, _ in variants[::2]] == [
         "linear",
         "rectified",
         "torchjd:CAGrad(c=0.4)",
     ]
-    assert variants[2].procedure.aggregate == Rectified()
-    assert variants[0].procedure.aggregate == WeightedSum(0.05, 0.95)
+    assert variants[2][1].aggregate == Rectified()
+    assert variants[0][1].aggregate == WeightedSum(0.05, 0.95)
 
 
 def test_rivals_share_models_and_runs_with_the_protocol_of_an_eighth() -> None:
     eighth, rivals = (plan(load_protocol(name)) for name in ("paper-eighth", "rivals"))
     own = [run for run in rivals if run.block == "cifar10"]
     assert {run.reference.key for run in own} <= {run.reference.key for run in eighth}
-    shared = {run.unlearn.key for run in own} & {run.unlearn.key for run in eighth}
+    shared = {run.stage.key for run in own} & {run.stage.key for run in eighth}
     assert len(shared) == 3 * 10, "FT, GA, MSG, CT, l1-sparse, SRL, NGPlus, SCRUB, released, MATCH"
 
 
@@ -208,7 +218,7 @@ def test_seeds_can_be_counted_off() -> None:
 def test_a_protocol_of_language_models_has_every_method_for_them() -> None:
     protocol = load_protocol("tofu-mini")
     assert all(block.is_text for block in protocol.block)
-    methods = {each.variant.method for each in planned(protocol)}
+    methods = {run.method for run, _ in planned(protocol)}
     assert {"npo", "gradient-difference"} <= methods
     tokens = {name for name in METHODS if METHODS[name].token_losses}
     assert {"npo", "simnpo", "wga", "satimp", "undial", "ce-u", "rmu"} < tokens

@@ -19,7 +19,7 @@ def test_every_built_in_protocol_is_valid_and_plans(name: str) -> None:
     protocol = load_protocol(name)
     planned = plan(protocol)
     assert protocol.name == name
-    assert len({run.unlearn.key for run in planned}) == len(planned)
+    assert len({run.stage.key for run in planned}) == len(planned)
     assert protocol_text(name).startswith("#")
 
 

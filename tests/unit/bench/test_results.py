@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from expunge._errors import DataError
-from expunge.bench._results import collect, load_results, save_results
-from expunge.bench._stages import PlannedRun
+from expunge.bench._results import Run, load_results, save_results
+from expunge.bench._run import collect
 from expunge.store import Store
 
 
-def test_records_hold_the_metrics_at_the_epochs_asked_for(
-    planned: list[PlannedRun], done: Store
-) -> None:
+def test_records_hold_the_metrics_at_the_epochs_asked_for(planned: list[Run], done: Store) -> None:
     results = collect(planned, done)
     assert [r.label for r in results] == ["initial", "ideal", "FT", "SRL", "SRL-FOCUS"]
     focus = results[-1]
@@ -27,14 +25,14 @@ def test_records_hold_the_metrics_at_the_epochs_asked_for(
     assert focus.value("rte", 7) is None
     assert results[1].value("rua") == 0.0
     assert results[1].value("fid") == 100.0
-    assert focus.task.scenario == "random:0.3"
-    assert len(focus.steps["cosine"]) == 3 * focus.at(1)["steps"]
+    assert focus.scenario == "random:0.3"
+    assert len(focus.steps["cosine"]) == 3 * focus.epochs[1]["steps"]
     assert list(focus.agreement) == ["1", "3"]
     assert sum(focus.agreement["3"]) == pytest.approx(1.0, abs=1e-3)
     assert not results[2].agreement
 
 
-def test_records_survive_a_file(planned: list[PlannedRun], done: Store, tmp_path: Path) -> None:
+def test_records_survive_a_file(planned: list[Run], done: Store, tmp_path: Path) -> None:
     results = collect(planned, done)
     save_results(tmp_path / "results.jsonl", results)
     loaded = load_results(tmp_path / "results.jsonl")

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from expunge import dispatch
-from expunge.bench._results import collect
-from expunge.bench._run import run_planned, stages_of, status
-from expunge.bench._stages import PlannedRun
+from expunge.bench._results import Run
+from expunge.bench._run import collect, run_planned, stages_of, status
 from expunge.dispatch import InlineEngine
 from expunge.store import Store
 from tests.unit.bench.tiny_protocol import timeless
@@ -20,7 +19,7 @@ from tests.unit.dispatch.forks import Fork
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_a_second_run_does_nothing(planned: list[PlannedRun], done: Store) -> None:
+def test_a_second_run_does_nothing(planned: list[Run], done: Store) -> None:
     again = run_planned(planned, done, engine=InlineEngine(done))
     assert not again.done
     assert len(again.found) == 4
@@ -30,7 +29,7 @@ def test_a_second_run_does_nothing(planned: list[PlannedRun], done: Store) -> No
 @pytest.mark.skipif(sys.platform == "win32", reason="needs fork")
 @pytest.mark.parametrize("wanted", [4, pytest.param(20, marks=pytest.mark.thorough)])
 def test_kills_at_random_moments_end_with_the_same_records(
-    planned: list[PlannedRun], done: Store, tmp_path: Path, wanted: int
+    planned: list[Run], done: Store, tmp_path: Path, wanted: int
 ) -> None:
     store = Store(tmp_path / "store")
     dice = random.Random(1)
@@ -42,33 +41,31 @@ def test_kills_at_random_moments_end_with_the_same_records(
     while kills < wanted and rounds < 60:
         rounds += 1
         kills += Fork(attempt).kill_after(dice.uniform(0.02, 0.4))
-        if all(store.has(run.unlearn) for run in planned):
+        if all(store.has(run.stage) for run in planned):
             whole = list(stages_of(planned))
             store.remove(dice.choice(whole))  # there is nothing left to disturb: take some away
-            store.remove(planned[dice.randrange(len(planned))].unlearn)
+            store.remove(planned[dice.randrange(len(planned))].stage)
     assert kills == wanted
     attempt()
     assert timeless(collect(planned, store)) == timeless(collect(planned, done))
 
 
-def test_status_tells_done_failed_damaged_and_missing(
-    planned: list[PlannedRun], tmp_path: Path
-) -> None:
+def test_status_tells_done_failed_damaged_and_missing(planned: list[Run], tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     assert {one.state for one in status(planned, store)} == {"missing"}
     dispatch.run([planned[0].reference], store, engine=InlineEngine(store)).check()
-    store.record_failure(planned[0].unlearn, {"error": "ValueError", "message": "no luck"})
-    store.work(planned[1].unlearn)
-    weights = store.open(planned[0].trained[0]).path("weights.safetensors")
+    store.record_failure(planned[0].stage, {"error": "ValueError", "message": "no luck"})
+    store.work(planned[1].stage)
+    weights = store.open(planned[0].reference.parents[0]).path("weights.safetensors")
     weights.write_bytes(weights.read_bytes()[:-1] + b"?")
     found = {one.stage.key: one for one in status(planned, store)}
-    assert found[planned[0].trained[1].key].state == "done"
-    assert found[planned[0].trained[0].key].state == "damaged"
-    assert found[planned[1].unlearn.key].state == "interrupted"
-    failed = found[planned[0].unlearn.key]
+    assert found[planned[0].reference.parents[1].key].state == "done"
+    assert found[planned[0].reference.parents[0].key].state == "damaged"
+    assert found[planned[1].stage.key].state == "interrupted"
+    failed = found[planned[0].stage.key]
     assert failed.state == "failed"
     assert failed.failure is not None
     assert failed.failure["message"] == "no luck"
-    with store.lock(planned[2].unlearn):
+    with store.lock(planned[2].stage):
         states = {one.stage.key: one.state for one in status(planned, store)}
-    assert states[planned[2].unlearn.key] == "running"
+    assert states[planned[2].stage.key] == "running"

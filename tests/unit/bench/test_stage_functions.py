@@ -12,12 +12,13 @@ import torch
 from expunge import _tensors as tensors
 from expunge.bench._image_stages import IDEAL, _scorer, agreement_of
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import collect
-from expunge.bench._run import run_planned, stages_of
-from expunge.bench._stages import PlannedRun, StageOptions, plan
+from expunge.bench._results import Run
+from expunge.bench._run import collect, run_planned, stages_of
+from expunge.bench._stages import plan
 from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
-from expunge.engine import Callback, Run
+from expunge.engine import Callback
+from expunge.engine import Run as EngineRun
 from expunge.evaluation import evaluate
 from expunge.models import build_model
 from expunge.store import Store
@@ -27,7 +28,7 @@ from tests.unit.bench.tiny_protocol import write_tiny
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
-def test_every_stage_leaves_its_files(planned: list[PlannedRun], done: Store) -> None:
+def test_every_stage_leaves_its_files(planned: list[Run], done: Store) -> None:
     assert {entry.kind for entry in done.entries()} == {"initial", "ideal", "reference", "unlearn"}
     for stage in stages_of(planned):
         entry = done.open(stage)
@@ -38,7 +39,7 @@ def test_every_stage_leaves_its_files(planned: list[PlannedRun], done: Store) ->
 
 
 def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
-    planned: list[PlannedRun], done: Store
+    planned: list[Run], done: Store
 ) -> None:
     run = planned[-1]
     splits = load("digits", limit=60)
@@ -51,11 +52,11 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
         return net.eval()
 
     scores = evaluate(
-        model(run.unlearn),
+        model(run.stage),
         forget=parts.forget,
         retain=parts.retain,
         test=splits.test,
-        ideal=model(run.trained[1]),
+        ideal=model(run.reference.parents[1]),
     )
     final = collect(planned, done)[-1].final
     for name in ("ua", "ra", "rua", "fid"):
@@ -63,21 +64,18 @@ def test_the_final_row_is_what_evaluate_says_of_the_kept_weights(
     assert final["ta"] == pytest.approx(scores.ta, abs=15), "TA is of 80 of the test images"
 
 
-def test_weights_are_kept_as_asked(planned: list[PlannedRun], tmp_path: Path) -> None:
+def test_weights_are_kept_as_asked(planned: list[Run], tmp_path: Path) -> None:
     path = write_tiny(tmp_path, ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""))
     for keep in ("none", "last"):
-        runs = plan(load_protocol(path), StageOptions(device="cpu", keep=keep))
-        assert runs[0].unlearn.key == planned[0].unlearn.key, "what is kept does not change the key"
+        runs = plan(load_protocol(path), device="cpu", keep=keep)
+        assert runs[0].stage.key == planned[0].stage.key, "what is kept does not change the key"
         store = Store(tmp_path / keep)
         run_planned(runs, store, engine=InlineEngine(store)).check()
-        names = set(store.open(runs[0].unlearn).files)
+        names = set(store.open(runs[0].stage).files)
         assert ("weights.safetensors" in names) == (keep == "last")
-        assert all(store.has(stage) for stage in runs[0].trained)
+        assert all(store.has(stage) for stage in runs[0].reference.parents)
         again = run_planned(runs, store, engine=InlineEngine(store))
         assert not again.done
-
-
-HERE = StageOptions(device="cpu")
 
 
 def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
@@ -86,7 +84,7 @@ def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
         ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""),
         ("seeds", 'ideals = 2\nmetrics = ["rmia_auc", "kl", "loss_auc", "relearned"]\nseeds'),
     )
-    runs = plan(load_protocol(path), HERE)
+    runs = plan(load_protocol(path), device="cpu")
     store = Store(tmp_path / "store")
     run_planned(runs, store, engine=InlineEngine(store)).check()
     results = {result.model: result for result in collect(runs, store)}
@@ -104,7 +102,7 @@ def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
     assert {"relearned_auc", "loss_auc", "kl"} <= results["unlearned"].final.keys()
 
 
-def test_changed_data_are_noticed(planned: list[PlannedRun], done: Store, tmp_path: Path) -> None:
+def test_changed_data_are_noticed(planned: list[Run], done: Store, tmp_path: Path) -> None:
     archive = tmp_path / "own.npz"
 
     def write(seed: int) -> None:
@@ -116,10 +114,10 @@ def test_changed_data_are_noticed(planned: list[PlannedRun], done: Store, tmp_pa
 
     write(0)
     path = write_tiny(tmp_path, ('data = "digits"\nlimit = 60', f'data = "npz:{archive}"'))
-    before = plan(load_protocol(path), HERE)
+    before = plan(load_protocol(path), device="cpu")
     write(1)
-    after = plan(load_protocol(path), HERE)
-    assert before[0].trained[0].key != after[0].trained[0].key
+    after = plan(load_protocol(path), device="cpu")
+    assert before[0].reference.parents[0].key != after[0].reference.parents[0].key
     outcome = run_planned(before, Store(tmp_path / "store"), engine=None, workers=1)
     assert "have changed since the run was planned" in outcome.failed[0].message
 
@@ -132,7 +130,7 @@ def test_the_probe_sees_what_the_next_step_sees_and_changes_nothing() -> None:
     means: list[float] = []
 
     class Look(Callback):
-        def on_epoch(self, run: Run) -> None:
+        def on_epoch(self, run: EngineRun) -> None:
             f = torch.cat([part.flatten() for part in agreement_of(run)])
             assert 0.0 <= float(f.min()) <= float(f.max()) <= 1.0
             means.append(float(f.mean()))

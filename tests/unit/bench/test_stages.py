@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._stages import StageOptions, plan
+from expunge.bench._stages import plan
 from tests.unit.bench.tiny_protocol import write_tiny
 
 
-def keys(tmp_path: Path, *changes: tuple[str, str], place: StageOptions | None = None) -> set[str]:
-    runs = plan(load_protocol(write_tiny(tmp_path, *changes)), place)
+def keys(tmp_path: Path, *changes: tuple[str, str], **options: str) -> set[str]:
+    runs = plan(load_protocol(write_tiny(tmp_path, *changes)), **options)
     return {stage.key for run in runs for stage in run.stages}
 
 
@@ -21,7 +21,7 @@ def test_what_does_not_matter_leaves_every_key_alone(tmp_path: Path) -> None:
     assert keys(tmp_path, ('name = "tiny"', 'name = "other"')) == base
     assert keys(tmp_path, ('"SRL"', '"random-label"'), ('"FOCUS"', '"focus"')) == base
     assert keys(tmp_path, ("lr = 0.05", "lr = 0.050")) == base
-    assert keys(tmp_path, place=StageOptions(root="/data", device="cuda", keep="none")) == base
+    assert keys(tmp_path, root="/data", device="cuda", keep="none") == base
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,6 @@ def test_what_matters_changes_the_keys_below_it(
 
 def test_models_are_shared_by_all_that_hangs_on_them() -> None:
     planned = plan(load_protocol("paper"))
-    assert len({run.trained[0].key for run in planned}) == 2 * 2 * 3
-    assert len({run.trained[1].key for run in planned}) == 2 * 2 * 3 * 6
-    assert len({run.unlearn.key for run in planned}) == (360 + 72) * 3
+    assert len({run.reference.parents[0].key for run in planned}) == 2 * 2 * 3
+    assert len({run.reference.parents[1].key for run in planned}) == 2 * 2 * 3 * 6
+    assert len({run.stage.key for run in planned}) == (360 + 72) * 3

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from expunge.bench._results import Result
-from expunge.bench._runs import Hyperparameters
 from expunge.bench._sweeps import (
     StoppingPoint,
     balanced,
@@ -129,7 +129,7 @@ def test_balanced_sweeps_have_the_same_settings_for_the_same_seeds() -> None:
     base, addon = sweep_of(swept("none", seeds=4)), sweep_of(swept("focus", seeds=4))
     slow, _, fast = base
     del addon[slow][3], addon[fast][3]  # seed 3 has one setting
-    extra = Hyperparameters(**{**vars(slow), "lr": 9.0})
+    extra = replace(slow, lr=9.0)
     base[extra] = addon[extra] = {0: base[slow][0]}  # a setting of seed 0 alone
     first, second = balanced((base, addon), least=3)
     assert list(first) == list(second) == [d for d in base if d.lr in RATES]

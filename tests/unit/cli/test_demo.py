@@ -71,7 +71,7 @@ def test_every_arm_and_reference_is_there_for_every_seed(results: list[Result]) 
 
 def test_the_arms_are_those_of_the_paper() -> None:
     (block,) = load_protocol("demo").only((_demo.BLOCK,)).block
-    names = [each.variant.label for each in variants_of(block)]
+    names = [run.label for run, _ in variants_of(block)]
     assert {"SRL", "SRL-SalUn", "SRL-PROB", "SRL-FOCUS"} <= set(names)
     assert {"NGPlus", "NGPlus-FOCUS", "SCRUB", "SCRUB-FOCUS"} <= set(names)
 

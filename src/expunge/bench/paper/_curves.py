@@ -6,8 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._results import CONSTRAINED_METHODS, Result, Run
 from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.plots._panels import Curve, panels_figure
 from expunge.bench.plots._style import Drawn, MissingResults, draw_each_task, line_style
@@ -41,7 +40,7 @@ def addon_curves(variants: ShownVariants, method: str) -> list[Curve]:
     _require(variants, [(method, "none")])
     tried = [(method, addon) for addon in ADDONS_SHOWN if (method, addon) in variants]
     if len(tried) < 2:
-        label = Variant(method).label
+        label = Run(method).label
         raise MissingResults(
             f"there should be runs of {label} with two add-ons. (got {len(tried)})"
         )
@@ -86,7 +85,7 @@ def _curve(variants: ShownVariants, pair: tuple[str, str], *, by_method: bool = 
 
 
 def _require(variants: ShownVariants, wanted: Sequence[tuple[str, str]]) -> None:
-    if missing := [Variant(*pair).label for pair in wanted if pair not in variants]:
+    if missing := [Run(*pair).label for pair in wanted if pair not in variants]:
         raise MissingResults(f"there should be runs of {' and '.join(missing)}.")
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._results import CONSTRAINED_METHODS, Result
 from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.paper.claims._gradients import UNCERTAIN, zone_sums
 from expunge.bench.plots._style import (

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._results import CONSTRAINED_METHODS, Result
 from expunge.bench._tasks import TaskResults, group_results, select_variants
 from expunge.bench.paper._values import PAPER_TABLES, PaperTable, beside_printed
 from expunge.bench.paper.claims._metric_shift import ATTACKS

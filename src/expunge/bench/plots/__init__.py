@@ -30,9 +30,5 @@ for _name, _place, _alias in (
     ("baselines-srl", "paper._curves:baselines_srl", "fig:bestimage"),
     ("baselines-ngplus", "paper._curves:baselines_ngplus", "fig:bestimagengplus"),
     ("focus-versus-rate", "plots._frontier:focus_versus_rate", ""),
-    ("forget-quality", "plots._forget_quality:forget_quality", ""),
 ):
     FIGURES.declare(_name, f"expunge.bench.{_place}", alias=_alias)
-
-OF_TEXTS = ("forget-quality",)
-"""The figures of language models; all others are of images."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from expunge.bench._results import Result
-from expunge.bench._runs import Variant
+from expunge.bench._results import Result, Run
 from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench._sweeps import (
     MAX_LOST,
@@ -85,7 +84,7 @@ def _rate_figure(runs: TaskResults) -> Figure | None:
     axes[0].set_ylabel("still remembered\n(|rUA|, points)", fontsize=9)
     axes[0].set_ylim(bottom=0)
     for ax, method in zip(axes, compared, strict=True):
-        _name_lines(ax, Variant(method).label)
+        _name_lines(ax, Run(method).label)
     axes[0].annotate(
         "better", (0.06, 0.07), (0.2, 0.2), xycoords="axes fraction", color=GREY, fontsize=8,
         arrowprops={"arrowstyle": "->", "color": GREY},

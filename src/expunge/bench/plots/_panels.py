@@ -106,9 +106,7 @@ def notes_of(curves: Sequence[Curve], runs: TaskResults) -> list[str]:
     words = {"lr": "lr", "alpha": "α", "beta": "β", "batch_size": "batch"}
     values = {word: getattr(runs.main, name) for name, word in words.items()}
     weights = ", ".join(f"{word} {value:g}" for word, value in values.items() if value)
-    moments = sorted(
-        {result.variant.moments for curve in curves for result in curve.results} - {""}
-    )
+    moments = sorted({result.moments for curve in curves for result in curve.results} - {""})
     kind = f"; {' and '.join(moments)} moments" if moments else ""
     diverged = [
         f"{curve.label} diverged in {n} of {len(curve.results)} runs"

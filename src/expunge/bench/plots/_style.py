@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from expunge._errors import InvalidInput
 from expunge.bench._results import Result
 from expunge.bench._tasks import TaskResults, group_results
-from expunge.bench.plots import FIGURES, OF_TEXTS
+from expunge.bench.plots import FIGURES
 from expunge.report import COLOURS, save_figure
 
 if TYPE_CHECKING:
@@ -161,20 +161,18 @@ def write_figures(
 
     ``names`` are those of :data:`FIGURES` or the paper's labels, such as ``fig:addonsSRL``. A
     figure that is named and cannot be drawn is an error; without ``names``, everything is drawn for
-    which there are results, and the rest of that kind, images or texts, is in ``left_out``.
+    which there are results of images, and the rest is in ``left_out``.
     """
     import matplotlib as mpl
 
-    kinds = {result.task.is_text for result in results} or {False}
-    every = [name for name in FIGURES if (name in OF_TEXTS) in kinds]
-    chosen = every if names is None else [FIGURES.name(name) for name in names]
+    chosen = FIGURES if names is None else [FIGURES.name(name) for name in names]
+    images = [result for result in results if not result.is_text]
     written = WrittenFigures()
     settings: Any = STYLE
     with mpl.rc_context(settings):
         for name in dict.fromkeys(chosen):
-            mine = [result for result in results if result.task.is_text == (name in OF_TEXTS)]
             try:
-                drawn = FIGURES[name](mine)
+                drawn = FIGURES[name](images)
             except MissingResults as reason:
                 if names is not None:
                     raise MissingResults(f"The figure {name} cannot be drawn: {reason}") from reason

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
 TABLES: "Registry[Callable[[Iterable[Result]], list[Summary]]]" = Registry("table")
 for _name in ("table1", "table2", "attacks", "beside"):
     TABLES.declare(_name, f"expunge.bench.paper._tables:{_name}")
-TABLES.declare("stops", "expunge.bench.tables._stops:stops")
-TABLES.declare("texts", "expunge.bench.tables._stops:texts")
+TABLES.declare("texts", "expunge.bench.tables._texts:texts")
 
 OF_TEXTS = ("texts",)
 """The tables of language models; all others are of images."""
@@ -22,4 +21,4 @@ OF_TEXTS = ("texts",)
 def make_table(name: str, results: "Iterable[Result]") -> "list[Summary]":
     """A table by name, from the results of its kind; empty where there are none."""
     of_texts = TABLES.name(name) in OF_TEXTS
-    return TABLES[name]([result for result in results if result.task.is_text == of_texts])
+    return TABLES[name]([result for result in results if result.is_text == of_texts])

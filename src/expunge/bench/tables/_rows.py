@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._results import CONSTRAINED_METHODS, Result, Run
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import Metric
@@ -19,7 +18,7 @@ METRIC_NAMES = ("mia_entropy", "rua", "ta", "ra", "ua", "fid")
 """The columns of the paper's tables, in their order."""
 BASELINES = ("fine-tune", "mask-small-gradients", "conv-transpose")
 ADDON_ORDER = ("saliency", "and", "prob", "focus")
-SALUN = Variant("random-label", "saliency")
+SALUN = Run("random-label", "saliency")
 """SRL with saliency, which the paper calls SalUn and counts among the methods."""
 
 
@@ -44,7 +43,7 @@ def value_at(result: Result, metric: str, epoch: int) -> float | None:
 
 
 def variant_rows(
-    runs: TaskResults, variants: Iterable[Variant], metrics: Sequence[str]
+    runs: TaskResults, variants: Iterable[Run], metrics: Sequence[str]
 ) -> tuple[Row, ...]:
     """A row per variant, at the task's main hyperparameters and epoch."""
     return tuple(
@@ -75,17 +74,17 @@ def summary_of(
     return replace(summary, metrics=kept, notes=(*summary.notes, *absent))
 
 
-def paper_variants() -> list[Variant]:
+def paper_variants() -> list[Run]:
     """The rows of the paper's protocol."""
-    alone = [Variant(method) for method in (*BASELINES, *CONSTRAINED_METHODS)]
+    alone = [Run(method) for method in (*BASELINES, *CONSTRAINED_METHODS)]
     moments = {name: "published" if ADDONS.resolve(name).statistics else "" for name in ADDON_ORDER}
     return [
         *alone,
-        *(Variant(m, addon, moments[addon]) for m in CONSTRAINED_METHODS for addon in ADDON_ORDER),
+        *(Run(m, addon, moments[addon]) for m in CONSTRAINED_METHODS for addon in ADDON_ORDER),
     ]
 
 
-def absent(runs: TaskResults, wanted: Iterable[Variant]) -> list[str]:
+def absent(runs: TaskResults, wanted: Iterable[Run]) -> list[str]:
     """A note on the rows that have no results."""
     missing = [variant.label for variant in wanted if variant not in runs.main_variants]
     return [f"Absent: {', '.join(missing)}"] if missing else []
@@ -137,11 +136,11 @@ def all_rows(
     )
 
 
-def _sections(variants: Sequence[Variant]) -> list[tuple[str, list[Variant]]]:
+def _sections(variants: Sequence[Run]) -> list[tuple[str, list[Run]]]:
     """The groups of rows below the references, by name."""
     others = [method for method in METHODS if method not in (*BASELINES, *CONSTRAINED_METHODS)]
     others += [variant.method for variant in variants if variant.method not in METHODS]
-    alone: list[Variant] = []
+    alone: list[Run] = []
     for method in dict.fromkeys((*BASELINES, *others, *CONSTRAINED_METHODS)):
         alone += select_variants(variants, method, ("none",))
         alone += [SALUN] if method == SALUN.method and SALUN in variants else []

@@ -21,7 +21,7 @@ def test_sweep_records_are_kept_out_of_the_shown_arms() -> None:
     assert task.main.lr == 1e-4
     variants = shown_variants(task)
     assert len(variants) == 12
-    assert all(result.hyperparameters.lr == 1e-4 for runs in variants.values() for result in runs)
+    assert all(result.lr == 1e-4 for runs in variants.values() for result in runs)
     assert [result.seed for result in variants["random-label", "focus"]] == [0, 1, 2]
 
 

@@ -56,6 +56,6 @@ def test_what_lies_between_the_lines_is_the_area_in_the_title() -> None:
 
 
 def test_without_a_sweep_there_is_no_figure() -> None:
-    results = [r for r in swept("none") + swept("focus") if r.hyperparameters.lr == 1.0]
+    results = [r for r in swept("none") + swept("focus") if r.lr == 1.0]
     with pytest.raises(MissingResults, match="3 settings"):
         focus_versus_rate(results)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from expunge._errors import InvalidInput
 from expunge.bench.paper._curves import addon_curves, baseline_curves, shown_variants
-from expunge.bench.plots import FIGURES, OF_TEXTS, WrittenFigures, write_figures
+from expunge.bench.plots import FIGURES, WrittenFigures, write_figures
 from expunge.bench.plots._style import ADDON_STYLES, METHOD_STYLES, line_style
 from expunge.report import save_figure
 from tests.unit.bench.making import run
@@ -67,7 +67,7 @@ def test_all_figures_go_to_two_formats_under_their_names(
 ) -> None:
     found, _ = all_figures
     assert found.left_out == {}
-    grouped = {name: f"{name}-{GROUP}" for name in FIGURES if name not in OF_TEXTS}
+    grouped = {name: f"{name}-{GROUP}" for name in FIGURES}
     grouped |= {name: name for name in ("masking", "noisy-masking", "heatmap")}
     assert {path.name for path in found.paths} == {
         f"{stem}.{kind}" for stem in grouped.values() for kind in ("pdf", "png")

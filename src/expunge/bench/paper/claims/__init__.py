@@ -25,8 +25,6 @@ for _module, _names in {
     "_gradients": "product-zero product-shrinks quarters and-shrinks",
     "_addon_order": "order",
     "_frontier": "clock clock-masks clock-rmia clock-unseen ngplus-dominated",
-    "_texts": "text-focus-utility text-prob-utility text-focus-privacy text-prob-privacy "
-    "text-focus-quality text-prob-quality",
 }.items():
     for _name in _names.split():
         CLAIMS.declare(_name, f"{__name__}.{_module}:{_name.upper().replace('-', '_')}")

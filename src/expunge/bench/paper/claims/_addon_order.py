@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._runs import CONSTRAINED_METHODS, Task, Variant
+from expunge.bench._results import CONSTRAINED_METHODS, Run
 from expunge.bench._statistics import LEVEL, MIN_SEEDS, Region, SeedMean
 from expunge.bench._tasks import TaskResults, select_variants
 from expunge.bench.paper.claims._base import Claim, ClaimFinding, each_variant, settle
@@ -52,15 +52,15 @@ class SameOrder:
     resamples: int = 2000
 
     def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
-        kinds = dict.fromkeys(runs.task.kind for runs in tasks)
+        kinds = dict.fromkeys(_kind(runs.task) for runs in tasks)
         for method, kind, moments in itertools.product(self.methods, kinds, _moments(tasks)):
-            name = Variant(method).label + ("" if moments == "published" else f" ({moments})")
+            name = Run(method).label + ("" if moments == "published" else f" ({moments})")
 
             # The tasks of this kind of scenario that can be compared with another.
             values = {
                 runs.task: found
                 for runs in tasks
-                if runs.task.kind == kind and (found := self._values(runs, method, moments))
+                if _kind(runs.task) == kind and (found := self._values(runs, method, moments))
             }
             pairs = _pairs(list(values))
             compared = {task: values[task] for pair in pairs for task in pair}
@@ -97,7 +97,7 @@ class SameOrder:
         return values if any(variant.moments == moments for variant in variants) else {}
 
     def _agreement(
-        self, pairs: Sequence[tuple[Task, Task]], values: dict[Task, Values]
+        self, pairs: Sequence[tuple[Run, Run]], values: dict[Run, Values]
     ) -> SeedMean | None:
         """τ over the add-ons that all tasks have, seeds that have them all resampled."""
         random = np.random.default_rng(0)
@@ -121,6 +121,11 @@ class SameOrder:
         return SeedMean(tau, (low, high) if n >= MIN_SEEDS else None, n)
 
 
+def _kind(task: Run) -> str:
+    """The kind of its scenario: ``random``, ``class`` or ``ids``."""
+    return task.scenario.partition(":")[0]
+
+
 def _count_diverged(values: Values) -> int:
     """The number of add-on runs that diverged."""
     addons = (seeds for addon, seeds in values.items() if addon != "none")
@@ -134,7 +139,7 @@ def _moments(tasks: Sequence[TaskResults]) -> list[str]:
     return ["published", *sorted(others - {"published", ""})]
 
 
-def _pairs(tasks: Sequence[Task]) -> list[tuple[Task, Task]]:
+def _pairs(tasks: Sequence[Run]) -> list[tuple[Run, Run]]:
     """The pairs of tasks that differ in data or architecture, of one scenario if there are any."""
     differ = [
         (a, b)

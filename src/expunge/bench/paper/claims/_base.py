@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from expunge.bench._results import Result
-from expunge.bench._runs import Variant
+from expunge.bench._results import Result, Run
 from expunge.bench._statistics import (
     MIN_SEEDS,
     ClaimStatus,
@@ -25,21 +24,18 @@ from expunge.bench._tasks import Seeds, TaskResults, select_variants
 class Claim:
     """What is claimed, in words; ``source`` is the section or table, ``rule`` the test.
 
-    A rule gives a finding for each group of runs that the claim speaks of. ``texts``: it is about
-    language models, not about images. ``bound``: it is an upper bound on cost, which a faster
-    machine or program meets; these are counted apart.
+    A rule gives a finding for each group of runs that the claim speaks of. ``bound``: it is an
+    upper bound on cost, which a faster machine or program meets; these are counted apart.
     """
 
     name: str
     statement: str
     source: str
     rule: Callable[[Claim, Sequence[TaskResults]], Iterable[ClaimFinding]]
-    texts: bool = False
     bound: bool = False
 
     def judge(self, tasks: Sequence[TaskResults]) -> list[ClaimFinding]:
         """Its findings; a single one of "no data" where there is nothing to test it on."""
-        tasks = [runs for runs in tasks if runs.task.is_text == self.texts]
         return list(self.rule(self, tasks)) or [ClaimFinding(self, "", "no data")]
 
 
@@ -63,7 +59,7 @@ class ClaimFinding:
 
 def each_variant(
     tasks: Iterable[TaskResults], methods: Sequence[str], addons: Sequence[str]
-) -> Iterator[tuple[TaskResults, Variant, str]]:
+) -> Iterator[tuple[TaskResults, Run, str]]:
     """Every task with every variant of these methods and add-ons, whether it was run or not.
 
     A method with an add-on is one variant for each kind of moments, the published ones first. The
@@ -73,7 +69,7 @@ def each_variant(
         for method in methods:
             for addon in addons:
                 found = select_variants(runs.variants, method, (addon,))
-                for variant in found or [Variant(method, addon)]:
+                for variant in found or [Run(method, addon)]:
                     yield runs, variant, f"{runs.name} {variant.label}"
 
 
@@ -96,9 +92,9 @@ class Pairs:
         )
 
     @classmethod
-    def with_addon(cls, runs: TaskResults, variant: Variant) -> Pairs:
+    def with_addon(cls, runs: TaskResults, variant: Run) -> Pairs:
         """The method alone and the variant, at the main hyperparameters."""
-        return cls.of(runs.at_main(Variant(variant.method)), runs.at_main(variant))
+        return cls.of(runs.at_main(Run(variant.method)), runs.at_main(variant))
 
     def values(self, measure: Callable[[Result, Result], float | None]) -> list[float]:
         """``measure(base, other)`` of every pair that has it."""

@@ -7,8 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._results import CONSTRAINED_METHODS, Result, Run
 from expunge.bench._statistics import Region
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import Claim, ClaimFinding, Pairs, each_variant, settle
@@ -92,7 +91,7 @@ def slower(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]
     """
     for runs, focus, _ in each_variant(tasks, ("random-label",), ("focus",)):
         for rival in runs.main_variants:
-            competes = rival.addon == "none" or rival == Variant("random-label", "saliency")
+            competes = rival.addon == "none" or rival == Run("random-label", "saliency")
             if not (competes and rival.is_linear):
                 continue
             pairs = Pairs.of(runs.at_main(focus), runs.at_main(rival))

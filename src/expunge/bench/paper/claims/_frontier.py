@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._results import CONSTRAINED_METHODS, Run
 from expunge.bench._statistics import Region, mean_over_seeds, verdict
 from expunge.bench._sweeps import (
     MIN_SETTINGS,
@@ -52,7 +52,7 @@ class Dominates:
     def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
         methods = (*self.methods, *self.optional_methods)
         for runs, variant, group in each_variant(tasks, methods, self.addons):
-            base, addon = runs.sweep(Variant(variant.method)), runs.sweep(variant)
+            base, addon = runs.sweep(Run(variant.method)), runs.sweep(variant)
             if variant.method in self.optional_methods and not addon:
                 continue
             frontiers = compare_frontiers(base, addon, remainder=self.remainder)
@@ -116,9 +116,9 @@ def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindi
     """NGPlus is dominated: the frontier of SRL, or that of SCRUB, lies below its own."""
     rule = Dominates()
     for runs in tasks:
-        base = runs.sweep(Variant("neg-grad-plus"))
+        base = runs.sweep(Run("neg-grad-plus"))
         for method in ("random-label", "scrub"):
-            rival = runs.sweep(Variant(method))
+            rival = runs.sweep(Run(method))
             frontiers, label = compare_frontiers(base, rival), METHODS.label(method)
             if base and rival and frontiers.means:
                 lost = [count_diverged(s.values()) for s in balanced((base, rival), MIN_SETTINGS)]

@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from expunge._arrays import Array
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS
+from expunge.bench._results import CONSTRAINED_METHODS, Result
 from expunge.bench._statistics import Region
 from expunge.bench.paper.claims._base import Claim, OfEachRun
 

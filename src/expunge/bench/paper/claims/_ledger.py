@@ -48,17 +48,13 @@ def judge_claims(
 
 
 def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) -> ClaimLedger:
-    """Test claims on results: the named ones, in the order of :data:`CLAIMS`.
+    """Test claims on results of images: the named ones (default: all), in their usual order.
 
-    By default all those about the kind of data at hand, images or texts. The notes say which
-    hyperparameters were compared.
+    The notes say which hyperparameters were compared.
     """
-    tasks = [runs for runs in group_results(results) if runs.unlearned]
+    tasks = [runs for runs in group_results(results) if runs.unlearned and not runs.task.is_text]
     wanted = {CLAIMS.name(name) for name in (CLAIMS if names is None else names)}
     claims = [CLAIMS[name] for name in CLAIMS if name in wanted]
-    if names is None and tasks:
-        kinds = {runs.task.is_text for runs in tasks}
-        claims = [claim for claim in claims if claim.texts in kinds]
     notes = []
     for runs in tasks:
         main = runs.main

@@ -8,8 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from expunge.bench._results import Result
-from expunge.bench._runs import CONSTRAINED_METHODS, Variant
+from expunge.bench._results import CONSTRAINED_METHODS, Result, Run
 from expunge.bench._statistics import MIN_SEEDS, Region
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import (
@@ -138,7 +137,7 @@ def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindin
     AND runs that diverge support the claim, FOCUS runs that do contradict it.
     """
     for runs, focus, _ in each_variant(tasks, ("neg-grad-plus",), ("focus",)):
-        mask = Variant(focus.method, "and")
+        mask = Run(focus.method, "and")
         pairs = Pairs.of(runs.at_main(focus), runs.at_main(mask))
         lost = len(pairs.other_diverged)
         group = f"{runs.name} {mask.label} against {focus.label.partition('-')[2]}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from expunge.bench._results import Result
-from expunge.bench._runs import SETTINGS
+from expunge.bench._results import SETTINGS, Result
 from expunge.bench.paper.claims import ClaimFinding, judge_claims
 
 EPOCHS = (0, 1, 2, 5, 10)
@@ -61,8 +60,8 @@ def run(
         rows.append(row)
     key = repr(own)
     assert set(own) == set(SETTINGS)
-    return Result.from_settings(
-        own,
+    return Result(
+        **own,
         key=key,
         epochs=rows[:2] if diverged else rows,
         diverged=diverged,

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from expunge.bench._results import Result
-from expunge.bench._runs import Variant
 from expunge.bench._sweeps import unseen_gap
 from expunge.bench.paper.claims import ClaimFinding, judge_claims
 from tests.unit.bench.paper.claims.made_runs import EPOCHS, only, run
@@ -66,9 +65,7 @@ def test_two_seeds_or_a_diverged_run_cannot_hold() -> None:
     assert clock_of(swept("none", seeds=2) + swept("focus", price=0.4, seeds=2)).n == 2
     results = swept("none") + swept("focus", price=0.4)
     lost = results[-1]
-    results[-1] = run(
-        "random-label", "focus", lost.seed, lr=lost.hyperparameters.lr, diverged="nan"
-    )
+    results[-1] = run("random-label", "focus", lost.seed, lr=lost.lr, diverged="nan")
     found = clock_of(results)
     assert found.status == "inconclusive"
     assert "add-on runs diverged: 1" in found.detail
@@ -85,7 +82,7 @@ def test_settings_of_one_arm_only_are_left_out_and_counted() -> None:
 
 def test_a_seed_whose_sweep_is_not_finished_does_not_count() -> None:
     results = swept("none", seeds=4) + swept("focus", price=0.4, seeds=4)
-    partial = [r for r in results if r.seed < 3 or r.hyperparameters.lr == 1.0]
+    partial = [r for r in results if r.seed < 3 or r.lr == 1.0]
     found, whole = clock_of(partial), clock_of([r for r in results if r.seed < 3])
     assert (found.status, found.n, found.effect) == (whole.status, 3, whole.effect)
     assert "seeds with fewer settings, left out: 1" in found.detail
@@ -123,7 +120,7 @@ def test_what_rmia_finds_is_compared_in_hundredths_of_an_auc() -> None:
 
 
 def test_a_single_setting_is_no_sweep() -> None:
-    results = [r for r in swept("none") + swept("focus", price=0.4) if r.hyperparameters.lr == 1.0]
+    results = [r for r in swept("none") + swept("focus", price=0.4) if r.lr == 1.0]
     assert clock_of(results).status == "no data"
 
 
@@ -148,7 +145,7 @@ def test_unseen_images_stand_in_for_an_ideal_model() -> None:
 
 def test_a_method_whose_frontier_lies_above_another_is_dominated() -> None:
     worse = [
-        replace(result, key=f"{result.key} NGPlus", variant=Variant("neg-grad-plus"))
+        replace(result, key=f"{result.key} NGPlus", method="neg-grad-plus")
         for result in swept("none")
     ]
     assert only([*worse, *swept("none", price=0.4)], "ngplus-dominated").status == "held"
