@@ -11,7 +11,7 @@ from torch import Tensor
 
 import expunge
 from expunge._plugins import installed_plugins
-from expunge.methods import METHODS, Batch, Method, Problem, _adversarial_examples
+from expunge.methods import METHODS, Batch, Method, Problem
 from expunge.update import ADDONS, AGGREGATES, MOMENTS, SampleMoments
 from tests import tiny
 from tests.tiny import TinyConv, bits, images, same
@@ -28,12 +28,6 @@ class PushAway(Method):
 
     def constraint(self, problem: Problem, forget: Batch, retain: Batch) -> Tensor:
         return problem.loss_on(retain)
-
-
-@pytest.fixture(autouse=True)
-def _attacks_give_up_early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An untrained model needs a large radius to be fooled, which takes time."""
-    monkeypatch.setattr(_adversarial_examples, "DOUBLINGS", 1)
 
 
 @pytest.fixture

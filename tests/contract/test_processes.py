@@ -20,7 +20,6 @@ METHODS = ["SRL", "NGPlus", "SCRUB"]
 WHOLE_SPLITS: dict[str, dict[str, Any]] = {
     "MATCH": {"method": "match-unseen"},
     "ReGUn": {"method": "reference-guided"},
-    "AMUN": {"method": expunge.methods.AdversarialExamples(radius=0.5, steps=10)},
     "LoTUS": {"method": "tempered-teacher"},
 }
 """Methods that look at whole splits, each with options that make it quick."""

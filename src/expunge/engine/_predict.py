@@ -59,15 +59,14 @@ def predict(
     data: Data,
     *,
     batch_size: Count = 250,
-    change: Callable[[Tensor], Tensor] | None = None,
     name: str = "data",
 ) -> Predictions:
     """Run ``model`` in eval mode over ``data`` once; its mode is restored afterwards.
 
     Images go through channels-last, unless the model cannot take them so
     (``x.view(len(x), -1)`` after a convolution). Logits that are not finite are refused. Within
-    ``shared_inference``, processes take turns batch by batch. ``change`` is applied to the inputs;
-    ``name`` is what messages call the data.
+    ``shared_inference``, processes take turns batch by batch. ``name`` is
+    what messages call the data.
     """
     check_arguments(predict, locals())
     check_weights(model)
@@ -76,7 +75,7 @@ def predict(
     run = ChannelsLastCalls(model)
     with eval_mode(model):
         pieces = [
-            (run(x if change is None else change(x)).float().cpu(), y.cpu())
+            (run(x).float().cpu(), y.cpu())
             for x, y in _batches(data, batch_size, group, device, name)
         ]
     pieces = interleave(group, pieces)

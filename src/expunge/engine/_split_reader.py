@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -49,11 +49,7 @@ class RunSplits:
         return self._known_labels[split]
 
     def predict(
-        self,
-        model: nn.Module,
-        split: SplitName,
-        sample: int | None,
-        change: Callable[[Tensor], Tensor] | None,
+        self, model: nn.Module, split: SplitName, sample: int | None = None
     ) -> tuple[Tensor, Tensor]:
         """Logits [N, K] and labels [N] of a split, or of a sample of the classes to forget.
 
@@ -61,7 +57,7 @@ class RunSplits:
         Whether there was one before makes no difference to the result, bit by bit.
         """
         data = self._data(split)
-        whole = change is None and not self.group
+        whole = not self.group
         if sample is not None and not isinstance(data, DataLoader):
             chosen = self._sample(split, sample)
             few = split == "retain" or len(self.labels(split)) > WHOLE * len(chosen)
@@ -73,7 +69,7 @@ class RunSplits:
             found = cached_predict(model, data)
             return found.logits, found.labels
         with shared_inference(self.group):
-            predictions = predict(model, data, change=change)
+            predictions = predict(model, data)
         return predictions.logits, predictions.labels
 
     def strata(self, split: SplitName) -> Tensor:
@@ -93,7 +89,7 @@ class RunSplits:
             scores: TokenScores = cached_predict(model, rows, score_tokens)
             return torch.where(scores.answered, scores.log_probs, torch.nan)
         self.labels(split)  # refuses a regression, with what to do instead
-        logits, labels = self.predict(model, split, None, None)
+        logits, labels = self.predict(model, split)
         return logits.double().log_softmax(dim=1).gather(1, labels[:, None])
 
     def _token_rows(self, split: SplitName) -> TextSet | TokenRows | None:

@@ -7,7 +7,6 @@ from expunge._lazy import lazy_exports
 if TYPE_CHECKING:
     from expunge._options import BatchNormPolicy as BatchNormPolicy
     from expunge.data import Batch as Batch
-    from expunge.methods._adversarial_examples import AdversarialExamples as AdversarialExamples
     from expunge.methods._bad_teacher import BadTeacher as BadTeacher
     from expunge.methods._ceu import CEU as CEU
     from expunge.methods._contrastive_rounds import ContrastiveRounds as ContrastiveRounds

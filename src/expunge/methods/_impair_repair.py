@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from expunge._errors import InvalidInput
 from expunge._kinds import Count, NotNegative, Positive
-from expunge.methods._adversarial_examples import as_numbers
 from expunge.methods._method import Batch, MethodWithRetainLoss, Problem, Term
 from expunge.methods._problem import apply, check_class_numbers
 
@@ -86,3 +86,16 @@ def maximise_loss(
             (noise.grad,) = torch.autograd.grad(loss, noise)
             optimizer.step()
     return noise.detach()
+
+
+def as_numbers(inputs: Tensor) -> Tensor:
+    """Bytes as numbers in [0, 1], as models take either; other inputs unchanged."""
+    if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8:
+        return inputs.float() / 255.0
+    if not isinstance(inputs, Tensor) or not inputs.is_floating_point():
+        kind = inputs.dtype if isinstance(inputs, Tensor) else type(inputs).__name__
+        raise InvalidInput(
+            "This method needs inputs that can change a little: images or vectors, bytes "
+            f"or floating-point numbers. Take another method, such as `npo`. (got {kind})"
+        )
+    return inputs

@@ -36,11 +36,7 @@ class SplitReader(Protocol):
         """The labels of a split, [N]."""
 
     def predict(
-        self,
-        model: nn.Module,
-        split: SplitName,
-        sample: int | None,
-        change: Callable[[Tensor], Tensor] | None,
+        self, model: nn.Module, split: SplitName, sample: int | None
     ) -> tuple[Tensor, Tensor]:
         """Logits [N, K] and labels [N]; see :meth:`Problem.predict`."""
 
@@ -204,20 +200,14 @@ class Problem:
         return self._splits
 
     def predict(
-        self,
-        split: SplitName,
-        sample: int | None = None,
-        *,
-        initial: bool = False,
-        change: Callable[[Tensor], Tensor] | None = None,
+        self, split: SplitName, sample: int | None = None, *, initial: bool = False
     ) -> tuple[Tensor, Tensor]:
         """Logits [N, K] and labels [N] of a split in eval mode, on the CPU.
 
         ``sample`` takes at most this many examples, always the same ones, of the classes to forget.
-        ``initial`` asks the model as it was given; ``change`` is applied to the inputs.
+        ``initial`` asks the model as it was given.
         """
-        model = self.initial if initial else self.model
-        return self.splits.predict(model, split, sample, change)
+        return self.splits.predict(self.initial if initial else self.model, split, sample)
 
     def token_log_probs(self, split: SplitName) -> Tensor:
         """log π(y_t | y_<t) of a split of texts [N, T] in eval mode, in float64, on the CPU.

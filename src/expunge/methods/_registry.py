@@ -24,11 +24,6 @@ METHODS.declare(
     "reference-guided", "expunge.methods._reference_guided:ReferenceGuided", alias="ReGUn"
 )
 METHODS.declare(
-    "adversarial-examples",
-    "expunge.methods._adversarial_examples:AdversarialExamples",
-    alias="AMUN",
-)
-METHODS.declare(
     "tempered-teacher", "expunge.methods._tempered_teacher:TemperedTeacher", alias="LoTUS"
 )
 METHODS.declare("scrub", "expunge.methods._scrub:Scrub", alias="SCRUB")

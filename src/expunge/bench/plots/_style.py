@@ -79,7 +79,6 @@ METHOD_STYLES = {
     "l1-sparse": LineStyle(SKY, "h", (0, (7, 2))),
     "match-unseen": LineStyle(VERMILLION, "o", (0, (4, 1))),
     "reference-guided": LineStyle(BLACK, "s", (0, (1, 1))),
-    "adversarial-examples": LineStyle(GREY, "^", (0, (5, 2))),
     "tempered-teacher": LineStyle(GREY, "D", (0, (3, 1, 1, 1))),
 }
 ADDON_STYLES = {

@@ -22,7 +22,7 @@ IN_WORDS: dict[InputForm, str] = {
 
 
 class InputHook:
-    """Converts images for a model, whether they come as bytes or, like adversarial ones, in [0, 1].
+    """Converts images for a model, whether they come as bytes or in [0, 1].
 
     ``images`` are those that the model was trained on.
     """
