@@ -14,8 +14,7 @@ import torch
 from torch import Tensor
 
 from expunge.update._addons import Addon, Signals
-from expunge.update._aggregate import Aggregate, WeightedSum
-from expunge.update._noise_floor import same_sign
+from expunge.update._aggregate import Aggregate
 
 SUMS = (
     "dot_u",
@@ -82,8 +81,6 @@ def advance(spec: KernelSpec, block: Block, constants: Constants) -> tuple[Tenso
     g_u, g_c = (
         g if g.dtype == torch.float64 else g.float() for g in (block.objective, block.constraint)
     )
-    if g_u.dim() == 1 and g_c is block.constraint and _is_plain_sum(spec, block):
-        return _add_up(spec, g_u, g_c)
     agreement = _agreement(spec.addon, block, g_u, g_c, constants)
     weight = None
     if spec.strict or not spec.addon.moves_all:
@@ -98,8 +95,7 @@ def advance(spec: KernelSpec, block: Block, constants: Constants) -> tuple[Tenso
     step = aggregated if weight is None else weight * aggregated
     sums: tuple[Tensor, ...] = ()
     if spec.diagnostics:
-        diagnose = _diagnose_flat if g_u.dim() == 1 else _diagnose_rows
-        sums = diagnose(g_u, g_c, agreement, weight, step)
+        sums = _diagnose(g_u, g_c, agreement, weight, step)
     if spec.strict:
         assert weight is not None
         block.constraint.copy_(aggregated)
@@ -107,37 +103,6 @@ def advance(spec: KernelSpec, block: Block, constants: Constants) -> tuple[Tenso
     else:
         block.constraint.copy_(step)
     return sums
-
-
-def _is_plain_sum(spec: KernelSpec, block: Block) -> bool:
-    """Whether the step is α·ĝ_U + β·ĝ_C itself."""
-    weighed = block.aggregated is not None or block.weight_u is not None
-    unweighted = spec.addon.moves_all and not spec.strict
-    return isinstance(spec.aggregate, WeightedSum) and unweighted and not weighed
-
-
-def _add_up(spec: KernelSpec, g_u: Tensor, g_c: Tensor) -> tuple[Tensor, ...]:
-    """α·ĝ_U + β·ĝ_C in the memory of ĝ_C, and its sums: what a step without add-on is."""
-    assert isinstance(spec.aggregate, WeightedSum)
-    alpha, beta = spec.aggregate.alpha, spec.aggregate.beta
-    if not spec.diagnostics:
-        g_c.mul_(beta).add_(g_u, alpha=alpha)
-        return ()
-    square_u, square_c, cross = torch.dot(g_u, g_u), torch.dot(g_c, g_c), torch.dot(g_u, g_c)
-    agree = torch.sign(g_u).mul_(g_c).gt_(0.0).sum()
-    step = g_c.mul_(beta).add_(g_u, alpha=alpha)
-    return (
-        (beta * cross).add_(square_u, alpha=alpha),
-        (alpha * cross).add_(square_c, alpha=beta),
-        square_u,
-        square_c,
-        cross,
-        torch.zeros_like(cross),
-        torch.full_like(cross, step.numel()),
-        torch.dot(step, step),
-        agree,
-        _largest(step),
-    )
 
 
 def _agreement(
@@ -157,56 +122,30 @@ def _agreement(
     return signed_agreement(g_u, g_c, *moments, addon.stability, (scales[0], scales[1]))
 
 
-def _diagnose_rows(
+def _diagnose(
     g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor | None, step: Tensor
 ) -> tuple[Tensor, ...]:
-    """The sums, written for the compiler, which fuses them into the loop."""
-    moving = torch.ones_like(step) if weight is None else (weight != 0).to(step.dtype)
-    moved = moving.sum(-1)
+    """The sums over the last dimension."""
+    square_u = _dot(g_u, g_u)
+    moved = torch.full_like(square_u, step.shape[-1])
     return (
-        (step * g_u).sum(-1),
-        (step * g_c).sum(-1),
-        (g_u * g_u).sum(-1),
-        (g_c * g_c).sum(-1),
-        (g_u * g_c).sum(-1),
-        torch.zeros_like(moved) if agreement is None else agreement.sum(-1),
-        moved,
-        (step * step).sum(-1),
-        same_sign(g_u, g_c).sum(-1),
+        _dot(step, g_u),
+        _dot(step, g_c),
+        square_u,
+        _dot(g_c, g_c),
+        _dot(g_u, g_c),
+        torch.zeros_like(square_u) if agreement is None else agreement.sum(-1),
+        moved if weight is None else weight.ne(0.0).to(step.dtype).sum(-1),
+        _dot(step, step),
+        # A sign times a gradient never vanishes, as the product of two gradients may.
+        torch.sign(g_u).mul_(g_c).gt_(0.0).sum(-1),
         step.abs().amax(-1),
     )
 
 
-def _diagnose_flat(
-    g_u: Tensor, g_c: Tensor, agreement: Tensor | None, weight: Tensor | None, step: Tensor
-) -> tuple[Tensor, ...]:
-    """The sums without a compiler: reductions that need few temporaries."""
-    square_u = torch.dot(g_u, g_u)
-    everything = torch.full_like(square_u, step.numel())
-    # Gradients have one sign where f > 1/2, if f is known; a sign times a gradient never vanishes.
-    signs = torch.sign(g_u).mul_(g_c) if agreement is None else agreement
-    return (
-        torch.dot(step, g_u),
-        torch.dot(step, g_c),
-        square_u,
-        torch.dot(g_c, g_c),
-        torch.dot(g_u, g_c),
-        torch.zeros_like(square_u) if agreement is None else agreement.sum(),
-        everything if weight is None else _count_positive(weight),
-        torch.dot(step, step),
-        _count_positive(signs),
-        _largest(step),
-    )
-
-
-def _count_positive(values: Tensor) -> Tensor:
-    """The number of values above 0: flags that are floats add up three times as fast as bools."""
-    return torch.gt(values, 0.0, out=torch.empty_like(values)).sum()
-
-
-def _largest(values: Tensor) -> Tensor:
-    lowest, highest = torch.aminmax(values)
-    return torch.maximum(highest, -lowest)
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Σ a·b over the last dimension: a compiler fuses the product, and dot needs none."""
+    return torch.dot(a, b) if a.dim() == 1 else (a * b).sum(-1)
 
 
 def signed_agreement(
