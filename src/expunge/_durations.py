@@ -12,11 +12,7 @@ UNITS = (
 
 
 def format_duration(seconds: object) -> str:
-    """A duration in the unit that suits its size; a dash for what is not a number.
-
-    >>> format_duration(0.31), format_duration(75), format_duration(7300), format_duration(200_000)
-    ('0.3 s', '75 s', '2.0 h', '2.3 days')
-    """
+    """A duration in the unit that suits its size; a dash for what is not a number."""
     if not isinstance(seconds, (int, float)):
         return "–"
     for limit, length, unit in UNITS:

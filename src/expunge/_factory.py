@@ -47,10 +47,7 @@ def importable_from_here() -> Iterator[None]:
 
 
 def find_factory(spec: str, what: str) -> Callable[..., Any]:
-    """Import the callable that ``spec`` names; ``what`` it makes is for messages.
-
-    Nothing of the standard library makes models or data, by whatever way it is reached.
-    """
+    """Import the callable that ``spec`` names; ``what`` it makes is for messages."""
     module_name, _, name = spec.partition(":")
     if not _SPEC.fullmatch(spec):
         raise InvalidInput(f"The {what} factory should read package.module:factory. (got {spec!r})")

@@ -118,10 +118,7 @@ def is_there(path: Path) -> bool:
 
 
 def read_text(path: str | Path, kind: str) -> str:
-    """The text of a regular file, without a byte-order mark; ``kind`` says what it should be.
-
-    A pipe or a device is refused, which might never end.
-    """
+    """The text of a regular file, without a byte-order mark; ``kind`` says what it should be."""
     path = Path(path)
     try:
         if path.exists() and not path.is_file():
@@ -135,10 +132,7 @@ def read_text(path: str | Path, kind: str) -> str:
 
 
 def open_regular(path: str | Path) -> BufferedReader:
-    """Open a regular file for reading; ``OSError`` for a pipe or a device, which might never end.
-
-    What lies in a folder of evidence may have been put there by anybody.
-    """
+    """Open a regular file to read; ``OSError`` for a pipe or a device, which might never end."""
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(handle).st_mode):

@@ -85,12 +85,6 @@ def check_arguments(function: Any, arguments: Mapping[str, Any]) -> None:
     What users call begins with ``check_arguments(name_of_it, locals())``. In ``Annotated[kind,
     note]``, the note is what messages call the kind, or the :class:`Range` of a number. Annotations
     that cannot be resolved at run time are left alone.
-
-    >>> def draw(count: int):
-    ...     check_arguments(draw, locals())
-    >>> draw("3")
-    Traceback (most recent call last):
-    expunge._errors.InvalidInput: `count` should be a whole number. (got '3')
     """
     for name, kind in _kinds_of(function).items():
         if name in arguments:

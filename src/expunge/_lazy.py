@@ -79,10 +79,7 @@ imported: No module named 'no_such_module'. Install it: pip install 'expunge[hf]
 
 
 def read_docstring(path: str) -> str:
-    """The docstring of what is at ``"package.module:name"``, read from its source.
-
-    That of a variable is the string below its assignment.
-    """
+    """The docstring of what is at ``"package.module:name"``, read from its source."""
     module, _, name = path.partition(":")
     statements = _parse(module).body
     for node, below in itertools.zip_longest(statements, statements[1:]):

@@ -117,10 +117,7 @@ def is_implied(field: dataclasses.Field[Any], value: Any) -> bool:
 
 
 def takes_options(options: Iterable[Option]) -> Callable[[type[Model]], type[Model]]:
-    """Decorate a pydantic model: it takes ``options`` besides the fields it has.
-
-    A field that the model declares itself stays as it is, such as one with another default.
-    """
+    """Decorate a pydantic model: it takes ``options`` besides the fields it has."""
 
     def extend(model: type[Model]) -> type[Model]:
         import pydantic

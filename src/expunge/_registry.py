@@ -41,11 +41,6 @@ class Registry(Generic[T]):
     imported, with a TypeError that says what is wrong.
 
     ``others``: what may be given in place of a name, for the error of an unknown one.
-
-    >>> colours: Registry[int] = Registry("colour")
-    >>> colours.add("dark-red", 1, alias="DR")
-    >>> colours["dr"], colours["Dark-Red"], list(colours)
-    (1, 1, ['dark-red'])
     """
 
     def __init__(

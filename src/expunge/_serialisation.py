@@ -14,14 +14,7 @@ STORED_NAMES = {"expunge.update.aggregate:Linear": "expunge.update.aggregate:Wei
 
 
 def describe(part: Any) -> Any:
-    """A frozen dataclass as JSON-able values: its class, and its fields likewise.
-
-    >>> from expunge.update import Focus
-    >>> describe(Focus(eps=1e-6))["fields"]["eps"]
-    1e-06
-    >>> rebuild(describe(Focus(eps=1e-6))) == Focus(eps=1e-6)
-    True
-    """
+    """A frozen dataclass as JSON-able values: its class, and its fields likewise."""
     if part is None or isinstance(part, (bool, int, float, str)):
         return part
     if dataclasses.is_dataclass(part) and not isinstance(part, type):

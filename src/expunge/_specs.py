@@ -22,11 +22,6 @@ def split_spec(text: str) -> tuple[str, dict[str, str]]:
     """What stands before the options, and the options as they are written.
 
     A comma before anything but ``name=`` belongs to what it stands in, such as a path.
-
-    >>> split_spec("csv:a,b.csv,label=income,id=person")
-    ('csv:a,b.csv', {'label': 'income', 'id': 'person'})
-    >>> split_spec("SCRUB(gamma=0.5, loss=released)")
-    ('SCRUB', {'gamma': '0.5', 'loss': 'released'})
     """
     bracketed = _BRACKETS.fullmatch(text.strip())
     base, *pieces = _OPTION.split(",".join(bracketed.groups()) if bracketed else text)
@@ -42,11 +37,7 @@ def split_spec(text: str) -> tuple[str, dict[str, str]]:
 
 
 def split_part(text: str) -> tuple[str, dict[str, Any]]:
-    """The same with numbers and switches as such.
-
-    >>> split_part("vgg16,width=0.25,bias=false,act=gelu")
-    ('vgg16', {'width': 0.25, 'bias': False, 'act': 'gelu'})
-    """
+    """The same with numbers and switches as such."""
     base, options = split_spec(text)
     return base, {name: plain_value(value) for name, value in options.items()}
 
@@ -79,11 +70,7 @@ def plain_value(text: str) -> Any:
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:
-    """The nearest of the names that there are, or all of them: the end of a message.
-
-    >>> suggestion("lable", ["id", "label"]), suggestion("zzz", ["id", "label"])
-    ("Did you mean 'label'?", 'Known: id, label.')
-    """
+    """The nearest of the names that there are, or all of them: the end of a message."""
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
     return f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(names) or 'none'}."

@@ -17,12 +17,9 @@ from expunge._files import atomic, require_file
 
 
 def save(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, Any]) -> None:
-    """Write ``tensors`` and JSON ``metadata``; a digest of both guards against damage.
+    """Write ``tensors`` and JSON ``metadata`` (mode 600); a digest of both guards against damage.
 
-    The owner alone can read the file (mode 600): weights remember what they were trained on.
-
-    The same content gives the same bytes: safetensors writes metadata entries in no fixed order, so
-    there is only one.
+    Equal content gives equal bytes: safetensors orders metadata entries at random, so there is one.
     """
     flat = {name: _host_copy(tensor) for name, tensor in tensors.items()}
     text = json.dumps(metadata, sort_keys=True)
@@ -55,12 +52,7 @@ def load(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def pack(tree: Any) -> tuple[dict[str, Tensor], Any]:
-    """Take the tensors out of a tree of dicts, lists, tuples and plain values.
-
-    >>> tensors, plain = pack({"a": [torch.zeros(1), (2, "b")], 3: None})
-    >>> unpack(tensors, json.loads(json.dumps(plain)))
-    {'a': [tensor([0.]), (2, 'b')], 3: None}
-    """
+    """Take the tensors out of a tree of dicts, lists, tuples and plain values."""
     tensors: dict[str, Tensor] = {}
 
     def walk(node: Any) -> Any:

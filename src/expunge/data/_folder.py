@@ -31,9 +31,7 @@ def load_folder(root: Path) -> tuple[ImageSet, ImageSet, ImageSet | None]:
     """(train, test, val) from ``root/train/<class>/*``, and the same in ``test`` and ``val``.
 
     Without the train/test level (``root/<class>/*``), a fixed 20 % of every class becomes test.
-    Classes are the subfolders of train in alphabetical order, names the relative paths.
-
-    Images are resized to the size of the first training image. They are RGB unless all are grey.
+    Images get the size of the first training image. They are RGB unless all are grey.
     """
     files, parted = _find_images(root)
     train = [place for place in files if not parted or place.parts[0] == "train"]

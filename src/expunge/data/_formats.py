@@ -305,11 +305,7 @@ def find_data(spec: str, root: str | Path | None = None) -> DataSource:
 
 
 def is_data_factory(spec: str) -> bool:
-    """Whether ``spec`` has the form ``package.module:factory`` and is not a dataset with a path.
-
-    >>> is_data_factory("shop.data:load"), is_data_factory("npz:photos")
-    (True, False)
-    """
+    """Whether ``spec`` has the form ``package.module:factory`` and is not a dataset with a path."""
     return is_factory(spec) and spec.partition(":")[0] not in DATASETS
 
 

@@ -185,13 +185,7 @@ def _read_svhn(path: Path) -> ImageSet:
 
 
 def load_digits(root: Path | None = None) -> tuple[ImageSet, ImageSet]:
-    """scikit-learn's 1,797 grey images of 8 x 8: a fixed stratified split, 75 % and 25 %.
-
-    Grey levels 0..16 become 0..255.
-
-    >>> load_digits()
-    (ImageSet(1347 images of (1, 8, 8), 10 classes), ImageSet(450 images of (1, 8, 8), 10 classes))
-    """
+    """scikit-learn's 1,797 grey images of 8 x 8 in a fixed stratified split; 16 becomes 255."""
     from sklearn import datasets
 
     if root is not None:

@@ -22,19 +22,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 
 def load_npz(root: Path, **options: Any) -> tuple[Examples, Examples, Examples | None]:
-    """(train, test, val) from the keys ``x_train, y_train, x_test, y_test``, or from ``x, y``.
-
-    Val has the keys ``x_val, y_val``, if they are there beside ``x_train``.
-
-    Of ``x, y`` a fixed 20 % of every class becomes test (of a regression: of all).
-
-    * Images are NHW, NHWC or NCHW with 1 or 3 channels (where both fit, the last axis is taken);
-      whole numbers in 0..255, or fractions in [0, 1], which become ``round(255 * x)``.
-    * Two axes are vectors, [N, F] of any numbers; with the option ``kind=tokens``, token ids.
-
-    Labels are whole numbers from 0; with ``task=regression``, any numbers. ``classes`` may name
-    the classes and ``ids`` the training examples (of ``x, y``: all examples).
-    """
+    """(train, test, val) from the keys ``x_train, y_train, …``, or ``x, y``: see docs/data.md."""
     arrays = _read(root)
     ids = [str(name) for name in arrays["ids"].reshape(-1)] if "ids" in arrays else None
     if "x_train" not in arrays:

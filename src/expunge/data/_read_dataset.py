@@ -22,10 +22,7 @@ SPLITS = ("train", "val", "test")
 
 
 def read_splits(given: Any, source: str) -> dict[str, Examples]:
-    """(train, test), (train, val, test), or a mapping or object with these, read into memory.
-
-    All splits get the longest list of class names that they agree on. ``source`` is for messages.
-    """
+    """(train, test), (train, val, test), or a mapping or object with these, read into memory."""
     sets = {
         split: read_dataset(data, split)
         for split, data in _name_splits(given, source).items()
@@ -61,11 +58,7 @@ def _name_splits(given: Any, source: str) -> dict[str, Any]:
 
 
 def read_dataset(data: Any, split: str) -> Examples:
-    """``data`` as an :class:`~expunge.ImageSet` (uint8 images) or as :class:`Examples`.
-
-    ``split`` ("train", "val" or "test") is named in error messages. Classes are those of the
-    dataset's attribute, or else the labels that occur.
-    """
+    """``data`` as an :class:`~expunge.ImageSet` (uint8 images) or as :class:`Examples`."""
     if isinstance(data, Examples) and as_arrays(data) is not None:
         return data
     if not is_map_style(data):

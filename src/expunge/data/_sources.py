@@ -218,10 +218,7 @@ class Stream:
 
 @contextmanager
 def _random_states(states: list[Any], seed: int) -> Iterator[None]:
-    """Let a user's dataset draw from ``states`` of its own, which are seeded first if empty.
-
-    All others, such as the model's dropout, find their random states as they left them.
-    """
+    """Let a user's dataset draw from ``states`` of its own, which are seeded first if empty."""
     before = _read_states()
     if states:
         _write_states(states[0])

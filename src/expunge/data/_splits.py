@@ -72,9 +72,6 @@ def split_stratified(labels: Tensor, fraction: float, seed: int = 0) -> tuple[li
     """Indices (rest, held) with ``round(fraction * n)`` of the n examples of every class held.
 
     A class of two examples or more has at least one on either side; a single one stays in rest.
-
-    >>> split_stratified(torch.tensor([0, 0, 0, 0, 1]), 0.25)
-    ([0, 1, 3, 4], [2])
     """
     rng = np.random.default_rng(seed)
     values = labels.cpu().numpy()
@@ -87,10 +84,7 @@ def split_stratified(labels: Tensor, fraction: float, seed: int = 0) -> tuple[li
 
 
 def draw_val(whole: Examples, wanted: int, seed: int = 0) -> tuple[list[int], list[int]]:
-    """Indices (rest, val) with about ``wanted`` of ``whole`` in val, with its class mix.
-
-    At most half of it, and at least one.
-    """
+    """Indices (rest, val): ``wanted`` or at most half of ``whole`` in val, with its class mix."""
     return split_off(whole, min(max(wanted, 1) / max(len(whole), 1), 0.5), seed)
 
 
@@ -106,10 +100,7 @@ def split_off(
 
 
 def thin_out(train: Some, limit: Count, seed: int = 0) -> Some:
-    """``limit`` examples of ``train``, with class counts as equal as the data allow.
-
-    Two classes differ by more than one example only where the smaller one is used up.
-    """
+    """``limit`` examples of ``train``, with class counts as equal as the data allow."""
     check_arguments(thin_out, locals())
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(train))

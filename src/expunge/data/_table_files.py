@@ -42,10 +42,7 @@ def load_parquet(path: Path, **options: Any) -> Parts:
 
 
 def load_hf(path: Path, **options: Any) -> Parts:
-    """A dataset that ``datasets`` saved to disk, or one that its ``load_dataset`` finds.
-
-    Splits are taken as they are called; an image is decoded, a ``ClassLabel`` names its classes.
-    """
+    """A dataset that ``datasets`` saved to disk, or one that its ``load_dataset`` finds."""
     library = import_extra("datasets", "hf", "datasets of the Hugging Face library")
     try:
         if path.is_dir() and any(path.glob("*.json")):

@@ -36,9 +36,6 @@ class BatchDivision:
 
     Each process takes ``parts`` consecutive micro-batches. Their sizes differ by at most one, and
     are those that a single process with ``size · parts`` micro-batches would make.
-
-    >>> [BatchDivision(rank, 2).share(5)[:2] for rank in range(2)]
-    [(0, 3), (3, 5)]
     """
 
     rank: int = 0

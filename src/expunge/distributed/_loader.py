@@ -21,16 +21,8 @@ class DividedBatches(BatchSampler):
     """This process's share of each batch of ``batches``, in their order.
 
     Shares differ in size by at most one, and a last batch with fewer examples than processes joins
-    the one before it. (Accelerate gives whole batches to the processes in turn, and repeats
-    examples until all have as many: the last steps of an epoch then depend on the number of
-    processes.)
-
-    The order is drawn as a single process draws it, from random numbers that all processes share.
-    With a ``seed``, each process has its own after that, for what the data set draws.
-
-    >>> whole = BatchSampler(range(7), 4, drop_last=False)
-    >>> [list(DividedBatches(whole, BatchDivision(rank, 2))) for rank in range(2)]
-    [[[0, 1], [4, 5]], [[2, 3], [6]]]
+    the one before it. The order is drawn as a single process draws it, from random numbers that all
+    processes share; with a ``seed``, each has its own after that, for what the data set draws.
     """
 
     def __init__(self, batches: Any, division: BatchDivision, seed: int | None = None) -> None:

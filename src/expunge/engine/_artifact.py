@@ -121,11 +121,7 @@ class Artifact:
 
 
 def save_artifact(path: str | Path, model: nn.Module, card: Card) -> None:
-    """Write weights (mode 600) and card, each atomically and without times.
-
-    A safetensors file holds both. A torch file (``.pt`` and others) is a state dict, with the card
-    beside it, where :func:`load_artifact` looks for it.
-    """
+    """Write weights (mode 600) and card, each atomically and without times, in one or two files."""
     path = Path(path)
     epochs = [{k: v for k, v in row.items() if "seconds" not in k} for row in card.epochs]
     stamped = card.model_copy(update={"versions": versions(), "epochs": epochs})
@@ -172,10 +168,7 @@ def load_artifact(
 
 
 def check_named_model(path: Path, card: Card, model: str | None) -> None:
-    """Raise if ``model`` is not that of the card, or if the card names code and nobody else does.
-
-    A weights file must not run code: whoever loads it names the function and its options as well.
-    """
+    """Raise if ``model`` is not that of the card, or if the card alone names code."""
     name = card.model.name
     if model and read_model_spec(model)[0] != name:
         raise InvalidInput(

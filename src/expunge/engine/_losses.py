@@ -63,11 +63,7 @@ class StepLosses:
 
 
 def parts_of(update: Update, micro_batches: int, processes: int = 1) -> int:
-    """The number of parts that a process divides its share of a batch into.
-
-    ``SampleMoments`` needs parts of the batch of all processes. If ``micro_batches`` gives more
-    than it needs, it uses them all: they estimate the same variance more precisely.
-    """
+    """The number of parts that a process divides its share of a batch into."""
     moments = update.addon.statistics
     needed = moments.parts if isinstance(moments, SampleMoments) else 1
     return max(-(-needed // processes), micro_batches)

@@ -85,12 +85,7 @@ def train_from_config(
     augment: Augment | None,
     execution: Execution,
 ) -> Result:
-    """Train a fresh model on ``data``, whose statistics it normalises by.
-
-    These are the mean and deviation of each channel of images, or of each column of vectors; and of
-    the numbers to predict, for a regression. The seed decides the initial weights as well as the
-    run.
-    """
+    """Train a fresh model on ``data``, whose statistics it normalises by."""
     model, loss = untrained_for(config, data, execution.seed), loss_for(data)
     return train(model, data, recipe=recipe, augment=augment, loss=loss, execution=execution)
 
@@ -162,10 +157,6 @@ class SquaredError:
 
     With the deviation of the labels as its scale, learning rates mean what they mean for classes:
     a model that always predicts the mean has a loss of 1.
-
-    >>> import torch
-    >>> float(SquaredError(scale=2.0)(torch.tensor([[3.0], [5.0]]), torch.tensor([1.0, 5.0])))
-    0.5
     """
 
     scale: float = 1.0

@@ -146,10 +146,7 @@ def _followed(procedure: Procedure, recipe: Recipe) -> Recipe:
 
 
 def _warn_if_short(run: Run) -> None:
-    """Warn where Adam cannot move a weight far enough to forget anything.
-
-    A method that changes the weights before its first step needs none.
-    """
+    """Warn where steps cannot move a weight far enough, and the method does nothing before them."""
     steps = run.epochs * run.steps_per_epoch
     prepares = type(run.method).prepare is not Method.prepare
     travel = steps * run.procedure.lr

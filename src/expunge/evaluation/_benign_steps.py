@@ -66,10 +66,7 @@ def after_benign_steps(
 
 
 def loss_auc(forget: Predictions, unseen: Predictions) -> float:
-    """The AUC of the loss attack: P(a forgotten record has the smaller loss).
-
-    Unseen examples have the class mix of the forgotten ones; 0.5 is chance.
-    """
+    """P(a forgotten record has a smaller loss than an unseen one of its classes); 0.5 is chance."""
     matched = unseen.take(match_class_mix(unseen.labels, forget.labels, seed=0, most=math.inf))
     return auc_of(-per_example_loss(forget), -per_example_loss(matched))
 

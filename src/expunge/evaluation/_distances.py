@@ -45,13 +45,7 @@ def js_divergence_by_example(model: Predictions, reference: Predictions) -> Tens
 
 
 def kl_divergence(model: Predictions, reference: Predictions) -> float:
-    """The mean of KL(q‖p), q the reference's probabilities and p the model's, in nats.
-
-    >>> label = torch.tensor([0])
-    >>> sure, unsure = (Predictions(torch.tensor([[z, -z]]), label) for z in (99.0, 0.0))
-    >>> kl_divergence(sure, sure), round(kl_divergence(unsure, sure), 4)
-    (0.0, 0.6931)
-    """
+    """The mean of KL(q‖p), q the reference's probabilities and p the model's, in nats."""
     log_p, log_q = _both(model, reference)
     pieces = F.kl_div(log_p, log_q, reduction="none", log_target=True)
     return float(pieces.sum(dim=1).clamp_min(0.0).mean())

@@ -57,10 +57,7 @@ def train_initial(
     force: bool = False,
     progress: bool = True,
 ) -> Artifact:
-    """Train a model on a dataset's training part and write it to ``out``.
-
-    ``model`` is a name with options, such as ``vgg16,dropout=0``; by default, one that suits.
-    """
+    """Train a model on a dataset's training part and write it to ``out``."""
     _check_out(out, force=force)
     splits = load(data, limit=limit)
     name, options = read_model_spec(model or default_model(splits))
@@ -89,10 +86,7 @@ def retrain_ideal(
     force: bool = False,
     progress: bool = True,
 ) -> Artifact:
-    """Train the initial model's architecture from scratch on what is retained, by its recipe.
-
-    ``recipe`` says how, where the card of the initial model does not.
-    """
+    """Train the initial model's architecture from scratch on what is retained, by its recipe."""
     _check_out(out, force=force)
     if initial.card.stage != "initial":
         raise InvalidInput(f"Retrain from an initial model, not an {initial.card.stage} one.")
@@ -260,10 +254,7 @@ def evaluate_artifacts(
     scenario_seed: int = 0,
     data: str | None = None,
 ) -> dict[str, Scores]:
-    """The scores of one or more models on what the first was to forget, and of the ideal model.
-
-    ``scenario`` says what that is, where the card of the first does not.
-    """
+    """The scores of one or more models on what the first was to forget, and of the ideal model."""
     first = next(iter(models.values()))
     scenario, scenario_seed = forgotten_by(first.card, scenario, scenario_seed)
     division = divide(load_card_data(first.card, data), scenario, scenario_seed)

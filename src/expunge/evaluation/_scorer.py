@@ -20,10 +20,7 @@ from expunge.evaluation.attacks._population import RMIA
 
 
 def rmia_auc(model: Views, references: Sequence[Views]) -> float:
-    """The AUC of RMIA, forget against test, with retrained models as references, in [0, 1].
-
-    Unseen data are those of the classes that the forget set has.
-    """
+    """The AUC of RMIA against test data of the classes to forget, by retrained models."""
     fair = [views.of_forget_classes() for views in (model, *references)]
     found = RMIA().score(fair[0], fair[1:])
     return auc_of(found.forget, found.test)

@@ -39,11 +39,7 @@ UNDEFINED = Estimate(math.nan, math.nan, math.nan)
 
 
 def wilson_interval(hits: int, count: int, level: float = 0.95) -> Estimate:
-    """A proportion in percent with Wilson's score interval.
-
-    >>> [round(value, 1) for value in wilson_interval(8, 10)]
-    [80.0, 49.0, 94.3]
-    """
+    """A proportion in percent with Wilson's score interval."""
     from scipy.stats import binomtest
 
     if count < 1 or not 0 <= hits <= count:
@@ -75,9 +71,6 @@ def delong_interval(positive: Array, negative: Array, level: float = 0.95) -> Es
 
     Reference: E. DeLong, D. DeLong, D. Clarke-Pearson, *Comparing the Areas under Two or More
     Correlated Receiver Operating Characteristic Curves*, Biometrics 1988.
-
-    >>> print(delong_interval(np.arange(5.0, 25.0), np.arange(20.0)))
-    0.719 [0.561, 0.876]
     """
     from scipy.special import ndtri
     from scipy.stats import rankdata
@@ -227,11 +220,6 @@ def match_class_mix(labels: Tensor, like: Tensor, seed: int, *, most: float = 1.
     """Indices into ``labels``: as many of each class as ``like`` has, or all there are.
 
     With ``most`` above 1, up to this multiple of every class, as far as the scarcest class allows.
-
-    >>> import torch
-    >>> labels = torch.tensor([0, 0, 0, 0, 1, 1, 2])
-    >>> match_class_mix(labels, torch.tensor([0, 1]), seed=0, most=math.inf).__len__()
-    4
     """
     random = np.random.default_rng(seed)
     pool = labels.cpu().numpy()

@@ -70,12 +70,7 @@ class ReferenceGuided(MethodWithRetainLoss):
 
 
 def class_references(probabilities: Tensor, labels: Tensor) -> Tensor:
-    """Row c [K, K]: the mean of ``probabilities`` [M, K] with the label c; of all, if none has it.
-
-    >>> class_references(torch.tensor([[0.8, 0.2], [0.6, 0.4]]), torch.tensor([0, 0]))
-    tensor([[0.7000, 0.3000],
-            [0.7000, 0.3000]])
-    """
+    """Row c [K, K]: the mean of ``probabilities`` [M, K] with label c; of all, if none has it."""
     classes = probabilities.shape[1]
     rows = [probabilities[labels == c] for c in range(classes)]
     return torch.stack([(row if len(row) else probabilities).mean(dim=0) for row in rows])

@@ -151,9 +151,6 @@ def find_keep(score: Callable[[float], float], left: float) -> float:
     """The largest number in [0, 1] that leaves at most ``left`` of the score, by halving.
 
     A score that does not grow from 0 to 1 belongs to a model that knows nothing to keep.
-
-    >>> find_keep(lambda keep: 0.1 + 0.8 * keep**2, left=0.26)
-    0.5
     """
     least, most = score(0.0), score(1.0)
     if most <= least:
@@ -254,9 +251,6 @@ def probe(features: Tensor, targets: Tensor) -> Tensor:
     Every row is predicted by the others: with G = (K + λI)⁻¹ and K the kernel of the features, the
     error of row i is (G y)_i / G_ii. Accuracy averaged over classes; of targets that are not
     classes, the squared correlation.
-
-    >>> probe(torch.tensor([0.0, 0.0, 1.0, 1.0])[:, None], torch.tensor([3, 3, 7, 7]))
-    tensor(1., dtype=torch.float64)
     """
     if targets.is_floating_point():
         wanted = targets.reshape(len(targets), -1)[:, :1].double()
@@ -274,13 +268,7 @@ def probe(features: Tensor, targets: Tensor) -> Tensor:
 
 
 def known_part(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Accuracy, averaged over classes; of targets that are not classes, the squared correlation.
-
-    >>> known_part(torch.eye(2)[[0, 0, 0, 1]], torch.tensor([0, 0, 0, 0]))
-    tensor(0.7500, dtype=torch.float64)
-    >>> known_part(torch.eye(2)[[0, 0, 0, 0]], torch.tensor([0, 0, 0, 1]))
-    tensor(0.5000, dtype=torch.float64)
-    """
+    """Accuracy, averaged over classes; of targets that are not classes, the squared correlation."""
     if targets.is_floating_point():
         pair = torch.stack((outputs.reshape(-1), targets.reshape(-1))).double()
         return torch.nan_to_num(torch.corrcoef(pair)[0, 1].square())

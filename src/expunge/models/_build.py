@@ -45,15 +45,7 @@ def check_model(name: str, width: float) -> None:
 
 
 def is_external(name: str) -> bool:
-    """Whether ``name`` is ``hf:PATH`` or ``package.module:factory``.
-
-    >>> [is_external(name) for name in ("vgg16", "hf:folder", "shop.models:build")]
-    [False, True, True]
-    >>> is_external("keras:vgg/16")
-    Traceback (most recent call last):
-    expunge._errors.InvalidInput: Unknown model 'keras:vgg/16'. Known: resnet18, vgg16, \
-vgg16-released, small-cnn, mlp, text-bag, hf:PATH (extra: transformers), package.module:factory.
-    """
+    """Whether ``name`` is ``hf:PATH`` or ``package.module:factory``."""
     kind, colon, rest = name.partition(":")
     if name in MODELS or not colon:
         return False
@@ -71,11 +63,7 @@ def unknown_model(name: str) -> InvalidInput:
 
 
 def read_model_spec(spec: str) -> tuple[str, dict[str, Any]]:
-    """The name of a model and its options: ``vgg16,width=0.25``.
-
-    >>> read_model_spec("vgg16,width=0.25,dropout=0")
-    ('vgg16', {'width': 0.25, 'dropout': 0})
-    """
+    """The name of a model and its options: ``vgg16,width=0.25``."""
     name, options = split_part(spec)
     if wrong := [key for key in options if key in RESERVED]:
         raise InvalidInput(f"`{wrong[0]}` of a model comes from its data. (got {spec!r})")

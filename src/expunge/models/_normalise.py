@@ -49,11 +49,7 @@ class Normalise(_Statistics):
 
 
 class Standardise(_Statistics):
-    """``(x - mean) / std`` per column of vectors [N, F].
-
-    >>> Standardise(mean=[1.0, 0.0], std=[2.0, 1.0])(torch.tensor([[5.0, 1.0]]))
-    tensor([[2., 1.]])
-    """
+    """``(x - mean) / std`` per column of vectors [N, F]."""
 
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__(mean, std, (-1,))
@@ -77,9 +73,6 @@ def column_statistics(vectors: Tensor) -> tuple[list[float], list[float]]:
 
     Columns of zeros and ones alone, as categories are encoded, and columns of one value are left as
     they are.
-
-    >>> column_statistics(torch.tensor([[1.0, 0.0], [5.0, 1.0]]))
-    ([3.0, 0.0], [2.0, 1.0])
     """
     values = vectors.double()
     mean, std = values.mean(dim=0), values.std(dim=0, correction=0)

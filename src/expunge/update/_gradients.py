@@ -84,11 +84,8 @@ def loss_gradient(
     """The gradient of the mean of ``losses`` with respect to each of ``params``.
 
     Goes through ``backward`` rather than ``torch.autograd.grad``, so that hooks on parameters fire
-    and each gradient owns its memory in its parameter's layout. ``p.grad`` is left at None. Where
-    parameters are ``sharded`` over processes, only the gradient of the part that is here.
-
-    Losses that come from a generator are computed here, one after the other: each one's graph is
-    gone before the next forward pass, so that the memory of one micro-batch is enough.
+    and each gradient owns its memory in its parameter's layout. ``p.grad`` is left at None. Of
+    parameters that are ``sharded`` over processes, it is the gradient of the part that is here.
     """
     mean = _RunningMean(params, squares=squares)
     ranking = _RunningMean(params, squares=False) if salient else None

@@ -164,11 +164,6 @@ def signed_agreement(
 
     so ``2f - 1 = e_U e_C``: exact, free of cancellation near f = 1/2, and two ``erf`` in all.
     Elementwise over tensors of one shape; the variance ``v`` is a moment times its scale.
-
-    >>> import torch
-    >>> one, zero = torch.ones(1), torch.zeros(1)
-    >>> signed_agreement(one, zero, one, one, 1e-8)  # no gradient, no opinion: f = 1/2
-    tensor([0.])
     """
     e_u = _signed_confidence(objective, moment_u, scales[0], eps)
     e_c = _signed_confidence(constraint, moment_c, scales[1], eps)

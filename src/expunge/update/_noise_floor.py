@@ -17,11 +17,7 @@ def noise_level(dtype: torch.dtype) -> float:
 
 
 def largest_entry(gradients: Sequence[Tensor | None], like: Tensor) -> Tensor:
-    """The largest |x| in all of ``gradients``, a scalar of the device and type of ``like``.
-
-    >>> largest_entry([torch.tensor([1.0, -3.0]), torch.empty(0), None], torch.empty(()))
-    tensor(3.)
-    """
+    """The largest |x| in all of ``gradients``, a scalar of the device and type of ``like``."""
     largest = torch.zeros_like(like)
     for gradient in gradients:
         if gradient is not None and gradient.numel():
@@ -48,12 +44,6 @@ def agree_in_sign(objective: Tensor, constraint: Tensor, balance: Tensor | None)
     Relative to the largest entries of their gradients, which ``balance`` tells, neither may be
     below τ times the other. Where one loss is at a stationary point, 1 everywhere. Without a
     ``balance``, by the signs alone.
-
-    >>> u, c = torch.tensor([1.0, -2.0, 1e-9, 0.0]), torch.tensor([3.0, -1.0, 1.0, 1.0])
-    >>> agree_in_sign(u, c, balance_of(u.abs().max(), c.abs().max()))
-    tensor([1., 1., 0., 0.])
-    >>> agree_in_sign(1e-9 * u, c, balance_of(1e-9 * u.abs().max(), c.abs().max()))
-    tensor([1., 1., 1., 1.])
     """
     if balance is None:
         return same_sign(objective, constraint)

@@ -63,10 +63,6 @@ def optimal_threshold(
     """What lies between the products to drop, so that the rest is feasible, and those to keep.
 
     -∞ where nothing has to be dropped, ∞ where everything has to.
-
-    >>> u, c = torch.tensor([3.0, -1.0, 1.0]), torch.tensor([-1.0, 2.0, 1.0])
-    >>> optimal_threshold(u, c, u * c, ratio=0.1)  # without the first, 0.1·2 - 1 is still below 0
-    tensor(-0.5000)
     """
     ordered, order = product.flatten().sort()
     u, c = (side.flatten()[order].double() for side in (objective, constraint))

@@ -108,14 +108,7 @@ def moment_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def laid_out(tensor: Tensor | None, like: Tensor) -> Tensor:
-    """``tensor`` itself if it is dense in the memory order of ``like``, else a copy that is.
-
-    Zeros where there is none.
-
-    >>> image = torch.zeros(1, 3, 2, 2).to(memory_format=torch.channels_last)
-    >>> laid_out(torch.ones(1, 3, 2, 2), image).stride()
-    (12, 1, 6, 3)
-    """
+    """``tensor`` itself if dense in the memory order of ``like``, else a copy; zeros for None."""
     if tensor is None:
         return torch.zeros_like(like, requires_grad=False)
     tensor = tensor.detach()
@@ -131,12 +124,7 @@ def laid_out(tensor: Tensor | None, like: Tensor) -> Tensor:
 
 
 def flat(tensor: Tensor) -> Tensor:
-    """A dense tensor as one dimension in memory order: a view, never a copy.
-
-    >>> x = torch.arange(12.0).view(1, 3, 2, 2).to(memory_format=torch.channels_last)
-    >>> flat(x)[:3]
-    tensor([0., 4., 8.])
-    """
+    """A dense tensor as one dimension in memory order: a view, never a copy."""
     tensor = tensor.detach()
     if tensor.is_contiguous():
         return tensor.view(-1)

@@ -31,10 +31,6 @@ def scaled_confidence(logits: Tensor, labels: Tensor) -> Array:
 
     From logits [N, K] as ``z_y - logsumexp(z_j, j ≠ y)``, which neither rounds to ±∞ nor needs a
     softmax.
-
-    >>> import torch
-    >>> scaled_confidence(torch.tensor([[2.0, 0.0]]), torch.tensor([0]))
-    array([2.])
     """
     z = logits.double()
     of_label = z.gather(1, labels.view(-1, 1)).squeeze(1)
