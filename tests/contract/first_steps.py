@@ -79,9 +79,7 @@ class WholeSplits:
         return self.tensors[split][1]
 
     @torch.no_grad()
-    def predict(
-        self, model: nn.Module, split: str, sample: int | None
-    ) -> tuple[Tensor, Tensor]:
+    def predict(self, model: nn.Module, split: str, sample: int | None) -> tuple[Tensor, Tensor]:
         x, y = self.tensors[split]
         training = model.training
         logits = model.eval()(x)

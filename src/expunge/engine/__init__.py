@@ -40,10 +40,10 @@ if TYPE_CHECKING:  # for other packages of expunge
         pick_device,
         runs_on,
     )
-    from expunge.engine._divergence import diverged
     from expunge.engine._execution import EXECUTION_OPTIONS
     from expunge.engine._history import StepRecorder
     from expunge.engine._losses import (
+        diverged,
         process_weights,
         weigh,
         weigh_micro_batches,

@@ -175,11 +175,6 @@ def keep_prediction(
         _answers(model)[question, id(data)] = weakref.ref(data), answer
 
 
-def drop_predictions(model: nn.Module) -> None:
-    """Forget what ``model`` predicted: its weights have changed."""
-    _MEMORY.pop(model, None)
-
-
 def _answers(model: nn.Module) -> Answers:
     """What is kept of the model with its present weights; nothing if changes are not counted."""
     tensors = [*model.parameters(), *model.buffers()]

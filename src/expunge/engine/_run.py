@@ -26,11 +26,9 @@ from expunge.engine._checkpoint import (
     save_run,
 )
 from expunge.engine._device import device_of, fast_layout, pick_device
-from expunge.engine._divergence import DivergenceGuard, diverged
 from expunge.engine._execution import Execution, as_dtype
 from expunge.engine._history import History, Row, StepRecorder, Stopwatch
-from expunge.engine._losses import StepLosses, parts_of
-from expunge.engine._predict import drop_predictions
+from expunge.engine._losses import DivergenceGuard, StepLosses, diverged, parts_of
 from expunge.engine._procedure import Procedure
 from expunge.engine._progress import ProgressDisplay
 from expunge.engine._recipe import Recipe, make_schedule
@@ -331,7 +329,6 @@ class Run:
             return False
 
         self.update.step(self.optimizer)
-        drop_predictions(self.model)
         if self.scheduler is not None:
             self.scheduler.step()
         self.recorder.add(found)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from expunge.update._aggregate import SignGated as SignGated
     from expunge.update._aggregate import TorchJD as TorchJD
     from expunge.update._aggregate import WeightedSum as WeightedSum
-    from expunge.update._diagnostics import Diagnostics as Diagnostics
     from expunge.update._gradients import Term as Term
+    from expunge.update._kernel import Diagnostics as Diagnostics
     from expunge.update._moments import AdamMoments as AdamMoments
     from expunge.update._moments import Moments as Moments
     from expunge.update._moments import PublishedMoments as PublishedMoments

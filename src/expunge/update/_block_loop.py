@@ -11,8 +11,7 @@ from torch import Tensor
 
 from expunge.update import _compiler as compiler
 from expunge.update._compiler import ROW
-from expunge.update._diagnostics import DiagnosticSums
-from expunge.update._kernel import Block, KernelSpec, advance
+from expunge.update._kernel import Block, DiagnosticSums, KernelSpec, advance
 from expunge.update._state import State, moment_dtype
 
 COMPILED_BLOCK = 1 << 20

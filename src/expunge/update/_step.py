@@ -12,9 +12,15 @@ from expunge._errors import InvalidInput
 from expunge.update._addons import NoAddon, Signals, absolute_quantile
 from expunge.update._aggregate import Alone, WeightedSum
 from expunge.update._block_loop import BlockLoop
-from expunge.update._diagnostics import DiagnosticSums, merge_records, record_dtype
 from expunge.update._gradients import LossGradient
-from expunge.update._kernel import SUMS, Block, KernelSpec
+from expunge.update._kernel import (
+    SUMS,
+    Block,
+    DiagnosticSums,
+    KernelSpec,
+    merge_records,
+    record_dtype,
+)
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
 from expunge.update._shards import WHOLE, ShardedParameters, ShardLayout
 from expunge.update._state import State, common_dtype, flat, flatten, laid_out, moment_dtype

@@ -15,7 +15,6 @@ from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, as_aggregate
 from expunge.update._arguments import check_combine_arguments, check_constraint_loss
 from expunge.update._compiler import COMPILE_FROM, can_compile
-from expunge.update._diagnostics import Diagnostics, read_record
 from expunge.update._gradients import (
     Losses,
     LossGradient,
@@ -24,7 +23,7 @@ from expunge.update._gradients import (
     loss_gradient,
     trainable,
 )
-from expunge.update._kernel import KernelSpec
+from expunge.update._kernel import Diagnostics, KernelSpec, read_record
 from expunge.update._registry import ADDONS
 from expunge.update._shards import ShardedParameters, local_part, sharded_parameters
 from expunge.update._state import State

@@ -16,7 +16,7 @@ import expunge
 from expunge import Callback
 from expunge._errors import InvalidInput
 from expunge.engine import Run
-from expunge.engine._predict import cached_predict, drop_predictions, keep_prediction
+from expunge.engine._predict import cached_predict, keep_prediction
 from expunge.evaluation import (
     Predictions,
     Views,
@@ -161,12 +161,10 @@ def test_a_model_that_changed_is_asked_again(
     assert model.seen == 12
 
 
-def test_what_was_predicted_otherwise_can_be_kept_and_dropped(model: Asked) -> None:
+def test_what_was_predicted_otherwise_can_be_kept(model: Asked) -> None:
     kept = predict(model, DATA)
     keep_prediction(model, DATA, kept)
     assert cached_predict(model, DATA) is kept
-    drop_predictions(model)
-    assert cached_predict(model, DATA) is not kept
 
 
 def test_models_and_data_that_cannot_be_watched_are_asked_every_time(model: Asked) -> None:

@@ -10,8 +10,7 @@ import torch
 from expunge._errors import InvalidInput
 from expunge.update import Focus, Update, WeightedSum
 from expunge.update._block_loop import SMALL
-from expunge.update._diagnostics import WIDTH, DiagnosticSums, merge_records
-from expunge.update._kernel import SUMS
+from expunge.update._kernel import SUMS, WIDTH, DiagnosticSums, merge_records
 
 
 def pair(seed: int = 0, n: int = 50):
