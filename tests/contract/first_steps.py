@@ -93,7 +93,7 @@ class WholeSplits:
         return None
 
     def token_log_probs(self, model: nn.Module, split: str) -> Tensor:
-        logits, labels = self.predict(model, split, None, None)
+        logits, labels = self.predict(model, split, None)
         return logits.double().log_softmax(dim=1).gather(1, labels[:, None])
 
 
