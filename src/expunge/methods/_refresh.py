@@ -71,7 +71,8 @@ class Refresh(FineTune):
 
     Args:
         keep: see above, in [0, 1]; None chooses it.
-        left: see above, in (0, 1).
+        left: see above, in (0, 1). None is 0.5 for models with BatchNorm and with a ``reference``,
+            and 0.2 for all others, which learn again more of what was mixed away.
         budget: the part of the epochs of a ``recipe``, in (0, 1].
         rate: the peak rate as a multiple of the recipe's. None is 4 for AdamW, because a short
             training needs larger steps, and 1 for SGD, whose rate is usually as large as the model
@@ -101,7 +102,7 @@ class Refresh(FineTune):
     }
 
     keep: Annotated[float, Range(0, 1, "[]")] | None = None
-    left: Fraction = 0.5
+    left: Fraction | None = None
     budget: Annotated[float, Range(0, 1, "(]")] = 0.2
     rate: Positive | None = None
     reference: Any = None
@@ -113,6 +114,13 @@ class Refresh(FineTune):
     @property
     def needs_initial(self) -> bool:
         return False
+
+    def left_in(self, model: nn.Module) -> float:
+        """What is left in this model: what was given, or the default for it."""
+        if self.left is not None:
+            return self.left
+        normalised = any(isinstance(module, _BatchNorm) for module in model.modules())
+        return 0.5 if normalised or self.reference is not None else 0.2
 
     @torch.no_grad()
     def prepare(self, problem: Problem) -> None:
@@ -130,7 +138,8 @@ class Refresh(FineTune):
                         p.copy_(torch.lerp(others[name], trained[name], share))
                 return _score(problem, batches, features)
 
-            keep = find_keep(mix, self.left) if self.keep is None else self.keep
+            left = self.left_in(problem.model)
+            keep = find_keep(mix, left) if self.keep is None else self.keep
             mix(keep)
         problem.memory["keep"] = torch.tensor(keep, dtype=torch.float64)
 

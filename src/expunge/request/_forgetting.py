@@ -55,9 +55,7 @@ MAX_KEPT = 256
 """Retained texts that a run is watched on."""
 REMEMBERED = 0.55
 """After ``refresh``, an AUC of the loss attack against val that is larger, by its 95 % bound, means
-that too much of the trained weights was kept."""
-DEEPER = 0.25
-"""What ``refresh`` then leaves of the features' knowledge, in a second run."""
+that too much of the trained weights was kept: a second run leaves half of it."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,7 @@ def forget_records(
     if watch is None:
         last = Stop(epoch=len(rows), reason=f"Trained for {len(rows)} epochs on retained data.")
         done = ForgettingResult(result.model, result.history, rows, last)
-        if not isinstance(method, Refresh) or method.keep is not None or method.left <= DEEPER:
+        if not isinstance(method, Refresh) or (method.keep or method.left) is not None:
             return done
         known = _known_of(result.model, forget, val)
         if known is None or known.low <= REMEMBERED:
@@ -129,7 +127,7 @@ def forget_records(
             forget=forget,
             retain=retain,
             val=val,
-            procedure=replace(procedure, method=replace(method, left=DEEPER)),
+            procedure=replace(procedure, method=replace(method, left=method.left_in(model) / 2)),
             recipe=recipe,
             augment=augment,
             execution=replace(

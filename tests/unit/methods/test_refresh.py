@@ -207,6 +207,13 @@ def test_a_resumed_run_ends_with_the_same_bits(tmp_path: Path) -> None:
     assert resumed.history.epochs[-1]["keep"] == whole.history.epochs[-1]["keep"]
 
 
+def test_less_is_left_in_a_model_without_batchnorm() -> None:
+    plain, normalised = nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2))
+    assert (Refresh().left_in(plain), Refresh().left_in(normalised)) == (0.2, 0.5)
+    assert Refresh(left=0.4).left_in(plain) == 0.4
+    assert Refresh(reference=plain.state_dict()).left_in(plain) == 0.5
+
+
 def test_more_is_kept_where_more_may_be_left() -> None:
     model = trained()
     kept = [

@@ -109,7 +109,7 @@ def test_refresh_keeps_less_in_a_second_run_if_the_records_are_still_known(tmp_p
     copies = Examples(points.inputs + 1e-4, points.labels, points.classes)
     kept = World(world().initial, points, copies, unseen)  # every run learns the records again
     long = Recipe(epochs=200, batch_size=16, lr=0.2, schedule="one-cycle")
-    once = go("refresh(left=0.25)", place=kept, recipe=long)
+    once = go("refresh(left=0.1)", place=kept, recipe=long)
     done = go(place=kept, recipe=long, checkpoint=tmp_path / "run")
     assert same(bits(done.model), bits(once.model))
     assert done.stopped.reason.startswith("The loss attack against val still had an AUC of 0.")
