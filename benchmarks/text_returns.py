@@ -46,7 +46,7 @@ from expunge.evaluation._statistics import auc_of
 from expunge.methods import Retrain, next_token_loss
 from expunge.methods._retrain import draw_again
 from expunge.models import SmallTransformer
-from expunge.request._forgetting import forget_for
+from expunge.request._forgetting import forget_records
 from expunge.request._job import make_job, text_defaults
 from expunge.request.subject._texts import make_text_subject
 from text_requests import PEOPLE, TOPICS, chosen
@@ -119,7 +119,7 @@ class World:
         sets = tuple(self.sets[name] for name in ("train", "val", "test"))
         subject = make_text_subject(self.before, sets, job)
         forget, retain = self.parts["forget"], self.parts["retain"]
-        return forget_for(job, subject, forget, retain, progress=False).model
+        return forget_records(job, subject, forget, retain, progress=False).model
 
     def again(self, method: Any) -> Model:
         """Training again on what is retained."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -83,8 +82,6 @@ def make_forget(root: Path, place: Path, ids: Sequence[int] = range(0, 12, 2)) -
     model, data = _request_world()
 
     def work() -> None:
-        # A journal of its own: the same request in another folder is another attempt.
-        os.environ["EXPUNGE_CACHE"] = str(root / f"cache of {place.name}")
         forget(
             model=model,
             data=data,

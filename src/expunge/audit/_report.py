@@ -133,13 +133,12 @@ def _report_json(report: AttackReport, verdict: str, reason: str) -> dict[str, A
     return {**report.as_dict(), "verdict": verdict, "reason": reason}
 
 
-def write_audit(audit: Audit, classes: tuple[str, ...], folder: Path) -> list[Path]:
-    """Write report.json, report.md and the figures to ``folder``; ``classes`` are their names."""
+def write_audit(audit: Audit, folder: Path) -> list[Path]:
+    """Write report.json, report.md and the figures to ``folder``."""
     (folder / "report.json").unlink(missing_ok=True)  # of an earlier report
     write_text(folder / "report.md", markdown(audit))
     save_figure(roc_figure(audit), folder / "roc.png")
     save_figure(histogram_figure(audit), folder / "histograms.png")
-    save_figure(class_figure(audit, classes), folder / "classes.png")
     # Last: its presence means that the folder is complete.
     write_text(folder / "report.json", json.dumps(as_json(audit), indent=1) + "\n")
     return sorted(folder.iterdir())
@@ -215,29 +214,4 @@ def histogram_figure(audit: Audit) -> Figure:
         hide_frame(ax)
     axes[0].set_ylabel("density")
     axes[-1].legend(fontsize=8, frameon=False)
-    return figure
-
-
-def class_figure(audit: Audit, classes: tuple[str, ...]) -> Figure:
-    """UA of each class, for each model; classes with no forgotten example are left out."""
-    names = list(audit.scores)
-    table = np.array([audit.scores[name].per_class["ua"] for name in names])
-    present = ~np.isnan(table).all(axis=0)
-    positions = np.arange(present.sum())
-    figure = new_figure(max(4.0, 0.75 * len(positions) + 1.5), 3.0)
-    ax = figure.subplots()
-    width = 0.8 / len(names)
-    for k, name in enumerate(names):
-        ax.bar(
-            positions + (k - (len(names) - 1) / 2) * width,
-            table[k][present],
-            width,
-            color=COLOURS[k],
-            label=name,
-        )
-    ax.set_xticks(positions, [c for c, t in zip(classes, present, strict=True) if t], rotation=30)
-    ax.set_ylim(max(0.0, float(np.nanmin(table[:, present])) - 10.0), 101.0)
-    ax.set_ylabel("UA (%)")
-    hide_frame(ax)
-    ax.legend(fontsize=8, frameon=False, ncols=len(names), loc="lower left", bbox_to_anchor=(0, 1))
     return figure

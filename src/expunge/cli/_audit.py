@@ -166,7 +166,7 @@ def audit_command(
             progress=lambda text: errors.print(f"  {text}", style="dim", highlight=False),
             report=display,
         )
-    written = write_audit(found, parts.forget.classes, out)
+    written = write_audit(found, out)
     output.data(lambda: audit_data(found))
     output.show(terminal(found), highlight=True)
     output.wrote(f"{', '.join(p.name for p in written)} to {out}/")

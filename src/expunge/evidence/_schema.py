@@ -18,7 +18,6 @@ from expunge._strict_json import read_model
 from expunge.evidence._sections import (
     Check,
     ClassRow,
-    ConfidenceScores,
     EarlierAttempt,
     EarlierRequest,
     Environment,
@@ -85,19 +84,9 @@ class DuplicateCounts(Section):
     in_retain: int
 
 
-class Familiarity(Section):
-    """How well the model knows some records: accuracy in percent, and means over them."""
-
-    accuracy: Interval
-    confidence: float
-    entropy: float | None = None
-
-
 class Hardness(Section):
-    """How well the model knows the records to forget and val, and whether confidence tells them."""
+    """Whether the model's confidence tells the records to forget from val."""
 
-    forget: Familiarity
-    val: Familiarity
     auc: float
     sentence: str
 
@@ -122,7 +111,7 @@ class Cost(Section):
 
 
 class PreflightFindings(Section):
-    """What was known before anything was changed; also in ``preflight.json``."""
+    """What was known before anything was changed."""
 
     fit: ModelFit
     ids: RecordCounts
@@ -152,19 +141,13 @@ class Evidence(Section):
     steps: dict[str, list[float | None]] = Field(
         default={}, description="Step diagnostics, by column."
     )
-    scores: ConfidenceScores | None = None
     classes: list[ClassRow] = Field(default=[], description="One row per class.")
     exposure: ExposureCounts | None = None
-    keep_examples: bool = Field(
-        default=False,
-        description="Whether the page and a file show single forgotten records, with images.",
-    )
     earlier: list[EarlierRequest] = Field(default=[], description="One row per earlier request.")
     limits: list[str] = Field(default=[], description="What the evidence cannot show.")
     commands: list[str] = Field(default=[], description="What repeats and what checks the request.")
     attempts: list[EarlierAttempt] = Field(
-        default=[],
-        description="Earlier attempts to forget some of the same records, as far as known.",
+        default=[], description="Earlier requests of the ledger for some of the same records."
     )
     seconds: Seconds | None = None
     texts: bool = Field(

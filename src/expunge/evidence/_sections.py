@@ -14,8 +14,6 @@ Status = Literal["achieved", "not achieved", "inconclusive"]
 Moment = Literal["as delivered", "after benign steps"]
 CheckResult = Literal["inside", "outside", "open"]
 EarlierStatus = Literal["still forgotten", "exposed again", "was not achieved", "inconclusive"]
-AttemptStatus = Literal["achieved", "not achieved", "inconclusive", "not finished"]
-ExampleFlag = Literal["", "still exposed", "over-forgotten"]
 Direction = Literal["target", "higher", "lower", "zero"]
 
 
@@ -100,7 +98,7 @@ class RequestSummary(Section):
     when: str = Field(description="ISO 8601, UTC.")
     ledger: LedgerName
     previous: str | None = Field(description="SHA-256 of the previous request's evidence.sha256.")
-    attempt: int = Field(default=1, description="1 plus the earlier attempts that are known.")
+    attempt: int = Field(default=1, description="1 plus the earlier attempts in this ledger.")
 
 
 class Hashes(Section):
@@ -210,22 +208,6 @@ class Stop(Section):
     warnings: list[str] = Field(default=[], description="What the run met with.")
 
 
-class SplitScores(Section):
-    """How many records of each split have a score in each bin: equal bins from 0 to 1."""
-
-    forget: list[int] = []
-    val: list[int] = []
-    retain: list[int] = []
-
-
-class ConfidenceScores(Section):
-    """Histograms of the scores, if enough records were forgotten that none shows by itself."""
-
-    name: str
-    before: SplitScores
-    after: SplitScores
-
-
 class ClassRow(Section):
     """Accuracy on test for one class, in percent; null for a class without test examples."""
 
@@ -248,28 +230,6 @@ class ExposureCounts(Section):
     after: list[int]
 
 
-class ExampleView(Section):
-    """How one model treats one forgotten record."""
-
-    prediction: str
-    confidence: float = Field(description="Probability of the true label.")
-    exposure: float = Field(description="Fraction of test data less confident in their label.")
-
-
-class ExampleRow(Section):
-    """A forgotten record before and after, which ``--keep-examples`` keeps beside the evidence.
-
-    Never in the evidence itself: whoever has the data and the models finds a record by its numbers.
-    """
-
-    id: str = Field(description="The keyed hash of the id that it was asked for by.")
-    label: str
-    before: ExampleView
-    after: ExampleView
-    flag: ExampleFlag
-    image: str | None = Field(default=None, description="A PNG data URI, for the first few only.")
-
-
 class EarlierRequest(Section):
     """The records of an earlier request, under the new model: accuracy, and the loss attack."""
 
@@ -281,12 +241,12 @@ class EarlierRequest(Section):
 
 
 class EarlierAttempt(Section):
-    """An earlier attempt to forget some of the same records from the same model."""
+    """An earlier request of the ledger that was about some of the same records."""
 
     when: str = Field(description="ISO 8601, UTC.")
     seed: int
-    status: AttemptStatus
-    request: int | None = Field(description="Its number in this folder; null if it was elsewhere.")
+    status: Status
+    request: int = Field(description="Its number in the ledger.")
     shared: int = Field(description="How many of these records it was about, too.")
 
 

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from expunge.ledger._ledger import LedgerEntry as LedgerEntry
     from expunge.ledger._signatures import SigningKey as SigningKey
 if TYPE_CHECKING:  # for other packages of expunge
-    from expunge.ledger._attempts import earlier_attempts, write_attempt
     from expunge.ledger._id_key import (
         ForgottenRecords,
         IdKey,
@@ -34,8 +33,6 @@ if TYPE_CHECKING:  # for other packages of expunge
         LETTERS,
         MODEL_CARD,
         PAGE,
-        PREFLIGHT,
-        THUMBNAILS,
         head_problem,
         require_all,
         write_ledger_head,
@@ -47,7 +44,6 @@ if TYPE_CHECKING:  # for other packages of expunge
         is_encrypted,
         sign_bundle,
         sign_head,
-        sign_weights,
     )
     from expunge.ledger._verify_ledger import Verification, verify_ledger
 else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest, is_there
 from expunge._strict_json import read_model
-from expunge.evidence import Evidence, read_evidence
+from expunge.evidence import EarlierAttempt, Evidence, read_evidence
 from expunge.ledger._id_key import ForgottenRecords, IdKey
 from expunge.store import Locked, file_lock
 
@@ -215,6 +215,23 @@ class Ledger:
                 "or choose another --out for another model."
             )
         return subject.with_weights(self.weights)
+
+    def attempts_on(self, records: Collection[str]) -> list[EarlierAttempt]:
+        """The requests that were about any of these ``records``, which are keyed hashes.
+
+        A verdict that was reached at the third seed means less than one reached at the first.
+        """
+        found = [
+            EarlierAttempt(
+                when=entry.evidence.request.when,
+                seed=entry.evidence.seed,
+                status=entry.evidence.status,
+                request=entry.number,
+                shared=len({*records} & {*entry.records.asked}),
+            )
+            for entry in self.entries
+        ]
+        return [attempt for attempt in found if attempt.shared]
 
     def still_to_forget(self, requested: Sequence[int]) -> tuple[list[int], set[int]]:
         """The records to forget now, and those of earlier requests, which are out of retain.

@@ -1,7 +1,7 @@
 """Purge requests: remove what still remembers forgotten records, and keep the proof that it was.
 
-What remembers: weights from before the latest request, attempts that were discarded, checkpoints
-and kept examples. The hash of every removed file is kept in ``purged.json`` beside the requests.
+What remembers: weights from before the latest request, attempts that were discarded, and
+checkpoints. The hash of every removed file is kept in ``purged.json`` beside the requests.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from expunge._files import file_digest, is_there, storage_errors, write_text
 from expunge._strict_json import read_model
 from expunge.data import cache_dir
 from expunge.ledger._ledger import PURGED, WEIGHTS, Ledger, LedgerEntry, exclusive_access
-from expunge.ledger._seal import ATTEMPT, PAGE, THUMBNAILS
+from expunge.ledger._seal import ATTEMPT
 from expunge.ledger._signatures import HEAD, SigningKey, sign_head
 from expunge.store import now
 
@@ -88,8 +88,6 @@ def purgeable(ledger: Ledger, entry: LedgerEntry) -> dict[str, str]:
     names = {ATTEMPT: "model of a run that was discarded"}
     if entry is not ledger.entries[-1]:
         names[WEIGHTS] = "weights from before a later request"
-    if entry.evidence.keep_examples:
-        names |= dict.fromkeys((THUMBNAILS, PAGE), "images and labels of forgotten records")
     return names
 
 

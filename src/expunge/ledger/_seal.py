@@ -19,9 +19,9 @@ from expunge._strict_json import read_json
 from expunge.evidence import Evidence
 from expunge.ledger._ledger import EVIDENCE, RECORDS, SEAL, WEIGHTS, Ledger, digest_of
 
-PAGE, PREFLIGHT, SIGNATURE = "report.html", "preflight.json", "bundle.dsse.json"
+PAGE, SIGNATURE = "report.html", "bundle.dsse.json"
 LETTERS, MODEL_CARD = ("letter.html", "letter.md"), "model-card.cdx.json"
-ATTEMPT, THUMBNAILS = "attempt.safetensors", "thumbnails.json"
+ATTEMPT = "attempt.safetensors"
 HEAD_FILE = "head.json"
 """Beside the bundles."""
 OUTSIDE = frozenset({SEAL, SIGNATURE})

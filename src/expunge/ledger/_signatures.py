@@ -1,7 +1,6 @@
-"""Signatures: who vouches for the files of a bundle, its weights, and the head of the ledger.
+"""Signatures: who vouches for the files of a bundle and the head of the ledger.
 
-A bundle is signed by an in-toto Statement about its files in a DSSE envelope, the weights besides
-by OpenSSF model signing, which other tools check too. All of it needs ``expunge[sign]``.
+Both are in-toto Statements about files in DSSE envelopes. They need ``expunge[sign]``.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there, read_regular, write_text
 from expunge._strict_json import parse_json, read_json
 from expunge.evidence import Evidence, RequestSummary
-from expunge.ledger._ledger import PURGED, SEAL, WEIGHTS, Ledger, LedgerEntry, digest_of
+from expunge.ledger._ledger import PURGED, SEAL, Ledger, LedgerEntry, digest_of
 from expunge.ledger._seal import SIGNATURE, read_seal
 
 if TYPE_CHECKING:
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 PASSWORD_VARIABLE = "EXPUNGE_SIGN_PASSWORD"
 """The environment variable with the password of an encrypted key."""
 CURVES = ("secp256r1", "secp384r1", "secp521r1")
-NEEDED = ("cryptography", "in_toto_attestation.v1.statement", "model_signing", "securesystemslib")
+NEEDED = ("cryptography", "in_toto_attestation.v1.statement", "securesystemslib")
 HOW_TO_MAKE = "`openssl ecparam -name prime256v1 -genkey -noout -out FILE` makes one"
-WEIGHTS_SIGNATURE, HEAD = "weights.sig", "head.dsse.json"
+HEAD = "head.dsse.json"
 BUNDLE_PREDICATE = "urn:expunge:deletion-request:v1"
 HEAD_PREDICATE = "urn:expunge:ledger-head:v1"
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
@@ -44,7 +43,6 @@ class SigningKey:
 
     path: Path
     private: EllipticCurvePrivateKey = field(repr=False)
-    password: bytes | None = field(default=None, repr=False)
 
     @classmethod
     def load(cls, path: str | Path, password: str | None = None) -> SigningKey:
@@ -62,7 +60,7 @@ class SigningKey:
                 f"The key {path} is encrypted: put its password into {PASSWORD_VARIABLE}, or run "
                 "the command in a terminal, which asks for it."
             ) from error
-        return cls(path, key, secret)
+        return cls(path, key)
 
     @property
     def key_id(self) -> str:
@@ -135,16 +133,6 @@ def _read(path: Path) -> bytes:
         raise DataError(f"The key {path} cannot be read: {error.strerror}.") from error
 
 
-def sign_weights(folder: Path, key: SigningKey) -> None:
-    """Sign the weights in ``folder`` as the OpenSSF specifies it for models."""
-    from model_signing import signing
-
-    # The password is typed as text, but handed to a function that takes bytes.
-    password = cast(Any, key.password)
-    config = signing.Config().use_elliptic_key_signer(private_key=key.path, password=password)
-    config.sign(folder / WEIGHTS, folder / WEIGHTS_SIGNATURE)
-
-
 def sign_bundle(folder: Path, evidence: Evidence, key: SigningKey) -> None:
     """Sign all files of a sealed bundle, with what it is and what it follows."""
     predicate = _predicate(evidence)
@@ -184,18 +172,6 @@ def bundle_problems(entry: LedgerEntry, key: PublicKey) -> list[str]:
     if predicate != expected or predicate["request"] != entry.number:
         problems.append(f"{SIGNATURE} is that of another request.")
     return problems
-
-
-def weights_problem(folder: Path, key: PublicKey) -> str:
-    """What is wrong with the signature of the weights; empty if it holds."""
-    from model_signing import verifying
-
-    config = verifying.Config().use_elliptic_key_verifier(public_key=key.path)
-    try:
-        config.verify(folder / WEIGHTS, folder / WEIGHTS_SIGNATURE)
-    except Exception as error:  # whatever a damaged signature makes the library raise
-        return f"{WEIGHTS_SIGNATURE} is not a signature of {WEIGHTS} by {key.path}: {error}"
-    return ""
 
 
 def signed_head_problem(ledger: Ledger, key: PublicKey) -> str:

@@ -14,7 +14,6 @@ from expunge.ledger._ledger import (
     EVIDENCE,
     PURGED,
     SEAL,
-    WEIGHTS,
     Ledger,
     LedgerEntry,
     digest_config,
@@ -39,7 +38,6 @@ from expunge.ledger._signatures import (
     PublicKey,
     bundle_problems,
     signed_head_problem,
-    weights_problem,
 )
 
 EXPECTED = ("ledger", "model", "data", "requests", "evidence")
@@ -229,11 +227,6 @@ def _verify_signature(
     elif signed:
         problems = bundle_problems(entry, key)
         verification.add(not problems, f"signed by key {key.key_id}", " ".join(problems))
-        if (entry.folder / WEIGHTS).is_file():
-            problem = weights_problem(entry.folder, key)
-            verification.add(not problem, "the signature of the weights", problem)
-        else:
-            verification.note(f"not checked: the signature of the weights: {WEIGHTS} is gone")
     return bool(signed or signer)
 
 

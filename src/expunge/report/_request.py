@@ -20,8 +20,7 @@ SECTIONS = (
     ("checks", "Checks"),
     ("metrics", "Accuracy"),
     ("epochs", "Over the epochs"),
-    ("scores", "Threshold"),
-    ("examples", "Records"),
+    ("exposure", "Records"),
     ("classes", "Classes"),
     ("steps", "Steps"),
     ("preflight", "Preflight"),
@@ -36,8 +35,6 @@ SCRIPTS = (
     "metrics.js",
     "checks.js",
     "epochs.js",
-    "scores.js",
-    "examples.js",
     "classes.js",
     "steps.js",
     "cost.js",
@@ -70,12 +67,9 @@ LOOKS = {
 """Style, mark and title of each verdict, and what its records are called."""
 
 
-def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = ()) -> str:
-    """The page of one request as HTML; parts that the evidence does not have are left out.
-
-    ``examples`` are the forgotten records one by one, with their images, if they are to be shown.
-    """
-    data = evidence.as_json() | {"examples": list(examples)}
+def render_request(evidence: Evidence) -> str:
+    """The page of one request as HTML; parts that the evidence does not have are left out."""
+    data = evidence.as_json()
     return render(
         "request.html",
         data,
@@ -85,11 +79,7 @@ def render_request(evidence: Evidence, examples: Sequence[Mapping[str, Any]] = (
         discarded=evidence.discarded,
         after="Discarded" if evidence.discarded else "After",
         benign_steps=BENIGN_STEPS,
-        sections=[
-            (id, name)
-            for id, name in SECTIONS
-            if _has(evidence, id) or (id == "examples" and examples)
-        ],
+        sections=[(id, name) for id, name in SECTIONS if _has(evidence, id)],
         tiles=_tiles(evidence),
         attacks=any(check.is_attack for check in evidence.checks),
         checks=_checks(evidence),
@@ -102,9 +92,8 @@ def _has(evidence: Evidence, section: str) -> bool:
     """Whether there is something to show in a section."""
     needs = {
         "metrics": evidence.metrics,
-        "scores": evidence.scores,
         "checks": evidence.checks,
-        "examples": evidence.exposure,
+        "exposure": evidence.exposure,
         "classes": evidence.classes,
         "steps": _step_charts(evidence),
         "earlier": evidence.earlier,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +19,13 @@ from expunge.ledger import (
     LETTERS,
     MODEL_CARD,
     PAGE,
-    PREFLIGHT,
     RECORDS,
     SEAL,
-    THUMBNAILS,
     WEIGHTS,
     SigningKey,
     digest_of,
     sign_bundle,
     sign_head,
-    sign_weights,
     write_seal,
 )
 from expunge.request._job_file import JOB, job_to_toml
@@ -57,7 +54,9 @@ def write_bundle(
     try:
         scratch.mkdir(parents=True)
         _write_models(scratch, examination.subject.card, conclusion)
-        _write_request(scratch, request, conclusion)
+        write_text(scratch / RECORDS, request.hashed.model_dump_json(), private=True)
+        if not conclusion.evidence.in_memory:
+            write_text(scratch / JOB, job_to_toml(request.job), private=True)
         evidence = _write_evidence(scratch, conclusion, key, seconds)
         sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
         if key is not None:
@@ -84,17 +83,6 @@ def _write_models(folder: Path, card: Card | None, conclusion: Conclusion) -> No
         tensors.save(folder / ATTEMPT, conclusion.discarded.state_dict(), {})
 
 
-def _write_request(folder: Path, request: Request, conclusion: Conclusion) -> None:
-    """What was asked for and found, for reading and for repeating the request."""
-    evidence = conclusion.evidence
-    if evidence.keep_examples:
-        write_text(folder / THUMBNAILS, json.dumps(_rows(conclusion)), private=True)
-    write_text(folder / RECORDS, request.hashed.model_dump_json(), private=True)
-    if not evidence.in_memory:
-        write_text(folder / JOB, job_to_toml(request.job), private=True)
-    write_text(folder / PREFLIGHT, preflight_file(evidence), private=True)
-
-
 def _write_evidence(
     folder: Path,
     conclusion: Conclusion,
@@ -104,7 +92,6 @@ def _write_evidence(
     """The evidence with the hashes of all files so far, what shows it, and the seal over all."""
     known: dict[str, Any] = {"hashes": with_weights(conclusion)}
     if key is not None:
-        sign_weights(folder, key)
         known["signed_by"] = key.key_id
     known["files"] = {
         path.relative_to(folder).as_posix(): digest_of(path)
@@ -117,7 +104,7 @@ def _write_evidence(
     text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
     write_text(folder / EVIDENCE, text, private=True)
     fingerprint = digest_of(folder / EVIDENCE)
-    for name, content in shown_files(evidence, fingerprint, _rows(conclusion)).items():
+    for name, content in shown_files(evidence, fingerprint).items():
         write_text(folder / name, content, private=True)
     write_seal(folder)
     if key is not None:
@@ -133,26 +120,15 @@ def with_weights(conclusion: Conclusion) -> Hashes:
     return conclusion.evidence.hashes.model_copy(update=digests)
 
 
-def _rows(conclusion: Conclusion) -> list[dict[str, Any]]:
-    return [row.model_dump(mode="json") for row in conclusion.examples]
-
-
-def preflight_file(evidence: Evidence) -> str:
-    """The findings of the preflight by themselves, as JSON."""
-    return json.dumps(evidence.as_json()["preflight"], indent=1, allow_nan=False)
-
-
-def shown_files(
-    evidence: Evidence, fingerprint: str, examples: Sequence[Mapping[str, Any]]
-) -> dict[str, str]:
+def shown_files(evidence: Evidence, fingerprint: str) -> dict[str, str]:
     """What shows the evidence to people and programs, by file: the page, letters, the model card.
 
-    ``fingerprint`` is the hash of ``evidence.json``; the page shows the ``examples`` that are kept.
+    ``fingerprint`` is the hash of ``evidence.json``.
     """
     from expunge.report import render_letter, render_request
 
     return {
-        PAGE: render_request(evidence, examples),
+        PAGE: render_request(evidence),
         **{name: render_letter(evidence, fingerprint, name.rpartition(".")[2]) for name in LETTERS},
         MODEL_CARD: json.dumps(model_card(evidence, fingerprint), indent=1),
     }

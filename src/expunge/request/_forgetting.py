@@ -11,11 +11,11 @@ import math
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from expunge._errors import Diverged, InvalidInput
+from expunge._specs import join_part, split_part
 from expunge.data import Augment, Examples
 from expunge.data.text import TextExamples
 from expunge.engine import Callback, Card, Execution, History, Procedure, Recipe, Run, unlearn
@@ -34,7 +34,7 @@ from expunge.evaluation import (
 from expunge.evidence import Stop
 from expunge.methods import Method, Refresh, next_token_loss
 from expunge.request._job import Job
-from expunge.request._predictions import predict_records
+from expunge.request._predictions import evenly_spaced, predict_records
 from expunge.request.subject._load import Subject
 
 MIN_STEPS, MAX_STEPS, MIN_EPOCHS = 320, 800, 8
@@ -52,7 +52,7 @@ FLOOR = 2.0
 """Points of val accuracy that an epoch of a watched method may lose."""
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
 MAX_KEPT = 256
-"""Retained texts that a run is watched on."""
+"""Retained texts that a run is watched on, at most."""
 REMEMBERED = 0.55
 """After ``refresh``, an AUC of the loss attack against val that is larger, by its 95 % bound, means
 that too much of the trained weights was kept: a second run leaves half of it."""
@@ -73,45 +73,38 @@ class ForgettingResult:
 
 
 def forget_records(
-    model: nn.Module,
-    *,
-    forget: Examples,
-    retain: Examples,
-    val: Examples,
-    procedure: Procedure,
-    recipe: Recipe | None = None,
-    max_epochs: int | None = None,
-    floor: float = 2.0,
-    augment: Augment | None = None,
-    execution: Execution = Execution(),
+    job: Job, subject: Subject, forget: Examples, retain: Examples, **run: Any
 ) -> ForgettingResult:
-    """Forget ``forget`` in a copy of ``model``.
+    """Forget ``forget`` in a copy of the subject's model as the job says, and keep ``retain``.
 
-    Args:
-        val: unseen data that a method which reads the records is watched on; never trained on.
-        recipe: how the model was trained, for methods that train it again.
-        max_epochs: more are never run, however few records there are.
-        floor: points of val accuracy that a watched epoch may lose.
-        augment, execution: see :func:`expunge.unlearn`.
+    A method that reads the records is watched on val, which is never trained on. ``run`` are fields
+    of :class:`expunge.Execution`, such as ``checkpoint``.
     """
-    method = procedure.method
+    recipe = known_recipe(subject.card, job)
+    if job.exact and recipe is None:
+        raise InvalidInput(
+            "To train again, it should be known how the model was trained: give `[recipe]` in the "
+            "job file, or weights that expunge trained."
+        )
+    procedure = job.procedure_by(recipe)
+    method, model = procedure.method, subject.model
     assert isinstance(method, Method)
     watch = None
     if method.reads_forget:
-        procedure = fit_to_size(procedure, len(forget), model, max_epochs)
-        watch = BestEpoch(model, forget, retain, val, floor, procedure)
+        procedure = fit_to_size(procedure, len(forget), model, job.max_epochs)
+        floor = FLOOR if job.margin_test is None else job.margin_test
+        watch = BestEpoch(model, forget, retain, subject.val, floor, procedure)
+        run["callbacks"] = [watch, *run.get("callbacks", ())]
     result = unlearn(
         model,
         forget=forget,
         retain=retain,
-        unseen=val if method.reads_forget else None,
+        unseen=None if watch is None else subject.val,
         method=procedure,
-        optimizer=None if method.reads_forget else recipe,
+        optimizer=recipe if watch is None else None,
         loss=next_token_loss if isinstance(retain, TextExamples) else F.cross_entropy,
-        augment=augment,
-        execution=replace(
-            execution, callbacks=[*([] if watch is None else [watch]), *execution.callbacks]
-        ),
+        augment=_augment(job, subject, procedure),
+        execution=Execution.from_plain(vars(job), seed=job.seed, device=job.device, **run),
     )
     rows = [dict(row) for row in result.history.epochs]
     if watch is None:
@@ -119,21 +112,14 @@ def forget_records(
         done = ForgettingResult(result.model, result.history, rows, last)
         if not isinstance(method, Refresh) or (method.keep or method.left) is not None:
             return done
-        known = _known_of(result.model, forget, val)
+        known = _known_of(result.model, forget, subject.val)
         if known is None or known.low <= REMEMBERED:
             return done
-        deeper = forget_records(
-            model,
-            forget=forget,
-            retain=retain,
-            val=val,
-            procedure=replace(procedure, method=replace(method, left=method.left_in(model) / 2)),
-            recipe=recipe,
-            augment=augment,
-            execution=replace(
-                execution, checkpoint=execution.checkpoint and f"{execution.checkpoint}.deeper"
-            ),
-        )
+        name, options = split_part(job.method)
+        less = {"method": join_part(name, options | {"left": method.left_in(model) / 2})}
+        if run.get("checkpoint"):
+            run["checkpoint"] = f"{run['checkpoint']}.deeper"
+        deeper = forget_records(job.model_copy(update=less), subject, forget, retain, **run)
         why = (
             f"The loss attack against val still had an AUC of {known.value:.2f}, so less of the "
             f"trained weights was kept in a second run, for the same cost again."
@@ -157,31 +143,6 @@ def _known_of(model: nn.Module, forget: Examples, val: Examples) -> Estimate | N
         return None
     records, unseen = predict_records(model, forget), predict_records(model, val).take(chosen)
     return delong_interval(-loss(records), -loss(unseen))
-
-
-def forget_for(
-    job: Job, subject: Subject, forget: Examples, retain: Examples, **run: Any
-) -> ForgettingResult:
-    """Forget the records of a request as its job says; ``run`` are options of the run itself."""
-    recipe = known_recipe(subject.card, job)
-    if job.exact and recipe is None:
-        raise InvalidInput(
-            "To train again, it should be known how the model was trained: give `[recipe]` in the "
-            "job file, or weights that expunge trained."
-        )
-    procedure = job.procedure_by(recipe)
-    return forget_records(
-        subject.model,
-        forget=forget,
-        retain=retain,
-        val=subject.val,
-        procedure=procedure,
-        recipe=recipe,
-        max_epochs=job.max_epochs,
-        floor=FLOOR if job.margin_test is None else job.margin_test,
-        augment=_augment(job, subject, procedure),
-        execution=Execution.from_plain(vars(job), seed=job.seed, device=job.device, **run),
-    )
 
 
 def known_recipe(card: Card | None, job: Job) -> Recipe | None:
@@ -236,7 +197,9 @@ class BestEpoch(Callback):
         self.forget, self.val = forget, val
         chosen = match_class_mix(val.labels, forget.labels, seed=0, most=math.inf)
         self.alike = chosen or list(range(len(val)))
-        self.kept = kept_sample(retain) if isinstance(retain, TextExamples) else None
+        self.kept = None
+        if isinstance(retain, TextExamples):
+            self.kept = retain.subset(evenly_spaced(len(retain), MAX_KEPT))
         self.floor, self.epochs = floor, procedure.epochs
         self.constant = procedure.schedule == "constant"
         self.before = self._useful(model)
@@ -306,12 +269,6 @@ class BestEpoch(Callback):
             )
         self.state = _Watched(**state["state"])
         self.best_weights = state["best"]
-
-
-def kept_sample(retain: TextExamples) -> TextExamples:
-    """The retained records that a run is watched on: at most :data:`MAX_KEPT`, evenly spaced."""
-    chosen = torch.linspace(0, len(retain) - 1, min(len(retain), MAX_KEPT)).round().long()
-    return retain.subset(sorted(set(chosen.tolist())))
 
 
 def fit_to_size(

@@ -127,7 +127,6 @@ class Job(pydantic.BaseModel):
         None,
         "id.key",
     )
-    keep_examples: Switch = _setting("Put thumbnails of forgotten records into the report.", False)
     method: str = DEFAULT_METHOD
     addon: str = DEFAULT_ADDON
     alpha: Positive = 0.05

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +19,20 @@ from expunge.engine import History
 from expunge.ledger import (
     ATTEMPT,
     EVIDENCE,
-    PREFLIGHT,
     RECORDS,
-    THUMBNAILS,
     WEIGHTS,
     IdKey,
     Ledger,
     LedgerEntry,
     digest_requested,
 )
-from expunge.request._bundle import card_after, preflight_file, shown_files
+from expunge.request._bundle import card_after, shown_files
 from expunge.request._compare_trees import Difference, compare_trees
-from expunge.request._forgetting import ForgettingResult, forget_for
+from expunge.request._forgetting import ForgettingResult, forget_records
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._job_file import CARD_FIELDS, JOB
+from expunge.request._requests_subject import NotAvailable
 from expunge.request.preflight._check import preflight
 from expunge.request.subject._load import Subject
 from expunge.request.verdict._build import Request, conclude, config_of
@@ -71,26 +69,18 @@ OF_THE_REQUEST = ("in_memory", "out", "number", "forgotten")
 """What a configuration has besides the settings of a job."""
 
 
-class CannotRebuild(DataError):
-    """Something that the evidence was made from is gone."""
-
-
-@dataclass(frozen=True)
-class Rebuilt:
-    """What is not as stated, in sentences, and what could not be compared."""
-
-    problems: list[str] = field(default_factory=list)
-    not_compared: list[str] = field(default_factory=list)
-
-
 def compare_with_rebuilt(
     entry: LedgerEntry, earlier: Ledger, subject: Subject, key: IdKey, *, replay: bool = False
-) -> Rebuilt:
+) -> list[str]:
     """Build what the bundle of a request says from its weights and ``subject``, and compare it.
+
+    Returns what is not as stated, in sentences, or raises :class:`NotAvailable`.
 
     ``earlier`` are the requests before it; ``key`` tells which records its hashes stand for. With
     ``replay``, the records are also forgotten again, and the weights compared bit by bit.
     """
+    if subject.data_digest != entry.evidence.hashes.data:
+        return ["the data have changed since the request"]
     evidence, job = entry.evidence, _recorded_job(entry)
     requested = RequestedRecords(
         indices=entry.asked,
@@ -120,7 +110,7 @@ def compare_with_rebuilt(
     ids = entry.records.ids  # what they were hashed from is not known
     hashed = requested.hashed(key, examination.to_forget)
     hashed = hashed.model_copy(update={"ids": ids, "digest": digest_requested(ids, hashed.asked)})
-    request = Request(job, requested, hashed, key, earlier, config, evidence.attempts)
+    request = Request(job, requested, hashed, earlier, config, evidence.attempts)
     result = _stated_run(entry, examination)
     conclusion = conclude(request, examination, result, advise=False)
     state, notes = tensors.load(entry.folder / WEIGHTS)
@@ -139,7 +129,7 @@ def compare_with_rebuilt(
             for each in compare_trees(stated, _plain(rebuilt.as_json()), left_out)
             if not _is_last_digit(each)
         ),
-        *_other_files(entry, request, conclusion.examples),
+        *_other_files(entry, request),
         *(f"the card of {each}" for each in compare_trees(
             notes, _plain(card_after(subject.card, rebuilt)), path=WEIGHTS
         )),
@@ -148,7 +138,7 @@ def compare_with_rebuilt(
         differences.append(f"{WEIGHTS} is not the model as it was before the request")
     if replay and (problem := _replay_problem(job, examination, result.model)):
         differences.append(problem)
-    return Rebuilt(differences) if differences else _compare_shown_files(entry)
+    return differences or _shown_file_problems(entry)
 
 
 def _is_last_digit(difference: Difference) -> bool:
@@ -184,13 +174,13 @@ def _before(entry: LedgerEntry, earlier: Ledger, subject: Subject) -> Subject:
     if earlier.last is not None:
         return _with_weights(subject, earlier.last.folder / WEIGHTS)
     if subject.weights_digest != entry.evidence.hashes.weights_before:
-        raise CannotRebuild("the weights from before the first request are not here (--weights)")
+        raise NotAvailable("the weights from before the first request are not here (--weights)")
     return subject
 
 
 def _with_weights(subject: Subject, path: Path) -> Subject:
     if not path.is_file():
-        raise CannotRebuild(f"{path.parent.name}/{path.name} is gone")
+        raise NotAvailable(f"{path.parent.name}/{path.name} is gone")
     return subject.with_weights(path)
 
 
@@ -209,7 +199,7 @@ def _stated_run(entry: LedgerEntry, examination: Examination) -> ForgettingResul
 def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> str:
     """What is wrong if the same computation on the same data gives other weights; else empty."""
     data = examination.forget, examination.retain
-    again = forget_for(job, examination.subject, *data, progress=False)
+    again = forget_records(job, examination.subject, *data, progress=False)
     digests = {tensors.state_digest(model.state_dict()) for model in (again.model, judged)}
     if len(digests) == 1:
         return ""
@@ -219,15 +209,11 @@ def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> st
     )
 
 
-def _other_files(entry: LedgerEntry, request: Request, examples: Any) -> list[str]:
+def _other_files(entry: LedgerEntry, request: Request) -> list[str]:
     """What is wrong with the files that hold more than the evidence."""
     folder = entry.folder
     found = request.hashed.model_dump()
     problems = [f"{RECORDS}: {each}" for each in compare_trees(entry.records.model_dump(), found)]
-    if is_there(folder / THUMBNAILS):
-        rows = _plain([row.model_dump(mode="json") for row in examples])
-        found_rows = compare_trees(read_json(folder / THUMBNAILS), rows, ["*.id"])
-        problems += [f"{THUMBNAILS}: {each}" for each in found_rows]
     if not entry.evidence.in_memory:
         problems += [f"{JOB}: {each}" for each in _job_file_problems(folder / JOB, request.config)]
     return problems
@@ -244,25 +230,18 @@ def _job_file_problems(path: Path, config: Mapping[str, Any]) -> list[str]:
     return [str(each) for each in compare_trees(stated, found, ["out"])]
 
 
-def _compare_shown_files(entry: LedgerEntry) -> Rebuilt:
-    """Whether the page, the letters and the model card show the evidence, which is as it should."""
-    evidence, folder, found = entry.evidence, entry.folder, Rebuilt()
-    rows = read_json(folder / THUMBNAILS) if is_there(folder / THUMBNAILS) else []
-    shown = shown_files(evidence, entry.digest, rows)
-    shown[PREFLIGHT] = preflight_file(evidence)
-    written_by = evidence.environment.versions.get("expunge")
-    for name, content in shown.items():
-        path = folder / name
-        if not is_there(path) or read_text(path, "UTF-8") == content:
-            continue
-        if written_by == __version__:
-            found.problems.append(f"{name} does not show what {EVIDENCE} says")
-        else:
-            found.not_compared.append(
-                f"{name} was written by expunge {written_by}, which shows evidence in another way "
-                f"than {__version__}"
-            )
-    return found
+def _shown_file_problems(entry: LedgerEntry) -> list[str]:
+    """Which of page, letters and model card do not show the evidence, which is as it should be."""
+    shown = shown_files(entry.evidence, entry.digest)
+    paths = {name: entry.folder / name for name in shown if is_there(entry.folder / name)}
+    other = [name for name, path in paths.items() if read_text(path, "UTF-8") != shown[name]]
+    written_by = entry.evidence.environment.versions.get("expunge")
+    if other and written_by != __version__:
+        raise NotAvailable(
+            f"{', '.join(other)}: written by expunge {written_by}, which shows evidence in another "
+            f"way than {__version__}"
+        )
+    return [f"{name} does not show what {EVIDENCE} says" for name in other]
 
 
 def _plain(values: Any) -> Any:

@@ -23,15 +23,13 @@ from expunge.ledger import (
     create_key,
     digest_config,
     digest_of,
-    earlier_attempts,
     find_key,
     require_all,
     require_key,
-    write_attempt,
     write_ledger_head,
 )
 from expunge.request._bundle import write_bundle
-from expunge.request._forgetting import forget_for
+from expunge.request._forgetting import forget_records
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
 from expunge.request._job_file import job_values
@@ -166,9 +164,9 @@ class RequestRunner:
             )
 
         # Unlearn, from a checkpoint if this request was killed before.
-        request, run = self._claim(examination, to_forget, discard=discard)
+        request = self._claim(examination, to_forget, discard=discard)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
-            result = forget_for(
+            result = forget_records(
                 self.job,
                 examination.subject,
                 examination.forget,
@@ -188,28 +186,24 @@ class RequestRunner:
         evidence = write_bundle(
             folder, request, examination, conclusion, key=self.key, seconds=seconds
         )
-        self._tidy_up(run, evidence)
+        self._tidy_up()
         return Outcome(found, evidence, folder, conclusion.model, seconds())
 
     def _claim(
         self, examination: Examination, to_forget: Sequence[int], *, discard: bool
-    ) -> tuple[Request, str]:
-        """What was asked, and its digest; the work folder is marked, and the attempt noted."""
-        key, weights = self._id_key(), self.subject.weights_digest
+    ) -> Request:
+        """What was asked; the work folder is marked as that of this request."""
+        key = self._id_key()
         hashed = self.requested.hashed(key, examination.to_forget)
         config = self._config(len(examination.to_forget))
-        run = digest_config(config, hashed.digest, weights)
-        records = [key.hash_record(index) for index in to_forget]
-        attempts = earlier_attempts(self.ledger, records, weights, run)
+        attempts = self.ledger.attempts_on([key.hash_record(index) for index in to_forget])
+        run = digest_config(config, hashed.digest, self.subject.weights_digest)
         self.work.claim(run, discard=discard)
-        write_attempt(weights, run, self.job.seed, "not finished", records)
-        request = Request(self.job, self.requested, hashed, key, self.ledger, config, attempts)
-        return request, run
+        return Request(self.job, self.requested, hashed, self.ledger, config, attempts)
 
-    def _tidy_up(self, run: str, evidence: Evidence) -> None:
-        """What comes after the bundle: note the head and the attempt, remove the checkpoint."""
+    def _tidy_up(self) -> None:
+        """What comes after the bundle: note the head, remove the checkpoint."""
         write_ledger_head(Ledger.read(self.job.out))
-        write_attempt(evidence.hashes.weights_before, run, evidence.seed, evidence.status)
         self.work.remove()
 
     def _finish_killed(self) -> Outcome | None:
@@ -219,10 +213,9 @@ class RequestRunner:
             return None
         evidence = last.evidence
         hashes, config = evidence.hashes, evidence.config
-        run = digest_config(config, hashes.ids, hashes.weights_before)
-        if self.work.request != run:
+        if self.work.request != digest_config(config, hashes.ids, hashes.weights_before):
             return None
-        self._tidy_up(run, evidence)
+        self._tidy_up()
         same = self._config(config.get("forgotten", 0)) | {"number": last.number}
         asked = self.requested.hashed(require_key(self.job.id_key)).digest
         if digest_config(same, asked) != digest_config(config, hashes.ids):

@@ -9,16 +9,8 @@ from typing import Any
 from torch import nn
 
 from expunge._errors import ExpungeError
-from expunge.ledger import (
-    IdKey,
-    Ledger,
-    LedgerEntry,
-    PublicKey,
-    Verification,
-    require_key,
-    verify_ledger,
-)
-from expunge.request._rebuild import NOT_RECOMPUTED, CannotRebuild, compare_with_rebuilt
+from expunge.ledger import Ledger, PublicKey, Verification, require_key, verify_ledger
+from expunge.request._rebuild import NOT_RECOMPUTED, compare_with_rebuilt
 from expunge.request._requests_subject import NotAvailable, load_subject_of
 from expunge.request.subject._load import Subject
 
@@ -74,14 +66,14 @@ def verify(
     public = None if key is None else PublicKey.load(key)
     verifications = verify_ledger(ledger, key=public, head=head, expect=expect)
     # Only of what holds so far: the numbers and verdicts, from the weights in the bundles.
-    why = ""
+    why, known = "", None
     if quick:
         why = "only hashes and signatures were to be checked"
     elif not all(verification.ok for verification in verifications):
         why = "what comes before them does not hold"
-    elif subject is None:
+    else:
         try:
-            subject = load_subject_of(
+            subject = subject or load_subject_of(
                 ledger,
                 model=model,
                 data=data,
@@ -89,63 +81,32 @@ def verify(
                 trust_job=trust_job,
                 on_import=on_import,
             )
-        except NotAvailable as error:
-            why = str(error)
-    id_key_found: IdKey | None = None
-    if subject is not None and not why:
-        try:
-            id_key_found = require_key(id_key)
-            ledger = ledger.unlocked(id_key_found, **subject.sizes)
+            known = require_key(id_key)
+            ledger = ledger.unlocked(known, **subject.sizes)
         except ExpungeError as error:
-            if id_key is not None:
+            if id_key is not None and not isinstance(error, NotAvailable):
                 raise
             why = str(error).rstrip(".")
     for position, verification in enumerate(verifications):
         verification.not_verified = why
-        if subject is None or id_key_found is None or why:
+        if subject is None or known is None or why:
             continue
         earlier = Ledger(ledger.root, ledger.entries[:position])
         try:
-            _verify_numbers(
-                ledger.entries[position],
-                earlier,
-                verification,
-                subject,
-                id_key_found,
-                replay=replay,
+            problems = compare_with_rebuilt(
+                ledger.entries[position], earlier, subject, known, replay=replay
             )
+        except NotAvailable as error:
+            verification.not_verified = str(error)
+            continue
         except ExpungeError as error:
             verification.add(False, "the numbers can be computed", str(error))
+            continue
+        for problem in problems[:MOST_SHOWN]:
+            verification.add(False, problem)
+        if len(problems) > MOST_SHOWN:
+            verification.note(f"and {len(problems) - MOST_SHOWN} more that are not as stated")
+        if not problems:
+            verification.add(True, "everything that weights and data tell is as stated")
+        verification.note(f"not recomputed: {', '.join(NOT_RECOMPUTED)}")
     return verifications
-
-
-def _verify_numbers(
-    entry: LedgerEntry,
-    earlier: Ledger,
-    verification: Verification,
-    subject: Subject,
-    key: IdKey,
-    *,
-    replay: bool,
-) -> None:
-    """Build the evidence again from weights and data, and compare every field."""
-    same = subject.data_digest == entry.evidence.hashes.data
-    verification.add(same, "the data are those of the request", "The data have changed since.")
-    if not same:
-        return
-    try:
-        rebuilt = compare_with_rebuilt(entry, earlier, subject, key, replay=replay)
-    except CannotRebuild as error:
-        verification.not_verified = str(error)
-        return
-    claim = "everything that weights and data tell is as stated"
-    shown = rebuilt.problems[:MOST_SHOWN]
-    more = len(rebuilt.problems) - len(shown)
-    for problem in shown:
-        verification.add(False, problem)
-    if more:
-        verification.note(f"and {more} more fields that are not as stated")
-    if not rebuilt.problems:
-        verification.add(True, claim)
-    verification.not_verified = "; ".join(rebuilt.not_compared)
-    verification.note(f"not recomputed: {', '.join(NOT_RECOMPUTED)}")

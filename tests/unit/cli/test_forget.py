@@ -107,17 +107,17 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
     assert expunge("purge", "requests", out, "--yes").code == 0
     assert not (out / ".work").exists()
     assert expunge("verify", out, "--quick").code == 0
-    (out / "0001" / "preflight.json").write_text("")
+    (out / "0001" / "letter.md").write_text("")
     broken = expunge("verify", out, "--quick")
     assert broken.code == 1
-    assert "preflight.json was changed" in broken.err
+    assert "letter.md was changed" in broken.err
 
 
 @pytest.mark.usefixtures("few_steps")
 def test_a_signed_request_is_verified_with_the_public_key(
     expunge: Expunge, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("model_signing", reason="needs expunge[sign]")
+    pytest.importorskip("securesystemslib", reason="needs expunge[sign]")
     files, out = make_key_files(tmp_path / "keys"), tmp_path / "requests"
     arguments = ("--weights", trained, "--ids", ids_file(tmp_path, *range(12)), "-o", out)
     arguments = (*arguments, *QUICK, "--force", "--sign", files.encrypted)
@@ -128,7 +128,7 @@ def test_a_signed_request_is_verified_with_the_public_key(
     monkeypatch.setenv("EXPUNGE_SIGN_PASSWORD", PASSWORD)
     assert expunge("forget", *arguments).code in (0, 1, 3)
     names = {path.name for path in out.iterdir()} | {path.name for path in (out / "0001").iterdir()}
-    assert {"bundle.dsse.json", "weights.sig", "head.dsse.json", "letter.md"} <= names
+    assert {"bundle.dsse.json", "head.dsse.json", "letter.md"} <= names
     unchecked = expunge("verify", out, "--quick")
     assert unchecked.code == 0
     assert "not checked: the signature by key" in unchecked.out
@@ -256,7 +256,7 @@ def test_single_records_of_people_are_compared_without_their_names(
     evidence = json.loads((out / "0001" / "evidence.json").read_text())
     assert any("without the words of their questions" in text for text in evidence["limits"])
     # The preflight reads whole answers, the comparison what questions do not give.
-    whole = evidence["preflight"]["hardness"]["val"]["accuracy"]["value"]
+    whole = evidence["preflight"]["fit"]["accuracy"]["val"]["value"]
     compared = next(row for row in evidence["metrics"] if row["name"] == "va")
     assert compared["before"]["value"] > whole + 3
     verified = expunge("verify", out)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tests.unit.request.conftest import _journal_of_its_own as _journal_of_its_own
 from tests.unit.request.conftest import _one_thread as _one_thread
 from tests.unit.request.conftest import bare as bare
 from tests.unit.request.conftest import finished as finished

@@ -22,7 +22,7 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
     make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[dict[str, Any]] = []
-    original = runner.forget_for
+    original = runner.forget_records
 
     def spy(job: Any, subject: Any, forget: Any, retain: Any, **run: Any) -> Any:
         calls.append({"model": subject.model, "retain": len(retain)})
@@ -32,7 +32,7 @@ def test_the_next_request_starts_from_the_last_weights_and_keeps_what_is_gone_ou
         job = make_request(ids, max_epochs=1)
         return FinishedRequest.of(job, carry_out_quietly(job))
 
-    monkeypatch.setattr(runner, "forget_for", spy)
+    monkeypatch.setattr(runner, "forget_records", spy)
     monkeypatch.setattr(Evidence, "achieved", property(lambda evidence: True))
     first = finish(list(range(10)))
     second = finish(list(range(5, 20)))
@@ -129,3 +129,20 @@ def test_two_requests_at_once_on_one_folder_are_refused(make_request: JobMaker) 
     ):
         carry_out_quietly(job)
     assert not job.out.exists()
+
+
+def test_a_request_for_some_of_the_same_records_is_another_attempt(make_request: JobMaker) -> None:
+    first = carry_out_quietly(make_request([1, 2, 3], lr=1e-6, max_epochs=1)).evidence
+    second = carry_out_quietly(make_request([2, 3, 6], lr=1e-6, max_epochs=1, seed=1)).evidence
+    other = carry_out_quietly(make_request([4, 5], max_epochs=1)).evidence
+    assert first is not None
+    assert second is not None
+    assert other is not None
+    assert not first.achieved
+    assert (first.request.attempt, first.attempts) == (1, [])
+    assert second.request.attempt == 2
+    assert [(a.seed, a.status, a.request, a.shared) for a in second.attempts] == [
+        (0, first.status, 1, 2)
+    ]
+    assert any("attempt 2 (seed 1)" in reason for reason in second.verdict.reasons)
+    assert other.request.attempt == 1

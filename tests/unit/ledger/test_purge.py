@@ -74,7 +74,7 @@ def test_what_is_missing_without_having_been_purged_is_noticed(folder: Path) -> 
     # Neither a hash that differs, nor a file that is never purged, is excused.
     (folder / PURGED).write_text(json.dumps({"files": [weights | {"sha256": "0" * 64}]}))
     assert "weights.safetensors is missing." in problems()
-    for name in ("0001/preflight.json", "0002/weights.safetensors"):
+    for name in ("0001/letter.md", "0002/weights.safetensors"):
         forged = weights | {"file": name, "sha256": digest_of(folder / name)}
         (folder / name).unlink()
         (folder / PURGED).write_text(json.dumps({"files": [weights, forged]}))
@@ -83,17 +83,6 @@ def test_what_is_missing_without_having_been_purged_is_noticed(folder: Path) -> 
     with pytest.raises(DataError, match="is not valid JSON"):
         read_purged(folder)
     assert any("purged.json" in problem for problem in problems())
-
-
-def test_kept_examples_are_purged_with_the_page_that_shows_them(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "0001/report.html" not in paths(folder)
-    ledger = Ledger.read(folder)
-    evidence = ledger.entries[0].evidence.model_copy(update={"keep_examples": True})
-    (folder / "0001" / "evidence.json").write_text(json.dumps(evidence.as_json()))
-    (folder / "0001" / "thumbnails.json").write_text("[]")
-    assert {"0001/report.html", "0001/thumbnails.json"} <= paths(folder)
 
 
 def test_what_audits_keep_is_named_and_not_removed(

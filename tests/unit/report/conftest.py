@@ -27,16 +27,15 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with request.html, hostile.html, bare.html, large.html, bench.html and many.html."""
+    """A folder with request.html, hostile.html, bare.html, bench.html and many.html."""
     folder = tmp_path_factory.mktemp("pages")
     made = {
-        "request": (fake.evidence(120), fake.examples(120)),
-        "hostile": (fake.hostile(), fake.hostile_examples()),
-        "bare": (fake.bare(), []),
-        "large": (fake.evidence(10_000), fake.examples(10_000)),
+        "request": fake.evidence(120),
+        "hostile": fake.hostile(),
+        "bare": fake.bare(),
     }
-    for name, (evidence, examples) in made.items():
-        write_page(folder / f"{name}.html", render_request(evidence, examples))
+    for name, evidence in made.items():
+        write_page(folder / f"{name}.html", render_request(evidence))
     page = render_bench(fake_bench.results(), "A small benchmark", fake_bench.claims())
     write_page(folder / "bench.html", page)
     many = render_bench(fake_bench.many_results(), "Many methods", fake_bench.claims())

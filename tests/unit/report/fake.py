@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 from expunge.evidence._schema import Evidence
 from expunge.evidence._sections import (
     ClassRow,
-    ConfidenceScores,
     EarlierAttempt,
     EarlierRequest,
     ExposureCounts,
@@ -40,7 +38,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
     """A request that went well, or one that did not, or an inconclusive one."""
     dice = random.Random(seed)
     checks = rows.checks(records, status)
-    before, after = (rows.scores(dice, records, side) for side in ("before", "after"))
     return Evidence(
         schema_version=4,
         kind="request",
@@ -114,7 +111,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             reason="The run took 6 epochs. At epoch 6 the records looked most like unseen data.",
         ),
         steps=rows.steps(dice, 7, 12),
-        scores=ConfidenceScores(name="confidence in the true label", before=before, after=after),
         classes=[
             ClassRow(
                 name=name,
@@ -135,7 +131,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
                 when="2026-03-13T09:26:53+00:00",
                 seed=7,
                 status="not achieved",
-                request=None,
+                request=1,
                 shared=records,
             )
         ],
@@ -167,23 +163,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
     )
 
 
-def examples(records: int = 42) -> list[dict[str, Any]]:
-    """The forgotten records one by one, as they are kept beside the evidence."""
-    return [row.model_dump(mode="json") for row in rows.examples(records)]
-
-
-def hostile_examples() -> list[dict[str, Any]]:
-    """The same with hostile names and images."""
-    found = examples(60)
-    for k, row in enumerate(found):
-        row["id"] = HOSTILE[k % len(HOSTILE)] + str(k)
-        row["label"] = HOSTILE[(k + 1) % len(HOSTILE)]
-        row["after"]["prediction"] = HOSTILE[(k + 2) % len(HOSTILE)]
-    found[1]["image"] = "javascript:alert(3)"
-    found[2]["image"] = "https://example.org/x.png"
-    return found
-
-
 def hostile() -> Evidence:
     """The same with names that a browser might take for code, wherever a user chooses them."""
     values = evidence(60).as_json()
@@ -202,7 +181,6 @@ def hostile() -> Evidence:
     accuracy = values["preflight"]["fit"]["accuracy"]
     accuracy[HOSTILE[0]] = accuracy["val"]
     values["preflight"]["fit"]["reasons"] = list(HOSTILE)
-    values["scores"]["name"] = HOSTILE[0]
     values["stopped"]["reason"] = HOSTILE[1]
     values["commands"] = [HOSTILE[2], "expunge verify bundle"]
     values["hashes"]["data"] = HOSTILE[2]

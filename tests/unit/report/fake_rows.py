@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any
-
-import torch
 
 from expunge.evidence._schema import (
     ClassCounts,
     Cost,
     DuplicateCounts,
-    Familiarity,
     Hardness,
     ModelFit,
     PreflightFindings,
@@ -21,15 +17,11 @@ from expunge.evidence._sections import (
     Check,
     CheckResult,
     EpochRow,
-    ExampleRow,
-    ExampleView,
     Interval,
     MetricRow,
     Moment,
-    SplitScores,
     Status,
 )
-from expunge.request.verdict._measurements import png_data_uri
 
 CLASSES = ["airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"]
 
@@ -171,53 +163,8 @@ def steps(dice: random.Random, epochs: int, each: int) -> dict[str, list[float |
     }
 
 
-def scores(dice: random.Random, records: int, side: str) -> SplitScores:
-    def draw(count: int, a: float, b: float) -> list[int]:
-        counts = [0] * 20
-        for _ in range(count):
-            counts[min(19, int(20 * dice.betavariate(a, b)))] += 1
-        return counts
-
-    forget = draw(records, 40, 1) if side == "before" else draw(records, 4, 0.8)
-    return SplitScores(forget=forget, val=draw(180, 4, 0.75), retain=draw(1200, 30, 1))
-
-
-def examples(records: int, seed: int = 0) -> list[ExampleRow]:
-    dice = random.Random(seed)
-    rows: list[dict[str, Any]] = []
-    for k in range(records):
-        label = CLASSES[k % 10]
-        exposure = round(dice.random(), 4)
-        flag = "still exposed" if exposure > 0.99 else "over-forgotten" if exposure < 0.01 else ""
-        rows.append(
-            {
-                "id": f"img_{k:05d}.png",
-                "label": label,
-                "before": ExampleView(
-                    prediction=label,
-                    confidence=round(dice.betavariate(40, 1), 4),
-                    exposure=round(dice.uniform(0.9, 1.0), 4),
-                ),
-                "after": ExampleView(
-                    prediction=label if dice.random() < 0.88 else dice.choice(CLASSES),
-                    confidence=round(dice.betavariate(4, 0.8), 4),
-                    exposure=exposure,
-                ),
-                "flag": flag,
-            }
-        )
-    rows.sort(key=lambda row: -abs(row["after"].exposure - 0.5))
-    return [ExampleRow(**row, image=picture(k) if k < 24 else None) for k, row in enumerate(rows)]
-
-
-def picture(seed: int) -> str | None:
-    """A small picture of coloured squares."""
-    random = torch.Generator().manual_seed(seed)
-    return png_data_uri(torch.randint(256, (3, 8, 8), generator=random, dtype=torch.uint8))
-
-
 def preflight(records: int) -> PreflightFindings:
-    forgotten, unseen = interval(99.2, 0.8), interval(91.1, 1.9)
+    unseen = interval(91.1, 1.9)
     return PreflightFindings(
         fit=ModelFit(
             accuracy={"train": interval(99.6, 0.4), "val": unseen, "test": interval(91.43, 0.61)},
@@ -241,8 +188,6 @@ def preflight(records: int) -> PreflightFindings:
         ),
         duplicates=DuplicateCounts(exact=1, in_retain=1),
         hardness=Hardness(
-            forget=Familiarity(accuracy=forgotten, confidence=0.99, entropy=0.02),
-            val=Familiarity(accuracy=unseen, confidence=0.87, entropy=0.34),
             auc=0.71,
             sentence="By confidence, the records to forget stand out from val.",
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +13,9 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from expunge.evidence._sections import EpochRow, Status
 from expunge.report import render_request, write_page
 from tests.unit.report import fake
-from tests.unit.report import fake_rows as rows
 from tests.unit.report.browser import PATIENCE, Browser
 
 EVIDENCE = fake.evidence(120)
-EXAMPLES = rows.examples(120)
 
 
 @pytest.fixture
@@ -27,7 +24,7 @@ def page(browser: Browser, pages: Path) -> Browser:
     return browser
 
 
-@pytest.mark.parametrize("name", ["request", "hostile", "bare", "large", "bench"])
+@pytest.mark.parametrize("name", ["request", "hostile", "bare", "bench"])
 def test_a_page_opens_without_a_complaint_or_a_request(
     browser: Browser, pages: Path, name: str
 ) -> None:
@@ -164,8 +161,6 @@ def test_a_discarded_model_is_never_shown_as_the_delivered_one(
     moments = browser.texts("#checks tbody td[data-name=When]")
     assert set(moments) == {"discarded", "after benign steps"}
     assert "delivered" not in text
-    browser.one("[data-side=after]").click()
-    assert "In the discarded model, this threshold" in browser.one("#score-words").text
     names = browser.texts("#class-table thead th")
     assert "Discarded, %" in names
     assert "After, %" not in names
@@ -196,88 +191,6 @@ def test_a_run_that_was_not_watched_shows_what_it_recorded(
     assert measures == ["Loss that the method minimises", "Seconds so far"]
     assert not browser.all("#steps")
     assert browser.problems() == []
-
-
-def shares(page: Browser) -> dict[str, tuple[int, int, str]]:
-    script = """return [...document.querySelectorAll("#shares > div")].map((box) =>
-        [box.dataset.split, Number(box.dataset.above), Number(box.dataset.total),
-         box.querySelector("b").textContent])"""
-    return {split: (above, total, text) for split, above, total, text in page.run(script)}
-
-
-def expected(side: str, threshold: float) -> dict[str, tuple[int, int, str]]:
-    found = {}
-    assert EVIDENCE.scores is not None
-    for split, counts in getattr(EVIDENCE.scores, side).model_dump().items():
-        above, total = sum(counts[round(threshold * len(counts)) :]), sum(counts)
-        share = Decimal(100 * above / total).quantize(Decimal("0.1"), ROUND_HALF_UP)
-        found[split] = (above, total, f"{share} %")
-    return found
-
-
-def test_the_threshold_gives_the_exact_shares(page: Browser) -> None:
-    slider = page.one("#threshold")
-    assert shares(page) == expected("after", 0.5)
-    for keys, times in ((Keys.ARROW_RIGHT, 7), (Keys.PAGE_UP, 1), (Keys.ARROW_LEFT, 3)):
-        slider.send_keys(keys * times)
-        threshold = float(slider.get_attribute("value") or "nan")
-        assert shares(page) == expected("after", threshold)
-    assert 0.5 < threshold < 1
-    page.one("[data-side=before]").send_keys(Keys.ENTER)
-    assert shares(page) == expected("before", threshold)
-    slider.send_keys(Keys.END)
-    assert shares(page) == expected("before", 1.0)
-
-
-def test_a_split_can_be_taken_out_of_the_histogram(page: Browser) -> None:
-    before = page.drawn("score-chart")
-    page.one("#score-splits input[value=retain]").click()
-    assert page.drawn("score-chart") != before
-
-
-IDS = "#example-table tbody th span span"
-
-
-def ids(page: Browser) -> list[str]:
-    return page.texts(IDS)
-
-
-def test_the_table_is_paged_sorted_and_searched(page: Browser) -> None:
-    examples = EXAMPLES
-    assert ids(page) == [e.id for e in examples[:25]]
-    pager = {button.text: button for button in page.all("#example-pager button")}
-    pager["Next"].click()
-    assert ids(page) == [e.id for e in examples[25:50]]
-    pager["Last"].click()
-    assert ids(page) == [e.id for e in examples[100:]]
-    head = "#example-table th:nth-child(8)"
-    page.one(f"{head} button").send_keys(Keys.ENTER)
-    down = sorted(examples, key=lambda e: -e.after.exposure)
-    assert ids(page) == [e.id for e in down[:25]]
-    assert page.one(head).get_attribute("aria-sort") == "descending"
-    page.one(f"{head} button").send_keys(Keys.ENTER)
-    assert ids(page) == [e.id for e in sorted(examples, key=lambda e: e.after.exposure)][:25]
-    page.one("#example-search").send_keys("IMG_0011")
-    assert sorted(ids(page)) == [f"img_{k:05d}.png" for k in range(110, 120)]
-    page.one("#example-search").send_keys("no such record")
-    assert "No rows match." in page.one("#example-table").text
-
-
-def test_flagged_records_can_be_chosen(page: Browser) -> None:
-    flagged = [e.id for e in EXAMPLES if e.flag == "still exposed"]
-    assert flagged
-    Select(page.one("#example-flag")).select_by_value("still exposed")
-    assert ids(page) == flagged
-
-
-def test_the_worst_records_have_their_pictures(page: Browser) -> None:
-    sources = page.run("return [...document.querySelectorAll('#gallery img')].map((i) => i.src)")
-    assert sources == [e.image for e in EXAMPLES if e.image]
-    assert all(
-        page.run(
-            "return [...document.querySelectorAll('#gallery img')].map((i) => i.naturalWidth > 0)"
-        )
-    )
 
 
 def paper(page: Browser) -> Any:
@@ -322,9 +235,6 @@ def test_the_page_works_with_the_keyboard_alone(page: Browser) -> None:
     whole = page.drawn("epoch-chart")
     ActionChains(page.driver).send_keys("+").perform()
     assert page.drawn("epoch-chart") != whole
-    tab_to("threshold")
-    ActionChains(page.driver).send_keys(Keys.ARROW_LEFT).perform()
-    assert shares(page) == expected("after", 0.45)
     page.run("localStorage.clear()")
 
 
@@ -332,19 +242,18 @@ def test_a_command_is_copied(page: Browser) -> None:
     button = page.one("button.copy")
     button.click()
     WebDriverWait(page.driver, PATIENCE).until(lambda _: page.texts("#announcement") == ["Copied"])
-    search = page.one("#example-search")
-    search.send_keys(Keys.CONTROL, "v")
-    assert search.get_attribute("value") == EVIDENCE.commands[0]
+    page.run(
+        "document.body.prepend(Object.assign(document.createElement('input'), {id: 'pasted'}))"
+    )
+    pasted = page.one("#pasted")
+    pasted.send_keys(Keys.CONTROL, "v")
+    assert pasted.get_attribute("value") == EVIDENCE.commands[0]
 
 
 def test_hostile_names_are_shown_and_not_run(browser: Browser, pages: Path) -> None:
     browser.open(pages / "hostile.html")
     Select(browser.one("#epoch-metric")).select_by_index(5)
-    browser.one("#example-search").send_keys("alert(1)")
-    assert ids(browser)
-    assert all(
-        "<script>alert(1)</script>" in text for text in browser.texts("#example-table tbody tr")
-    )
+    assert any("<script>alert(1)</script>" in text for text in browser.texts("#checks tbody tr"))
     browser.run(
         """echarts.getInstanceByDom(document.getElementById("class-chart"))
         .dispatchAction({type: "showTip", seriesIndex: 1, dataIndex: 0})"""
@@ -355,8 +264,7 @@ def test_hostile_names_are_shown_and_not_run(browser: Browser, pages: Path) -> N
     assert (
         browser.run("return document.querySelectorAll('[onerror], b > b, .tip script').length") == 0
     )
-    sources = browser.run("return [...document.images].map((i) => i.src.slice(0, 11))")
-    assert set(sources) == {"data:image/"}
+    assert browser.run("return document.images.length") == 0
     assert browser.run("return document.title").startswith("Deletion request")
     assert browser.problems() == []
     assert browser.requests() == [(pages / "hostile.html").as_uri()]
@@ -398,51 +306,6 @@ def test_the_page_says_whether_it_is_signed() -> None:
     assert f'{"5ea1" * 3}<span class="rest">{"5ea1" * 13}</span>' in signed
 
 
-def test_paper_has_every_record(page: Browser) -> None:
-    page.media("print")
-    page.until(IDS, len(EXAMPLES))
-    assert ids(page) == [e.id for e in EXAMPLES]
-    assert page.texts("#example-pager span") == ["1 to 120 of 120 records"]
-    page.media()
-    page.until(IDS, 25)
-
-
-def test_paper_says_how_many_records_it_leaves_out(browser: Browser, pages: Path) -> None:
-    browser.open(pages / "large.html")
-    browser.media("print")
-    browser.until(IDS, 1000)
-    assert browser.texts("#example-pager span") == [
-        "1 to 1000 of 10,000 records; 9,000 are not printed, all are in thumbnails.json beside "
-        "this page"
-    ]
-    assert browser.one("#example-pager span").is_displayed()
-    browser.media()
-
-
 def test_duplicates_are_counted(page: Browser) -> None:
     text = page.one("main").text
     assert "Of these, 2 are duplicates of requested records that were found" in text
-
-
-def test_ten_thousand_records_stay_responsive(browser: Browser, pages: Path) -> None:
-    browser.open(pages / "large.html")
-    assert (
-        browser.run("return performance.timing.domComplete - performance.timing.responseEnd")
-        < 1000 * PATIENCE
-    )
-    seconds = browser.run(
-        """const start = performance.now();
-        const search = document.getElementById("example-search");
-        search.value = "img_0999";
-        search.dispatchEvent(new Event("input"));
-        search.value = "";
-        search.dispatchEvent(new Event("input"));
-        for (const head of document.querySelectorAll("#example-table .sort")) head.click();
-        const slider = document.getElementById("threshold");
-        slider.value = 0.7;
-        slider.dispatchEvent(new Event("input"));
-        return (performance.now() - start) / 1000;"""
-    )
-    assert seconds < PATIENCE
-    assert len(ids(browser)) == 25
-    assert "1 to 25 of 10,000 records" in browser.texts("#example-pager span")

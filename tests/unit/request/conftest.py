@@ -24,14 +24,6 @@ def _one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture(autouse=True)
-def _journal_of_its_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Requests of one test are no attempts at those of another."""
-    monkeypatch.setenv("EXPUNGE_CACHE", str(tmp_path_factory.mktemp("cache")))
-
-
 @pytest.fixture(scope="package")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small net that knows 120 digits by heart."""

@@ -24,7 +24,7 @@ from expunge.evidence._schema import read_evidence
 from expunge.ledger._id_key import digest_requested
 from expunge.ledger._ledger import Ledger, digest_config
 from expunge.ledger._seal import write_ledger_head, write_seal
-from expunge.request._bundle import preflight_file, shown_files
+from expunge.request._bundle import shown_files
 from expunge.request._verify import verify
 
 TABLE = Path(__file__).with_name("forgeries.toml")
@@ -107,9 +107,6 @@ def redo_hashes(bundle: Path, *, show: bool = False) -> None:
 
     With ``show``, the page and all else that shows the evidence is written again before.
     """
-    if show:
-        evidence = read_evidence(bundle / "evidence.json")
-        (bundle / "preflight.json").write_text(preflight_file(evidence))
 
     def redo(evidence: Any) -> None:
         for name in evidence["files"]:
@@ -123,7 +120,7 @@ def redo_hashes(bundle: Path, *, show: bool = False) -> None:
     change_evidence(bundle, redo)
     if show:
         path = bundle / "evidence.json"
-        for name, content in shown_files(read_evidence(path), file_digest(path), []).items():
+        for name, content in shown_files(read_evidence(path), file_digest(path)).items():
             (bundle / name).write_text(content)
     seal(bundle.parent, bundle.name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from torch.nn import functional as F
 from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
 from expunge.data import Examples
-from expunge.engine import Callback, Execution, Procedure, Recipe, Run
+from expunge.engine import Callback, Procedure, Recipe, Run
 from expunge.evaluation import predict
 from expunge.evaluation._benign_steps import loss_auc
 from expunge.evaluation._scores import accuracy
@@ -23,7 +24,6 @@ from expunge.request._forgetting import (
     MIN_STEPS,
     ForgettingResult,
     fit_to_size,
-    forget_for,
     forget_records,
 )
 from expunge.request._job import make_job
@@ -72,20 +72,13 @@ def world(seed: int = 0) -> World:
 
 def go(method: str = "refresh", **options: Any) -> ForgettingResult:
     place = options.pop("place", world())
-    names = ("floor", "max_epochs", "recipe")
-    run = {name: options.pop(name) for name in names if name in options}
-    names = ("checkpoint", "callbacks", "seed")
-    machine = {name: options.pop(name) for name in names if name in options}
-    run.setdefault("recipe", RECIPE)
-    return forget_records(
-        place.initial,
-        forget=place.forget,
-        retain=place.retain,
-        val=place.val,
-        procedure=Procedure.from_plain({"method": method} | options, run["recipe"]),
-        execution=Execution(device="cpu", progress=False, **machine),
-        **run,
-    )
+    run = {name: options.pop(name) for name in ("checkpoint", "callbacks") if name in options}
+    exact = {"exact": True} if method == "retrain" else {"method": method}
+    recipe = asdict(options.pop("recipe", RECIPE))
+    options |= {"recipe": recipe, "device": "cpu", "addon": "none"} | exact
+    job = make_job(weights=Path("memory"), out=Path("memory"), **options)
+    subject = make_subject(place.initial, (place.retain, place.val, place.val), job)
+    return forget_records(job, subject, place.forget, place.retain, progress=False, **run)
 
 
 def test_refresh_trains_for_a_fifth_of_the_recipe() -> None:
@@ -135,13 +128,13 @@ def test_exact_deletion_trains_by_the_whole_recipe() -> None:
 def test_the_given_model_is_left_alone() -> None:
     before = bits(world().initial)
     go()
-    go("SRL", lr=3e-3, batch_size=16, epochs=2)
+    go("SRL", lr=3e-3, batch_size=16, max_epochs=2)
     assert same(before, bits(world().initial))
 
 
 def test_the_epoch_that_looks_most_like_val_is_kept() -> None:
     place = world()
-    done = go("SRL", lr=5e-4, batch_size=16, epochs=8, floor=100.0)
+    done = go("SRL", lr=5e-4, batch_size=16, max_epochs=8, margin_test=100.0)
     distances = [
         max(abs(2 * row["auc"] - 1), abs(row["ua"] - row["unseen"]) / 100) for row in done.epochs
     ]
@@ -153,15 +146,17 @@ def test_the_epoch_that_looks_most_like_val_is_kept() -> None:
 
 
 def test_an_epoch_that_loses_too_much_on_val_is_not_kept() -> None:
-    done = go("SRL", lr=0.3, batch_size=16, epochs=3, floor=0.0)
+    done = go("SRL", lr=0.3, batch_size=16, max_epochs=3, margin_test=1e-9)
     assert done.stopped.epoch == 0
     assert same(bits(done.model), bits(world().initial))
     assert "No epoch was better than the initial model" in done.stopped.reason
 
 
-@pytest.mark.parametrize("options", [{"lr": 30.0}, {"lr": 1e37, "method": "gradient-ascent"}])
+@pytest.mark.parametrize(
+    "options", [{"lr": 30.0, "alpha": 0.5}, {"lr": 1e37, "method": "gradient-ascent"}]
+)
 def test_a_collapse_leaves_the_original_weights(options: dict[str, Any]) -> None:
-    done = go(**{"method": "SRL", "batch_size": 16, "epochs": 4} | options)
+    done = go(**{"method": "SRL", "batch_size": 16, "max_epochs": 4} | options)
     assert same(bits(done.model), bits(world().initial))
 
 
@@ -182,7 +177,7 @@ class KilledAt(Callback):
 
 @pytest.mark.parametrize("method", ["refresh", "SRL"])
 def test_a_killed_run_resumes_to_the_same_bits(method: str, tmp_path: Path) -> None:
-    options: dict[str, Any] = {"method": method, "epochs": 4, "batch_size": 16, "lr": 3e-3}
+    options: dict[str, Any] = {"method": method, "max_epochs": 4, "batch_size": 16, "lr": 3e-3}
     whole = go(**options)
     path = tmp_path / "checkpoint"
     with pytest.raises(Killed):
@@ -193,12 +188,12 @@ def test_a_killed_run_resumes_to_the_same_bits(method: str, tmp_path: Path) -> N
 
 
 def test_a_checkpoint_with_another_floor_is_refused(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"method": "SRL", "epochs": 4, "batch_size": 16, "lr": 3e-3}
+    options: dict[str, Any] = {"method": "SRL", "max_epochs": 4, "batch_size": 16, "lr": 3e-3}
     path = tmp_path / "checkpoint"
     with pytest.raises(Killed):
         go(**options, checkpoint=path, callbacks=[KilledAt(2)])
     with pytest.raises(InvalidInput, match="another floor"):
-        go(**options, checkpoint=path, floor=9.0)
+        go(**options, checkpoint=path, margin_test=9.0)
 
 
 def test_small_forget_sets_get_enough_steps_and_large_ones_no_more() -> None:
@@ -253,6 +248,6 @@ def test_a_language_model_is_trained_again_from_the_checkpoint_it_came_from(
     subject = make_subject(text_worlds.memorised(), text_worlds.data(), job)
     train = subject.train
     parts = train.subset(range(24)), train.subset(range(24, len(train)))
-    found = forget_for(job, subject, *parts, progress=False)
+    found = forget_records(job, subject, *parts, progress=False)
     for p, start in zip(found.model.parameters(), base.parameters(), strict=True):
         assert torch.allclose(p, start, atol=1e-5), "a step of 1e-9 stays where it started"

@@ -51,7 +51,6 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
         "evidence.json",
         "evidence.sha256",
         "report.html",
-        "preflight.json",
     } <= names
     left = {p.name for p in job.out.iterdir()}
     assert left == {"0001", "head.json"}, "nothing is left lying about"
@@ -63,7 +62,6 @@ def test_a_request_leaves_a_whole_bundle(finished: FinishedRequest, weights: Pat
     assert hashes["weights_after"] == weights_digest(folder / "weights.safetensors")
     assert evidence["request"]["records"] == len(IDS)
     assert sum(evidence["exposure"]["after"]) == len(IDS)
-    assert sum(evidence["scores"]["after"]["forget"]) == len(IDS)
     assert evidence["verdict"]["status"] in ("achieved", "not achieved", "inconclusive")
     assert "certified" not in json.dumps(evidence["verdict"])
     attacks = [row for row in evidence["checks"] if row["name"].startswith("auc_")]
@@ -132,7 +130,7 @@ def test_a_refused_request_leaves_no_folder(
     def refused(*_: Any, **__: Any) -> None:
         raise InvalidInput("This method cannot be used here.")
 
-    monkeypatch.setattr(runner, "forget_for", refused)
+    monkeypatch.setattr(runner, "forget_records", refused)
     with pytest.raises(InvalidInput, match="cannot be used here"):
         carry_out_quietly(make_request())
     assert not make_request.out.exists()
@@ -311,14 +309,11 @@ def killed_at(rename: int, job: Job, *, after: bool) -> str:
 def test_killed_at_any_moment_it_resumes_to_the_same_end(
     make_request: JobMaker,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
     moments: list[tuple[int, bool]],
 ) -> None:
     job = make_request()
     folder = job.out / "0001"
-    with monkeypatch.context() as patch:
-        patch.setenv("EXPUNGE_CACHE", str(tmp_path / "journal"))  # it is no attempt at the same
-        whole = carry_out_quietly(make_request(out=tmp_path / "whole")).evidence
+    whole = carry_out_quietly(make_request(out=tmp_path / "whole")).evidence
     assert whole is not None
     for rename, after in moments:
         child = Fork(lambda n=rename, a=after: killed_at(n, job, after=a))
@@ -365,7 +360,7 @@ def test_an_unfinished_request_is_in_the_way_of_another(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "forget_for", dies)
+        patch.setattr(runner, "forget_records", dies)
         with pytest.raises(KeyboardInterrupt):
             carry_out_quietly(make_request())
     other = make_request([1, 3, 5], max_epochs=1)

@@ -49,7 +49,7 @@ def test_the_verdict_is_repeated_beside_what_holds(folder: Path) -> None:
 
 def test_every_change_is_noticed(folder: Path, subject: Subject) -> None:
     for name, words in (
-        ("preflight.json", "preflight.json was changed"),
+        ("letter.md", "letter.md was changed"),
         ("weights.safetensors", "weights.safetensors was changed"),
         ("report.html", "report.html was changed"),
         ("evidence.json", "evidence.json was changed"),
@@ -61,8 +61,8 @@ def test_every_change_is_noticed(folder: Path, subject: Subject) -> None:
         problems = [p for verification in verify(folder, subject) for p in verification.problems]
         assert any(words in problem for problem in problems), name
         path.write_bytes(content)
-    (folder / "0001" / "preflight.json").unlink()
-    assert "preflight.json is missing." in verify(folder, quick=True)[0].problems
+    (folder / "0001" / "letter.md").unlink()
+    assert "letter.md is missing." in verify(folder, quick=True)[0].problems
 
 
 def test_a_head_that_was_noted_says_what_came_after(folder: Path) -> None:

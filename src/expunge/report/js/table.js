@@ -1,14 +1,13 @@
 // A table with search, sorting and pages, so that ten thousand rows cost no more than fifty.
-// In print all rows are shown, or a thousand of them and where to find the rest.
+// In print all rows are shown, or a thousand of them.
 
 const MAX_PRINTED = 1000;
 
 /**
  * columns: [{ name, value(row) for sorting, show(row) for the cell, num, first }]; `text(row)` is
- * the text to search; `rest` says where to find rows that are not printed. Returns
- * { show(rows), search(text), rows() }.
+ * the text to search. Returns { show(rows), search(text), rows() }.
  */
-function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort = null, rest }) {
+function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort = null }) {
   const body = make("tbody");
   const state = { all: [], found: [], page: 0, query: "", by: sort, texts: [], paper: false };
   const heads = columns.map((column, k) =>
@@ -67,7 +66,7 @@ function pagedTable({ table, pager, columns, text, size = 50, one = "row", sort 
       : `0 of ${plural(state.all.length, one)}`;
     const left = state.all.length - shown.length;
     if (state.paper && left)
-      status += `; ${left.toLocaleString("en-US")} are not printed${rest ? `, ${rest}` : ""}`;
+      status += `; ${left.toLocaleString("en-US")} are not printed`;
     turn(state.page, pages, status);
   }
 

@@ -13,12 +13,11 @@ from rich.console import RenderableType
 from expunge._errors import InvalidInput
 from expunge.data.text import TextExamples
 from expunge.engine import Predictions
-from expunge.evaluation import auc_of, confidence, entropy
+from expunge.evaluation import auc_of, confidence
 from expunge.evidence import (
     ClassCounts,
     Cost,
     DuplicateCounts,
-    Familiarity,
     Hardness,
     ModelFit,
     PreflightFindings,
@@ -26,12 +25,7 @@ from expunge.evidence import (
 )
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
-from expunge.request._predictions import (
-    accuracy_interval,
-    decimals_of,
-    evenly_spaced,
-    predict_records,
-)
+from expunge.request._predictions import decimals_of, evenly_spaced, predict_records
 from expunge.request.preflight._cost import estimate_cost
 from expunge.request.preflight._duplicates import Duplicate, find_duplicates
 from expunge.request.preflight._model_fit import check_model_fit
@@ -172,21 +166,11 @@ def _count_records(
 
 
 def _compare_hardness(forget: Predictions, val: Predictions) -> Hardness:
-    """Accuracy, confidence and entropy of both, and how well confidence distinguishes them."""
-    decimals = decimals_of(len(forget.labels))
-
-    def familiarity(of: Predictions) -> Familiarity:
-        values = {"accuracy": accuracy_interval(of), "confidence": float(confidence(of).mean())}
-        if not of.of_texts:
-            values["entropy"] = float(entropy(of).mean())
-        rounded = {k: round(v, decimals) for k, v in values.items() if isinstance(v, float)}
-        return Familiarity.model_validate(values | rounded)
-
-    area = round(auc_of(confidence(forget)[:, 0], confidence(val)[:, 0]), decimals)
+    """How well confidence distinguishes them."""
+    area = auc_of(confidence(forget)[:, 0], confidence(val)[:, 0])
+    area = round(area, decimals_of(len(forget.labels)))
     verb = "stand out from" if abs(area - 0.5) > 0.1 else "look much like"
     return Hardness(
-        forget=familiarity(forget),
-        val=familiarity(val),
         auc=area,
         sentence=f"By confidence, the records to forget {verb} val: the model is more confident of "
         f"one of them than of one of val in {area:.0%} of pairs (50 % is chance).",

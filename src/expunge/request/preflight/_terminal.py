@@ -42,6 +42,7 @@ def render_preflight(
     blocks: list[RenderableType] = [
         _heading("Does the model fit the data?", "yes" if findings.fit.fits else "NO"),
         _accuracy_table(findings),
+        _line(findings.hardness.sentence),
         *([] if example is None else _example_section(*example)),
         _heading("What is to be forgotten"),
         *_ids_section(findings.ids),
@@ -74,15 +75,10 @@ def _table(*columns: str) -> Table:
 
 
 def _accuracy_table(findings: PreflightFindings) -> Table:
-    hardness = findings.hardness
-    known = {"val": hardness.val, "to forget": hardness.forget}
-    measured = ["confidence", *([] if hardness.val.entropy is None else ["entropy"])]
-    table = _table("", "accuracy %", "interval", *measured)
-    for name in (*findings.fit.accuracy, "to forget"):
-        row = known.get(name)
-        value = findings.fit.accuracy[name] if row is None else row.accuracy
-        extra = [f"{getattr(row, key):g}" if row is not None else "" for key in measured]
-        table.add_row(name, f"{value.value:.1f}", f"{value.low:.1f} to {value.high:.1f}", *extra)
+    table = _table("", "accuracy %", "interval")
+    for name, value in findings.fit.accuracy.items():
+        shown = "to forget" if name == "forget" else name
+        table.add_row(shown, f"{value.value:.1f}", f"{value.low:.1f} to {value.high:.1f}")
     return table
 
 

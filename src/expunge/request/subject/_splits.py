@@ -21,20 +21,14 @@ from expunge.request._job import Job
 
 
 @dataclass(frozen=True, eq=False)
-class SubjectData:
+class SubjectData(Splits):
     """Train, val and test in memory.
 
     ``val_taken_from`` names the split that val was taken out of ("test" or "train"), or is empty
-    if the data (or the card) came with a val split. ``flip`` says whether a mirrored image keeps
-    its label. ``in_channels`` is the size of an input: see :class:`~expunge.data.Splits`.
+    if the data (or the card) came with a val split.
     """
 
-    train: Examples
-    val: Examples
-    test: Examples
-    flip: bool = False
     val_taken_from: str = ""
-    in_channels: int = 0
 
     def by_split(self) -> dict[str, Examples]:
         """The three splits by name."""
@@ -53,14 +47,12 @@ def load_data(job: Job, card: Card | None = None) -> SubjectData:
     if card is not None:
         _check_against_card(job, card)
         splits = load_card_data(card, job.data or None)
-        return SubjectData(
-            splits.train, splits.val, splits.test, splits.flip, in_channels=splits.in_channels
-        )
+        return SubjectData(**vars(splits))
     # Nothing is held out of train here, so that indices mean what they mean to the user.
     splits = load(job.data, seed=job.data_seed, val_fraction=0.0)
     val = splits.val if len(splits.val) else None
     data = _with_val(job, splits.train, val, splits.test)
-    return replace(data, flip=splits.flip, in_channels=splits.in_channels)
+    return replace(data, flip=splits.flip, encoding=splits.encoding)
 
 
 def gather_data(given: Any, job: Job, source: str = "The data") -> SubjectData:
@@ -93,8 +85,7 @@ def _with_val(job: Job, train: Examples, val: Examples | None, test: Examples) -
             train = train.subset(rest)
     if job.data_limit is not None:
         train = thin_out(train, job.data_limit, job.data_seed)
-    size = Splits("", train, val, test, flip=False).in_channels
-    return SubjectData(train, val, test, val_taken_from=taken_from, in_channels=size)
+    return SubjectData("", train, val, test, flip=False, val_taken_from=taken_from)
 
 
 def _check_against_card(job: Job, card: Card) -> None:

@@ -165,11 +165,6 @@ def _assemble(
         )
     if job.inputs is not None:
         raise InvalidInput(f"`inputs` is about images, and these are texts. (got {job.inputs!r})")
-    if job.keep_examples:
-        raise InvalidInput(
-            "`keep_examples` shows images; the texts of forgotten records are never written. Leave "
-            "it out."
-        )
     model = model.to(pick_device(job.device, model)).eval()
     score_tokens(model, parts[0].subset(range(min(2, len(parts[0])))))  # does it take them?
     check_is_causal(model, parts[0].tokens[:1].to(device_of(model)))

@@ -19,12 +19,11 @@ from expunge.evidence import (
     Environment,
     EpochRow,
     Evidence,
-    ExampleRow,
     Hashes,
     LedgerName,
     RequestSummary,
 )
-from expunge.ledger import ForgottenRecords, IdKey, Ledger, digest_config
+from expunge.ledger import ForgottenRecords, Ledger, digest_config
 from expunge.request._forgetting import ForgettingResult
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
@@ -37,10 +36,8 @@ from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import (
     TEXT_ATTACK_LABELS,
     SplitPredictions,
-    collect_scores,
     count_exposure,
     measure_classes,
-    measure_examples,
     measure_metrics,
 )
 from expunge.request.verdict._sentences import (
@@ -71,12 +68,11 @@ class Request:
     job: Job
     requested: RequestedRecords
     hashed: ForgottenRecords
-    key: IdKey
     ledger: Ledger
     """Of the requests before."""
     config: Mapping[str, Any]
     attempts: Sequence[EarlierAttempt] = ()
-    """Earlier attempts to forget some of the same records from the same model."""
+    """Earlier requests of the ledger for some of the same records."""
 
     @property
     def number(self) -> int:
@@ -105,8 +101,6 @@ class Conclusion:
     model: nn.Module
     discarded: nn.Module | None = None
     """The model of a run that was undone: to look at, not to use."""
-    examples: Sequence[ExampleRow] = ()
-    """The forgotten records one by one, if the job keeps them."""
 
 
 def conclude(
@@ -171,20 +165,17 @@ def conclude(
         epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
         stopped=result.stopped,
         steps=_step_columns(result.history.steps),
-        scores=collect_scores(before, after),
         classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
         exposure=count_exposure(before, after),
-        keep_examples=job.keep_examples,
         earlier=earlier,
         attempts=list(request.attempts),
         limits=_limits(examination),
         commands=repeat_commands(job, request.number, in_memory=request.config["in_memory"]),
         **(_of_texts() if before.forget.of_texts else {}),
     )
-    examples = kept_examples(request, examination, after)
     if evidence.unlearned:
-        return Conclusion(evidence, result.model, None, examples)
-    return Conclusion(evidence, subject.model, result.model if moved else None, examples)
+        return Conclusion(evidence, result.model)
+    return Conclusion(evidence, subject.model, result.model if moved else None)
 
 
 def margins_of(job: Job, before: SplitPredictions, retained: Tensor) -> Margins:
@@ -253,21 +244,6 @@ def _of_texts() -> dict[str, Any]:
     """What evidence of texts states besides: the versions of the definitions of measures."""
     names = ("exact_memorisation", "probability", *(f"auc_{name}" for name in TEXT_ATTACK_LABELS))
     return {"texts": True, "definitions": {name: METRICS[name].version for name in names}}
-
-
-def kept_examples(
-    request: Request, examination: Examination, after: SplitPredictions
-) -> list[ExampleRow]:
-    """Every forgotten record with its content, if the job keeps that."""
-    if not request.job.keep_examples:
-        return []
-    # The ids that records were asked for by; of copies, their name or index.
-    by_index = {i: name for name, indices in request.requested.by_id.items() for i in indices}
-    names, classes = examination.subject.names, examination.subject.classes
-    ids = [by_index.get(i, names[i] if names else str(i)) for i in examination.to_forget]
-    images = getattr(examination.forget, "images", None)
-    hashes = list(map(request.key.hash_id, ids))
-    return measure_examples(hashes, classes, examination.before, after, images)
 
 
 def _summary(request: Request, examination: Examination) -> RequestSummary:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +19,8 @@ from expunge.evaluation import (
 )
 from expunge.evidence import (
     ClassRow,
-    ConfidenceScores,
-    ExampleFlag,
-    ExampleRow,
-    ExampleView,
     ExposureCounts,
     MetricRow,
-    SplitScores,
 )
 from expunge.request._predictions import FEW, accuracy_interval
 
@@ -46,9 +39,6 @@ TEXT_ATTACK_LABELS = {
     "min_k_plus_plus": "guesses from those, standardised over the vocabulary",
 }
 FACTS_LABEL = "guesses from the probability of the tokens that carry the fact"
-BINS = 20
-"""Of the histograms of confidences."""
-MAX_IMAGES = 24
 EXPOSED, AVOIDED = 0.99, 0.01
 """A record stands out if more than this fraction of unseen data scores lower, or less."""
 EXPOSURE_EDGES = (0.0, AVOIDED, 0.1, 0.5, 0.9, EXPOSED, 1.0)
@@ -125,37 +115,6 @@ def measure_metrics(
     ]
 
 
-def collect_scores(before: SplitPredictions, after: SplitPredictions) -> ConfidenceScores | None:
-    """Histograms of the confidence in the true label of forgotten, unseen and retained data.
-
-    None for few forgotten records: a bin would describe a single one.
-    """
-    if are_few(before):
-        return None
-
-    def scores(predictions: SplitPredictions) -> SplitScores:
-        return SplitScores(
-            forget=_count_confidences(predictions.forget),
-            val=_count_confidences(predictions.val),
-            retain=_count_confidences(predictions.retain),
-        )
-
-    name = "probability of the answer" if before.forget.of_texts else "confidence in the true label"
-    return ConfidenceScores(name=name, before=scores(before), after=scores(after))
-
-
-def _count_confidences(predictions: Predictions) -> list[int]:
-    counts: list[int] = np.histogram(_confidences(predictions), BINS, (0.0, 1.0))[0].tolist()
-    return counts
-
-
-def _confidences(predictions: Predictions) -> Array:
-    """The probability of the label of every record."""
-    probabilities = torch.softmax(predictions.logits.double(), dim=1)
-    of_label: Array = probabilities.gather(1, predictions.labels[:, None])[:, 0].numpy()
-    return of_label
-
-
 def are_few(predictions: SplitPredictions) -> bool:
     """Whether so few records are to be forgotten that a bin would describe a single one."""
     return len(predictions.forget.labels) < FEW
@@ -194,71 +153,9 @@ def count_exposure(before: SplitPredictions, after: SplitPredictions) -> Exposur
     return ExposureCounts(edges=list(EXPOSURE_EDGES), before=counts[0], after=counts[1])
 
 
-def measure_examples(
-    ids: Sequence[str],
-    classes: Sequence[str],
-    before: SplitPredictions,
-    after: SplitPredictions,
-    images: Tensor | None,
-) -> list[ExampleRow]:
-    """Every forgotten record, those that stand out most first, the first few with their image."""
-    exposures = _exposure(before), _exposure(after)
-    views = [
-        [
-            ExampleView(
-                prediction=classes[int(each.forget.classes[k])],
-                confidence=round(float(confidence), 4),
-                exposure=round(float(exposure[k]), 4),
-            )
-            for k, confidence in enumerate(_confidences(each.forget))
-        ]
-        for each, exposure in zip((before, after), exposures, strict=True)
-    ]
-    return [
-        ExampleRow(
-            id=ids[k],
-            label=classes[int(after.forget.labels[k])],
-            before=views[0][k],
-            after=views[1][k],
-            flag=_flag(float(exposures[1][k])),
-            image=png_data_uri(images[k]) if images is not None and rank < MAX_IMAGES else None,
-        )
-        for rank, k in enumerate(_order(exposures[1]))
-    ]
-
-
-def _order(exposure: Array) -> list[int]:
-    """The records that stand out most first, whether they are remembered or avoided."""
-    order: list[int] = np.argsort(-np.abs(exposure - 0.5), kind="stable").tolist()
-    return order
-
-
 def _exposure(predictions: SplitPredictions) -> Array:
     """The fraction of test data less confident in their label than each forgotten record."""
     forget, test = (
         scaled_confidence(p.logits, p.labels) for p in (predictions.forget, predictions.test)
     )
     return exposure_of(forget, test)
-
-
-def _flag(exposure: float) -> ExampleFlag:
-    if exposure > EXPOSED:
-        return "still exposed"
-    return "over-forgotten" if exposure < AVOIDED else ""
-
-
-def png_data_uri(image: Tensor) -> str | None:
-    """A uint8 image [C, H, W] as a PNG data URI, enlarged if small; None for other tensors."""
-    from PIL import Image
-
-    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] not in (1, 3):
-        return None
-    array = image.permute(1, 2, 0).cpu().numpy()
-    picture = Image.fromarray(array[:, :, 0] if array.shape[2] == 1 else array)
-    scale = max(1, 64 // max(picture.size))
-    picture = picture.resize(
-        (picture.width * scale, picture.height * scale), Image.Resampling.NEAREST
-    )
-    buffer = io.BytesIO()
-    picture.save(buffer, format="PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode("ascii")

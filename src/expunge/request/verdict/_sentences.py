@@ -178,7 +178,7 @@ def _exposed_again(request: EarlierRequest) -> str:
 def _attempts(attempts: Sequence[EarlierAttempt], seed: int) -> str:
     earlier = "; ".join(
         f"{attempt.status} ({attempt.shared:,} of them, seed {attempt.seed}, {attempt.when[:10]}, "
-        + (f"request {attempt.request})" if attempt.request else "in another folder)")
+        f"request {attempt.request})"
         for attempt in attempts
     )
     return (

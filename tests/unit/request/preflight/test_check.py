@@ -8,7 +8,7 @@ import torch
 
 from expunge.data import Examples
 from expunge.evaluation import predict
-from expunge.evaluation.attacks._features import confidence, entropy
+from expunge.evaluation.attacks._features import confidence
 from expunge.request._ids import resolve_ids
 from expunge.request.preflight._check import preflight
 from expunge.request.subject._load import make_subject
@@ -46,13 +46,9 @@ def test_hardness_compares_the_forget_set_with_val(subject, tmp_path):
     hardness = check(subject, tmp_path).findings.hardness
     forget = predict(subject.model, subject.train.subset([1, 2, 3, 5, 8]))
     val = predict(subject.model, subject.val)
-    for name, said in (("forget", forget), ("val", val)):
-        row = getattr(hardness, name)
-        assert row.confidence == round(float(confidence(said).mean()), 1), "of few"
-        assert row.entropy == round(float(entropy(said).mean()), 1)
     pairs = confidence(forget) - confidence(val).T
     literal = ((pairs > 0) + 0.5 * (pairs == 0)).mean()
-    assert hardness.auc == round(float(literal), 1)
+    assert hardness.auc == round(float(literal), 1), "of few"
 
 
 def test_exact_duplicates_are_reported_and_offered(subject, tmp_path):

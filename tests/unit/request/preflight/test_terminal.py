@@ -21,7 +21,7 @@ def test_the_summary_fits_a_narrow_terminal(subject, tmp_path, width):
         "val",
         "test",
         "to forget",
-        "entropy",
+        "By confidence, the records",
         "Duplicates that remain",
         "Unlearn:",
     ):
@@ -42,18 +42,8 @@ def test_names_with_markup_and_control_characters_are_shown_not_obeyed(subject, 
     assert max(cell_len(line) for line in text.splitlines()) <= 80
 
 
-def test_one_id_is_one_id_and_what_was_not_measured_has_no_column(subject, tmp_path):
-    found = check(subject, tmp_path, ids=[0])
-    hardness = found.findings.hardness
-    rows = {
-        name: getattr(hardness, name).model_copy(update={"entropy": None})
-        for name in ("forget", "val")
-    }
-    changed = {"hardness": hardness.model_copy(update=rows)}
-    text = printed(replace(found, findings=found.findings.model_copy(update=changed)))
-    assert "requested by 1 id " in text
-    assert "confidence" in text
-    assert "entropy" not in text
+def test_one_id_is_one_id(subject, tmp_path):
+    assert "requested by 1 id " in printed(check(subject, tmp_path, ids=[0]))
 
 
 def test_long_names_are_cut():

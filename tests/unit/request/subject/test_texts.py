@@ -57,7 +57,6 @@ def test_a_language_model_has_its_own_defaults(job_of: Any) -> None:
     ("changes", "complaint"),
     [
         ({"method": "MATCH"}, "should be one for language models"),
-        ({"keep_examples": True}, "are never written"),
         ({"model": "resnet18"}, "as the data are texts"),
         ({"data": "qa:nowhere"}, "no file or folder"),
         ({"template": "q-a"}, "`template` goes with a model causal:FOLDER"),

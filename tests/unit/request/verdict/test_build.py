@@ -65,7 +65,7 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
         hashed = requested.hashed(KEY)
         config = {"seed": 0, "in_memory": False}
-        request = Request(job_of(tmp_path), requested, hashed, KEY, Ledger(tmp_path), config)
+        request = Request(job_of(tmp_path), requested, hashed, Ledger(tmp_path), config)
         labels = before.retain.labels
         forget = subject.train.subset(chosen)
         retain = Examples(torch.zeros(len(labels), 1), labels, subject.classes)

@@ -1,4 +1,4 @@
-"""Nothing of the forgotten records is in what a request writes, unless it was asked for."""
+"""Nothing of the forgotten records is in what a request writes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from expunge import _tensors as tensors
 from expunge.data import load
 from expunge.evaluation import predict
 from expunge.request._job import Job
-from expunge.request._run import Outcome, forget
-from expunge.request._verify import verify
+from expunge.request._run import forget
 from expunge.request.subject._load import load_subject
 from tests.unit.request.jobs import IDS, FinishedRequest, JobMaker, carry_out_quietly
 from tests.unit.request.verdict.reidentification import numbers_of, recovered
@@ -43,10 +42,12 @@ def images() -> list[Array]:
     return [image.numpy() for image in bytes_of(240, 1).images[FORGOTTEN]]
 
 
-def carry_out(folder: Path, **settings: Any) -> Outcome:
-    """A request of named images."""
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a request of named images."""
+    folder = tmp_path_factory.mktemp("request")
     train, val, test = bytes_of(240, 1, names=True), bytes_of(60, 2), bytes_of(80, 3)
-    return forget(
+    forget(
         model=fitted(floats(240, 1)),
         data=(train, val, test),
         ids=NAMES,
@@ -54,21 +55,7 @@ def carry_out(folder: Path, **settings: Any) -> Outcome:
         method="SRL",
         max_epochs=1,
         progress=False,
-        **settings,
     )
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("request")
-    carry_out(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("kept")
-    carry_out(folder, keep_examples=True)
     return folder
 
 
@@ -128,9 +115,8 @@ def found(folder: Path, images: list[Array]) -> set[str]:
 
 def test_no_pixel_of_a_forgotten_record_is_in_any_file(folder: Path, images: list[Array]) -> None:
     names = {path.name for path in files(folder)}
-    assert {"evidence.json", "report.html", "preflight.json"} <= names
+    assert {"evidence.json", "report.html", "letter.md"} <= names
     assert {"weights.safetensors", "forgotten.json"} <= names
-    assert "thumbnails.json" not in names
     assert found(folder, images) == set()
     for path in files(folder):
         content = path.read_bytes()
@@ -155,29 +141,8 @@ def test_the_file_of_ids_is_named_in_no_file(finished: FinishedRequest) -> None:
     assert [path for path in files(finished.job.out) if name in path.read_bytes()] == []
 
 
-def test_examples_are_kept_if_asked_for_beside_the_evidence(
-    kept: Path, folder: Path, images: list[Array]
-) -> None:
-    assert found(kept, images) == {"report.html", "thumbnails.json"}
-    first, second = (
-        json.loads((place / "out/0001/evidence.json").read_text()) for place in (folder, kept)
-    )
-    assert (first["keep_examples"], second["keep_examples"]) == (False, True)
-    assert first["exposure"] == second["exposure"]
-    assert "examples" not in first.keys() | second.keys()
-    pages = [(place / "out/0001/report.html").read_text() for place in (folder, kept)]
-    words = "This page shows images and labels of the records"
-    assert [words in page for page in pages] == [False, True]
-    assert pages[1].index(words) < pages[1].index("What was shown"), "on the first screen"
-    rows = json.loads((kept / "out/0001/thumbnails.json").read_text())
-    assert {row["label"] for row in rows} <= {"ant", "bee", "cat", "dog"}
-    assert all(row["image"].startswith("data:image/png;base64,") for row in rows)
-    assert all(re.fullmatch("[0-9a-f]{64}", row["id"]) for row in rows)
-    assert all(verification.ok for verification in verify(kept / "out", quick=True))
-
-
-def test_files_with_hashes_of_ids_or_weights_are_for_their_owner_alone(kept: Path) -> None:
-    public = {path.name for path in files(kept) if path.stat().st_mode & 0o077}
+def test_files_with_hashes_of_ids_or_weights_are_for_their_owner_alone(folder: Path) -> None:
+    public = {path.name for path in files(folder) if path.stat().st_mode & 0o077}
     assert public <= {"evidence.sha256", "head.json"}
 
 
@@ -244,13 +209,12 @@ def test_a_hash_stands_beside_no_number(few: tuple[Job, Path], finished: Finishe
 
 def test_few_records_have_no_histogram(few: tuple[Job, Path], finished: FinishedRequest) -> None:
     evidence = json.loads((few[1] / "evidence.json").read_text())
-    assert evidence["scores"] is None
     assert evidence["exposure"] is None
     attacks = [row for row in evidence["checks"] if row["name"].startswith("auc_")]
     ends = [row[name] for row in attacks for name in ("value", "low", "high")]
     assert ends == [round(end, 1) for end in ends]
     many = finished.evidence
-    assert many.scores is not None
-    assert sum(many.scores.before.forget) == len(IDS)
+    assert many.exposure is not None
+    assert sum(many.exposure.before) == len(IDS)
     values = [row.value for row in many.checks if row.is_attack]
     assert values == [round(value, 2) for value in values]
