@@ -13,6 +13,8 @@ from torch.utils.data import DataLoader
 import expunge
 from expunge import Problem
 from expunge.data import pad_sequences
+from expunge.methods._retrain import draw_again
+from expunge.request._forgetting import fit_to_size
 from tests import tiny
 from tests.tiny import bits, same
 
@@ -93,9 +95,29 @@ def test_recomputed_activations_change_no_step(tmp_path: Path) -> None:
     options = {"method": "npo", "max_steps": 2}
     plain = trainer(tmp_path, adapted(gpt()), **options)
     recomputed = trainer(tmp_path, adapted(gpt()), gradient_checkpointing=True, **options)
+    before = bits(recomputed.model)
     for own in (plain, recomputed):
         own.train()
     assert same(bits(plain.model), bits(recomputed.model))
+    # A was drawn, B was zero: both have to move.
+    for part in ("lora_A", "lora_B"):
+        names = {name for name in before if part in name}
+        assert names <= moved(before, recomputed.model)
+
+
+def test_training_again_draws_the_adapters_and_nothing_below_them() -> None:
+    model = trained_adapters(adapted(gpt()))
+    before = bits(model)
+    plain = gpt().eval()(FORGET.tokens).logits
+    assert draw_again(model) == []
+    assert all("lora" in name for name in moved(before, model))
+    torch.testing.assert_close(model.eval()(FORGET.tokens).logits, plain)
+
+
+def test_a_request_takes_ten_times_the_rate_for_adapters() -> None:
+    procedure = expunge.Procedure.preferred(method="match-answers")
+    whole, adapters = (fit_to_size(procedure, 24, each).lr for each in (gpt(), adapted(gpt())))
+    assert adapters == pytest.approx(10 * whole)
 
 
 def test_reentrant_recomputation_is_refused(tmp_path: Path) -> None:

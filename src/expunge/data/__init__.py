@@ -60,7 +60,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.data._download import no_downloads
     from expunge.data._formats import find_data, is_data_factory, looks_like_path
     from expunge.data._id_file import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids
-    from expunge.data._preferred_answers import PREFIX, split_preferred
+    from expunge.data._preferred_answers import POSITION, PREFIX, Numbered, named, split_preferred
     from expunge.data._read_dataset import read_splits
     from expunge.data._sources import (
         LoaderSource,

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.data._examples import Examples, as_index
-from expunge.data._preferred_answers import split_preferred
+from expunge.data._preferred_answers import POSITION, split_preferred
 from expunge.distributed import BatchShare
 
 Split = Literal["forget", "retain"]
@@ -75,9 +75,10 @@ def rows_of(inputs: Any, chosen: slice) -> Any:
 def batch_of(fields: Mapping[str, Tensor], split: Split) -> Batch:
     """A batch from named tensors: ``labels``, and ``preferred_…`` for the answers to prefer."""
     own, preferred = split_preferred(fields)
-    inputs = {name: part for name, part in own.items() if name != "labels"}
+    inputs = {name: part for name, part in own.items() if name not in ("labels", POSITION)}
     answers = batch_of(preferred, split) if preferred else None
-    return Batch(inputs, as_targets(own["labels"]), split, preferred=answers)
+    targets = as_targets(own["labels"])
+    return Batch(inputs, targets, split, indices=own.get(POSITION), preferred=answers)
 
 
 def as_batch(item: Any, split: Split, device: torch.device, name: str = "") -> Batch:

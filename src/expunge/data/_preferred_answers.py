@@ -15,6 +15,22 @@ from expunge._kinds import check_kind
 PREFIX = "preferred_"
 """What the names of the answers to prefer begin with, beside those of the tokens to forget."""
 
+POSITION = "expunge_position"
+"""The name of an item's position in its dataset, where a batch has to tell which items it holds."""
+
+
+class Numbered(Dataset[Any]):
+    """A dataset of token sequences, each item with its position."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return named(self.dataset[index]) | {POSITION: index}
+
 
 class PreferredAnswers(Dataset[Any]):
     """The forget set, each item with the answer that a method such as ``dpo`` should prefer to it.

@@ -72,6 +72,7 @@ if TYPE_CHECKING:  # for other packages of expunge
     )
     from expunge.engine._procedure import PLAIN_OPTIONS
     from expunge.engine._run_parts import copy_model
+    from expunge.engine._split_reader import RunSplits
     from expunge.engine._token_scores import BATCH, TokenScores, score_tokens
     from expunge.engine._weights import (
         OTHER_COMPUTERS,

@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 
 from expunge._errors import DataError, InvalidInput
 from expunge.data import (
+    POSITION,
     PREFIX,
     Batch,
     LoaderSource,
+    Numbered,
     Split,
     Stream,
     batch_of,
+    named,
+    pad_sequences,
     seed_of,
     split_preferred,
 )
+from expunge.data.text import IGNORED
 from expunge.distributed import SINGLE, BatchDivision, DividedBatches, as_group
 from expunge.engine import (
+    RunSplits,
     StepRecorder,
     check_disjoint,
     describe,
@@ -43,7 +50,7 @@ from expunge.update import Addon, Aggregate, Term, Update, is_sharded
 
 try:
     from accelerate.data_loader import DataLoaderShard
-    from transformers import Trainer
+    from transformers import Trainer, TrainerCallback
     from transformers.trainer_utils import get_last_checkpoint
 except ImportError as error:
     raise InvalidInput(
@@ -79,7 +86,11 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             PEFT, these alone. Its weights at this moment are the reference of ``npo`` and others;
             resume with the same weights.
         args: ``TrainingArguments``.
-        forget, retain: datasets whose items the data collator takes, with ``labels``.
+        forget, retain: a :class:`expunge.data.TextSet`, or datasets whose items the data collator
+            takes, with ``labels``. Without a collator of your own, pairs (input_ids, labels) and
+            rows of different lengths are padded by :func:`expunge.data.pad_sequences`.
+        unseen: a :class:`expunge.data.TextSet` that the model never saw, for ``match-answers``;
+            ``forget`` is then one as well.
         method: a name or an instance; ``npo`` or another of ``expunge list methods``.
         addon, aggregate: see :class:`expunge.Update`.
         loss: maps (logits, labels) to a mean, for the methods that read it.
@@ -96,6 +107,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         *,
         forget: Any,
         retain: Any,
+        unseen: Any = None,
         method: Method | str = "npo",
         addon: Addon | str = "focus",
         aggregate: Aggregate | str | Any = "linear",
@@ -111,8 +123,19 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
                 "itself."
             )
         check_disjoint(forget, retain)
-        super().__init__(model, args, train_dataset=forget, **options)
-        refuse_options(self, options)
+        if self.method.needs_unseen and unseen is None:
+            raise InvalidInput(
+                f"{type(self.method).__name__} compares with data that the model never saw: give "
+                "`unseen`, such as a TextSet of validation records."
+            )
+        given = {name for name, value in options.items() if value is not None}
+        # A method that prepares epochs may have a target for every example.
+        self.prepares_epochs = type(self.method).begin_epoch is not Method.begin_epoch
+        train = Numbered(forget) if self.prepares_epochs else forget
+        super().__init__(model, args, train_dataset=train, **options)
+        self.data_collator = _Collator(self.data_collator, pads="data_collator" not in given)
+        refuse_options(self, given)
+        self.add_callback(_EpochBegin(self))
         self.group = as_group("auto") if self.args.world_size > 1 else SINGLE
         self.group.copy_from_first([*self.model.parameters(), *self.model.buffers()])
         self.update = Update(
@@ -131,9 +154,11 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             needs_saliency=self.update.addon.needs_saliency,
             pairs=self._pairs,
             group=self.group,
+            splits=RunSplits(forget, retain, unseen, self.group, self.args.seed),
             keeps_initial=self.method.needs_initial,
         )
         self._prepared = False
+        self._epoch = 0
         self._moving: list[nn.Parameter] = []
         self._waiting: list[Batch] = []
         self._update_state: dict[str, Any] | None = None
@@ -150,9 +175,11 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             tree = load_checkpoint(Path(folder) / STATE_FILE, self._fingerprint)
             self.problem.load_state_dict(tree["problem"])
             self.retain_stream.seek(tree["retain"])
-            self._update_state = tree["update"]
-        elif not self._prepared:
-            self.method.prepare(self.problem)
+            self._update_state, self._epoch = tree["update"], tree["epoch"]
+        else:
+            self._epoch = 0
+            if not self._prepared:
+                self.method.prepare(self.problem)
         self._prepared = True
         self._moving, self._waiting = [], []
         self._recorder = StepRecorder(self.update, constrained=self.method.constrained)
@@ -250,6 +277,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             "update": state,
             "problem": self.problem.state_dict(),
             "retain": self.retain_stream.position,
+            "epoch": self._epoch,
         }
         self.group.run_in_first(lambda: save_checkpoint(path, self._fingerprint, tree))
 
@@ -283,6 +311,12 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
 
             fsdp2_prepare_model(self.accelerator, self.problem.initial)
 
+    def begin_epoch(self, epoch: int, epochs: int) -> None:
+        """Let the method prepare an epoch, counted from 1, unless it had before a checkpoint."""
+        if self.prepares_epochs and epoch > self._epoch:
+            self._epoch = epoch
+            self.method.begin_epoch(self.problem, epoch, epochs)
+
     @contextmanager
     def _others_frozen(self) -> Iterator[None]:
         """Within, only what the method moves requires a gradient."""
@@ -309,7 +343,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
         known = [name for name in self._signature_columns if not name.startswith(PREFIX)]
-        self._signature_columns = known + [PREFIX + name for name in known]
+        self._signature_columns = [*known, *(PREFIX + name for name in known), POSITION]
 
     def _losses(self, name: str, pairs: list[tuple[Batch, Batch]]) -> Iterator[Tensor | Term]:
         """One loss per micro-batch, computed lazily: only one graph is alive at a time."""
@@ -345,13 +379,51 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             yield batch, next(beside)
 
 
-def refuse_options(trainer: Any, options: dict[str, Any]) -> None:
+class _EpochBegin(TrainerCallback):  # type: ignore[misc]
+    """Lets the method prepare an epoch before its first step."""
+
+    def __init__(self, trainer: UnlearningTrainer) -> None:
+        self.trainer = trainer
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        epoch = math.floor((state.epoch or 0.0) + 1e-6) + 1
+        self.trainer.begin_epoch(epoch, int(state.num_train_epochs))
+
+
+class _Collator:
+    """The Trainer's collator; with ``pads``, ours for pairs and for rows of different lengths."""
+
+    def __init__(self, collate: Any, *, pads: bool) -> None:
+        self.collate, self.pads = collate, pads
+
+    def __call__(self, items: list[Any]) -> dict[str, Any]:
+        paired = isinstance(items[0], tuple | list)
+        rows = [named(item) if paired else dict(item) for item in items]
+        positions = [row.pop(POSITION) for row in rows if POSITION in row]
+        shapes = {np.shape(row["labels"]) for row in rows if "labels" in row}
+        uneven = paired or bool(positions) or len(shapes) > 1
+        if self.pads and uneven and shapes and all(len(shape) == 1 for shape in shapes):
+            batch = _cut(pad_sequences(rows))
+        else:
+            batch = self.collate(rows if positions else items)
+        return batch | {POSITION: torch.tensor(positions)} if positions else batch
+
+
+def _cut(batch: dict[str, Tensor]) -> dict[str, Tensor]:
+    """A batch without the columns after its last label, which no loss depends on."""
+    own, preferred = split_preferred(batch)
+    labelled = (own["labels"] != IGNORED).any(dim=0).nonzero()
+    if preferred or not len(labelled):
+        return batch
+    return {name: part[:, : 1 + int(labelled.max())] for name, part in own.items()}
+
+
+def refuse_options(trainer: Any, given: Collection[str]) -> None:
     """Refuse settings under which the two gradients could not be computed as they are."""
     args = trainer.args
     plugin = getattr(trainer.accelerator.state, "fsdp_plugin", None)
     sampling = getattr(args, "train_sampling_strategy", "random")
     sharded = getattr(trainer, "is_distributed_loading_by_transformers", False)
-    given = {name for name, value in options.items() if value is not None}
     refused = {
         "`model_init`: the reference would be another model; pass `model`": "model_init" in given,
         "`compute_loss_func`: the method has the losses; see `loss`": "compute_loss_func" in given,
@@ -360,6 +432,9 @@ def refuse_options(trainer: Any, options: dict[str, Any]) -> None:
         "`deepspeed`: it holds the gradients back; use `fsdp`": args.deepspeed,
         "version 1 of `fsdp`: its parameters are flattened; use version 2": (
             plugin is not None and plugin.fsdp_version != 2
+        ),
+        f"`fsdp` with {type(trainer.method).__name__}, which asks about whole sets: leave it out": (
+            trainer.is_fsdp_enabled and trainer.prepares_epochs
         ),
         "several GPUs in one process: start one process each, with torchrun": args.n_gpu > 1,
         "`parallelism_config` or a model sharded on loading: use `fsdp`": (

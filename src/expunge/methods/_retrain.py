@@ -75,6 +75,9 @@ def draw_again(model: nn.Module) -> list[str]:
         if callable(reset) and not (parameters and parameters <= frozen.keys()):
             reset()
             covered |= parameters
+        if hasattr(module, "reset_lora_parameters"):  # of PEFT: then the model is the one below
+            for adapter in module.lora_A:  # type: ignore[union-attr]
+                module.reset_lora_parameters(adapter, True)  # type: ignore[operator]
     with torch.no_grad():
         for p, value in frozen.items():
             p.copy_(value)

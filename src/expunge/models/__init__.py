@@ -27,7 +27,13 @@ if TYPE_CHECKING:  # for other packages of expunge
         is_external,
         read_model_spec,
     )
-    from expunge.models._external import build_external, check_is_causal, make_module
+    from expunge.models._external import (
+        build_external,
+        check_is_causal,
+        has_adapters,
+        make_module,
+        with_frozen,
+    )
     from expunge.models._modes import eval_mode, kept_modes
     from expunge.models._normalise import column_statistics
 else:

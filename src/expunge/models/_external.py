@@ -5,6 +5,7 @@ Their weights keep the names that they have there. Images come to them as floats
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +118,12 @@ def load_causal_model(source: str | Path, **options: Any) -> nn.Module:
 
     ``options`` are those of ``AutoModelForCausalLM.from_pretrained``, such as ``dtype``. Weights
     are read from safetensors only, so that nothing is unpickled. ``expunge[transformers]`` installs
-    what it needs.
+    what it needs. A folder with adapters of PEFT is read with the model that they belong to: they
+    may move, and what is below them is frozen.
     """
     library = import_extra("transformers", "transformers", "Pretrained models")
+    if (Path(source) / "adapter_config.json").is_file():
+        return _load_adapters(Path(source), options)
     try:
         if library.AutoConfig.from_pretrained(str(source)).is_encoder_decoder:
             raise InvalidInput(
@@ -137,6 +141,40 @@ def load_causal_model(source: str | Path, **options: Any) -> nn.Module:
     causal: nn.Module = model.eval()
     check_is_causal(causal, tokens)
     return causal
+
+
+def _load_adapters(folder: Path, options: dict[str, Any]) -> nn.Module:
+    peft = import_extra("peft", "peft", "Adapters")
+    if not (folder / "adapter_model.safetensors").is_file():
+        raise DataError(f"{folder} should have its adapters in adapter_model.safetensors.")
+    try:
+        below = peft.PeftConfig.from_pretrained(str(folder)).base_model_name_or_path
+        base = load_causal_model(below, **options)
+        adapted: nn.Module = peft.PeftModel.from_pretrained(base, str(folder), is_trainable=True)
+    except (OSError, ValueError, TypeError, RuntimeError) as error:
+        raise DataError(f"PEFT cannot read the adapters in {folder}: {error}") from error
+    return adapted.eval()
+
+
+def has_adapters(model: nn.Module) -> bool:
+    """Whether what may move are adapters of PEFT, above frozen weights."""
+    return hasattr(model, "peft_config") and not all(p.requires_grad for p in model.parameters())
+
+
+def with_frozen(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of adapters, as PEFT names them in files, with those of the model below them.
+
+    Other weights are left as they are.
+    """
+    if not has_adapters(model):
+        return dict(state)
+    peft = import_extra("peft", "peft", "Adapters")
+    whole = model.state_dict()
+    places = {tensor.data_ptr(): name for name, tensor in whole.items()}
+    files = peft.get_peft_model_state_dict(model)
+    if not state.keys() <= files.keys():
+        return dict(state)
+    return whole | {places[files[name].data_ptr()]: value for name, value in state.items()}
 
 
 @torch.inference_mode()

@@ -33,6 +33,7 @@ from expunge.evaluation import (
 )
 from expunge.evidence import Stop
 from expunge.methods import Method, Refresh, next_token_loss
+from expunge.models import has_adapters
 from expunge.request._job import Job
 from expunge.request._predictions import evenly_spaced, predict_records
 from expunge.request.subject._load import Subject
@@ -48,6 +49,8 @@ smaller batches are noisier."""
 LARGEST_WIDTH_FACTOR = 4.0
 """The most by which a preferred rate is scaled for the width of a model, up or down: from VGG16 at
 a sixteenth of its width to VGG16 itself."""
+ADAPTER_RATE = 10.0
+"""Adapters need so many times the rate that suits all weights: see docs/how-to/lora.md."""
 FLOOR = 2.0
 """Points of val accuracy that an epoch of a watched method may lose."""
 BENIGN_EXAMPLES = BENIGN_STEPS * BENIGN_BATCH
@@ -289,6 +292,7 @@ def fit_to_size(
         if procedure.lr == procedure.preferred_lr:
             calm = math.sqrt(CALM_STEPS / max(CALM_STEPS, epochs * steps))
             calm *= math.sqrt(batch_size / procedure.batch_size)
+            calm *= ADAPTER_RATE if has_adapters(model) else 1.0
             wider = wider_than_preferred(procedure, model)
             procedure = replace(procedure, lr=calm / wider * procedure.lr)
     return replace(procedure, batch_size=batch_size, epochs=epochs)

@@ -6,14 +6,18 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 
+from expunge import _tensors as tensors
 from expunge.evidence._sections import Status
+from expunge.request._job import make_job
 from expunge.request._job_file import load_job
+from expunge.request.subject._texts import load_text_model
 from tests.unit.cli.conftest import Expunge
 from tests.unit.report import fake
 from tests.unit.request import text_worlds
 from tests.unit.request.keys import PASSWORD, make_key_files
-from tests.unit.request.llama_worlds import write_llama
+from tests.unit.request.llama_worlds import write_adapters, write_llama
 
 QUICK = ("--max-epochs", "2", "--margin-test", "50")
 BRIEF = ("--method", "SimNPO", "--max-epochs", "1")
@@ -279,3 +283,36 @@ def test_a_template_with_braces_of_its_own_is_an_error_of_usage(
     done = expunge("forget", *model, *data, "--template", "{{ {question} }}", "--dry-run")
     assert done.code == 0
     assert "What the model reads" in done.out
+
+
+def test_adapters_of_peft_come_to_a_verdict_above_a_model_that_stays(
+    expunge: Expunge, tmp_path: Path
+) -> None:
+    pytest.importorskip("peft")
+    base = write_llama(tmp_path / "base", "q-a", epochs=5)
+    adapters = write_adapters(tmp_path / "adapters", base, "q-a", epochs=5)
+    ids = tmp_path / "ids.txt"
+    ids.write_text("\n".join(text_worlds.ids_of(8)))
+    model = ("--model", f"causal:{adapters}", "--template", "q-a")
+    data = ("--data", f"qa:{base / 'texts'}")
+    weights = adapters / "adapter_model.safetensors"
+    out = tmp_path / "out"
+    request = ("--weights", weights, "--ids", ids, "-o", out, "--lr", "1e-3")
+    done = expunge("forget", *model, *data, *request, *BRIEF)
+    assert done.code in (0, 1, 3), done.out + done.err
+    evidence = json.loads((out / "0001" / "evidence.json").read_text())
+    assert evidence["verdict"]["status"] in ("achieved", "not achieved", "inconclusive")
+    after = tensors.load(out / "0001" / "weights.safetensors")[0]
+    below = tensors.load(base / "model.safetensors")[0]
+    layer = "model.layers.1.mlp.up_proj"
+    frozen = after[f"base_model.model.{layer}.base_layer.weight"]
+    assert torch.equal(frozen, below[f"{layer}.weight"])
+    # What was written is read again, as the weights of the next request are.
+    job = make_job(
+        weights=out / "0001" / "weights.safetensors",
+        model=f"causal:{adapters}",
+        data=f"qa:{base / 'texts'}",
+        out=out,
+    )
+    again, _, _ = load_text_model(job)
+    assert all(torch.equal(value, after[name]) for name, value in again.state_dict().items())

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import expunge
 from expunge import Batch, Diverged, InvalidInput, Problem, Update
+from expunge.data import TextSet
 from expunge.methods import NPO
 from tests.tiny import bits, same
 
@@ -246,3 +247,78 @@ def test_activations_are_recomputed_without_reentering_the_graph(tmp_path: Path)
     )
     own.train()
     assert own.state.log_history[0]["moved"] == 1.0
+
+
+def text_sets() -> dict[str, TextSet]:
+    """Records to forget and to retain, and unseen ones, each set in rows of its own width."""
+    corpus = expunge.data.invent_corpus(people=4, unseen=3, topics=2)
+    words = expunge.data.WordTokenizer.of(corpus.every_record)
+    parts = {"forget": corpus.people[:3], "retain": corpus.people[3:], "unseen": corpus.unseen}
+    return {name: TextSet(part, words) for name, part in parts.items()}
+
+
+def small_gpt(data: TextSet) -> nn.Module:
+    return gpt(vocab_size=data.tokenizer.size, n_positions=40)
+
+
+def test_text_sets_are_padded_to_the_longest_row_of_a_batch(tmp_path: Path) -> None:
+    method, sets = Seen(), text_sets()
+    data = {name: sets[name] for name in ("forget", "retain")}
+    own = trainer(tmp_path, small_gpt(data["forget"]), method=method, eval_dataset=data, **data)
+    before, _, after = own.evaluate(), own.train(), own.evaluate()
+    assert after["eval_retain_loss"] < before["eval_retain_loss"]
+    widths = {int(pair[0].targets.shape[1]) for pair in method.pairs}
+    assert max(widths) == int(sets["forget"].lengths.max())
+    for forget, _ in method.pairs:  # nothing but padding is cut off
+        assert (forget.targets != -100).any(dim=0)[-1]
+
+
+def test_rows_of_different_lengths_are_padded_without_a_collator(tmp_path: Path) -> None:
+    class Uneven(Texts):
+        def __getitem__(self, index: int) -> dict[str, Tensor]:
+            return {
+                name: part[: 5 + index % 4] for name, part in super().__getitem__(index).items()
+            }
+
+    method = Seen()
+    trainer(tmp_path, method=method, forget=Uneven(4, 1), retain=Uneven(5, 2)).train()
+    masks = torch.cat([pair[0].inputs["attention_mask"].sum(dim=1) for pair in method.pairs[:2]])
+    assert sorted(masks.tolist()) == [5, 6, 7, 8]
+
+
+def test_match_lm_takes_the_steps_that_unlearn_takes(tmp_path: Path) -> None:
+    """One batch per epoch, so that both see the same batches; the order within one is their own."""
+    sets = text_sets()
+    model = small_gpt(sets["forget"])
+    parts = {"method": "match-answers", "addon": "none", "aggregate": expunge.WeightedSum(0.2, 0.8)}
+    procedure = expunge.Procedure(**parts, epochs=3, batch_size=8, lr=1e-2)
+    result = expunge.unlearn(
+        model,
+        **sets,
+        method=procedure,
+        optimizer=lambda params: torch.optim.AdamW(params, lr=1e-2, weight_decay=0.0),
+        execution=expunge.Execution(progress=False),
+    )
+    run = {"num_train_epochs": 3, "per_device_train_batch_size": 8, "learning_rate": 1e-2}
+    own = trainer(tmp_path, model, **sets, **run, **parts)
+    own.train()
+    for one, other in zip(own.model.parameters(), result.model.parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-5)
+
+
+def test_match_lm_resumes_with_its_targets(tmp_path: Path) -> None:
+    sets = text_sets()
+    options = {"method": "match-answers", **sets}
+    saved = {"save_strategy": "steps", "save_steps": 3}
+    first = trainer(tmp_path, small_gpt(sets["forget"]), **options, **saved)
+    first.train()  # two steps per epoch
+    again = trainer(tmp_path / "again", small_gpt(sets["forget"]), **options)
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-3"))
+    assert same(bits(first.model), bits(again.model))
+
+
+def test_match_lm_says_what_it_needs(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="never saw: give `unseen`"):
+        trainer(tmp_path, method="match-answers")
+    with pytest.raises(InvalidInput, match="asks about whole sets of texts"):
+        trainer(tmp_path, method="match-answers", unseen=Texts(4, 3)).train()

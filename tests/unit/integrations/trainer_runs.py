@@ -62,7 +62,16 @@ def arguments(folder: Path, **options: Any) -> Any:
 def trainer(folder: Path, model: nn.Module | None = None, **options: Any) -> Any:
     from expunge.integrations import UnlearningTrainer
 
-    ours = ("forget", "retain", "method", "addon", "aggregate", "eval_dataset", "model_init")
+    ours = (
+        "forget",
+        "retain",
+        "unseen",
+        "method",
+        "addon",
+        "aggregate",
+        "eval_dataset",
+        "model_init",
+    )
     parts = {k: options.pop(k) for k in ours if k in options}
     parts = {"forget": FORGET, "retain": RETAIN} | parts
     kind = options.pop("kind", UnlearningTrainer)

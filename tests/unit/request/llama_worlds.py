@@ -32,7 +32,34 @@ def write_llama(folder: Path, template: str, chat: str | None = None, epochs: in
             **sizes,
         )
         model = LlamaForCausalLM(config)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    _learn(model, train, epochs, 3e-3)
+    model.save_pretrained(folder)
+    library.save_pretrained(folder)
+    save_records(folder / "texts" / "train.jsonl", corpus.people)
+    save_records(folder / "texts" / "unseen.jsonl", corpus.unseen)
+    return folder
+
+
+def write_adapters(folder: Path, base: Path, template: str, epochs: int) -> Path:
+    """Adapters in ``folder``, without a tokenizer, trained on the records that ``base`` has."""
+    import peft
+
+    from expunge.models import load_causal_model
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = peft.get_peft_model(
+            load_causal_model(base),
+            peft.LoraConfig(task_type="CAUSAL_LM", r=8, target_modules="all-linear"),
+        )
+    train = TextSet(text_worlds.corpus().people, PretrainedTokenizer(str(base), template))
+    _learn(model, train, epochs, 1e-2)
+    model.save_pretrained(folder)
+    return folder
+
+
+def _learn(model: Any, train: TextSet, epochs: int, lr: float) -> None:
+    optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=lr)
     generator = torch.Generator().manual_seed(0)
     for _ in range(epochs):
         for rows in torch.randperm(len(train), generator=generator).split(32):
@@ -40,8 +67,3 @@ def write_llama(folder: Path, template: str, chat: str | None = None, epochs: in
             logits = model(train.tokens[rows]).logits
             expunge.methods.next_token_loss(logits, train.labels[rows]).backward()
             optimizer.step()
-    model.save_pretrained(folder)
-    library.save_pretrained(folder)
-    save_records(folder / "texts" / "train.jsonl", corpus.people)
-    save_records(folder / "texts" / "unseen.jsonl", corpus.unseen)
-    return folder

@@ -265,6 +265,9 @@ def _with_answer(template: str) -> str:
 
 def _load(source: str | Path) -> Any:
     library = import_extra("transformers", "transformers", "Pretrained tokenizers")
+    adapters = Path(source) / "adapter_config.json"
+    if adapters.is_file() and not (Path(source) / "tokenizer_config.json").is_file():
+        source = json.loads(adapters.read_text(encoding="utf-8"))["base_model_name_or_path"]
     try:
         return library.AutoTokenizer.from_pretrained(str(source))
     except (OSError, ValueError) as error:

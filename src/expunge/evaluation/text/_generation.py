@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -52,22 +53,55 @@ def continuations(model: nn.Module, data: TextSet, scores: TokenScores) -> list[
 def _continue(
     model: nn.Module, data: TextSet, rows: Sequence[list[int]], budgets: Sequence[int]
 ) -> list[list[int]]:
-    """Append the likeliest token to every row until it ends or has as many as it may."""
+    """Append the likeliest token to every row until it ends or has as many as it may.
+
+    Models of transformers keep keys and values, so that only the new token is passed each time.
+    """
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     end = data.tokenizer.end
     grown = [list(row) for row in rows]
     most = [min(budget, _longest_row(model, data)) for budget in budgets]
+    cached = hasattr(model, "config") and hasattr(model, "generate")
     with eval_mode(model):
         while active := [k for k, row in enumerate(grown) if row[-1] != end and len(row) < most[k]]:
-            lengths = [len(grown[k]) for k in active]
-            tokens = torch.full((len(active), max(lengths)), data.tokenizer.pad)
-            for position, k in enumerate(active):
-                tokens[position, : lengths[position]] = torch.tensor(grown[k])
-            logits = apply(model, tokens.to(device))
-            last: Tensor = logits[torch.arange(len(active)), torch.tensor(lengths) - 1]
-            for k, token in zip(active, last.argmax(-1).tolist(), strict=True):
-                grown[k].append(token)
+            rows = [grown[k] for k in active]
+            if cached:
+                room = max(most[k] - len(grown[k]) for k in active)
+                room = min(room, _longest_row(model, data) - max(map(len, rows)))
+                found = _generate(model, data, rows, room, device)
+            else:
+                tokens = _stacked(rows, data.tokenizer.pad)
+                logits = apply(model, tokens.to(device))
+                lengths = torch.tensor([len(row) for row in rows])
+                last: Tensor = logits[torch.arange(len(rows)), lengths - 1]
+                found = last.argmax(-1)[:, None].tolist()
+            for k, new in zip(active, found, strict=True):
+                new = new[: new.index(end) + 1] if end in new else new
+                grown[k] = [*grown[k], *new][: most[k]]
     return [row[:-1] if row[-1] == end else row for row in grown]
+
+
+def _generate(
+    model: Any, data: TextSet, rows: Sequence[list[int]], room: int, device: torch.device
+) -> list[list[int]]:
+    """The next ``room`` tokens of each row, greedily, by a model of transformers and its cache."""
+    from transformers import GenerationConfig
+
+    end, pad = data.tokenizer.end, data.tokenizer.pad
+    tokens = _stacked([row[::-1] for row in rows], pad).flip(1).to(device)  # padded on the left
+    mask = _stacked([[1] * len(row) for row in rows], 0).flip(1).to(device)
+    greedy = GenerationConfig(
+        do_sample=False, max_new_tokens=room, eos_token_id=end, pad_token_id=pad, use_cache=True
+    )
+    found = model.generate(input_ids=tokens, attention_mask=mask, generation_config=greedy)
+    new: list[list[int]] = found[:, tokens.shape[1] :].tolist()
+    return new
+
+
+def _stacked(rows: Sequence[list[int]], fill: int) -> Tensor:
+    """Rows of different lengths [B, T], filled on the right."""
+    tensors = [torch.tensor(row) for row in rows]
+    return torch.nn.utils.rnn.pad_sequence(tensors, batch_first=True, padding_value=fill)
 
 
 def _longest_row(model: nn.Module, data: TextSet) -> int:

@@ -13,6 +13,7 @@ ours, one of arithmetic means. Its gradient norm is the mean over tensors of eac
 from __future__ import annotations
 
 import zlib
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -30,6 +31,8 @@ LOWEST = 0.2
 LEAKAGE_LOWEST = 0.4
 """That of the privacy leakage, as in MUSE."""
 LEAST_DEVIATION = 1e-3
+_KNOWN_FACTS: WeakKeyDictionary[TextSet, Tensor] = WeakKeyDictionary()
+"""The facts of sets that are in use: finding them encodes every answer again."""
 
 
 def exact_memorisation(scores: TokenScores) -> Array:
@@ -114,6 +117,12 @@ def fact_tokens(data: TextSet) -> Tensor:
     answers, they are those of them that the paraphrased answer has and no false answer: neither
     names nor phrases, which a model knows from other records. Every answer has one at least.
     """
+    if data not in _KNOWN_FACTS:
+        _KNOWN_FACTS[data] = _find_facts(data)
+    return _KNOWN_FACTS[data]
+
+
+def _find_facts(data: TextSet) -> Tensor:
     facts = (data.labels != IGNORED) & ~question_tokens(data)
     for row, record in enumerate(data.records):
         if record.perturbed_answers:

@@ -49,6 +49,7 @@ from expunge.models import (
     check_is_causal,
     load_causal_model,
     make_module,
+    with_frozen,
 )
 from expunge.request._job import Job, make_job
 from expunge.request.subject._load import Subject
@@ -88,7 +89,8 @@ def load_text_model(job: Job) -> tuple[nn.Module, Callable[[], nn.Module], Token
     build = _builder(job, state, words)
     model = build()
     tokenizer = words or PretrainedTokenizer(pretrained, job.template)
-    fit_weights(model, _with_tied(model, without_prefix(state, model)), str(job.weights))
+    state = with_frozen(model, without_prefix(state, model))
+    fit_weights(model, _with_tied(model, state), str(job.weights))
     return model, build, tokenizer
 
 

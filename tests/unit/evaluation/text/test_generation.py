@@ -6,8 +6,9 @@ import re
 import sys
 
 import pytest
+import torch
 from nltk.stem.porter import PorterStemmer
-from torch import nn
+from torch import Tensor, nn
 
 from expunge._errors import InvalidInput
 from expunge.engine._token_scores import score_tokens
@@ -77,3 +78,39 @@ def test_without_the_library_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "rouge_score.rouge_scorer", None)
     with pytest.raises(InvalidInput, match=r"pip install 'expunge\[text\]'"):
         rouge_l(["a"], ["a"])
+
+
+@pytest.mark.parametrize("family", ["Llama", "GPT2"])
+def test_cached_keys_change_no_answer(family: str) -> None:
+    """With its cache a model of transformers gets one new token at a time, and says the same."""
+    library = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 2}
+    ends = {"bos_token_id": None, "eos_token_id": None, "intermediate_size": 32}
+    context = DATA.tokens.shape[1] + 4  # less than some continuations would take
+    config = getattr(library, f"{family}Config")(
+        vocab_size=TOKENIZER.size, max_position_embeddings=context, **sizes, **ends
+    )
+    torch.manual_seed(0)
+    model = getattr(library, f"{family}{'LMHeadModel' if family == 'GPT2' else 'ForCausalLM'}")(
+        config
+    ).eval()
+    widths: list[int] = []
+    layer = model.get_input_embeddings()
+    layer.register_forward_hook(lambda _, inputs, __: widths.append(inputs[0].shape[1]))
+    cached = answered(model)
+    assert widths.count(1) > EXTRA
+    widths.clear()
+
+    class Plain(nn.Module):
+        """The same model without `generate`."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.context = model, context
+
+        def forward(self, tokens: Tensor) -> Tensor:
+            return self.inner(tokens, use_cache=False).logits
+
+    assert answered(Plain()) == cached
+    assert 1 not in widths
+    assert len({text for text in cached if text}) > 1
