@@ -99,6 +99,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
     """
 
     _signature_columns: list[str]
+    data_collator: Any
 
     def __init__(
         self,
