@@ -229,6 +229,24 @@ def test_tables_of_requests_say_what_the_rows_say(page: Path) -> None:
     assert text == request_tables.filled(text)
 
 
+def test_the_table_of_sizes_adds_what_judging_costs() -> None:
+    seconds = {"total": 4.0, "steps": 1.0, "method": 1.0}
+    row = {"kind": "mlp", "set": "random:0.1", "name": "refresh", "records": 300}
+    row |= {"seconds": seconds, "retraining_seconds": 8.0, "cost": 0.5}
+    row |= {"status": "achieved", "false": True}
+    cheap = {"kind": "mlp", "seed": 0, "name": "SRL-FOCUS", "start": "initial", "cost": 0.1}
+    methods = [request_tables.Methods([cheap], "mlp")]
+    *_, line = request_tables.sizes_table(methods, [row]).splitlines()
+    cells = [cell.strip() for cell in line.split("|")[2:-1]]
+    assert cells == [
+        *("3,000 × 25", "8 s", "about 1.25", "0.50", "0.35"),
+        "1 achieved,\u00a0**1 false**",
+    ]
+    exact = row | {"name": "exact", "cost": 1.5}
+    *_, line = request_tables.sizes_table(methods, [row, exact]).splitlines()
+    assert "| 1.50 | 0.50 | 0.35 |" in line
+
+
 def test_the_shadow_attack_of_the_tables_finds_what_is_there_and_nothing_else() -> None:
     rng = np.random.default_rng(0)
     records = 3 * rng.normal(size=2000)
