@@ -283,8 +283,8 @@ def claims_table(methods: Methods, requests: Sequence[Row]) -> str:
             "retained data and the recipe, for a fifth of its epochs",
             "a bound on every attack tried, as delivered and after benign steps",
             f"{len(achieved)} of {len(large)} requests for {LARGE} records or more achieved, with "
-            f"a median bound of {100 * bound:.0f} % of pairs; {false} of them beyond the margins of "
-            "one retrained model",
+            f"a median bound of {100 * bound:.0f} % of pairs; {false} of them beyond the margins "
+            "of one retrained model",
         ],
         [
             f"first order ({FIRST})",
