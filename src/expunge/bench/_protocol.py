@@ -95,6 +95,9 @@ def rate_at(rule: float | str, width: float) -> float:
 
 
 FullScores = Literal["every", "last"]
+Metrics = tuple[
+    Literal["rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned"], ...
+]
 EVERY_TOKEN_METHOD = "language-models"
 """Stands for every registered method for causal language models that needs no other answers."""
 
@@ -126,7 +129,8 @@ class Block(_TomlTable):
     aggregator is ``torchjd:NAME``."""
     baselines: tuple[str, ...] = ()
     full_scores: FullScores | None = None
-    """In place of the protocol's."""
+    metrics: Metrics | None = None
+    """Both in place of the protocol's."""
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
 
@@ -157,9 +161,7 @@ class Protocol(_TomlTable):
     """Whether the five attacks are run; ``released`` with the features of the released code."""
     full_scores: FullScores = "every"
     """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
-    metrics: tuple[
-        Literal["rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned"], ...
-    ] = ()
+    metrics: Metrics = ()
     """What is measured besides the paper's metrics."""
     ideals: Literal[1, 2] = 1
     """Retrained models per seed and scenario; how far the second is from the first is the noise

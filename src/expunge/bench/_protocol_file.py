@@ -116,7 +116,7 @@ def _check_measured(protocol: Protocol, block: Block, place: Callable[[str], str
     """Refuse what is only measured on images: a block of texts would go without it unnoticed."""
     for key, ignored, remedy in (
         ("attacks", protocol.attacks == "released", "Give true or false"),
-        ("metrics", bool(protocol.metrics), "Leave it out"),
+        ("metrics", bool(block.metrics or protocol.metrics), "Leave it out"),
         ("ideals", protocol.ideals > 1, "Leave it out"),
         ("full_scores", (block.full_scores or protocol.full_scores) == "last", "Leave it out"),
     ):

@@ -90,12 +90,13 @@ class _BlockStages:
 
     def reference(self, scenario: str, seed: int, parents: tuple[Stage, ...]) -> Stage:
         protocol, block = self.protocol, self.block
+        metrics = protocol.metrics if block.metrics is None else block.metrics
         config = {
             "attacks": protocol.attacks,
             "test_limit": block.test_limit,
             "scenario": scenario,
             "scenario_seed": seed,
-            **({"metrics": list(protocol.metrics)} if protocol.metrics else {}),
+            **({"metrics": list(metrics)} if metrics else {}),
             **({"definitions": text_definitions()} if block.is_text else {}),
         }
         title = f"score initial and ideal, {scenario}"

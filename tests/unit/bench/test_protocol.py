@@ -138,15 +138,21 @@ def test_an_eighth_of_the_width_has_eight_times_the_papers_rate() -> None:
     assert {procedure.lr for _, procedure in swept} == {4e-4, 16e-4}
 
 
-def test_full_scores_at_the_last_epoch_alone_make_another_stage(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "other", "usual"),
+    [("full_scores", '"last"', '"every"'), ("metrics", '["kl", "relearned"]', "[]")],
+)
+def test_a_block_may_be_measured_otherwise_in_stages_of_its_own(
+    tmp_path: Path, option: str, other: str, usual: str
+) -> None:
     def keys(*changes: tuple[str, str]) -> set[str]:
         return {run.stage.key for run in plan(load_protocol(write_tiny(tmp_path, *changes)))}
 
-    for_all = ("evaluate_at", 'full_scores = "last"\nevaluate_at')
-    every, last = keys(), keys(for_all)
-    assert not every & last
-    assert keys(("limit = 60", 'limit = 60\nfull_scores = "last"')) == last
-    assert keys(for_all, ("limit = 60", 'limit = 60\nfull_scores = "every"')) == every
+    for_all = ("evaluate_at", f"{option} = {other}\nevaluate_at")
+    without, having = keys(), keys(for_all)
+    assert not without & having
+    assert keys(("limit = 60", f"limit = 60\n{option} = {other}")) == having
+    assert keys(for_all, ("limit = 60", f"limit = 60\n{option} = {usual}")) == without
 
 
 def test_a_quarter_of_the_width_has_four_times_the_papers_rate_and_its_other_numbers() -> None:
