@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from expunge.bench._tasks import group_results
 from expunge.bench.paper._curves import (
+    Curve,
+    Series,
     addon_curves,
     baseline_curves,
+    level_of,
+    limits_of,
     method_curves,
+    panels_figure,
+    series_of,
     shown_variants,
 )
+from expunge.bench.plots._style import line_style
 from tests.unit.bench.making import run
 from tests.unit.bench.plots.made_results import everything, only_task, variant
 
@@ -62,3 +71,46 @@ def test_of_many_baselines_those_of_the_paper_are_drawn() -> None:
     results += variant({10: [91.0]}, "SRL") + variant({10: [91.0]}, "SRL", "FOCUS")
     curves = baseline_curves(shown_variants(only_task(results)), "random-label")
     assert [curve.label for curve in curves] == ["FT", "MSG", "CT", "SRL", "SRL-FOCUS"]
+
+
+def test_drawn_lines_are_those_numbers() -> None:
+    task = only_task(everything())
+    runs = shown_variants(task)["random-label", "focus"]
+    curve = Curve("SRL-FOCUS", line_style("random-label", "focus"), runs)
+    figure = panels_figure([curve], task)
+    panel = next(ax for ax in figure.axes if ax.get_title().startswith("TA"))
+    drawn = next(line for line in panel.lines if len(line.get_xdata()) == 3)
+    expected = series_of(runs, "ta")
+    assert expected is not None
+    np.testing.assert_allclose(drawn.get_ydata(), expected.mean)
+    level = next(line for line in panel.lines if line.get_linestyle() == ":")
+    assert level.get_ydata()[0] == level_of(task.ideal, "ta") == 80.0
+    assert panel.get_xticks().tolist() == [0, 1, 10]
+
+
+def test_curves_are_means_and_deviations_over_seeds() -> None:
+    values = {1: [97.0, 96.0, 98.5], 10: [91.0, 92.0, 95.0]}
+    found = series_of(variant(values), "ua")
+    assert found is not None
+    table = np.array([[99.0] * 3, *values.values()])
+    assert found.epochs.tolist() == [0, 1, 10]
+    np.testing.assert_allclose(found.mean, table.mean(axis=1))
+    np.testing.assert_allclose(found.std, table.std(axis=1, ddof=1))
+
+
+def test_an_epoch_that_a_seed_did_not_reach_is_not_averaged() -> None:
+    whole, broken = run({1: 97.0, 10: 91.0}, seed=0), run({1: 95.0}, seed=1, diverged="nan")
+    found = series_of([whole, broken], "ua")
+    assert found is not None
+    assert found.epochs.tolist() == [0, 1]
+    assert series_of([whole], "auc") is None
+
+
+def test_a_collapsed_arm_does_not_set_the_limits() -> None:
+    epochs = np.array([0.0, 10.0])
+    curves = [Series(epochs, np.array([[6.0, end]])) for end in (4.0, 1.0, 0.5, -46.0)]
+    low, high = limits_of(curves, 0.0)
+    assert -1 < low < 0
+    assert 6 < high < 7
+    assert limits_of(curves[:3], 0.0) == (low, high)
+    assert limits_of([Series(epochs, np.full((2, 2), 100.0))], 100.0)[1] > 100
