@@ -1,4 +1,4 @@
-"""The interface of an engine: where tasks are executed, and the messages that come back.
+"""The interface of an engine: where tasks are executed, and how they ended.
 
 The graph, the store and its locks are not the engine's business.
 """
@@ -12,16 +12,6 @@ from typing import Literal, Protocol
 from expunge.store import Stage, StageTask
 
 TaskStatus = Literal["done", "found", "busy", "failed", "lost"]
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a running task is."""
-
-    key: str
-    done: float
-    total: float | None
-    text: str
 
 
 @dataclass(frozen=True)
@@ -79,8 +69,8 @@ class Engine(Protocol):
     def submit(self, task: StageTask) -> None:
         """Start a task."""
 
-    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
-        """Wait up to ``timeout`` seconds for messages; every submitted task gets one result.
+    def poll(self, timeout: float) -> Iterable[TaskResult]:
+        """Wait up to ``timeout`` seconds for tasks that end; every submitted one gets one result.
 
         Called only while tasks are running.
         """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import random
 import sys
@@ -10,7 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ import torch
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_disk_trouble
 from expunge._lazy import load_object
-from expunge.dispatch._engine import Progress, TaskResult, TaskStatus
+from expunge.dispatch._engine import TaskResult, TaskStatus
 from expunge.store import Entry, Locked, StageTask, Store, environment, now
 
-OnProgress = Callable[[float, float | None, str], object]
-OUTPUT_FILE = ".output"
+OUTPUT_FILE, PROGRESS_FILE = ".output", ".progress"
+PAUSE = 0.1
+"""Seconds between two reports of a stage's progress."""
 
 
 @dataclass(frozen=True)
@@ -44,16 +46,14 @@ class Context:
     options: dict[str, Any] = field(default_factory=dict)
     key: str = ""
     title: str = ""
-    on_progress: OnProgress = lambda done, total, text: None
+    on_progress: Callable[[float, float | None, str], object] = lambda done, total, text: None
 
     def progress(self, done: float, total: float | None = None, text: str = "") -> None:
         """Report how far the stage is; calls are cheap and may be frequent."""
         self.on_progress(done, total, text)
 
 
-def execute(
-    task: StageTask, store: Store, on_progress: OnProgress, *, capture: bool = False
-) -> TaskResult:
+def execute(task: StageTask, store: Store, *, capture: bool = False) -> TaskResult:
     """Run a task and store its result, unless it is stored or another process is running it.
 
     With ``capture``, what the stage prints goes to ``.output`` in its work folder instead of
@@ -70,7 +70,7 @@ def execute(
         with store.lock(task):
             if _is_stored(task, store, warnings):
                 return result("found")
-            _compute(task, store, on_progress, capture=capture)
+            _compute(task, store, capture=capture)
             return result("done")
     except Locked:
         return result("busy")
@@ -98,14 +98,15 @@ def _is_stored(task: StageTask, store: Store, warnings: list[str]) -> bool:
     return True
 
 
-def _compute(task: StageTask, store: Store, on_progress: OnProgress, *, capture: bool) -> None:
+def _compute(task: StageTask, store: Store, *, capture: bool) -> None:
     began, started = time.perf_counter(), now()
     # Prepare: the function, the parents' results, the work folder.
     function = _find_function(task.run)
     parents = tuple(store.open(parent) for parent in task.parents)
     folder = store.work(task)
     attempts = _count_attempt(folder)
-    context = Context(task.config, parents, folder, task.options, task.key, task.title, on_progress)
+    facts = (task.config, parents, folder, task.options, task.key, task.title)
+    context = Context(*facts, on_progress=ProgressFile(folder))
     # Run, with generators seeded from the key.
     with captured_output(folder) if capture else nullcontext(), _seeded(task.key):
         function(context)
@@ -193,17 +194,23 @@ def output_tail(folder: Path, size: int = 4000) -> str:
         return ""
 
 
-class ThrottledProgress:
-    """A progress callback that sends at most one message per ``pause`` seconds."""
+class ProgressFile:
+    """Writes how far a stage is into its work folder, at most once in :data:`PAUSE` seconds."""
 
-    def __init__(self, send: Callable[[Progress], object], key: str, pause: float = 0.1) -> None:
-        self.send, self.key, self.pause = send, key, pause
-        self._next = 0.0
-        self._guard = threading.Lock()
+    def __init__(self, folder: Path) -> None:
+        self.path, self._next, self._guard = folder / PROGRESS_FILE, 0.0, threading.Lock()
 
     def __call__(self, done: float, total: float | None, text: str) -> None:
-        now = time.monotonic()
-        with self._guard:
-            if now >= self._next:
-                self._next = now + self.pause
-                self.send(Progress(self.key, done, total, text))
+        with self._guard, suppress(OSError):  # a lost message is no reason to fail
+            if time.monotonic() >= self._next:
+                self._next = time.monotonic() + PAUSE
+                self.path.write_text(json.dumps([done, total, text]), encoding="utf-8")
+
+
+def read_progress(folder: Path) -> tuple[float, float | None, str] | None:
+    """How far the stage of a work folder is; None where it has not said so yet."""
+    try:
+        done, total, text = json.loads((folder / PROGRESS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # not there, or half written
+        return None
+    return done, total, text

@@ -18,8 +18,8 @@ import torch
 
 from expunge._errors import ExpungeError
 from expunge._kinds import Count, check_kind
-from expunge.dispatch._engine import Progress, TaskResult
-from expunge.dispatch._execute import ThrottledProgress, execute, output_tail
+from expunge.dispatch._engine import TaskResult
+from expunge.dispatch._execute import execute, output_tail
 from expunge.store import StageTask, Store, cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -38,11 +38,8 @@ class InlineEngine:
     def submit(self, task: StageTask) -> None:
         self._tasks.append(task)
 
-    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
-        task = self._tasks.pop()
-        messages: list[Progress | TaskResult] = []
-        result = execute(task, self.store, lambda *how: messages.append(Progress(task.key, *how)))
-        return [*messages, result]
+    def poll(self, timeout: float) -> Iterable[TaskResult]:
+        return [execute(self._tasks.pop(), self.store)]
 
     def close(self, *, kill: bool = False) -> None:
         self._tasks.clear()
@@ -51,7 +48,7 @@ class InlineEngine:
 @dataclass
 class _Worker:
     process: SpawnProcess
-    pipe: Connection[StageTask | None, Progress | TaskResult | None]
+    pipe: Connection[StageTask | None, TaskResult | None]
     task: StageTask | None = None
     ready: bool = False
 
@@ -82,21 +79,21 @@ class LocalEngine:
         with suppress(OSError):  # it is dead, which `poll` will notice
             worker.pipe.send(task)
 
-    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
-        """Collect the workers' messages, and notice those that died."""
+    def poll(self, timeout: float) -> Iterable[TaskResult]:
+        """Collect the workers' results, and notice those that died."""
         busy = [worker for worker in self._workers if worker.task is not None]
         if not busy:
             return []
         # A child of a dead worker may hold its pipe open, so check the processes now and then.
         readable = wait([worker.pipe for worker in busy], min(timeout, 0.25))
-        messages: list[Progress | TaskResult] = []
+        results: list[TaskResult] = []
         for worker in busy:
             dead = worker.process.exitcode is not None
             if worker.pipe in readable or dead:
-                messages.extend(self._receive(worker))
+                results.extend(self._receive(worker))
             if dead:
-                messages.extend(self._remove_dead(worker))
-        return messages
+                results.extend(self._remove_dead(worker))
+        return results
 
     def close(self, *, kill: bool = False) -> None:
         """End the workers: idle ones at once, busy ones when they are done, or killed."""
@@ -122,16 +119,15 @@ class LocalEngine:
             self._remove_dead(worker)
         return None
 
-    def _receive(self, worker: _Worker) -> Iterator[Progress | TaskResult]:
+    def _receive(self, worker: _Worker) -> Iterator[TaskResult]:
         with suppress(EOFError, OSError):
             while worker.pipe.poll():
-                message = worker.pipe.recv()
-                if message is None:
+                result = worker.pipe.recv()
+                if result is None:
                     worker.ready = True
-                    continue
-                if isinstance(message, TaskResult):
+                else:
                     worker.task = None
-                yield message
+                    yield result
 
     def _remove_dead(self, worker: _Worker) -> list[TaskResult]:
         """Drop a dead worker; its task is lost."""
@@ -210,7 +206,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def worker_main(
-    pipe: Connection[Progress | TaskResult | None, StageTask | None], root: Path, threads: int
+    pipe: Connection[TaskResult | None, StageTask | None], root: Path, threads: int
 ) -> None:
     """Execute tasks from ``pipe`` until there are no more, or the parent is gone."""
     _leave_interrupts_to_the_parent()
@@ -226,7 +222,7 @@ def worker_main(
         if task is None:
             return
         torch.set_num_threads(int(task.options.get("threads") or threads))
-        pipe.send(execute(task, store, ThrottledProgress(pipe.send, task.key), capture=True))
+        pipe.send(execute(task, store, capture=True))
 
 
 def _leave_interrupts_to_the_parent() -> None:

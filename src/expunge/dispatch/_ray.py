@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import logging
 import os
 import re
@@ -11,7 +10,6 @@ import socket
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +17,11 @@ import torch
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._kinds import NaturalNumber, NotNegative, Positive, check_arguments
-from expunge.dispatch._engine import Progress, TaskResult
-from expunge.dispatch._execute import ThrottledProgress, execute, output_tail
+from expunge.dispatch._engine import TaskResult
+from expunge.dispatch._execute import execute, output_tail
 from expunge.dispatch._local import environment_defaults
 from expunge.store import StageTask, Store
 
-PROGRESS_FILE = ".progress"
-"""In the work folder of a stage: how far it is."""
 _PAUSE = 0.25
 _TIMEOUT = 5.0
 _NOISE = "worker died or was killed|retries remaining|memory pressure|marked dead|Task was killed"
@@ -74,7 +70,6 @@ class RayEngine:
             num_cpus=cpus, num_gpus=gpus, max_retries=retries, retry_exceptions=False
         )
         self._running: dict[Any, StageTask] = {}
-        self._progress: dict[str, str] = {}
 
     def submit(self, task: StageTask) -> None:
         """Hand a task to Ray."""
@@ -82,14 +77,13 @@ class RayEngine:
             arguments = (task, self.store.root, self._threads, bool(self._gpus))
             self._running[self._remote.remote(*arguments)] = task
 
-    def poll(self, timeout: float) -> Iterable[Progress | TaskResult]:
-        """Collect what Ray has finished or given up, and the latest progress of the rest."""
+    def poll(self, timeout: float) -> Iterable[TaskResult]:
+        """Collect what Ray has finished or given up."""
         references = list(self._running)
         with _lost_connection():
             self._ray.wait(references, num_returns=1, timeout=min(timeout, _PAUSE))
             finished, _ = self._ray.wait(references, num_returns=len(references), timeout=0)
-            results = [self._result(reference) for reference in finished]
-        return [*self._new_progress(), *results]
+            return [self._result(reference) for reference in finished]
 
     def close(self, *, kill: bool = False) -> None:
         """Wait for what is running, or kill it; leave the cluster if this engine joined it."""
@@ -103,16 +97,6 @@ class RayEngine:
         if self._joined:
             self._ray.shutdown()
             self._joined = False
-
-    def _new_progress(self) -> Iterator[Progress]:
-        """What running stages have written since the last time."""
-        for task in self._running.values():
-            with suppress(OSError, ValueError):  # not there yet, or half written
-                text = (self.store.work_path(task) / PROGRESS_FILE).read_text(encoding="utf-8")
-                progress = Progress(**json.loads(text))
-                if self._progress.get(task.key) != text:
-                    self._progress[task.key] = text
-                    yield progress
 
     def _result(self, reference: Any) -> TaskResult:
         task = self._running.pop(reference)
@@ -145,16 +129,10 @@ def perform(task: StageTask, root: Path, threads: int, has_gpus: bool) -> TaskRe
             "system that all nodes share, at the same path."
         )
         return TaskResult(task.key, "failed", error="StorageError", message=message)
-
-    def send(progress: Progress) -> None:
-        with suppress(OSError):  # a lost message is no reason to fail
-            file = store.work_path(task) / PROGRESS_FILE
-            file.write_text(json.dumps(asdict(progress)), encoding="utf-8")
-
     if not has_gpus:  # Ray hides those of other tasks, but not from a task without any
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     torch.set_num_threads(int(task.options.get("threads") or threads))
-    return execute(task, store, ThrottledProgress(send, task.key, _PAUSE), capture=True)
+    return execute(task, store, capture=True)
 
 
 def load_ray() -> Any:

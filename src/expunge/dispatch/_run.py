@@ -10,7 +10,8 @@ from graphlib import TopologicalSorter
 
 from expunge._errors import ExpungeError, StorageError
 from expunge._kinds import Count, NaturalNumber, check_arguments
-from expunge.dispatch._engine import Engine, Event, Progress, Report, TaskResult
+from expunge.dispatch._engine import Engine, Event, Report, TaskResult
+from expunge.dispatch._execute import read_progress
 from expunge.dispatch._local import LocalEngine
 from expunge.store import Stage, Store, now
 
@@ -204,6 +205,7 @@ class Loop:
         self.waiting: dict[str, float] = {}  # when to try a stage again that another run computes
         self.announced: set[str] = set()  # of these
         self.attempts: dict[str, int] = {}
+        self.progress: dict[str, tuple[float, float | None, str]] = {}
 
     def run(self) -> None:
         """Run until every stage has ended, or until the run was stopped and nothing is running."""
@@ -215,8 +217,9 @@ class Loop:
             self._submit()
             timeout = _PAUSE if self.waiting else 1.0
             if self.running:
-                for message in self.engine.poll(timeout):
-                    self._handle(message)
+                for result in self.engine.poll(timeout):
+                    self._handle(result)
+                self._report_progress()
             else:
                 time.sleep(timeout)
             for key in [key for key, when in self.waiting.items() if when < time.monotonic()]:
@@ -236,29 +239,32 @@ class Loop:
             if stage.key not in self.announced:
                 self.report(Event("started", stage))
 
-    def _handle(self, message: Progress | TaskResult) -> None:
-        stage = self.running[message.key]
-        if isinstance(message, Progress):
-            self.report(Event("progress", stage, message.done, message.total, message.text))
-            return
-        del self.running[stage.key]
-        self.summary.warnings.extend(message.warnings)
-        if message.status == "busy":
+    def _report_progress(self) -> None:
+        for stage in self.running.values():
+            how_far = read_progress(self.store.work_path(stage))
+            if how_far is not None and self.progress.get(stage.key) != how_far:
+                self.progress[stage.key] = how_far
+                self.report(Event("progress", stage, *how_far))
+
+    def _handle(self, result: TaskResult) -> None:
+        stage = self.running.pop(result.key)
+        self.summary.warnings.extend(result.warnings)
+        if result.status == "busy":
             self.waiting[stage.key] = time.monotonic() + _PAUSE
             if stage.key not in self.announced:
                 self.announced.add(stage.key)
                 self.report(Event("waiting", stage))
-        elif message.status in ("failed", "lost"):
-            self._failed(stage, message)
+        elif result.status in ("failed", "lost"):
+            self._failed(stage, result)
         else:
             del self.left[stage.key]
             self.store.forget_failure(stage)
             self.graph.complete(stage)
-            if message.status == "found":
+            if result.status == "found":
                 self._found(stage)
             else:
                 self.summary.done.append(stage)
-                self.report(Event("done", stage, seconds=message.seconds))
+                self.report(Event("done", stage, seconds=result.seconds))
 
     def _found(self, stage: Stage) -> None:
         self.summary.found.append(stage)

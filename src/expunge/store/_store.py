@@ -55,24 +55,6 @@ class Store:
         except DataError:
             return False
 
-    def entries(self, kind: str | None = None) -> Iterator[Entry]:
-        """All results, by kind and key; their bytes are not checked (``entry.verify()`` does)."""
-        for folder in sorted(self.root.glob(f"{kind or '[!.]*'}/*/")):
-            yield Entry(folder, folder.parent.name, folder.name)
-
-    def remove(self, stage: Keyed) -> None:
-        """Remove a result and any unfinished work, atomically; an absent one is not an error."""
-        folders = [path for path in (self._place(stage), self.work_path(stage)) if path.is_dir()]
-        if not folders:
-            return
-        with self.lock(stage), storage_errors(f"remove {self._place(stage)}"):
-            trash = self._hidden("trash") / stage.key
-            shutil.rmtree(trash, ignore_errors=True)
-            trash.mkdir()
-            for index, folder in enumerate(folders):
-                folder.rename(trash / str(index))
-            shutil.rmtree(trash)
-
     @contextmanager
     def lock(self, stage: Keyed) -> Iterator[None]:
         """Lock a stage against other processes; raise :class:`Locked` at once if one holds it."""

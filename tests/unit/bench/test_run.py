@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import sys
 from pathlib import Path
 
@@ -42,9 +43,9 @@ def test_kills_at_random_moments_end_with_the_same_records(
         rounds += 1
         kills += Fork(attempt).kill_after(dice.uniform(0.02, 0.4))
         if all(store.has(run.stage) for run in planned):
-            whole = list(stages_of(planned))
-            store.remove(dice.choice(whole))  # there is nothing left to disturb: take some away
-            store.remove(planned[dice.randrange(len(planned))].stage)
+            whole = stages_of(planned)  # there is nothing left to disturb: take some away
+            for stage in (dice.choice(whole), dice.choice(planned).stage):
+                shutil.rmtree(store.root / stage.kind / stage.key, ignore_errors=True)
     assert kills == wanted
     attempt()
     assert timeless(collect(planned, store)) == timeless(collect(planned, done))

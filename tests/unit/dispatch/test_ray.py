@@ -23,12 +23,12 @@ import pytest
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge.bench._protocol_file import load_protocol
-from expunge.bench._results import collect
-from expunge.bench._run import run_planned
-from expunge.bench._stages import StageOptions, plan
+from expunge.bench._run import collect, run_planned
+from expunge.bench._stages import plan
 from expunge.dispatch import Engine, Event, InlineEngine, RunSummary, run
 from expunge.dispatch._engine import TaskResult
-from expunge.dispatch._ray import _PAUSE, RayEngine, load_ray, perform
+from expunge.dispatch._execute import PAUSE
+from expunge.dispatch._ray import RayEngine, load_ray, perform
 from expunge.store import Stage, Store
 from tests.unit.bench.tiny_protocol import timeless, write_tiny
 from tests.unit.dispatch.work import stage, wait_for
@@ -145,7 +145,7 @@ def test_a_graph_gives_what_it_gives_without_ray(
 def test_a_protocol_gives_the_same_records_as_without_ray(
     engine: RayEngine, tmp_path: Path
 ) -> None:
-    planned = plan(load_protocol(write_tiny(tmp_path)), StageOptions(device="cpu"))
+    planned = plan(load_protocol(write_tiny(tmp_path)), device="cpu")
     alone = Store(tmp_path / "alone")
     run_planned(planned, alone, engine=InlineEngine(alone)).check()
     run_planned(planned, engine.store, engine=engine).check()
@@ -230,7 +230,7 @@ def test_progress_arrives(engine: RayEngine, tmp_path: Path) -> None:
     assert len(steps) >= 3
     assert steps == sorted(steps)
     seconds = engine.store.open(one).seconds
-    assert len(steps) <= 2 + seconds / _PAUSE, "progress should be sent a few times per second"
+    assert len(steps) <= 2 + seconds / PAUSE, "progress should be sent a few times per second"
 
 
 @pytest.mark.thorough

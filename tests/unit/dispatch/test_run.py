@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import resource
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,7 @@ def test_ancestors_of_what_is_there_are_not_needed(store: Store) -> None:
     parent = stage("add", n=1)
     child = stage("add", parent, n=2)
     inline([child], store).check()
-    store.remove(parent)
+    shutil.rmtree(store.open(parent).folder)
     assert inline([child], store).found == [child]
     assert inline([child, parent], store).done == [parent]
 
@@ -164,7 +165,7 @@ def test_events_tell_the_whole_story(store: Store) -> None:
     inline([there], store)
     counting, child = stage("count"), stage("add", bad, n=3)
     inline([there, counting, child], store, report=events.append)
-    story = [(event.what, event.stage) for event in events if event.what != "progress"]
+    story = [(event.what, event.stage) for event in events]
     planned = [("planned", one) for one in (counting, child, bad)]
     assert story[:4] == [("found", there), *planned]
     assert set(story[4:]) == {
@@ -174,9 +175,6 @@ def test_events_tell_the_whole_story(store: Store) -> None:
         ("failed", bad),
         ("skipped", child),
     }
-    steps = [event for event in events if event.what == "progress"]
-    assert [event.done for event in steps] == list(range(1, 21))
-    assert steps[-1].text == "step 20"
 
 
 def test_the_environment_of_a_result_is_kept(store: Store) -> None:
@@ -265,6 +263,6 @@ def test_wrong_arguments_are_refused(store: Store) -> None:
 def test_a_stage_in_use_elsewhere_is_not_touched(store: Store) -> None:
     task = stage("add", n=1).task
     with store.lock(task):
-        assert execute(task, store, lambda *_: None).status == "busy"
-    assert execute(task, store, lambda *_: None).status == "done"
-    assert execute(task, store, lambda *_: None).status == "found"
+        assert execute(task, store).status == "busy"
+    assert execute(task, store).status == "done"
+    assert execute(task, store).status == "found"

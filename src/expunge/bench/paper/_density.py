@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
 
 from expunge._arrays import Array
 from expunge.bench._results import CONSTRAINED_METHODS, Result
@@ -116,12 +117,8 @@ def mean_shares(results: Sequence[Result]) -> dict[int, Array]:
 def kernel_density(shares: Array, at: Array, bandwidth: float = BANDWIDTH) -> Array:
     """A Gaussian kernel density on [0, 1] from the shares of equal bins, mirrored at 0 and 1."""
     middle = (np.arange(len(shares)) + 0.5) / len(shares)
-    weights = np.asarray(shares, dtype=np.float64) / np.sum(shares)
-    total = np.zeros_like(at)
-    for where in (middle, -middle, 2.0 - middle):
-        z = (at[:, None] - where) / bandwidth
-        total += np.exp(-0.5 * z * z) @ weights
-    return np.asarray(total / (bandwidth * math.sqrt(2 * math.pi)))
+    kernels = [norm.pdf(at[:, None], each, bandwidth) for each in (middle, -middle, 2 - middle)]
+    return np.asarray(sum(kernels) @ (shares / np.sum(shares)))
 
 
 def zones(shares: Array) -> tuple[float, float, float]:

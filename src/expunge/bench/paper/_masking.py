@@ -74,9 +74,9 @@ def masking(results: Sequence[Result]) -> Drawn:
 
 
 def _draw_case(ax: Any, u: tuple[float, float], c: tuple[float, float]) -> None:
-    draw_plane(ax, -1.6, 1.9)
+    draw_plane(ax)
     first, second = np.array(u), np.array(c)
-    shade_feasible(ax, first, second, 4.0)
+    shade_feasible(ax, first, second)
     draw_arrow(ax, first, BLACK)
     draw_arrow(ax, second, VERMILLION)
     for tip, name, colour in ((first, "∇U", BLACK), (second, "∇C", VERMILLION)):
@@ -94,12 +94,9 @@ def _draw_case(ax: Any, u: tuple[float, float], c: tuple[float, float]) -> None:
 
 def _hatch_masked(ax: Any, mask: list[float]) -> None:
     """A hatched strip along the axis of each masked coordinate."""
-    low, high, half = -1.6, 1.9, 0.09
-    style = {"facecolor": "none", "zorder": 0.5, **HATCHED}
-    if not mask[0]:
-        ax.fill_between([low, high], -half, half, **style)
-    if not mask[1]:
-        ax.fill_betweenx([low, high], -half, half, **style)
+    for fill, weight in zip((ax.fill_between, ax.fill_betweenx), mask, strict=True):
+        if not weight:
+            fill([-SIDE, SIDE], -0.09, 0.09, facecolor="none", zorder=0.5, **HATCHED)
 
 
 # Vectors in the plane of two parameters, and the cone of feasible steps.
@@ -132,42 +129,24 @@ def label_tip(ax: Any, tip: Array, text: str, colour: str, offset: tuple[float, 
     )  # fmt: skip
 
 
-def shade_feasible(ax: Any, u: Array, c: Array, size: float) -> None:
+def shade_feasible(ax: Any, u: Array, c: Array) -> None:
     """Shade the steps -Δ with ⟨-Δ, u⟩ ≥ 0 and ⟨-Δ, c⟩ ≥ 0, equation (9)."""
-    corners = feasible_corners(u, c, size)
-    ax.fill(*corners.T, color=GREEN, alpha=0.10, lw=0, zorder=0, label="feasible −Δ")
+    line = np.linspace(-SIDE, SIDE, 201)
+    steps = np.stack(np.meshgrid(line, line), axis=-1)
+    least = np.minimum(steps @ u, steps @ c)
+    ax.contourf(line, line, least, levels=[0.0, 1e3], colors=[GREEN], alpha=0.1, zorder=0)
+    ax.fill([], [], color=GREEN, alpha=0.1, lw=0, label="feasible −Δ")
 
 
-def feasible_corners(u: Array, c: Array, size: float) -> Array:
-    """The polygon of feasible steps within the square of half side ``size``, [corners, 2]."""
-    square = np.array([[-1, -1], [1, -1], [1, 1], [-1, 1]], dtype=np.float64) * size
-    for normal in (u, c):
-        square = _cut(square, normal)
-    return square
-
-
-def _cut(polygon: Array, normal: Array) -> Array:
-    """The part of a polygon with ⟨x, normal⟩ ≥ 0."""
-    kept: list[Array] = []
-    side = polygon @ normal
-    for k in range(len(polygon)):
-        here, there = polygon[k - 1], polygon[k]
-        if side[k - 1] * side[k] < 0:
-            kept.append(here + (there - here) * side[k - 1] / (side[k - 1] - side[k]))
-        if side[k] >= 0:
-            kept.append(there)
-    return np.array(kept).reshape(-1, 2)
-
-
-def draw_plane(ax: Any, low: float, high: float) -> None:
+def draw_plane(ax: Any) -> None:
     """Axes through the origin, without ticks, equal scales."""
     ax.axhline(0, color=QUIET, lw=0.6, zorder=1)
     ax.axvline(0, color=QUIET, lw=0.6, zorder=1)
-    ax.set(xlim=(low, high), ylim=(low, high), xticks=[], yticks=[], aspect="equal")
+    ax.set(xlim=(-SIDE, SIDE), ylim=(-SIDE, SIDE), xticks=[], yticks=[], aspect="equal")
     for side in ("left", "bottom"):
         ax.spines[side].set_visible(False)
-    ax.text(high, 0, " θ₁", va="center", ha="left", color=QUIET)
-    ax.text(0, high, "θ₂", va="bottom", ha="center", color=QUIET)
+    ax.text(SIDE, 0, " θ₁", va="center", ha="left", color=QUIET)
+    ax.text(0, SIDE, "θ₂", va="bottom", ha="center", color=QUIET)
 
 
 # fig:maskingSalUn: a batch whose signs agree by accident, and how PROB notices.
@@ -219,8 +198,8 @@ def noisy_masking(results: Sequence[Result]) -> Drawn:
 
     # Gradients and feasible steps in all panels; the noise in the first, a step in the others.
     for ax in axes:
-        draw_plane(ax, -SIDE, SIDE)
-        shade_feasible(ax, np.array(case.true_u), np.array(case.true_c), 4.0)
+        draw_plane(ax)
+        shade_feasible(ax, np.array(case.true_u), np.array(case.true_c))
         _draw_gradients(ax, case, faint=ax is not axes[0])
     _draw_noise(axes[0], case)
     axes[0].set_title("(a) true and batch gradients", pad=12)
@@ -284,8 +263,7 @@ def _draw_step(ax: Any, case: NoisyExample, addon: Addon, title: str) -> None:
     change = case.changes(step)[1]
     verdict = "feasible" if min(case.changes(step)) >= 0 else "not feasible"
     ax.set_title(f"{title}\n{verdict}: ⟨−Δ, $g_C$⟩ = {change:+.2f}".replace("-", "−"), pad=12)
-    if not step[1]:
-        ax.fill_betweenx([-SIDE, SIDE], -0.08, 0.08, facecolor="none", zorder=0.5, **HATCHED)
+    _hatch_masked(ax, step.tolist())
 
 
 # fig:heatmap: the probability of agreement, equation (18).

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
+from matplotlib.figure import Figure
 
 from expunge.bench.paper._masking import (
     EXAMPLES,
     HEATMAP_LEVEL,
     LINEAR,
     NoisyExample,
-    feasible_corners,
     masked_update,
     probability,
+    shade_feasible,
 )
 from expunge.bench.plots import FIGURES
 from expunge.update import And, MinAbs, Prob
@@ -31,11 +31,14 @@ def test_masked_updates_are_the_paper_formulas() -> None:
 
 def test_shaded_cone_holds_feasible_steps_alone() -> None:
     u, c = np.array([1.2, 0.9]), np.array([0.6, -1.0])
-    corners = feasible_corners(u, c, 1.0)
-    assert (corners @ u >= -1e-12).all()
-    assert (corners @ c >= -1e-12).all()
-    x, y = feasible_corners(u, -u, 1.0).T  # opposite gradients leave a line, of no area
-    assert np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)) == pytest.approx(0.0)
+    ax = Figure().subplots()
+    shade_feasible(ax, u, c)
+    (path,) = ax.collections[0].get_paths()
+    steps = np.random.default_rng(0).uniform(-1.5, 1.5, (500, 2))
+    least = np.minimum(steps @ u, steps @ c)
+    inside = path.contains_points(steps)
+    assert 0 < inside.sum() < 500
+    assert (inside == (least > 0))[np.abs(least) > 0.05].all()
 
 
 def test_noisy_example_misleads_and_but_not_prob() -> None:
