@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from expunge._files import write_text
 from expunge.bench._protocol import Protocol
-from expunge.bench._results import Result, Run, save_results
-from expunge.bench._run import collect
+from expunge.bench._results import Result, save_results
 from expunge.bench._tasks import group_results
 from expunge.bench.paper._tables import overview
-from expunge.bench.paper.claims import CLAIMS, ClaimLedger, claim_ledger
-from expunge.bench.plots import FIGURES, WrittenFigures, write_figures
+from expunge.bench.paper.claims import ClaimLedger, claim_ledger
+from expunge.bench.plots import WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
 from expunge.bench.tables._formats import csv_text, markdown_table
 from expunge.bench.tables._summary import Summary
 from expunge.report import render_bench, write_page
-from expunge.store import Store
 
 OVERVIEW_FIGURES = ("focus-methods", "addons-srl")
 HELD = (
     "Held says that the statement is true of these runs, not that their result is good: an add-on "
     "may lower |rUA| and leave much of it. The ledger has the numbers."
 )
-DIGEST = ".results.sha256"
-"""The file that says which results a folder was written from, and what was written."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +31,6 @@ class Publication:
 
     paths: tuple[Path, ...]
     notes: tuple[str, ...] = ()
-
-
-def write_results(
-    protocol: Protocol, planned: Sequence[Run], store: Store, folder: Path
-) -> Publication:
-    """Publish the finished runs of a plan; nothing where their results have not changed."""
-    results = collect(planned, store)
-    return _if_changed(results, folder, lambda: publish(protocol, results, folder))
 
 
 def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publication:
@@ -83,54 +68,22 @@ def write_tables(results: Iterable[Result], folder: str | Path) -> list[Path]:
 
 def _write_table(path: Path, summaries: Sequence[Summary], labels: Sequence[str]) -> list[Path]:
     """Several summaries in one file of each format; the CSV's first column is their title."""
-    header: list[str] = []
-    rows: list[list[str]] = []
-    for summary in summaries:
-        header, *lines = csv.reader(io.StringIO(summary.csv()))
-        rows += [[summary.title, *line] for line in lines]
     latex = (each.latex(label=label) for each, label in zip(summaries, labels, strict=True))
     texts = {
         ".md": "\n".join(summary.markdown() for summary in summaries),
         ".tex": "\n".join(latex),
-        ".csv": csv_text(["part", *header], rows),
+        ".csv": csv_text([{"part": s.title} | cell for s in summaries for cell in s.cells()]),
     }
     for ending, text in texts.items():
         write_text(path.with_suffix(ending), text)
     return [path.with_suffix(ending) for ending in texts]
 
 
-def write_overview(results: Sequence[Result], folder: Path) -> Publication:
-    """Write results, one table and two figures, where the results have changed: for the demo."""
-
-    def write() -> Publication:
-        save_results(folder / "results.jsonl", results)
-        tables = _write_table(folder / "table", overview(results), ["tab:demo"])
-        figures = write_figures(results, folder, OVERVIEW_FIGURES)
-        return Publication((folder / "results.jsonl", *tables, *figures.paths))
-
-    return _if_changed(results, folder, write)
-
-
-def _if_changed(
-    results: Sequence[Result], folder: Path, write: Callable[[], Publication]
-) -> Publication:
-    """What ``write`` writes, unless the folder was written from the same results and is whole.
-
-    Tables, figures and claims that are new since then are written, too.
-    """
-    if not results:
-        return Publication(())
-    made_of = [*TABLES, *FIGURES, *CLAIMS, *(result.dump() for result in results)]
-    digest = hashlib.sha256("\n".join(made_of).encode()).hexdigest()
-    mark = folder / DIGEST
-    if mark.is_file():
-        latest, *names = mark.read_text(encoding="utf-8").splitlines()
-        if latest == digest and names and all((folder / name).is_file() for name in names):
-            return Publication(())
-    written = write()
-    names = [path.relative_to(folder).as_posix() for path in written.paths]
-    write_text(mark, "\n".join([digest, *names]) + "\n")
-    return written
+def write_overview(results: Sequence[Result], folder: Path) -> None:
+    """Write results, one table and two figures: for the demo."""
+    save_results(folder / "results.jsonl", results)
+    _write_table(folder / "table", overview(results), ["tab:demo"])
+    write_figures(results, folder, OVERVIEW_FIGURES)
 
 
 def results_page(
@@ -166,7 +119,7 @@ def interactive_page(protocol: Protocol, results: Sequence[Result], ledger: Clai
         for result in variant
     }
     plain = [result.as_plain() | {"main": result.key in shown} for result in results]
-    return render_bench(plain, protocol.title or protocol.name, ledger.data()["rows"])
+    return render_bench(plain, protocol.title or protocol.name, ledger.rows())
 
 
 def _what_ran(protocol: Protocol, results: Sequence[Result]) -> str:

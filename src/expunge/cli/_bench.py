@@ -149,7 +149,7 @@ def run_command(
     folder = out or Path("bench-results") / chosen.name
     refuse_no_folder(folder)
 
-    from expunge.bench._publish import write_results
+    from expunge.bench._publish import publish
     from expunge.bench._run import collect, run_planned, stages_of
 
     # Open the trackers now: one that does not answer should not be found out after the run.
@@ -175,21 +175,17 @@ def run_command(
     for warning in outcome.warnings:
         errors.print(f"[yellow]Warning:[/] {escape(warning)}", highlight=False)
 
-    # Publish the results, if there are new ones.
-    written = write_results(chosen, planned, stages, folder)
+    # Publish what is finished.
+    results = collect(planned, stages)
+    written = publish(chosen, results, folder) if results else None
     for tracker in trackers:
-        _track(tracker, collect(planned, stages), chosen)
+        _track(tracker, results, chosen)
 
     # Say what happened.
-    if not outcome.done and not outcome.failed and not written.paths:
-        count = len(outcome.found)
-        text = f"Nothing to do: all {count} stages are done, and {folder}/ is up to date."
-        errors.print(text, highlight=False)
-        return
-    for note in written.notes:
+    for note in written.notes if written else ():
         errors.print(f"  left out, {escape(note)}", style="dim", highlight=False)
     errors.print(f"{outcome}.", highlight=False)
-    if written.paths:
+    if written:
         output.wrote(f"{len(written.paths)} files to {folder}/; begin with README.md.")
     if outcome.failed:
         raise ExpungeError(

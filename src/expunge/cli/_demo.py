@@ -56,7 +56,7 @@ def demo_command(
 
     The comparison is the block "digits-early" of the protocol demo; "expunge bench run demo" runs
     all of it. What is finished is kept in OUT: if the demo is interrupted, the same command resumes
-    it, and a second one only prints. Remove OUT to compute everything again.
+    it, and a second one computes nothing again. Remove OUT to compute everything again.
 
     Example:  expunge demo --seeds 5 --out demo5
     """

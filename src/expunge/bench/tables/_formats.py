@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -76,25 +76,10 @@ def latex_tabular(alignment: str, header: str, body: Sequence[str]) -> list[str]
     ]
 
 
-def csv_text(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """Rows as CSV below their header."""
+def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows as CSV below their names; None is an empty cell."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
-
-
-def rows_of_csv(text: str) -> list[dict[str, str | float | None]]:
-    """The rows of a CSV by the names in its header: numbers as such, None for empty cells."""
-    return [
-        {name: _as_number(cell) for name, cell in row.items()}
-        for row in csv.DictReader(io.StringIO(text))
-    ]
-
-
-def _as_number(cell: str) -> str | float | None:
-    try:
-        return float(cell)
-    except ValueError:
-        return cell or None

@@ -19,7 +19,6 @@ from expunge.bench.tables._formats import (
     latex_row,
     latex_tabular,
     markdown_table,
-    rows_of_csv,
 )
 from expunge.evaluation import METRICS, Metric
 
@@ -227,22 +226,31 @@ class Summary:
         ]
         return "\n".join(lines) + "\n"
 
+    def cells(self) -> list[dict[str, Any]]:
+        """The cells that hold something, for programs."""
+        return [
+            {
+                "group": group.name,
+                "label": row.label,
+                "metric": m,
+                "unit": self.metric(m).unit,
+                "n": len(row.values.get(m, ())) or None,
+                "mean": row.mean(m),
+                "std": row.std(m),
+                "best": int(best[m]),
+            }
+            for group, row, best in self.marked()
+            for m in self.metrics
+            if not math.isnan(row.mean(m))
+        ]
+
     def csv(self) -> str:
-        """One line per row and metric: group, label, metric, unit, n, mean, std, best."""
-        lines = []
-        for group, row, best in self.marked():
-            for m in self.metrics:
-                mean, std = row.mean(m), row.std(m)
-                if not math.isnan(mean):
-                    n = len(row.values[m]) if row.values.get(m) else ""
-                    unit = self.metric(m).unit
-                    lines.append([group.name, row.label, m, unit, n, mean, std, int(best[m])])
-        header = ["group", "label", "metric", "unit", "n", "mean", "std", "best"]
-        return csv_text(header, lines)
+        """One line per cell."""
+        return csv_text(self.cells())
 
     def data(self) -> dict[str, Any]:
-        """The same for programs: title, notes, and a dict per line of the CSV."""
-        return {"title": self.title, "notes": [*self.notes], "rows": rows_of_csv(self.csv())}
+        """The same for programs: title, notes, and cells."""
+        return {"title": self.title, "notes": [*self.notes], "rows": self.cells()}
 
     def _latex_caption(self) -> str:
         notes = [self.title] if self.title else []

@@ -18,11 +18,7 @@ from expunge.bench._statistics import STATUSES, ClaimStatus
 from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.paper.claims._base import Claim, ClaimFinding
-from expunge.bench.tables._formats import (
-    csv_text,
-    markdown_table,
-    rows_of_csv,
-)
+from expunge.bench.tables._formats import csv_text, markdown_table
 
 STATUS_COLOURS: dict[ClaimStatus, str] = {
     "held": "green",
@@ -141,20 +137,24 @@ class ClaimLedger:
             lines += [f"- {name}: {groups}" for name, groups in self._missing()] + [""]
         return "\n".join(lines)
 
-    def csv(self) -> str:
-        """One line per finding, "no data" included."""
-        names = ["claim", "group", "status", "effect", "low", "high", "unit", "n", "detail"]
+    def rows(self) -> list[dict[str, Any]]:
+        """A dict per finding, "no data" included, for programs."""
         rows = []
-        for f in self.findings:
-            low, high = f.interval or ("", "")
-            effect = "" if f.effect is None else f.effect
-            cells = [f.claim.name, f.group, f.status, effect, low, high, f.unit, f.n, f.detail]
-            rows.append([*cells, f.claim.statement, f.claim.source])
-        return csv_text([*names, "statement", "source"], rows)
+        for finding in self.findings:
+            claim, (low, high) = finding.claim, finding.interval or (None, None)
+            found = {name: getattr(finding, name) for name in ("group", "status", "effect")}
+            found |= {"low": low, "high": high, "unit": finding.unit, "n": finding.n}
+            found |= {"detail": finding.detail, "statement": claim.statement}
+            rows.append({"claim": claim.name} | found | {"source": claim.source})
+        return rows
+
+    def csv(self) -> str:
+        """One line per finding."""
+        return csv_text(self.rows())
 
     def data(self) -> dict[str, Any]:
         """The same for programs: notes, and a dict per finding."""
-        return {"title": "", "notes": [*self.notes], "rows": rows_of_csv(self.csv())}
+        return {"title": "", "notes": [*self.notes], "rows": self.rows()}
 
 
 def _count(findings: Sequence[ClaimFinding]) -> str:
