@@ -12,7 +12,7 @@ from expunge import _tensors as tensors
 from expunge import dispatch
 from expunge._errors import DataError
 from expunge._serialisation import rebuild
-from expunge.bench._stage_functions import HISTOGRAM_PREFIX, WEIGHTS
+from expunge.bench._stage_functions import HISTOGRAM_PREFIX, REFERENCES, WEIGHTS
 from expunge.data import Division, Examples, Splits, divide, load, thin_out
 from expunge.engine import (
     Callback,
@@ -113,13 +113,12 @@ def _ideal_outputs(
     outputs = {"logits": forget.logits, "labels": forget.labels}
     if not more:
         return outputs
-    for name, split in (("val", parts.splits.val), ("test", parts.splits.test)):
-        predictions = predict(models["ideal"], split)
-        outputs |= {f"{name}_logits": predictions.logits, f"{name}_labels": predictions.labels}
-        if "ideal-2" in models:
-            outputs[f"second_{name}_logits"] = predict(models["ideal-2"], split).logits
-    if "ideal-2" in models:
-        outputs["second_logits"] = predict(models["ideal-2"], parts.forget).logits
+    splits = {"": parts.forget, "val_": parts.splits.val, "test_": parts.splits.test}
+    for model in (each for each in models if each != "initial"):
+        for name, split in splits.items():
+            predictions = predict(models[model], split)
+            outputs[f"{_prefix(model)}{name}logits"] = predictions.logits
+            outputs[f"{name}labels"] = predictions.labels
     if "relearned" in more:
         again = after_benign_steps(models["ideal"], parts.retain)
         outputs["relearned_logits"] = predict(again, parts.forget).logits
@@ -128,12 +127,17 @@ def _ideal_outputs(
     return outputs | {"untrained_logits": predict(untrained, parts.forget).logits}
 
 
+def _prefix(model: str) -> str:
+    """What the names of a retrained model's outputs begin with."""
+    return {"ideal": "", "ideal-2": "second_"}.get(model, f"{model}_")
+
+
 def _scorer(
     parts: Division, outputs: dict[str, Tensor], config: Mapping[str, Any], model: str = ""
 ) -> Scorer:
     """Scores against the ideal model's ``outputs``, as a protocol wants it.
 
-    RMIA has every ideal model but the ``model`` itself as a reference, if there is another.
+    RMIA and KLoM have every ideal model but the ``model`` itself as references, if there are more.
     """
     labels = outputs["labels"]
     forget = Predictions(outputs["logits"], labels)
@@ -148,9 +152,8 @@ def _scorer(
         )
         return Views(forget=Predictions(outputs[f"{prefix}logits"], labels), test=test, val=val)
 
-    ideals = {"ideal": views("")}
-    if "second_logits" in outputs:
-        ideals["ideal-2"] = views("second_")
+    names = [name for name in REFERENCES[1:] if f"{_prefix(name)}logits" in outputs]
+    ideals = {name: views(_prefix(name)) for name in names}
     relearned = outputs.get("relearned_logits")
     return Scorer(
         parts,

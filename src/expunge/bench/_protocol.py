@@ -13,7 +13,7 @@ import pydantic
 from expunge._errors import InvalidInput
 from expunge._options import takes_options
 from expunge._specs import join_part, split_part
-from expunge.bench._results import Run
+from expunge.bench._results import MAX_IDEALS, Run
 from expunge.data import CORPORA, DATASETS, Augment
 from expunge.engine import PLAIN_OPTIONS, Procedure, Recipe
 from expunge.methods import METHODS
@@ -96,7 +96,8 @@ def rate_at(rule: float | str, width: float) -> float:
 
 FullScores = Literal["every", "last"]
 Metrics = tuple[
-    Literal["rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned"], ...
+    Literal["rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned", "klom"],
+    ...,
 ]
 EVERY_TOKEN_METHOD = "language-models"
 """Stands for every registered method for causal language models that needs no other answers."""
@@ -163,9 +164,9 @@ class Protocol(_TomlTable):
     """At which of the epochs RA and the attacks are scored, which pass over all retained data."""
     metrics: Metrics = ()
     """What is measured besides the paper's metrics."""
-    ideals: Literal[1, 2] = 1
-    """Retrained models per seed and scenario; how far the second is from the first is the noise
-    floor of every distance to "the" ideal model."""
+    ideals: Annotated[int, pydantic.Field(ge=1, le=MAX_IDEALS)] = 1
+    """Retrained models per seed and scenario; how far the others are from the first is the noise
+    floor of every distance to "the" ideal model. KLoM needs three or more."""
     block: Annotated[tuple[Block, ...], pydantic.Field(min_length=1)]
 
     @property

@@ -23,6 +23,7 @@ from expunge.update import ADDONS, MOMENTS, WeightedSum, as_aggregate
 EVERY_BLOCK = "every_block"
 """The table of a protocol file that holds defaults of its blocks."""
 MAX_SEEDS = 10_000
+MIN_IDEALS_OF_KLOM = 3
 """Repetitions of a protocol; a larger number is a seed that should be in a list."""
 
 
@@ -102,6 +103,13 @@ def _checked(protocol: Protocol, file: str) -> Protocol:
     # The blocks together, and with the seeds and epochs of the protocol.
     if len(set(protocol.seeds)) < len(protocol.seeds):
         raise InvalidInput(f"{place('seeds')}: a seed is listed twice.")
+    measured = (block.metrics or protocol.metrics for block in blocks)
+    if protocol.ideals < MIN_IDEALS_OF_KLOM and any("klom" in each for each in measured):
+        raise InvalidInput(
+            f"{place('metrics')}: KLoM compares with the spread of retrained models, and each of "
+            f"them with the others: `ideals` should be at least {MIN_IDEALS_OF_KLOM}. "
+            f"(got {protocol.ideals})"
+        )
     for block in blocks:
         epochs = max(setting["epochs"] for setting in block.unlearning.settings(block.width))
         if min(protocol.evaluate_at) > epochs:

@@ -23,6 +23,8 @@ FORMAT = 1
 CONSTRAINED_METHODS = ("random-label", "neg-grad-plus", "scrub")
 """The methods that the paper plugs its add-ons into: SRL, NGPlus, SCRUB."""
 
+MAX_IDEALS = 8
+"""Retrained models per seed and scenario, at most."""
 TASK = ("dataset", "arch", "width", "limit", "scenario")
 VARIANT = ("method", "addon", "moments", "aggregate")
 HYPERPARAMETERS = ("alpha", "beta", "lr", "batch_size", "budget")
@@ -48,7 +50,7 @@ class Run:
 
     ``moments`` is empty where the add-on has none; ``alpha`` and ``beta`` are those of the linear
     aggregation; ``budget`` is the number of epochs. ``model`` is ``unlearned``, ``initial``,
-    ``ideal`` or ``ideal-2``; all but the first have neither variant nor hyperparameters.
+    ``ideal``, ``ideal-2``, ...; all but the first have neither variant nor hyperparameters.
     ``baseline`` is a method that no add-on is plugged into. ``stage`` is the planned work.
     """
 

@@ -16,6 +16,7 @@ from expunge import dispatch
 from expunge._errors import DataError, Diverged
 from expunge._files import write_text
 from expunge._serialisation import rebuild
+from expunge.bench._results import MAX_IDEALS
 from expunge.engine import Callback, Execution, Procedure, StepReporter, unlearn
 from expunge.store import Entry
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 WEIGHTS, METRICS_FILE, STEPS = "weights.safetensors", "metrics.jsonl", "steps.json"
 HISTOGRAMS, DEFINITIONS = "agreement.json", "definitions.json"
-REFERENCES = ("initial", "ideal", "ideal-2")
+REFERENCES = ("initial", "ideal", *(f"ideal-{number}" for number in range(2, MAX_IDEALS + 1)))
 HISTOGRAM_PREFIX = "f_bin_"
 
 

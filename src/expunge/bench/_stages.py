@@ -6,7 +6,7 @@
 
 An initial model serves every scenario and variant of its seed, an ideal model every variant of its
 scenario. ``reference`` scores both once and keeps what the ideal model says of the forget set. A
-protocol may have a second ideal model, trained with seed + 3000: the noise floor.
+protocol may have more ideal models, trained with seed + 3000, + 5000, ...: the noise floor.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from expunge._serialisation import describe
 from expunge.bench._protocol import Block, Protocol, augment_of, variants_of
-from expunge.bench._results import Run
+from expunge.bench._results import MAX_IDEALS, Run
 from expunge.data import load, load_corpus
 from expunge.engine import Procedure
 from expunge.evaluation import text_definitions
@@ -26,8 +26,8 @@ from expunge.store import Stage
 VERSION = 1
 FUNCTIONS = "expunge.bench._stage_functions"
 VAL_FRACTION = 0.1
-IDEAL_SEEDS = (1000, 3000)
-"""The ideal models of seed s are trained with seeds s + 1000 and s + 3000."""
+IDEAL_SEEDS = range(1000, 1000 + 2000 * MAX_IDEALS, 2000)
+"""The ideal models of seed s are trained with seeds s + 1000, s + 3000, and so on."""
 RUNS = {
     "initial": "train_initial",
     "ideal": "train_ideal",

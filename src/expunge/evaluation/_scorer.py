@@ -12,7 +12,13 @@ from expunge.data import Division
 from expunge.distributed import SINGLE, Group, shared_inference
 from expunge.engine import Callback, Predictions, Run, predict
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
-from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
+from expunge.evaluation._distances import (
+    activation_distance,
+    js_divergence,
+    kl_divergence,
+    klom,
+    zrf,
+)
 from expunge.evaluation._scores import Released, Scores, relearned_scores, score
 from expunge.evaluation._statistics import auc_of
 from expunge.evaluation._views import Views, view
@@ -28,11 +34,11 @@ def rmia_auc(model: Views, references: Sequence[Views]) -> float:
 
 DISTANCES = {"kl": kl_divergence, "jsd": js_divergence, "activation_distance": activation_distance}
 """Distances from the ideal model's predictions on the forget set."""
-MORE_METRICS = ("rmia_auc", *DISTANCES, "zrf", "loss_auc", "relearned")
+MORE_METRICS = ("rmia_auc", *DISTANCES, "zrf", "loss_auc", "relearned", "klom")
 """What a benchmark may measure besides the paper's metrics, by name.
 
 ``relearned`` stands for UA, TA, rUA and the AUC of the loss attack after benign steps, which are
-taken where all scores are.
+taken where all scores are. ``klom`` is the 95th percentile over the forget set, by ``references``.
 """
 
 
@@ -44,7 +50,8 @@ class Scorer:
     those predictions. In a ``group``, all processes make the same calls and share the work.
     ``more`` names metrics of :data:`MORE_METRICS`; they need the ``ideal`` model's views and
     ``untrained`` predictions, ``relearned`` also the ideal model's predictions on the forget set
-    after the same benign steps. RMIA has the ``references`` (default: the ideal model).
+    after the same benign steps. RMIA has the ``references`` (default: the ideal model), and
+    KLoM has them as the retrained models.
     """
 
     division: Division
@@ -91,6 +98,9 @@ class Scorer:
             values["zrf"] = zrf(views.forget, self.untrained)
         if "loss_auc" in self.more:
             values["loss_auc"] = loss_auc(views.forget, views.test)
+        if "klom" in self.more:
+            others = [each.forget for each in self.references]
+            values["klom"] = float(klom([views.forget], others).quantile(0.95))
         if "rmia_auc" in self.more:
             values["rmia_auc"] = rmia_auc(views, self.references or (self.ideal,))
         return values

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from expunge import InvalidInput
 from expunge import _tensors as tensors
 from expunge.bench._image_stages import IDEAL, _scorer, agreement_of
 from expunge.bench._protocol_file import load_protocol
@@ -19,7 +20,7 @@ from expunge.data import divide, load
 from expunge.dispatch import InlineEngine
 from expunge.engine import Callback
 from expunge.engine import Run as EngineRun
-from expunge.evaluation import evaluate
+from expunge.evaluation import Predictions, evaluate, klom
 from expunge.models import build_model
 from expunge.store import Store
 from tests.tiny import unlearn
@@ -105,6 +106,29 @@ def test_a_second_ideal_model_shows_the_noise_floor(tmp_path: Path) -> None:
     for name, count in (("ideal", 1), ("ideal-2", 1), ("unlearned", 2)):
         assert len(_scorer(division, outputs, config, name).references) == count, "never itself"
     assert {"relearned_auc", "loss_auc", "kl"} <= results["unlearned"].final.keys()
+
+
+def test_klom_compares_with_several_retrained_models(tmp_path: Path) -> None:
+    path = write_tiny(
+        tmp_path,
+        ('methods = ["SRL"]\naddons = ["none", "FOCUS"]\n', ""),
+        ("seeds", 'ideals = 4\nmetrics = ["klom"]\nseeds'),
+    )
+    runs = plan(load_protocol(path), device="cpu")
+    store = Store(tmp_path / "store")
+    run_planned(runs, store, engine=InlineEngine(store)).check()
+    results = {result.model: result for result in collect(runs, store)}
+    names = ["ideal", "ideal-2", "ideal-3", "ideal-4"]
+    assert [*results] == ["initial", *names, "unlearned"]
+    outputs = tensors.load(store.open(runs[0].reference).path(IDEAL))[0]
+    logits = [outputs[f"{prefix}logits"] for prefix in ("", "second_", "ideal-3_", "ideal-4_")]
+    views = [Predictions(each, outputs["labels"]) for each in logits]
+    for k, name in enumerate(names):
+        apart = klom([views[k]], [each for j, each in enumerate(views) if j != k])
+        assert results[name].final["klom"] == pytest.approx(float(apart.quantile(0.95)))
+    assert results["unlearned"].final["klom"] > 0.0
+    with pytest.raises(InvalidInput, match=r"`ideals` should be at least 3. \(got 2\)"):
+        load_protocol(write_tiny(tmp_path, ("seeds", 'ideals = 2\nmetrics = ["klom"]\nseeds')))
 
 
 def test_changed_data_are_noticed(planned: list[Run], done: Store, tmp_path: Path) -> None:

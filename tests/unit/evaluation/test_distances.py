@@ -91,8 +91,17 @@ def test_klom_is_small_between_runs_of_one_kind() -> None:
     assert alike.median() < 0.1 < apart.median()
 
 
+def test_klom_takes_one_unlearned_model_to_spread_as_the_retrained_ones_do() -> None:
+    unlearned, retrained = outputs(0), [outputs(k) for k in range(9, 13)]
+    found = klom([unlearned], retrained)
+    for example in (0, 7):
+        of_r = torch.stack([margins(part)[example] for part in retrained])
+        moved = of_r - of_r.mean() + margins(unlearned)[example]
+        assert float(found[example]) == pytest.approx(literal_gaussian_kl(of_r, moved), rel=1e-4)
+
+
 def test_klom_needs_runs_and_the_same_examples() -> None:
-    with pytest.raises(InvalidInput, match=r"at least 2 unlearned and 2 retrained models. .got 1"):
-        klom([outputs(0)], [outputs(1), outputs(2)])
+    with pytest.raises(InvalidInput, match=r"at least 2 retrained models. .got 2 and 1"):
+        klom([outputs(0), outputs(1)], [outputs(2)])
     with pytest.raises(InvalidInput, match="same examples"):
         klom([outputs(0), outputs(1)], [outputs(2), outputs(3, count=16)])

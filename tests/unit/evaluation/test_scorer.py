@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from expunge.data import divide, load
-from expunge.evaluation import RMIA, Predictions, Views, predict, run_attack, view
+from expunge.evaluation import RMIA, Predictions, Views, klom, predict, run_attack, view
 from expunge.evaluation._benign_steps import after_benign_steps, loss_auc
 from expunge.evaluation._distances import activation_distance, js_divergence, kl_divergence, zrf
 from expunge.evaluation._scorer import MORE_METRICS, EpochScores, Scorer, rmia_auc
@@ -25,13 +27,16 @@ def test_more_metrics_are_those_of_their_functions() -> None:
     data = {"forget": parts.forget, "test": splits.test, "val": splits.val}
     of_ideal, of_untrained = view(ideal, **data), predict(untrained, parts.forget)
     relearned = predict(after_benign_steps(ideal, parts.retain), parts.forget)
-    scorer = Scorer(parts, of_ideal, more=MORE_METRICS, untrained=of_untrained, relearned=relearned)
+    more: dict[str, Any] = {"untrained": of_untrained, "relearned": relearned}
+    retrained = [of_ideal, view(untrained, **data)]
+    scorer = Scorer(parts, of_ideal, more=MORE_METRICS, references=retrained, **more)
     found, plain = scorer.score_by_name(model), Scorer(parts, of_ideal.forget).score(model)
     after = ["relearned_ua", "relearned_ta", "relearned_rua", "relearned_auc"]
     names = [name for name in MORE_METRICS if name != "relearned"] + after
     assert found == plain.as_dict() | {name: found[name] for name in names}
     of_model = view(model, **data)
-    assert found["rmia_auc"] == rmia_auc(of_model, [of_ideal])
+    assert found["rmia_auc"] == rmia_auc(of_model, retrained)
+    assert found["klom"] == klom([of_model.forget], [v.forget for v in retrained]).quantile(0.95)
     assert found["kl"] == kl_divergence(of_model.forget, of_ideal.forget)
     assert found["loss_auc"] == loss_auc(of_model.forget, of_model.test)
     again = view(after_benign_steps(model, parts.retain), **data)
