@@ -103,7 +103,7 @@ def _checked(protocol: Protocol, file: str) -> Protocol:
     # The blocks together, and with the seeds and epochs of the protocol.
     if len(set(protocol.seeds)) < len(protocol.seeds):
         raise InvalidInput(f"{place('seeds')}: a seed is listed twice.")
-    measured = (block.metrics or protocol.metrics for block in blocks)
+    measured = [protocol.metrics if b.metrics is None else b.metrics for b in blocks]
     if protocol.ideals < MIN_IDEALS_OF_KLOM and any("klom" in each for each in measured):
         raise InvalidInput(
             f"{place('metrics')}: KLoM compares with the spread of retrained models, and each of "
