@@ -169,8 +169,7 @@ def _scorer(
 class AgreementHistograms(Callback):
     """A histogram of f (18) over all parameters after each epoch of ``epochs``.
 
-    It is taken for one pair of batches: what the add-on would see at its next step. The shares go
-    into the epoch's row, so that a killed run keeps them; the stage moves them to their own file.
+    It is taken for one pair of batches, and kept in the epoch's row, so that a killed run has it.
     """
 
     def __init__(self, epochs: frozenset[int], bins: int = HISTOGRAM_BINS) -> None:

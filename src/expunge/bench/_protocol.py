@@ -84,11 +84,7 @@ class Unlearning(_TomlTable):
 
 
 def rate_at(rule: float | str, width: float) -> float:
-    """A learning rate, or what a rule such as ``1e-4/width`` says for a width.
-
-    >>> rate_at("1e-4/width", 0.25)
-    0.0004
-    """
+    """A learning rate, or what a rule such as ``1e-4/width`` says for a width."""
     if isinstance(rule, str):
         return float(re.split(r" ?/", rule)[0]) / width
     return rule
@@ -195,10 +191,7 @@ class Protocol(_TomlTable):
 
 
 def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
-    """What a block tries: its baselines, then each method with each add-on, at every setting.
-
-    The runs have no scenario and no seed yet.
-    """
+    """What a block tries, at every setting: runs (no scenario, no seed yet) and procedures."""
     unlearning = block.unlearning
     usual = unlearning.aggregate
     tried = [(method, "none", usual, True) for method in block.baselines]
@@ -237,11 +230,7 @@ def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
 
 
 def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:
-    """The full name of an add-on without its moments, and these if it names them.
-
-    >>> without_moments("FOCUS(moments=adam)"), without_moments("FOCUS")
-    (('focus', ('adam',)), ('focus', ()))
-    """
+    """The full name of an add-on without its moments, and these if it names them."""
     name, options = split_part(ADDONS.name(addon))
     moments = options.pop("moments", None)
     return join_part(name, options), () if moments is None else (str(moments),)

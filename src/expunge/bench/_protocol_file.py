@@ -28,11 +28,7 @@ MIN_IDEALS_OF_KLOM = 3
 
 
 def load_protocol(source: str | Path) -> Protocol:
-    """A built-in protocol by name, or the one in a TOML file.
-
-    >>> load_protocol("paper").seeds
-    (0, 1, 2)
-    """
+    """A built-in protocol by name, or the one in a TOML file."""
     text, file = read_protocol(source)
     try:
         given = tomllib.loads(text)
@@ -48,11 +44,7 @@ def load_protocol(source: str | Path) -> Protocol:
 
 
 def _with_defaults(given: dict[str, Any]) -> dict[str, Any]:
-    """What is said once, below what each block says.
-
-    ``[every_block]`` has any key of a block; ``[training]`` and ``[unlearning]`` are merged key by
-    key.
-    """
+    """What is said for every block, below what each says; two tables are merged key by key."""
     every, blocks = given.pop(EVERY_BLOCK, {}), given.get("block", [])
     shared = {name: given.pop(name, {}) for name in ("training", "unlearning")}
 

@@ -34,10 +34,7 @@ class Publication:
 
 
 def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publication:
-    """Write results, tables, figures, claims and the pages on them into ``folder``.
-
-    Figures and claims are of images.
-    """
+    """Write results, tables, figures, claims (of images) and the pages on them into ``folder``."""
     of_images = any(not result.is_text for result in results)
     ledger = claim_ledger(results) if of_images else ClaimLedger(())
     figures = write_figures(results, folder / "figures") if of_images else WrittenFigures()

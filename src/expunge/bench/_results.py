@@ -187,10 +187,7 @@ class Result(Run):
         return rows[-1] if rows else {}
 
     def value(self, metric: str, epoch: int | None = None) -> float | None:
-        """A metric at an epoch (default: the last evaluated one); None where there is none.
-
-        ``rte`` is the time of the steps alone, and ``abs_rua`` the distance of rUA from zero.
-        """
+        """A metric at an epoch (default: the last evaluated one); ``abs_rua`` is |rUA|."""
         row = self.final
         if epoch is not None:
             row = next((row for row in self.epochs if row["epoch"] == epoch), {})
@@ -242,11 +239,7 @@ def load_results(path: str | Path) -> list[Result]:
 
 
 def scenario_in_words(scenario: str) -> str:
-    """A scenario as tables and figures call it.
-
-    >>> scenario_in_words("random:0.1"), scenario_in_words("class:3:0.4")
-    ('10 % random forgetting', '40 % of class 3')
-    """
+    """A scenario as tables and figures call it."""
     match scenario.split(":"):
         case ["random", share]:
             return f"{100 * float(share):g} % random forgetting"

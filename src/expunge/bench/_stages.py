@@ -40,10 +40,7 @@ RUNS = {
 def plan(
     protocol: Protocol, *, root: str | None = None, device: str = "auto", keep: str = "last"
 ) -> list[Run]:
-    """Every unlearning run of a protocol; equal stages are one object.
-
-    The options do not change a result: where the data are, the device, which weights to keep.
-    """
+    """Every unlearning run of a protocol; the options after it do not change results."""
     seen: dict[str, Stage] = {}
 
     def once(stage: Stage) -> Stage:

@@ -55,10 +55,7 @@ def unseen_gap(row: Mapping[str, Any]) -> float | None:
 
 @dataclass(frozen=True)
 class Remainder:
-    """What is left to forget: how far a measure is from what an ideal model has, in points.
-
-    ``measure`` is a metric's name, or a function of the row of an epoch.
-    """
+    """What is left to forget: a metric, or a function of a row, minus the ideal's, in points."""
 
     measure: str | Callable[[Mapping[str, Any]], float | None]
     label: str
@@ -106,10 +103,7 @@ def seeds_of(sweep: Sweep) -> list[int]:
 
 
 def stopping_points(result: Result, remainder: Remainder = RUA) -> list[StoppingPoint]:
-    """The points of a run, the initial model among them, and where it passes zero.
-
-    The first epoch is left out of the latter: a run does not lose TA evenly there.
-    """
+    """The points of a run, and where it passes zero after its first epoch, which is not even."""
     start = result.value("ta", 0)
     path = [
         (int(row["epoch"]), start - row["ta"], left)
@@ -126,11 +120,7 @@ def stopping_points(result: Result, remainder: Remainder = RUA) -> list[Stopping
 
 
 def pareto(points: Iterable[StoppingPoint]) -> list[StoppingPoint]:
-    """The points that no other betters in both, by rising TA loss and strictly falling distance.
-
-    >>> pareto([StoppingPoint(0, 5), StoppingPoint(1, 3), StoppingPoint(2, 4), StoppingPoint(1, 2)])
-    [StoppingPoint(lost=0, distance=5), StoppingPoint(lost=1, distance=2)]
-    """
+    """The points that no other betters in both, by rising TA loss and strictly falling distance."""
     front: list[StoppingPoint] = []
     for point in sorted(points):
         if not front or point.distance < front[-1].distance:

@@ -1,7 +1,4 @@
-"""Results grouped by task, variant, hyperparameters and seed: what tables, figures and claims read.
-
-A task's *main* hyperparameters are those its tables show.
-"""
+"""Results by task, variant, hyperparameters and seed: what tables, figures and claims read."""
 
 from __future__ import annotations
 
@@ -31,10 +28,7 @@ Sweep = dict[Run, Seeds]
 
 @dataclass(frozen=True)
 class TaskResults:
-    """The results of one task: its unlearning runs and its reference models.
-
-    ``name`` is the task's short name with as much else as tells it from the other tasks.
-    """
+    """The unlearning runs and reference models of one task, under a name that no other task has."""
 
     task: Run
     name: str
@@ -54,11 +48,7 @@ class TaskResults:
 
     @cached_property
     def main(self) -> Run | None:
-        """The hyperparameters that tables, figures and claims show; None where nothing ran.
-
-        They are those that most methods share; of equals most variants, then most runs, then the
-        first.
-        """
+        """The hyperparameters that tables show: those that most methods (variants, runs) share."""
         groups = _grouped(self.unlearned, lambda run: (run.variant.aggregate, run.hyperparameters))
 
         def popularity(group: tuple[str, Run]) -> tuple[int, int, int]:
@@ -142,19 +132,13 @@ def group_results(results: Iterable[Result]) -> list[TaskResults]:
 
 
 def select_variants(variants: Iterable[Run], method: str, addons: Sequence[str]) -> list[Run]:
-    """The variants of a method with some add-ons, in their order; published moments come first.
-
-    Those with an aggregation of their own are left out.
-    """
+    """Linear variants of a method with some add-ons, in their order; published moments first."""
     chosen = [v for v in variants if v.method == method and v.is_linear and v.addon in addons]
     return sorted(chosen, key=lambda v: (addons.index(v.addon), *_moments_rank(v)))
 
 
 def preferred_variants(variants: Iterable[Run]) -> dict[tuple[str, str], Run]:
-    """One variant per method and add-on: with published moments, else with Adam's, else others.
-
-    Those with an aggregation of their own are left out.
-    """
+    """One linear variant per method and add-on: published moments, else Adam's, else others."""
     chosen: dict[tuple[str, str], Run] = {}
     for variant in (each for each in variants if each.is_linear):
         rival = chosen.setdefault((variant.method, variant.addon), variant)

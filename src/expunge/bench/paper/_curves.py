@@ -1,7 +1,4 @@
-"""Metrics over the epochs: the five families of curves in the paper's experiments.
-
-A figure has a panel per metric, and a legend in the last cell.
-"""
+"""Metrics over the epochs, a panel each: the five families of curves in the paper's experiments."""
 
 from __future__ import annotations
 
@@ -89,10 +86,7 @@ def method_curves(variants: ShownVariants) -> list[Curve]:
 
 
 def baseline_curves(variants: ShownVariants, method: str) -> list[Curve]:
-    """The baselines, SCRUB, SalUn, the method itself, and the method with FOCUS.
-
-    Of more than :data:`MOST` baselines, those of the paper.
-    """
+    """Baselines (of more than :data:`MOST` the paper's), SCRUB, SalUn, the method and its FOCUS."""
     pair = [(method, "none"), (method, "focus")]
     _require(variants, pair)
     others = [variant for variant, runs in variants.items() if runs[0].baseline]

@@ -1,8 +1,4 @@
-"""The paper's two tables, ours beside them, and all attacks.
-
-Each is a function from results to summaries, one per task or part. Rows without results are left
-out, and a note says so.
-"""
+"""The paper's two tables, ours beside them, and all attacks: summaries, one per task or part."""
 
 from __future__ import annotations
 

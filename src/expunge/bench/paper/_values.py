@@ -66,10 +66,7 @@ BENCHMARK = _printed(
 
 @dataclass(frozen=True)
 class PaperTable:
-    """A part of a table of the paper: what it was measured on, and what it says.
-
-    ``methods`` are those whose add-ons it compares.
-    """
+    """A part of a table of the paper: its data, the methods whose add-ons it compares, its rows."""
 
     table: str
     methods: tuple[str, ...]

@@ -1,8 +1,4 @@
-"""The figures by name: the paper's nine and ours, from the results of a protocol.
-
-Nothing here loads matplotlib before there is something to draw. Adding a figure is its own function
-and a line here.
-"""
+"""The figures by name: the paper's nine and ours. Nothing here loads matplotlib."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING

@@ -92,11 +92,7 @@ UNKNOWN_STYLE = LineStyle(BLACK, ".", "-")
 
 
 def line_style(method: str, addon: str, *, by_method: bool = False) -> LineStyle:
-    """The style of a variant: its add-on's, or its method's where there is none.
-
-    With ``by_method``, where several methods share an add-on, the method gives colour and marker
-    and the add-on dash and filling.
-    """
+    """The add-on's style; ``by_method``, the method's colour and marker with the add-on's dash."""
     base = METHOD_STYLES.get(method, UNKNOWN_STYLE)
     if addon in ("", "none"):
         return base
@@ -124,10 +120,7 @@ def draw_grid(ax: Any) -> None:
 def draw_each_task(
     results: Iterable[Result], draw: Callable[[TaskResults], Figure | None], needed: str
 ) -> Drawn:
-    """A figure for each task that ``draw`` can draw; an error says why there is none.
-
-    ``draw`` returns None or raises where a task lacks what it needs.
-    """
+    """A figure for each task that ``draw`` can draw; where there is none, an error says why."""
     drawn: Drawn = []
     reasons: list[str] = []
     for runs in group_results(results):

@@ -1,7 +1,4 @@
-"""The formats of tables: Markdown, LaTeX, CSV, and values for programs.
-
-Summaries and the ledger of claims share the pieces here, so that escaping is written once.
-"""
+"""The formats of tables and claims: Markdown, LaTeX and CSV, with their escapes."""
 
 from __future__ import annotations
 
@@ -31,15 +28,7 @@ _LATEX = {
 def markdown_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str = ""
 ) -> list[str]:
-    """The lines of a Markdown table.
-
-    ``alignment`` has a letter per column, ``l`` or ``r`` (default: the first left, others right).
-
-    >>> print("\\n".join(markdown_table(["", "|rUA|"], [["SRL", "4.62"]])))
-    |  | \\|rUA\\| |
-    | --- | ---: |
-    | SRL | 4.62 |
-    """
+    """The lines of a Markdown table; ``alignment`` has an ``l`` or ``r`` per column."""
     rules = {"l": "---", "r": "---:"}
     alignment = alignment or "l" + "r" * (len(header) - 1)
     return [
@@ -54,11 +43,7 @@ def _markdown_row(cells: Sequence[str]) -> str:
 
 
 def latex_escape(text: str) -> str:
-    """Plain text as LaTeX.
-
-    >>> latex_escape("10 % of a_b")
-    '10 \\\\% of a\\\\_b'
-    """
+    """Plain text as LaTeX."""
     return "".join(_LATEX.get(sign, sign) for sign in text)
 
 

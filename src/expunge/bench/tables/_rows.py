@@ -59,10 +59,7 @@ def summary_of(
     ideal: Row | None = None,
     **more: Any,
 ) -> Summary:
-    """A table of a task, without empty groups and columns; a note names the columns.
-
-    ``ideal`` is the row of the ideal models, where it is not simply their metrics.
-    """
+    """A table of a task without empty groups and columns, which a note names."""
     if ideal is None and runs.ideal:
         ideal = row_of(runs, runs.ideal, metrics, "ideal")
     title = f"{runs.task.title}, epoch {runs.epoch}"
@@ -110,10 +107,7 @@ def all_rows(
     row: Callable[[Sequence[Result], str], Row] | None = None,
     columns: Mapping[str, Metric] | None = None,
 ) -> Summary:
-    """References, methods alone, then the add-ons of each method; all of them compete.
-
-    ``row`` makes a row of results and a label, where it is not simply metrics at the task's epoch.
-    """
+    """References, methods alone, add-ons of each method; ``row`` makes a row of results."""
 
     def plain_row(results: Sequence[Result], label: str) -> Row:
         return row_of(runs, results, metrics, label)
@@ -157,11 +151,7 @@ def _sections(variants: Sequence[Run]) -> list[tuple[str, list[Run]]]:
 
 
 def plain(value: Any) -> str:
-    """A setting as text.
-
-    >>> plain(1e-4), plain(None), plain(256)
-    ('0.0001', 'none', '256')
-    """
+    """A setting as text."""
     if value is None:
         return "none"
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -84,11 +84,7 @@ class Summary:
 
     @property
     def n(self) -> int | None:
-        """The number of seeds behind every cell; None where cells differ, or where all are empty.
-
-        >>> Summary((RowGroup("", (Row("a", {"ua": (1.0, 2.0)}),)),), ("ua",)).n
-        2
-        """
+        """The number of seeds behind every cell; None where cells differ or all are empty."""
         counts = self._counts(self.rows)
         return counts[0] if len(counts) == 1 else None
 
@@ -140,10 +136,7 @@ class Summary:
         return round(badness.get(what.direction, math.nan), what.decimals + 2)
 
     def cell(self, row: Row, metric: str, *, short: bool = False) -> str:
-        """``mean ± std`` with the metric's decimals; only the mean for one seed; empty for none.
-
-        ``short`` is for terminals: no blanks, and one decimal less of percentages.
-        """
+        """``mean ± std``; only the mean for one seed, "" for none. ``short`` is for terminals."""
         mean, std, about = row.mean(metric), row.std(metric), self.metric(metric)
         sign = "±" if short else " ± "
         decimals = about.decimals - (short and about.unit in ("%", "points"))
@@ -204,10 +197,7 @@ class Summary:
         return above + text + below
 
     def latex(self, *, label: str = "") -> str:
-        """A LaTeX table; the best of each group in bold, n in the caption.
-
-        It needs booktabs, and graphicx where it is wide.
-        """
+        """A LaTeX table (booktabs; graphicx if wide); the best of each group in bold."""
         width = len(self.metrics) + self.has_n_column
         wide = width > WIDE
         headings = [latex_escape(self.heading(metric)) for metric in self.metrics]

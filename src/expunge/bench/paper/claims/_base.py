@@ -60,11 +60,7 @@ class ClaimFinding:
 def each_variant(
     tasks: Iterable[TaskResults], methods: Sequence[str], addons: Sequence[str]
 ) -> Iterator[tuple[TaskResults, Run, str]]:
-    """Every task with every variant of these methods and add-ons, whether it was run or not.
-
-    A method with an add-on is one variant for each kind of moments, the published ones first. The
-    third item names the group: ``cifar10/vgg16/random:0.1 SRL-FOCUS``.
-    """
+    """Every task with every variant of these methods and add-ons, run or not; and their names."""
     for runs in tasks:
         for method in methods:
             for addon in addons:
@@ -159,10 +155,7 @@ def settle(
 
 @dataclass(frozen=True)
 class OfEachRun:
-    """A rule on a quantity that each run has by itself, without a base to compare with.
-
-    ``describe`` says in words what the measured runs have in common.
-    """
+    """A rule on what each run has by itself; ``describe`` puts the measured runs into words."""
 
     measure: Callable[[Result], float | None]
     describe: Callable[[list[Result]], str]

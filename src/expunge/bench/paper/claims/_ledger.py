@@ -44,10 +44,7 @@ def judge_claims(
 
 
 def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) -> ClaimLedger:
-    """Test claims on results of images: the named ones (default: all), in their usual order.
-
-    The notes say which hyperparameters were compared.
-    """
+    """Test claims (default: all) on results of images; notes say which settings were compared."""
     tasks = [runs for runs in group_results(results) if runs.unlearned and not runs.task.is_text]
     wanted = {CLAIMS.name(name) for name in (CLAIMS if names is None else names)}
     claims = [CLAIMS[name] for name in CLAIMS if name in wanted]

@@ -132,10 +132,7 @@ UNSTABLE: tuple[tuple[str, Callable[[Result, Result], float | None], Region], ..
 
 
 def unstable(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
-    """AND against FOCUS on NGPlus, by each measure of :data:`UNSTABLE`.
-
-    AND runs that diverge support the claim, FOCUS runs that do contradict it.
-    """
+    """AND against FOCUS on NGPlus, by each of :data:`UNSTABLE`; diverged AND runs support it."""
     for runs, focus, _ in each_variant(tasks, ("neg-grad-plus",), ("focus",)):
         mask = Run(focus.method, "and")
         pairs = Pairs.of(runs.at_main(focus), runs.at_main(mask))
