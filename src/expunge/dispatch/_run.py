@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from graphlib import TopologicalSorter
 
 from expunge._errors import ExpungeError, StorageError
 from expunge._kinds import Count, NaturalNumber, check_arguments
@@ -110,15 +108,15 @@ def run(
     check_arguments(run, locals())
     began = time.perf_counter()
     # Find what is missing.
-    graph = Graph(stages, store)
-    if graph.missing:
+    found, missing = _found_and_missing(stages, store)
+    if missing:
         store.prepare()
     # Compute it. A lent engine stays open, unless the run was interrupted.
-    used = engine or _engine(store, workers, len(graph.missing))
-    loop = Loop(graph, store, used, retries, report or (lambda event: None))
+    used = engine or _engine(store, workers, len(missing))
+    loop = Loop(missing, store, used, retries, report or (lambda event: None))
     interrupted = True
     try:
-        loop.run()
+        loop.run(found)
         interrupted = False
     finally:
         if interrupted or engine is None:
@@ -133,83 +131,46 @@ def _engine(store: Store, workers: int | None, tasks: int) -> Engine:
     return local
 
 
-class Graph:
-    """The stages and ancestors of ``stages`` that are not in the store, in the order to run them.
+def _found_and_missing(stages: list[Stage], store: Store) -> tuple[list[Stage], list[Stage]]:
+    """The stages that are in the store, and those to run, with the ancestors that they need.
 
-    A stored stage needs no parents, so parents are considered only where a child is missing:
-    results that nothing depends on any more may be removed. Stages with equal keys are one stage.
+    A stored stage needs no parents: results that nothing depends on any more may be removed.
     """
-
-    def __init__(self, stages: list[Stage], store: Store) -> None:
-        self.found: list[Stage] = []
-        self.missing: dict[str, Stage] = {}
-        self._find_missing(stages, store)
-        self._order = {key: number for number, key in enumerate(self.missing)}
-        self._parents = {
-            key: [parent.key for parent in stage.parents if parent.key in self.missing]
-            for key, stage in self.missing.items()
-        }
-        self._sorter = TopologicalSorter(self._parents)
-        self._sorter.prepare()
-        self._ready: list[tuple[float, int, Stage]] = []
-
-    def _find_missing(self, stages: list[Stage], store: Store) -> None:
-        seen: set[str] = set()
-        queue = stages[::-1]
-        while queue:
-            stage = queue.pop()
-            if stage.key in seen:
-                continue
-            seen.add(stage.key)
-            if store.intact(stage):
-                self.found.append(stage)
-            else:
-                self.missing[stage.key] = stage
-                queue.extend(reversed(stage.parents))
-
-    def put_back(self, stage: Stage) -> None:
-        """Make a stage ready again."""
-        heapq.heappush(self._ready, (-stage.cost, self._order[stage.key], stage))
-
-    def take(self) -> Stage | None:
-        """Take the most costly stage that can be run now; of equals, the one listed first."""
-        for key in self._sorter.get_ready():
-            self.put_back(self.missing[key])
-        return heapq.heappop(self._ready)[2] if self._ready else None
-
-    def complete(self, stage: Stage) -> None:
-        """Note that a stage is in the store; its children may be ready."""
-        self._sorter.done(stage.key)
-
-    def descendants(self, stage: Stage) -> list[Stage]:
-        """Every missing stage that depends on ``stage``, parents first."""
-        reached = {stage.key: stage}
-        for key in TopologicalSorter(self._parents).static_order():
-            if any(parent in reached for parent in self._parents[key]):
-                reached[key] = self.missing[key]
-        return list(reached.values())[1:]
+    found: dict[str, Stage] = {}
+    missing: dict[str, Stage] = {}
+    queue = stages[::-1]
+    while queue:
+        stage = queue.pop()
+        if stage.key in found or stage.key in missing:
+            continue
+        if store.intact(stage):
+            found[stage.key] = stage
+        else:
+            missing[stage.key] = stage
+            queue.extend(reversed(stage.parents))
+    return [*found.values()], [*missing.values()]
 
 
 class Loop:
     """The state of a run: which stages are left, running, or waiting for another run."""
 
     def __init__(
-        self, graph: Graph, store: Store, engine: Engine, retries: int, report: Report
+        self, missing: list[Stage], store: Store, engine: Engine, retries: int, report: Report
     ) -> None:
-        self.graph, self.store, self.engine = graph, store, engine
+        self.store, self.engine = store, engine
         self.retries, self.report = retries, report
         self.summary = RunSummary()
         self.stopped = False
-        self.left = dict(graph.missing)
+        self.left = {stage.key: stage for stage in missing}
         self.running: dict[str, Stage] = {}
         self.waiting: dict[str, float] = {}  # when to try a stage again that another run computes
         self.announced: set[str] = set()  # of these
         self.attempts: dict[str, int] = {}
         self.progress: dict[str, tuple[float, float | None, str]] = {}
 
-    def run(self) -> None:
+    def run(self, found: list[Stage]) -> None:
         """Run until every stage has ended, or until the run was stopped and nothing is running."""
-        for stage in self.graph.found:
+        for stage in found:
             self._found(stage)
         for stage in self.left.values():
             self.report(Event("planned", stage))
@@ -222,22 +183,31 @@ class Loop:
                 self._report_progress()
             else:
                 time.sleep(timeout)
-            for key in [key for key, when in self.waiting.items() if when < time.monotonic()]:
-                del self.waiting[key]
-                self.graph.put_back(self.left[key])
         for stage in list(self.left.values()):
             self._skip(stage, None)
 
     def _submit(self) -> None:
+        """Submit what is ready, the most costly first; of equals, the one listed first."""
         capacity = self.engine.capacity
-        while not self.stopped and (capacity is None or len(self.running) < capacity):
-            stage = self.graph.take()
-            if stage is None:
-                return
+        free = None if capacity is None else capacity - len(self.running)
+        if self.stopped or free == 0:
+            return
+        for stage in sorted(self._ready(), key=lambda stage: -stage.cost)[:free]:
+            self.waiting.pop(stage.key, None)
             self.running[stage.key] = stage
             self.engine.submit(stage.task)
             if stage.key not in self.announced:
                 self.report(Event("started", stage))
+
+    def _ready(self) -> list[Stage]:
+        """The stages that can be run now."""
+        now = time.monotonic()
+        return [
+            stage
+            for key, stage in self.left.items()
+            if key not in self.running and self.waiting.get(key, now) <= now
+            if not any(parent.key in self.left for parent in stage.parents)
+        ]
 
     def _report_progress(self) -> None:
         for stage in self.running.values():
@@ -259,7 +229,6 @@ class Loop:
         else:
             del self.left[stage.key]
             self.store.forget_failure(stage)
-            self.graph.complete(stage)
             if result.status == "found":
                 self._found(stage)
             else:
@@ -274,7 +243,6 @@ class Loop:
         self.attempts[stage.key] = self.attempts.get(stage.key, 0) + 1
         if result.status == "lost" and self.attempts[stage.key] <= self.retries:
             self.report(Event("retried", stage, text=result.message))
-            self.graph.put_back(stage)
             return
         details = (result.error, result.message, result.traceback, result.output)
         failure = Failure(stage, *details, self.attempts[stage.key])
@@ -285,8 +253,10 @@ class Loop:
         except StorageError as error:
             self.summary.warnings.append(str(error))
         self.report(Event("failed", stage, text=str(failure), seconds=result.seconds))
-        for child in self.graph.descendants(stage):
-            if child.key in self.left:
+        doomed = {stage.key}
+        while lost := [s for s in self.left.values() if any(p.key in doomed for p in s.parents)]:
+            doomed |= {child.key for child in lost}
+            for child in lost:
                 self._skip(child, stage)
         self.stopped = self.stopped or result.hopeless
 
