@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -23,9 +22,6 @@ Positive = Annotated[float, pydantic.Field(gt=0, strict=True, allow_inf_nan=Fals
 Count = Annotated[int, pydantic.Field(ge=1, strict=True)]
 Seed = Annotated[int, pydantic.Field(ge=0, lt=2**63, strict=True)]
 Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
-RateRule = Annotated[str, pydantic.Field(pattern=r"^\d+(\.\d+)?(e-?\d+)? ?/ ?width$")]
-"""A rate at width 1 that a block divides by its own, as ``1e-4/width``."""
-Rate = Positive | RateRule
 
 BUDGET = ("epochs", "batch_size", "lr")
 """Options that a protocol decides for every method, whatever the method prefers."""
@@ -60,22 +56,21 @@ class Unlearning(_TomlTable):
 
     A list of ``lr``, ``alpha`` or ``epochs`` makes a run with each of its values; ``beta`` is
     1 - alpha by default. Adam moves every weight by about ``lr``, and a unit of a wide layer adds
-    up more of them: ``lr = "1e-4/width"`` does to the function of a narrow model what 1e-4 does to
-    that of a model of width 1.
+    up more of them: 8e-4 does to a model of width 1/8 what 1e-4 does to one of width 1.
     """
 
     epochs: Count | tuple[Count, ...] = 10
-    lr: Rate | tuple[Rate, ...] = 1e-4
+    lr: Positive | tuple[Positive, ...] = 1e-4
     alpha: Positive | tuple[Positive, ...] = 0.05
     aggregate: str = "linear"
     p: Share = 0.3
 
-    def settings(self, width: float) -> Iterator[dict[str, float]]:
-        """Every combination of the values that are lists, for models of a width."""
+    def settings(self) -> Iterator[dict[str, float]]:
+        """Every combination of the values that are lists."""
         names = ("epochs", "lr", "alpha")
         given = [v if isinstance(v := getattr(self, name), tuple) else (v,) for name in names]
-        for epochs, lr, alpha in itertools.product(*given):
-            yield {"epochs": epochs, "lr": rate_at(lr, width), "alpha": alpha}
+        for values in itertools.product(*given):
+            yield dict(zip(names, values, strict=True))
 
     @property
     def swept(self) -> set[str]:
@@ -83,20 +78,11 @@ class Unlearning(_TomlTable):
         return {name for name, value in self if isinstance(value, tuple)}
 
 
-def rate_at(rule: float | str, width: float) -> float:
-    """A learning rate, or what a rule such as ``1e-4/width`` says for a width."""
-    if isinstance(rule, str):
-        return float(re.split(r" ?/", rule)[0]) / width
-    return rule
-
-
 FullScores = Literal["every", "last"]
 Metrics = tuple[
     Literal["rmia_auc", "kl", "jsd", "activation_distance", "zrf", "loss_auc", "relearned", "klom"],
     ...,
 ]
-EVERY_TOKEN_METHOD = "language-models"
-"""Stands for every registered method for causal language models that needs no other answers."""
 
 
 class Block(_TomlTable):
@@ -130,16 +116,6 @@ class Block(_TomlTable):
     """Both in place of the protocol's."""
     training: Training = Training()
     unlearning: Unlearning = Unlearning()
-
-    @pydantic.field_validator("methods")
-    @classmethod
-    def _expand(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if EVERY_TOKEN_METHOD not in names:
-            return names
-        tokens = [name for name in METHODS if METHODS[name].token_losses]
-        every = [name for name in tokens if not METHODS[name].needs_answers]
-        others = [name for name in names if name != EVERY_TOKEN_METHOD]
-        return tuple(dict.fromkeys([*others, *every]))
 
     @property
     def is_text(self) -> bool:
@@ -206,7 +182,7 @@ def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
         name, own_moments = without_moments(addon)
         for moments in _moments_for(name, own_moments or block.moments):
             variant = Run(METHODS.name(method), name, moments, aggregate_name(aggregate))
-            for setting in unlearning.settings(block.width):
+            for setting in unlearning.settings():
                 procedure = _procedure(unlearning, variant, setting)
                 rule = procedure.aggregate
                 alpha, beta = None, None

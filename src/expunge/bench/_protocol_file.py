@@ -103,7 +103,7 @@ def _checked(protocol: Protocol, file: str) -> Protocol:
             f"(got {protocol.ideals})"
         )
     for block in blocks:
-        epochs = max(setting["epochs"] for setting in block.unlearning.settings(block.width))
+        epochs = max(setting["epochs"] for setting in block.unlearning.settings())
         if min(protocol.evaluate_at) > epochs:
             raise InvalidInput(
                 f"{place('evaluate_at')}: block {block.name!r} unlearns for {epochs} epochs, so "

@@ -70,7 +70,6 @@ class StageStatus:
     block: str
     state: str
     failure: dict[str, Any] | None = None
-    detail: str = ""
 
 
 def status(planned: Sequence[Run], store: Store) -> list[StageStatus]:
@@ -84,7 +83,7 @@ def status(planned: Sequence[Run], store: Store) -> list[StageStatus]:
                 continue
             state = _status(stage, run.block, store)
             if state.state == "missing" and stage.key not in needed and children_there:
-                state = StageStatus(stage, run.block, "done", detail="no longer needed")
+                state = StageStatus(stage, run.block, "done")
             states[stage.key] = state
     return list(states.values())
 
@@ -93,20 +92,20 @@ def _status(stage: Stage, block: str, store: Store) -> StageStatus:
     if store.has(stage):
         try:
             store.open(stage)
-        except DataError as error:
-            return StageStatus(stage, block, "damaged", detail=str(error))
+        except DataError:
+            return StageStatus(stage, block, "damaged")
         return StageStatus(stage, block, "done")
     if (store.root / ".locks" / f"{stage.key}.lock").exists():
         try:
             with store.lock(stage):
                 pass
-        except Locked as error:
-            return StageStatus(stage, block, "running", detail=str(error))
+        except Locked:
+            return StageStatus(stage, block, "running")
     failure = store.failure(stage)
     if failure is not None:
         return StageStatus(stage, block, "failed", failure)
     if (store.root / ".work" / stage.key).is_dir():
-        return StageStatus(stage, block, "interrupted", detail="the next run resumes it")
+        return StageStatus(stage, block, "interrupted")
     return StageStatus(stage, block, "missing")
 
 

@@ -108,12 +108,6 @@ def test_an_addon_may_name_moments_of_its_own(tmp_path: Path) -> None:
     assert variants[2][1].addon == Focus(moments="adam")
 
 
-def test_a_rate_by_rule_grows_as_the_width_shrinks(tmp_path: Path) -> None:
-    path = write_tiny(tmp_path, ("lr = 1e-3", 'lr = ["1e-4/width", 1e-3, "5e-5 / width"]'))
-    rates = {procedure.lr for _, procedure in planned(load_protocol(path))}
-    assert rates == {1e-4 / 0.2, 1e-3, 5e-5 / 0.2}
-
-
 def test_a_sweep_decides_even_where_a_method_has_a_preference(tmp_path: Path) -> None:
     change = ('baselines = ["FT"]', 'baselines = ["MATCH"]')
     ((_, own),) = (
