@@ -32,10 +32,9 @@ from expunge.bench._sweeps import (
     unseen_gap,
 )
 from expunge.bench._tasks import Sweep, TaskResults, group_results, one_per_seed, select_variants
-from expunge.bench.paper._values import MASKS_NGPLUS, PAPER_TABLES, Printed
+from expunge.bench.paper._tables import MASKS_NGPLUS, PAPER_TABLES, Printed
 from expunge.bench.paper.claims import ClaimFinding, claim_ledger
-from expunge.bench.tables._formats import markdown_table
-from expunge.bench.tables._summary import Row, Summary
+from expunge.bench.tables._summary import Row, Summary, markdown_table
 from expunge.evaluation import METRICS, Metric
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,8 +14,7 @@ from expunge.bench.paper._tables import overview
 from expunge.bench.paper.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
-from expunge.bench.tables._formats import csv_text, markdown_table
-from expunge.bench.tables._summary import Summary
+from expunge.bench.tables._summary import Summary, csv_text, markdown_table
 from expunge.report import render_bench, write_page
 
 OVERVIEW_FIGURES = ("focus-methods", "addons-srl")

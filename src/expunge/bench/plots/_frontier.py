@@ -79,12 +79,10 @@ def _rate_figure(runs: TaskResults) -> Figure | None:
     # A panel per method.
     figure = new_figure(2.35 * len(compared) + 0.5, 3.0)
     axes = figure.subplots(1, len(compared), sharey=True, squeeze=False)[0]
-    for ax, frontiers in zip(axes, compared.values(), strict=True):
-        _draw_means(ax, frontiers)
+    for ax, (method, frontiers) in zip(axes, compared.items(), strict=True):
+        _draw_means(ax, frontiers, Run(method).label)
     axes[0].set_ylabel("still remembered\n(|rUA|, points)", fontsize=9)
     axes[0].set_ylim(bottom=0)
-    for ax, method in zip(axes, compared, strict=True):
-        _name_lines(ax, Run(method).label)
     axes[0].annotate(
         "better", (0.06, 0.07), (0.2, 0.2), xycoords="axes fraction", color=GREY, fontsize=8,
         arrowprops={"arrowstyle": "->", "color": GREY},
@@ -105,34 +103,23 @@ def _rate_figure(runs: TaskResults) -> Figure | None:
     return figure
 
 
-def _name_lines(ax: Any, method: str) -> None:
-    """Names at the right, above the lines or, where there is no room, below them."""
-    heights = np.concatenate([line.get_ydata()[60:] for line in ax.lines]) / ax.get_ylim()[1]
-    known = heights[~np.isnan(heights)]
-    high = 0.95 if known.size == 0 or known.max() < 0.7 else float(known.min()) - 0.06
-    for row, (text, colour) in enumerate(((method, GREY), (f"{method}-FOCUS", VERMILLION))):
-        ax.text(
-            0.97, high - 0.11 * row, text, color=colour, fontsize=9, weight="bold", ha="right",
-            va="top", transform=ax.transAxes,
-        )  # fmt: skip
-
-
-def _draw_means(ax: Any, frontiers: Frontiers) -> None:
+def _draw_means(ax: Any, frontiers: Frontiers, method: str) -> None:
     """Means over seeds of their frontiers, so that what lies between them is the area it names."""
     budgets = np.linspace(0.0, MAX_LOST, 121)
     reached = budgets <= frontiers.budgets[-1] + 1e-9
-    for fronts, colour, width in (
-        (frontiers.base, GREY, 3.2),
-        (frontiers.addon, VERMILLION, 2.0),
+    for fronts, name, colour, width in (
+        (frontiers.base, method, GREY, 3.2),
+        (frontiers.addon, f"{method}-FOCUS", VERMILLION, 2.0),
     ):
         curves = np.array([frontier_at(front, budgets.tolist()) for front in fronts.values()])
         curves[:, ~reached] = np.nan
-        ax.plot(budgets, curves.mean(axis=0), color=colour, lw=width, solid_capstyle="round")
+        ax.plot(budgets, curves.mean(axis=0), color=colour, lw=width, label=name)
         ends = [mean_over_seeds(values).interval or (np.nan, np.nan) for values in curves.T]
         ax.fill_between(budgets, *np.array(ends).T, color=colour, alpha=0.15, lw=0)
     area = mean_over_seeds(frontiers.means)
     interval = "" if area.interval is None else " [{:+.2f}, {:+.2f}]".format(*area.interval)
     ax.set_title(f"{in_words(frontiers)}\n{area.value:+.2f} points{interval}", fontsize=8.5)
+    ax.legend(loc="upper right", frameon=False)
     ax.set(xlim=(0, MAX_LOST))
     ax.set_xlabel("accuracy lost (TA, points)", fontsize=9)
     draw_grid(ax)

@@ -55,7 +55,6 @@ def summary_of(
     runs: TaskResults,
     groups: Iterable[RowGroup],
     metrics: Sequence[str],
-    *notes: str,
     ideal: Row | None = None,
     **more: Any,
 ) -> Summary:
@@ -64,27 +63,11 @@ def summary_of(
         ideal = row_of(runs, runs.ideal, metrics, "ideal")
     title = f"{runs.task.title}, epoch {runs.epoch}"
     groups = tuple(group for group in groups if group.rows)
-    summary = Summary(groups, tuple(metrics), ideal, title, (*task_notes(runs), *notes), **more)
+    summary = Summary(groups, tuple(metrics), ideal, title, task_notes(runs), **more)
     kept = tuple(m for m in metrics if any(row.values.get(m) for row in summary.rows))
     empty = [summary.heading(metric) for metric in metrics if metric not in kept]
-    absent = [f"Not measured: {', '.join(empty)}"] if empty else []
-    return replace(summary, metrics=kept, notes=(*summary.notes, *absent))
-
-
-def paper_variants() -> list[Run]:
-    """The rows of the paper's protocol."""
-    alone = [Run(method) for method in (*BASELINES, *CONSTRAINED_METHODS)]
-    moments = {name: "published" if ADDONS.resolve(name).statistics else "" for name in ADDON_ORDER}
-    return [
-        *alone,
-        *(Run(m, addon, moments[addon]) for m in CONSTRAINED_METHODS for addon in ADDON_ORDER),
-    ]
-
-
-def absent(runs: TaskResults, wanted: Iterable[Run]) -> list[str]:
-    """A note on the rows that have no results."""
-    missing = [variant.label for variant in wanted if variant not in runs.main_variants]
-    return [f"Absent: {', '.join(missing)}"] if missing else []
+    unmeasured = [f"Not measured: {', '.join(empty)}"] if empty else []
+    return replace(summary, metrics=kept, notes=(*summary.notes, *unmeasured))
 
 
 def task_notes(runs: TaskResults) -> tuple[str, ...]:
@@ -103,7 +86,7 @@ def task_notes(runs: TaskResults) -> tuple[str, ...]:
 def all_rows(
     runs: TaskResults,
     metrics: Sequence[str],
-    *notes: str,
+    *,
     row: Callable[[Sequence[Result], str], Row] | None = None,
     columns: Mapping[str, Metric] | None = None,
 ) -> Summary:
@@ -123,7 +106,6 @@ def all_rows(
         runs,
         groups,
         metrics,
-        *notes,
         ideal=references.get("ideal"),
         columns=dict(columns or {}),
         together=True,

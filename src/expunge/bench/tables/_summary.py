@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 import re
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,15 +15,25 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from expunge.bench.tables._formats import (
-    csv_text,
-    latex_escape,
-    latex_row,
-    latex_tabular,
-    markdown_table,
-)
 from expunge.evaluation import METRICS, Metric
 
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "→": r"$\to$",
+    "⟨": r"$\langle$",
+    "⟩": r"$\rangle$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "–": "--",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
 WIDE = 8
 """LaTeX tables of more columns are scaled to the width of the text."""
 
@@ -269,3 +281,51 @@ def _latex_cell(text: str, *, bold: bool) -> str:
 
 def _sentence(note: str) -> str:
     return note if note.endswith(".") else f"{note}."
+
+
+# The pieces of each format.
+
+
+def markdown_table(
+    header: Sequence[str], rows: Iterable[Sequence[str]], alignment: str = ""
+) -> list[str]:
+    """The lines of a Markdown table; ``alignment`` has an ``l`` or ``r`` per column."""
+    rules = {"l": "---", "r": "---:"}
+    alignment = alignment or "l" + "r" * (len(header) - 1)
+    return [
+        _markdown_row(header),
+        _markdown_row([rules[letter] for letter in alignment]),
+        *(_markdown_row(row) for row in rows),
+    ]
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+
+def latex_escape(text: str) -> str:
+    """Plain text as LaTeX."""
+    return "".join(_LATEX.get(sign, sign) for sign in text)
+
+
+def latex_row(cells: Iterable[str]) -> str:
+    """A row of a tabular, from cells that are LaTeX already."""
+    return " & ".join(cells) + r" \\"
+
+
+def latex_tabular(alignment: str, header: str, body: Sequence[str]) -> list[str]:
+    """The lines of a tabular with booktabs' rules above, between and below header and body."""
+    return [
+        f"\\begin{{tabular}}{{{alignment}}}",
+        *(f"  {line}" for line in (r"\toprule", header, r"\midrule", *body, r"\bottomrule")),
+        r"\end{tabular}",
+    ]
+
+
+def csv_text(rows: Sequence[Mapping[str, object]]) -> str:
+    """Rows as CSV below their names; None is an empty cell."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -18,7 +18,7 @@ from expunge.bench._statistics import STATUSES, ClaimStatus
 from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.paper.claims._base import Claim, ClaimFinding
-from expunge.bench.tables._formats import csv_text, markdown_table
+from expunge.bench.tables._summary import csv_text, markdown_table
 
 STATUS_COLOURS: dict[ClaimStatus, str] = {
     "held": "green",
