@@ -178,31 +178,19 @@ def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
         for addon in block.addons
     ]
     dataset = block.data.partition(":")[0]
+    task = Run(dataset=dataset, arch=block.model, width=block.width, limit=block.limit)
     for method, addon, aggregate, baseline in tried:
-        name, own_moments = without_moments(addon)
-        for moments in _moments_for(name, own_moments or block.moments):
-            variant = Run(METHODS.name(method), name, moments, aggregate_name(aggregate))
+        addon, own_moments = without_moments(addon)
+        names = {"method": METHODS.name(method), "addon": addon}
+        names |= {"aggregate": aggregate_name(aggregate), "block": block.name}
+        for moments in _moments_for(addon, own_moments or block.moments):
+            variant = replace(task, **names, moments=moments, baseline=baseline)
             for setting in unlearning.settings():
-                procedure = _procedure(unlearning, variant, setting)
-                rule = procedure.aggregate
-                alpha, beta = None, None
-                if isinstance(rule, WeightedSum):
-                    alpha, beta = rule.alpha, rule.beta
-                run = replace(
-                    variant,
-                    dataset=dataset,
-                    arch=block.model,
-                    width=block.width,
-                    limit=block.limit,
-                    block=block.name,
-                    alpha=alpha,
-                    beta=beta,
-                    lr=procedure.lr,
-                    batch_size=procedure.batch_size,
-                    budget=procedure.epochs,
-                    baseline=baseline,
-                )
-                yield run, procedure
+                how = _procedure(unlearning, variant, setting)
+                run = replace(variant, lr=how.lr, batch_size=how.batch_size, budget=how.epochs)
+                if isinstance(how.aggregate, WeightedSum):
+                    run = replace(run, alpha=how.aggregate.alpha, beta=how.aggregate.beta)
+                yield run, how
 
 
 def without_moments(addon: str) -> tuple[str, tuple[str, ...]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,26 +25,15 @@ def stages_of(planned: Iterable[Run]) -> list[Stage]:
     return list({stage.key: stage for run in planned for stage in run.stages}.values())
 
 
-@dataclass
-class StageCount:
-    """How often a plan uses a kind of stage, how many different ones, how many are in the store."""
-
-    kind: str
-    uses: int = 0
-    stages: int = 0
-    there: int = 0
-
-
-def count_stages(planned: Sequence[Run], store: Store) -> list[StageCount]:
-    """The counts of each kind of stage, in the order in which they run."""
-    counts = {kind: StageCount(kind) for kind in RUNS}
-    for run in planned:
-        for stage in run.stages:
-            counts[stage.kind].uses += 1
-    for stage in stages_of(planned):
-        counts[stage.kind].stages += 1
-        counts[stage.kind].there += store.has(stage)
-    return list(counts.values())
+def count_stages(planned: Sequence[Run], store: Store) -> list[dict[str, Any]]:
+    """How often a plan uses each kind of stage, how many different ones, and how many are there."""
+    uses = Counter(stage.kind for run in planned for stage in run.stages)
+    stages = Counter(stage.kind for stage in stages_of(planned))
+    there = Counter(stage.kind for stage in stages_of(planned) if store.has(stage))
+    return [
+        {"kind": kind, "uses": uses[kind], "stages": stages[kind], "there": there[kind]}
+        for kind in RUNS
+    ]
 
 
 def run_planned(

@@ -49,7 +49,7 @@ class TaskResults:
     @cached_property
     def main(self) -> Run | None:
         """The hyperparameters that tables show: those that most methods (variants, runs) share."""
-        groups = _grouped(self.unlearned, lambda run: (run.variant.aggregate, run.hyperparameters))
+        groups = _grouped(self.unlearned, lambda run: (run.aggregate, run.hyperparameters))
 
         def popularity(group: tuple[str, Run]) -> tuple[int, int, int]:
             variants = {run.variant for run in groups[group]}
@@ -80,18 +80,12 @@ class TaskResults:
         models = {"initial": self.initial, "ideal": self.ideal}
         return {name: results for name, results in models.items() if results}
 
-    @property
-    def evaluated_epochs(self) -> list[int]:
-        """The epochs at which a run at the main hyperparameters was evaluated, except the start."""
-        main = self.main_variants.values()
-        rows = (row for runs in main for run in runs for row in run.evaluated)
-        return sorted({row["epoch"] for row in rows} - {0})
-
-    @property
+    @cached_property
     def epoch(self) -> int:
         """The epoch that tables show: the paper's where it was evaluated, else the last one."""
-        epochs = self.evaluated_epochs
-        return PAPER_EPOCH if PAPER_EPOCH in epochs or not epochs else epochs[-1]
+        shown = (run for runs in self.main_variants.values() for run in runs)
+        epochs = {row["epoch"] for run in shown for row in run.evaluated} - {0}
+        return PAPER_EPOCH if PAPER_EPOCH in epochs or not epochs else max(epochs)
 
     def at_main(self, variant: Run) -> Seeds:
         """The results of a variant at the main hyperparameters; empty where there are none."""

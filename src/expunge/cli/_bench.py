@@ -68,7 +68,7 @@ def plan_command(
             "addon_configurations": with_addons,
             "seeds": seed_count,
             "runs": run_count,
-            "kinds": [dataclasses.asdict(count) for count in counts],
+            "kinds": counts,
         }
     )
     output.show(f"[bold]{escape(chosen.name)}[/]: {escape(chosen.title)}", highlight=True)
@@ -81,9 +81,9 @@ def plan_command(
     for name in ("stage", "needed", "shared", "stages", "done", "to run"):
         table.add_column(name, justify="left" if name == "stage" else "right")
     for count in counts:
-        shared, missing = count.uses - count.stages, count.stages - count.there
-        numbers = (count.uses, shared, count.stages, count.there, missing)
-        table.add_row(count.kind, *(f"{number:,}" for number in numbers))
+        uses, stages, there = (count[name] for name in ("uses", "stages", "there"))
+        numbers = (uses, uses - stages, stages, there, stages - there)
+        table.add_row(count["kind"], *(f"{number:,}" for number in numbers))
     output.show(table, highlight=True)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -192,9 +191,6 @@ def environment_defaults(values: Mapping[str, str]) -> Iterator[None]:
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
     """Block Ctrl-C: workers inherit that while they start, and this process gets it afterwards."""
-    if sys.platform == "win32":
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -227,8 +223,7 @@ def worker_main(
 
 def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.platform != "win32":  # the parent blocked it while this process started
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # the parent blocked it
 
 
 def _exit_with_the_parent() -> None:
