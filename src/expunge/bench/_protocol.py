@@ -177,14 +177,21 @@ def variants_of(block: Block) -> Iterator[tuple[Run, Procedure]]:
         for aggregate in block.aggregates or (usual,)
         for addon in block.addons
     ]
-    dataset = block.data.partition(":")[0]
-    task = Run(dataset=dataset, arch=block.model, width=block.width, limit=block.limit)
     for method, addon, aggregate, baseline in tried:
         addon, own_moments = without_moments(addon)
-        names = {"method": METHODS.name(method), "addon": addon}
-        names |= {"aggregate": aggregate_name(aggregate), "block": block.name}
         for moments in _moments_for(addon, own_moments or block.moments):
-            variant = replace(task, **names, moments=moments, baseline=baseline)
+            variant = Run(
+                METHODS.name(method),
+                addon,
+                moments,
+                aggregate_name(aggregate),
+                dataset=block.data.partition(":")[0],
+                arch=block.model,
+                width=block.width,
+                limit=block.limit,
+                block=block.name,
+                baseline=baseline,
+            )
             for setting in unlearning.settings():
                 how = _procedure(unlearning, variant, setting)
                 run = replace(variant, lr=how.lr, batch_size=how.batch_size, budget=how.epochs)
