@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -28,8 +28,6 @@ from expunge.update._registry import ADDONS
 from expunge.update._shards import ShardedParameters, local_part, sharded_parameters
 from expunge.update._state import State
 from expunge.update._step import StepResult, compute_step
-
-Bundle = TypeVar("Bundle", Sequence[Tensor], Mapping[str, Tensor])
 
 
 class Update:
@@ -184,14 +182,14 @@ class Update:
     @torch.no_grad()
     def combine(
         self,
-        objective: Bundle,
-        constraint: Bundle | None = None,
+        objective: Sequence[Tensor],
+        constraint: Sequence[Tensor] | None = None,
         *,
-        saliency: Bundle | None = None,
-        variances: tuple[Bundle, Bundle] | None = None,
+        saliency: Sequence[Tensor] | None = None,
+        variances: tuple[Sequence[Tensor], Sequence[Tensor]] | None = None,
         constraint_loss: float | Tensor | None = None,
-    ) -> Bundle:
-        """-Δ from two lists (or dicts) of gradients: what to subtract, as an optimizer does.
+    ) -> list[Tensor]:
+        """-Δ from two lists of gradients: what to subtract, as an optimizer does.
 
         The arguments are left as they are. ``variances`` are those of the two batch means, needed
         with ``SampleMoments`` and with nothing else; ``constraint_loss`` is C itself, needed with
@@ -199,8 +197,8 @@ class Update:
 
         >>> from expunge.update import WeightedSum
         >>> update = Update("and", WeightedSum(1.0, 1.0))
-        >>> update.combine({"w": torch.tensor([1.0, -2.0])}, {"w": torch.tensor([2.0, 3.0])})
-        {'w': tensor([3., 0.])}
+        >>> update.combine([torch.tensor([1.0, -2.0])], [torch.tensor([2.0, 3.0])])
+        [tensor([3., 0.])]
         """
         check_arguments(Update.combine, locals())
         if self.strict:
@@ -210,13 +208,13 @@ class Update:
         if (variances is not None and not self._from_parts) or (variances is None and needed):
             raise InvalidInput("`variances` go with the moments `sample`, and only with them.")
         parts = 2 if self._from_parts else 1
-        given = check_combine_arguments(objective, constraint, saliency, variances, parts=parts)
-        second = given.second
+        first, second = check_combine_arguments(
+            objective, constraint, saliency, variances, parts=parts
+        )
         if second is not None and getattr(self.aggregate, "reads_loss", False):
             loss = check_constraint_loss(self.aggregate, constraint_loss)
             second = second._replace(loss=loss)
-        steps = self._take(given.like, given.first, second).steps
-        return steps if given.names is None else dict(zip(given.names, steps, strict=True))  # type: ignore[return-value]
+        return self._take(objective, first, second).steps
 
     @torch.no_grad()
     def step(self, optimizer: torch.optim.Optimizer) -> None:
