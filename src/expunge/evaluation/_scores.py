@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from expunge._arrays import Array
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments
 from expunge._repr import ReadableRepr, ReprParts
@@ -21,9 +19,9 @@ from expunge.evaluation._benign_steps import after_benign_steps, benign_rate, lo
 from expunge.evaluation._metric import score_parts
 from expunge.evaluation._metrics import METRICS
 from expunge.evaluation._views import Views, check_same_labels, view
-from expunge.evaluation.attacks._population import member_shares, sample
+from expunge.evaluation.attacks._features import errors_of
+from expunge.evaluation.attacks._population import member_shares
 from expunge.evaluation.attacks._registry import PAPER_FIVE
-from expunge.evaluation.attacks._svc import fit_svc
 
 Released = Literal["released"]
 LEFT_OUT = dict.fromkeys(
@@ -234,7 +232,7 @@ def _regression_values(views: Views, attacks: bool | Released, seed: int) -> dic
     values = {f"{name}_rmse": rmse(part) for name, part in views.items()}
     values["test_r2"] = r_squared(views.test)
     if attacks:
-        values["mia_error"] = member_share_by_error(views, seed)
+        values["mia_error"] = member_shares(views, ["error"], seed=seed)["error"]
     return values
 
 
@@ -258,40 +256,17 @@ def agreement(a: Predictions, b: Predictions) -> float:
 
 def rmse(predictions: Predictions) -> float:
     """The root of the mean squared error, in units of the label."""
-    return float(_errors(predictions).square().mean().sqrt())
+    return float(errors_of(predictions).square().mean().sqrt())
 
 
 def r_squared(predictions: Predictions) -> float:
     """1 - the squared error over that of predicting the mean; NaN if all labels are equal."""
     labels = predictions.labels.double()
     spread = float((labels - labels.mean()).square().sum())
-    return 1.0 - float(_errors(predictions).square().sum()) / spread if spread else float("nan")
+    return 1.0 - float(errors_of(predictions).square().sum()) / spread if spread else float("nan")
 
 
 def rms_difference(a: Predictions, b: Predictions) -> float:
     """The root of the mean squared difference of two models' predictions."""
     first, second = (as_numbers(part.logits).double() for part in (a, b))
     return float((first - second).square().mean().sqrt())
-
-
-def member_share_by_error(views: Views, seed: int) -> float:
-    """The share of the forget set that an SVC on the absolute error classifies as retained data.
-
-    Members to learn from are retained examples, non-members test examples, as many of either: the
-    paper's attacks with the one feature that a regression has.
-    """
-    members = sample(views.split("retain"), len(views.test.labels), seed)
-    others = sample(views.test, len(members.labels), seed)
-    features = [_absolute_errors(part) for part in (members, others)]
-    flags = np.arange(len(features[0]) + len(features[1])) < len(features[0])
-    decide = fit_svc(np.concatenate(features), flags, seed)
-    return float((decide(_absolute_errors(views.forget)) > 0).mean())
-
-
-def _absolute_errors(predictions: Predictions) -> Array:
-    result: Array = _errors(predictions).abs().numpy()[:, np.newaxis]
-    return result
-
-
-def _errors(predictions: Predictions) -> Tensor:
-    return as_numbers(predictions.logits).double() - predictions.labels.double()

@@ -22,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from expunge._arrays import Array
-from expunge.engine import Predictions
+from expunge.engine import Predictions, as_numbers
 
 _LEAST = math.log(1e-30)
 
@@ -75,6 +75,16 @@ def released_modified_entropy(predictions: Predictions) -> Array:
     rest = -torch.expm1(_of_label(log_p, predictions.labels))
     others = terms.sum(1) - _of_label(terms, predictions.labels)
     return _column(-rest * rest.clamp_min(1e-30).log() - others)
+
+
+def absolute_error(predictions: Predictions) -> Array:
+    """How far a regression is off, in units of the label, [N, 1]."""
+    return _column(errors_of(predictions).abs())
+
+
+def errors_of(predictions: Predictions) -> Tensor:
+    """What a regression predicts minus the labels, float64 [N]."""
+    return as_numbers(predictions.logits).double() - predictions.labels.double()
 
 
 def loss(predictions: Predictions) -> Array:

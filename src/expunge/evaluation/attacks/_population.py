@@ -17,7 +17,7 @@ from expunge._kinds import Range, check_fields
 from expunge.engine import Predictions
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._attack import MemberScores
-from expunge.evaluation.attacks._features import RELEASED, loss
+from expunge.evaluation.attacks._features import RELEASED, absolute_error, loss
 from expunge.evaluation.attacks._registry import FEATURES, PAPER_FIVE
 from expunge.evaluation.attacks._svc import fit_svc
 
@@ -207,13 +207,14 @@ def decisions(
 ) -> dict[str, list[Array]]:
     """Decision values on ``targets`` of SVCs fitted to ``members`` and ``others``, one per feature.
 
-    Positive: like a member. The fits run in parallel. ``released``: with the features of the
-    paper's released code. ``quick``: in single precision.
+    Positive: like a member. The fits run in parallel. A feature is one of ``FEATURES``, or "error"
+    for a regression; ``released``: as in the paper's released code. ``quick``: in single precision.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     def fit(name: str) -> list[Array]:
-        feature = RELEASED.get(name, FEATURES[name]) if released else FEATURES[name]
+        own = {"error": absolute_error} | (RELEASED if released else {})
+        feature = own[name] if name in own else FEATURES[name]
         rows = [feature(members), feature(others)]
         flags = np.arange(len(rows[0]) + len(rows[1])) < len(rows[0])
         decide = fit_svc(np.concatenate(rows), flags, seed, quick=quick)
