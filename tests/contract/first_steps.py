@@ -79,12 +79,12 @@ class WholeSplits:
         return self.tensors[split][1]
 
     @torch.no_grad()
-    def predict(self, model: nn.Module, split: str, sample: int | None) -> tuple[Tensor, Tensor]:
+    def predict(self, model: nn.Module, split: str) -> tuple[Tensor, Tensor]:
         x, y = self.tensors[split]
         training = model.training
         logits = model.eval()(x)
         model.train(training)
-        return logits[:sample], y[:sample]
+        return logits, y
 
     def strata(self, split: str) -> Tensor:
         return self.labels(split)
@@ -93,7 +93,7 @@ class WholeSplits:
         return None
 
     def token_log_probs(self, model: nn.Module, split: str) -> Tensor:
-        logits, labels = self.predict(model, split, None)
+        logits, labels = self.predict(model, split)
         return logits.double().log_softmax(dim=1).gather(1, labels[:, None])
 
 

@@ -19,8 +19,6 @@ from tests.tiny import points
 METHODS = ["SRL", "NGPlus", "SCRUB"]
 WHOLE_SPLITS: dict[str, dict[str, Any]] = {
     "MATCH": {"method": "match-unseen"},
-    "ReGUn": {"method": "reference-guided"},
-    "LoTUS": {"method": "tempered-teacher"},
 }
 """Methods that look at whole splits, each with options that make it quick."""
 ADDONS: dict[str, Any] = {

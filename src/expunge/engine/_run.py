@@ -135,7 +135,7 @@ class Run:
         # What the method sees of all this.
         splits = None
         if forget is not None:
-            splits = RunSplits(forget, retain, unseen, self.group, execution.seed)
+            splits = RunSplits(forget, retain, unseen, self.group)
         self.problem = Problem(
             self.model,
             loss=loss,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader
 
 from expunge._errors import InvalidInput
 from expunge.data import Data, as_arrays, labels_of
@@ -16,11 +16,6 @@ from expunge.distributed import SINGLE, Group, shared_inference
 from expunge.engine._predict import Predictions, cached_predict, predict
 from expunge.engine._token_scores import TokenRows, TokenScores, score_tokens
 from expunge.methods import SplitName, is_token_labels
-
-WHOLE = 3
-"""A sample is cut out of a whole split if the split is at most this many times as large.
-
-Never out of retain, which nobody else passes through the model during a run."""
 
 
 @dataclass(eq=False)
@@ -31,7 +26,6 @@ class RunSplits:
     retain: Data
     unseen: Data | None = None
     group: Group = SINGLE
-    seed: int = 0
     _known_labels: dict[SplitName, Tensor] = field(default_factory=dict, init=False)
     _known_rows: dict[SplitName, TokenRows] = field(default_factory=dict, init=False)
 
@@ -48,25 +42,11 @@ class RunSplits:
             self._known_labels[split] = labels
         return self._known_labels[split]
 
-    def predict(
-        self, model: nn.Module, split: SplitName, sample: int | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] and labels [N] of a split, or of a sample of the classes to forget.
-
-        A pass over the whole split serves all who ask before the next step, callbacks included.
-        Whether there was one before makes no difference to the result, bit by bit.
-        """
+    def predict(self, model: nn.Module, split: SplitName) -> tuple[Tensor, Tensor]:
+        """Logits [N, K] and labels [N] of a split; a pass serves all who ask before the next step."""
         data = self._data(split)
-        whole = not self.group
-        if sample is not None and not isinstance(data, DataLoader):
-            chosen = self._sample(split, sample)
-            few = split == "retain" or len(self.labels(split)) > WHOLE * len(chosen)
-            if whole and not few:
-                found: Predictions = cached_predict(model, data)
-                return found.take(chosen)
-            data, whole = Subset(data, chosen), False
-        if whole:
-            found = cached_predict(model, data)
+        if not self.group:
+            found: Predictions = cached_predict(model, data)
             return found.logits, found.labels
         with shared_inference(self.group):
             predictions = predict(model, data)
@@ -115,11 +95,3 @@ class RunSplits:
                 "a validation set."
             )
         return data
-
-    def _sample(self, split: SplitName, size: int) -> list[int]:
-        """Up to ``size`` examples of the classes to forget; of all classes where there are none."""
-        labels = self.labels(split)
-        wanted = torch.isin(labels, self.labels("forget")).nonzero()[:, 0]
-        wanted = wanted if len(wanted) else torch.arange(len(labels))
-        order = torch.randperm(len(wanted), generator=torch.Generator().manual_seed(self.seed))
-        return sorted(wanted[order[:size]].tolist())

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from expunge.methods._npo import NPO as NPO
     from expunge.methods._problem import Problem as Problem
     from expunge.methods._random_label import RandomLabel as RandomLabel
-    from expunge.methods._reference_guided import ReferenceGuided as ReferenceGuided
     from expunge.methods._refresh import Refresh as Refresh
     from expunge.methods._registry import METHODS as METHODS
     from expunge.methods._registry import RETAIN_LOSSES as RETAIN_LOSSES
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from expunge.methods._scrub import Scrub as Scrub
     from expunge.methods._selective_dampening import SelectiveDampening as SelectiveDampening
     from expunge.methods._simnpo import SimNPO as SimNPO
-    from expunge.methods._tempered_teacher import TemperedTeacher as TemperedTeacher
     from expunge.methods._token_method import TokenMethod as TokenMethod
     from expunge.methods._tokens import next_token_loss as next_token_loss
     from expunge.methods._undial import UNDIAL as UNDIAL

@@ -35,9 +35,7 @@ class SplitReader(Protocol):
     def labels(self, split: SplitName) -> Tensor:
         """The labels of a split, [N]."""
 
-    def predict(
-        self, model: nn.Module, split: SplitName, sample: int | None
-    ) -> tuple[Tensor, Tensor]:
+    def predict(self, model: nn.Module, split: SplitName) -> tuple[Tensor, Tensor]:
         """Logits [N, K] and labels [N]; see :meth:`Problem.predict`."""
 
     def strata(self, split: SplitName) -> Tensor:
@@ -199,15 +197,9 @@ class Problem:
             raise InvalidInput("This method needs whole data sets; run it by `unlearn`.")
         return self._splits
 
-    def predict(
-        self, split: SplitName, sample: int | None = None, *, initial: bool = False
-    ) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] and labels [N] of a split in eval mode, on the CPU.
-
-        ``sample`` takes at most this many examples, always the same ones, of the classes to forget.
-        ``initial`` asks the model as it was given.
-        """
-        return self.splits.predict(self.initial if initial else self.model, split, sample)
+    def predict(self, split: SplitName) -> tuple[Tensor, Tensor]:
+        """Logits [N, K] and labels [N] of a split in eval mode, on the CPU."""
+        return self.splits.predict(self.model, split)
 
     def token_log_probs(self, split: SplitName) -> Tensor:
         """log π(y_t | y_<t) of a split of texts [N, T] in eval mode, in float64, on the CPU.

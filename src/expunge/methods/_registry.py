@@ -21,8 +21,6 @@ for _name, _place, _alias in (
     ("random-label", "_random_label:RandomLabel", "SRL"),
     ("l1-sparse", "_l1_sparse:L1Sparse", None),
     ("match-unseen", "_match_unseen:MatchUnseen", "MATCH"),
-    ("reference-guided", "_reference_guided:ReferenceGuided", "ReGUn"),
-    ("tempered-teacher", "_tempered_teacher:TemperedTeacher", "LoTUS"),
     ("scrub", "_scrub:Scrub", "SCRUB"),
     ("bad-teacher", "_bad_teacher:BadTeacher", "BadT"),
     ("masked-teacher", "_masked_teacher:MaskedTeacher", "DELETE"),

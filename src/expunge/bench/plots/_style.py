@@ -78,8 +78,6 @@ METHOD_STYLES = {
     "gradient-ascent": LineStyle(ORANGE, ">", (0, (1, 0.8))),
     "l1-sparse": LineStyle(SKY, "h", (0, (7, 2))),
     "match-unseen": LineStyle(VERMILLION, "o", (0, (4, 1))),
-    "reference-guided": LineStyle(BLACK, "s", (0, (1, 1))),
-    "tempered-teacher": LineStyle(GREY, "D", (0, (3, 1, 1, 1))),
 }
 ADDON_STYLES = {
     "saliency": LineStyle(BLACK, "X", (0, (4, 1, 1, 1)), filled=True),

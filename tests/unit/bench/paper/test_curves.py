@@ -65,7 +65,7 @@ def test_families_choose_their_arms() -> None:
 
 
 def test_of_many_baselines_those_of_the_paper_are_drawn() -> None:
-    names = ("FT", "GA", "MSG", "CT", "l1-sparse", "BadT", "DELETE", "UNSIR", "LoTUS")
+    names = ("FT", "GA", "MSG", "CT", "l1-sparse", "BadT", "DELETE", "UNSIR", "SSD")
     alone = [result for name in names for result in variant({10: [91.0]}, name)]
     results = [replace(result, baseline=True) for result in alone]
     results += variant({10: [91.0]}, "SRL") + variant({10: [91.0]}, "SRL", "FOCUS")
