@@ -18,16 +18,8 @@ from expunge._errors import InvalidInput
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """``__getattr__``, ``__dir__`` and ``__all__`` for the ``__init__.py`` of ``package``.
 
-    The names are those that the file itself lists for type checkers and editors, so each of them
-    is written down once. The first block is public; a second one is for other packages of
-    expunge, and is not in ``__all__``::
-
-        if TYPE_CHECKING:
-            from expunge.update._addons import Focus as Focus
-        if TYPE_CHECKING:
-            from expunge.update._step import find_weight
-        else:
-            __getattr__, __dir__, __all__ = lazy_exports(__name__)
+    The names are those that the file lists in its two blocks ``if TYPE_CHECKING:``, so each is
+    written down once. The second block is for other packages of expunge, and is not in ``__all__``.
     """
     public, *internal = listed_exports(package)
     exports = {name: place for block in (public, *internal) for name, place in block.items()}

@@ -32,15 +32,11 @@ class _Entry:
 class Registry(Generic[T]):
     """A table from names to parts, with aliases, in any case.
 
-    A part is either added itself or declared by where it is, and then imported on first use: names,
-    labels and summaries of declared parts cost no import. A name may be followed by options of the
-    part, as ``scrub(gamma=2)``.
-
-    With ``plugins``, a group of entry points, parts of other packages are in the table as well.
-    They are looked for when the table is first read; ``adopt(name, part)`` checks one when it is
-    imported, with a TypeError that says what is wrong.
-
-    ``others``: what may be given in place of a name, for the error of an unknown one.
+    A part is either added itself or declared by where it is, and then imported on first use. A name
+    may be followed by options of the part, as ``scrub(gamma=2)``. With ``plugins``, a group of
+    entry points, parts of other packages are in the table as well; ``adopt(name, part)`` checks
+    one, with a TypeError that says what is wrong. ``others`` may be given in place of a name, for
+    messages.
     """
 
     def __init__(

@@ -42,11 +42,9 @@ def read_ids(path: Path, columns: Sequence[str] = COLUMNS) -> tuple[Id, ...]:
 def read_placed_ids(path: Path, columns: Sequence[str] = COLUMNS) -> list[tuple[str, Id]]:
     """The ids in ``path``, in order, each with its place: its line, or its number in a JSON list.
 
-    ``.json`` holds a list and ``.jsonl`` a line per entry: an id, or an object that has it under
-    one of the ``columns``, as records of texts do. ``.csv`` and ``.tsv`` have a
-    header with one of the ``columns``, the first of which that is there is read; without a header,
-    the first column is read. Any other file has one id per line; ``#`` at the start of a line or
-    after a blank begins a comment.
+    Entries of ``.json`` and ``.jsonl`` are ids, or objects that have one under one of the
+    ``columns``. ``.csv`` and ``.tsv`` have a header with one of the ``columns``, or the ids in the
+    first column. Any other file has one id per line; ``#`` begins a comment.
     """
     kind = path.suffix.lower()
     placed: list[tuple[str, Id]]

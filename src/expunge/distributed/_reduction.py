@@ -28,15 +28,11 @@ def start_reduction(
 ) -> Callable[[], LossGradient]:
     """Begin to average a gradient over the processes; call what is returned for the result.
 
-    Meanwhile the buckets travel in the background: the objective's while the constraint is
-    computed. Every process counts alike: one whose share of the batch is larger than others' has
-    weighted its losses, see :func:`expunge.distributed._batch_shares.share_weight`.
-
-    Gradients, saliency gradients and losses are averaged. Squared deviations (``squares``) combine
+    Gradients, saliency gradients and losses are averaged; a process with a larger share of the
+    batch has weighted its losses (:func:`share_weight`). Squared deviations (``squares``) combine
     by Σₖ(ĝₖ - ĝ)² = Σᵣ [Sᵣ + K(ĝᵣ - ĝ)²], over processes r of K micro-batches each, which needs ĝ
     first: a second round. A parameter that some processes do not reach counts as zero there; one
-    that no process reaches stays without a gradient. Parameters that are already sharded (DTensors)
-    are left alone.
+    that no process reaches stays without a gradient, and DTensors are left alone.
     """
     if not group:
         return lambda: gradient

@@ -143,14 +143,10 @@ def load_artifact(
 ) -> Artifact:
     """Build the model that a file describes, with the weights in the file.
 
-    Args:
-        path: a file that expunge wrote, or weights of any other origin, ``.safetensors`` or a
-            torch file with a state dict. The latter have a card beside them (``NAME.card.json``),
-            or ``model`` and ``data`` say what they are of.
-        model: a name with options, as ``vgg16,width=0.25``. A function of the user that a card
-            names is only called if it is named here, too: a weights file must not run code.
-        data: where the data are, if the file does not say, or if they have moved.
-        stage: what weights without a card are to the caller.
+    ``path`` may also be weights of any other origin: then a card beside them (``NAME.card.json``),
+    or ``model``, a name with options, and ``data`` say what they are of; ``stage`` is what they are
+    to the caller. A function of the user that a card names is only called if ``model`` names it,
+    too: a weights file must not run code. ``data`` is also for data that have moved.
     """
     path = Path(path)
     state, card = read_weights(path)

@@ -33,12 +33,9 @@ def check_disjoint(forget: Data, other: Data, name: str = "retain") -> None:
     """Raise if ``forget`` and ``other`` overlap.
 
     Detected are: an example that both take from one dataset, through any nesting of ``Subset`` and
-    ``ConcatDataset``; and data in memory (image sets, ``TensorDataset``) where at least half of the
-    forget rows (input and label) occur in the other. Fewer equal rows pass: real datasets have
-    genuine duplicates (CIFAR-10 does).
-
-    Not detected are: copies in datasets that load their examples, and loaders with a sampler of
-    their own.
+    ``ConcatDataset``; and data in memory where at least half of the forget rows (input and label)
+    occur in the other: real datasets have some genuine duplicates. Not detected are: copies in
+    datasets that load their examples, and loaders with a sampler of their own.
     """
     first, second = _examples(forget), _examples(other)
     if first is None or second is None:

@@ -149,13 +149,10 @@ _MEMORY = weakref.WeakKeyDictionary()
 def cached_predict(
     model: nn.Module, data: Any, ask: Callable[[nn.Module, Any], Any] | None = None
 ) -> Any:
-    """``ask(model, data)``, or what it returned for the same model, weights and data.
+    """``ask(model, data)``, by default :func:`predict`, or what it returned for them before.
 
-    The default is :func:`predict`.
-
-    After an epoch, the check of a request and the method's own look at unseen data need the same
-    pass. Weights are the same if torch counted no change in place and, since fused optimizers are
-    not counted, their sums are the same. Do not write to what is returned.
+    Weights are the same if torch counted no change in place and, since fused optimizers are not
+    counted, their sums are the same. Do not write to what is returned.
     """
     ask = ask or predict
     reference, answer = _answers(model).get((ask.__name__, id(data)), (None, None))

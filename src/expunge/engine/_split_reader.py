@@ -43,7 +43,7 @@ class RunSplits:
         return self._known_labels[split]
 
     def predict(self, model: nn.Module, split: SplitName) -> tuple[Tensor, Tensor]:
-        """Logits [N, K] and labels [N] of a split; a pass serves all who ask before the next step."""
+        """Logits [N, K] and labels [N] of a split; one pass serves all who ask before a step."""
         data = self._data(split)
         if not self.group:
             found: Predictions = cached_predict(model, data)

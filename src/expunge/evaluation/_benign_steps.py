@@ -35,10 +35,9 @@ def after_benign_steps(
 ) -> nn.Module:
     """A copy of ``model`` after ``steps`` of Adam on ``retain``, in eval mode.
 
-    The batches depend on ``seed`` and the data alone, so that two models see the same ones. The
-    steps never see the forgotten records: whatever the model knows of them afterwards, it knew
-    before. Texts of a request come in batches of 32 with the loss of next tokens, other data in
-    batches of 128 with the cross-entropy, unless these are given.
+    The batches depend on ``seed`` and the data alone, so that two models see the same ones. By
+    default texts come in batches of 32 with the loss of next tokens, other data in batches of 128
+    with the cross-entropy.
     """
     of_texts = isinstance(retain, TextExamples)
     batch_size = batch_size or (TEXT_BATCH if of_texts else BENIGN_BATCH)

@@ -38,10 +38,7 @@ class MatchUnseen(MethodWithRetainLoss):
     it has a target for every example, datasets rather than loaders. Not from the paper.
 
     It hides more than it forgets: part of what a membership attack could tell comes back when the
-    model is trained further. Measured with an earlier form, which corrected its targets by what
-    was left, on VGG16 of an eighth of its width and 5,000 images of CIFAR-10, 3 seeds: the AUC of
-    the loss attack was .496, and .531 after 50 benign steps on retained data, where a retrained
-    model has .484 and the initial one .574.
+    model is trained further, as docs/choosing.md shows.
 
     Use it to compare with, or where outputs alone should look as if the records were unseen.
 

@@ -27,12 +27,9 @@ class Scrub(Method):
     student differ from M₀: the first step is then that of C. With the aggregation ``min-abs``
     there is none, and the model stays as it is.
 
-    Deviation: the paper's released code has another loss in place of the divergence. It calls
-    PyTorch's ``KLDivLoss`` with probabilities where logarithms belong, and with model and initial
-    model exchanged: Σ p (log p - p₀), whose gradient is mostly that of the negative entropy of p.
-    It also passes each retain batch through the model twice, once per term of C, so that
-    BatchNorm's running statistics move further (and each forget batch where SalUn is on top, which
-    is not offered here). The paper's rows of SCRUB come from it.
+    Deviation: the paper's released code, which its rows of SCRUB come from, has another loss in
+    place of the divergence, Σ p (log p - p₀), and passes each retain batch through the model twice,
+    so that BatchNorm's running statistics move further: docs/reproduction.md.
 
     Use it where retained outputs should stay those of the initial model, not only their classes.
 

@@ -17,14 +17,9 @@ from expunge.update._shards import local_part
 class State:
     """What an update remembers from step to step.
 
-    ``step`` counts the steps that had a constraint: those the moments have seen.
-
-    ``moments_u`` and ``moments_c`` hold one buffer per parameter, shaped and laid out like it, in
-    float32 (float64 for float64 parameters); they are empty for add-ons without moments. Of a
-    parameter that is sharded over processes, they cover the part that is here.
-
-    ``aggregate`` holds the scalars that an aggregation keeps, such as the multiplier of
-    ``primal-dual``.
+    ``step`` counts the steps that had a constraint. ``moments_u`` and ``moments_c`` hold one buffer
+    per parameter (or its part that is here), laid out like it, in float32 at least; none for
+    add-ons without moments. ``aggregate`` holds the scalars that an aggregation keeps.
     """
 
     def __init__(self, seed: int) -> None:
@@ -37,11 +32,7 @@ class State:
         self._layout: list[tuple[Any, ...]] = []
 
     def prepare(self, params: Sequence[Tensor]) -> None:
-        """Make room for ``params`` at the first step; afterwards check that they are the same.
-
-        The buffers follow their parameters to another device or memory format, and come back from
-        a file that knows no memory format.
-        """
+        """Make room for ``params`` at the first step; afterwards check that they are the same."""
         layout = [(p.shape, p.stride(), p.device, p.dtype) for p in params]
         if layout == self._layout:
             return

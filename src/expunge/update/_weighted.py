@@ -88,13 +88,9 @@ class PrimalDual(AdaptiveSum):
 
         λ ← max(0, λ + ``rate`` · (C - b)),
 
-    with C the constraint's loss on the step's batch. Where the model becomes worse on retained data
-    than the bound allows, its gradient weighs more; where there is room, forgetting does. So there
-    is no α to choose, but how much may be lost.
-
-    The bound b is the mean of C over the first ``settle`` steps, during which λ stays, plus
-    ``slack``: (7) subtracts the initial model's loss, and a first batch alone would be off by
-    chance. Or it is ``bound`` itself. λ and b are in ``Update.state_dict()``.
+    with C the constraint's loss on the step's batch. The bound b is the mean of C over the first
+    ``settle`` steps, during which λ stays, plus ``slack``; or ``bound`` itself. λ and b are in
+    ``Update.state_dict()``.
 
     Use it if it is known how much the constraint's loss may rise, and no α: over some dozens of
     steps it finds the weight by itself.

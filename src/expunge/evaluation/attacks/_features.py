@@ -66,10 +66,7 @@ def modified_entropy(predictions: Predictions) -> Array:
 
 
 def released_modified_entropy(predictions: Predictions) -> Array:
-    """−(1−p_y) log(1−p_y) − Σ_{i≠y} pᵢ log pᵢ, [N, 1]: the logarithms exchanged.
-
-    It is as small for a model that is sure and wrong as for one that is sure and right.
-    """
+    """−(1−p_y) log(1−p_y) − Σ_{i≠y} pᵢ log pᵢ, [N, 1]: the logarithms exchanged."""
     log_p = log_probabilities(predictions)
     terms = log_p.exp() * log_p.clamp_min(_LEAST)
     rest = -torch.expm1(_of_label(log_p, predictions.labels))
