@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import functools
 import glob
 import hashlib
 import os
 import stat
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -78,21 +78,13 @@ def _remove_abandoned(path: Path) -> None:
                 os.close(handle)
 
 
-if sys.platform == "win32":  # open files cannot be renamed there, so none is kept open
-
-    def _lock_scratch(handle: int, *, wait: bool) -> bool:
+def _lock_scratch(handle: int, *, wait: bool) -> bool:
+    """Lock a file; whether that was possible (not on file systems without locks)."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
         return False
-
-else:
-    import fcntl
-
-    def _lock_scratch(handle: int, *, wait: bool) -> bool:
-        """Lock a file; whether that was possible (not on file systems without locks)."""
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except OSError:
-            return False
-        return True
+    return True
 
 
 def write_text(path: str | Path, text: str, *, private: bool = False) -> None:
@@ -133,8 +125,7 @@ def read_text(path: str | Path, kind: str) -> str:
 
 def open_regular(path: str | Path) -> BufferedReader:
     """Open a regular file to read; ``OSError`` for a pipe or a device, which might never end."""
-    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-    handle = os.open(path, flags)
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
