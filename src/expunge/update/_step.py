@@ -13,14 +13,7 @@ from expunge.update._addons import NoAddon, Signals, absolute_quantile
 from expunge.update._aggregate import Alone, WeightedSum
 from expunge.update._block_loop import BlockLoop
 from expunge.update._gradients import LossGradient
-from expunge.update._kernel import (
-    SUMS,
-    Block,
-    DiagnosticSums,
-    KernelSpec,
-    merge_records,
-    record_dtype,
-)
+from expunge.update._kernel import Block, KernelSpec, merge_records
 from expunge.update._noise_floor import balance_of, largest_entry, noise_level
 from expunge.update._shards import WHOLE, ShardedParameters, ShardLayout
 from expunge.update._state import State, common_dtype, flat, flatten, laid_out, moment_dtype
@@ -58,10 +51,8 @@ def compute_step(
     """
     # Without a constraint there is nothing to weigh against: only a ranking is left.
     if second is None:
-        if not spec.addon.needs_saliency and not spec.strict:
-            return _pass_on(first, shards, diagnostics=spec.diagnostics)
         addon = spec.addon if spec.addon.needs_saliency else NoAddon()
-        spec = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics)
+        spec, compile = KernelSpec(addon, Alone(), spec.strict, spec.diagnostics), False
     return _Step(spec, state, params, first, second, shards).run(compile)
 
 
@@ -88,8 +79,12 @@ class _Step:
             if u is not None or c is not None:
                 self._used.append(k)
                 self._g_u.append(laid_out(u, params[k]))
-                self._g_c.append(laid_out(c, params[k]) if second else self._g_u[-1].clone())
-        self._layouts = _layouts(shards, self._used)
+                self._g_c.append(laid_out(c, params[k]) if second else self._g_u[-1])
+        if second is None and spec.strict:  # both are written to
+            self._g_c = [g.clone() for g in self._g_u]
+        self._layouts: Sequence[tuple[ShardLayout, list[int]]]
+        everything = [*range(len(self._used))]
+        self._layouts = [(WHOLE, everything)] if shards is None else shards.by_layout(self._used)
         # What is known of the aggregation, and what the add-on reads about whole gradients.
         self._ratio: float | None = None
         self._weights: tuple[Tensor, Tensor] | None = None
@@ -116,9 +111,10 @@ class _Step:
             loop = BlockLoop(spec, self._state, self._coefficients, compile, layout.stream)
             loop.run(self._blocks(members))
             if spec.diagnostics:
-                records.append(_over_processes(loop.sums, layout))
-        record = merge_records(records) if spec.diagnostics else None
-        return StepResult(self._used, self._g_c, self._g_u if spec.strict else [], record)
+                record = loop.sums.record()
+                records += [*layout.gather_rows(record)] if layout.groups else [record]
+        total = merge_records(records) if spec.diagnostics else None
+        return StepResult(self._used, self._g_c, self._g_u if spec.strict else [], total)
 
     def _aggregate(self, loss: Tensor | None) -> None:
         """Aggregate what is not elementwise; ask for the weights that are decided at each step."""
@@ -206,51 +202,6 @@ class _Step:
         """The threshold that the add-on finds from both gradients of a whole tensor."""
         u, c = (side.to(moment_dtype(side.dtype)) for side in (block.objective, block.constraint))
         return self._spec.addon.threshold(Signals(u, c, balance=block.balance), self._ratio)
-
-
-def _layouts(
-    shards: ShardedParameters | None, used: list[int]
-) -> Sequence[tuple[ShardLayout, list[int]]]:
-    """Each layout of the parameters, with the positions in ``used`` of those that have it."""
-    return [(WHOLE, [*range(len(used))])] if shards is None else shards.by_layout(used)
-
-
-def _over_processes(sums: DiagnosticSums, layout: ShardLayout) -> Tensor:
-    """The record of a layout over all processes that hold a part of it."""
-    record = sums.record()
-    return merge_records([*layout.gather_rows(record)]) if layout.groups else record
-
-
-def _pass_on(
-    first: LossGradient, shards: ShardedParameters | None, *, diagnostics: bool
-) -> StepResult:
-    """The objective's gradient itself, where there is no constraint and nothing to rank by."""
-    used = [k for k, g in enumerate(first.gradients) if g is not None]
-    gradients = [g for g in first.gradients if g is not None]
-    if not diagnostics:
-        return StepResult(used, gradients, [], None)
-    records = [
-        _over_processes(_lengths([gradients[j] for j in members]), layout)
-        for layout, members in _layouts(shards, used)
-    ]
-    return StepResult(used, gradients, [], merge_records(records))
-
-
-def _lengths(gradients: Sequence[Tensor]) -> DiagnosticSums:
-    """The sums of a step that is these gradients themselves."""
-    sums = DiagnosticSums()
-    filled = [g for g in gradients if g.numel()]
-    if filled:
-        device, dtype = filled[0].device, common_dtype(filled)
-        norms = [torch.linalg.vector_norm(g, dtype=dtype).to(device) for g in filled]
-        peaks = [torch.linalg.vector_norm(g, torch.inf, dtype=dtype).to(device) for g in filled]
-        square = torch.stack(norms).square().sum(dtype=record_dtype(device))
-        count = sum(g.numel() for g in filled)
-        values = dict.fromkeys(SUMS, torch.zeros_like(square))
-        values |= dict.fromkeys(("dot_u", "square_u", "square"), square)
-        values["moved"] = torch.full_like(square, count)
-        sums.add((*values.values(), torch.stack(peaks).amax().to(square)), count)
-    return sums
 
 
 def _advance_state(
