@@ -155,8 +155,9 @@ def first_steps(*, order: Tensor | None = None, factor: float = 1.0) -> dict[str
             continue
         objective, constraint, saliency = gradients(world, method, order, factor)
         for name, addon in PARTS.items():
-            step = Update(addon).combine(objective, constraint, saliency=saliency)
-            steps[f"{world} {method} {name}"] = step
+            sides = [side and list(side.values()) for side in (objective, constraint, saliency)]
+            step = Update(addon).combine(sides[0], sides[1], saliency=sides[2])
+            steps[f"{world} {method} {name}"] = dict(zip(objective, step, strict=True))
     return steps
 
 
