@@ -220,6 +220,7 @@ class DataSource:
 
 def load(
     spec: str,
+    root: str | Path | None = None,
     *,
     seed: int = 0,
     val_fraction: float = 0.1,
@@ -232,8 +233,9 @@ def load(
         spec: A name of :data:`DATASETS`, a name with a path and options (``cifar10:/data``,
             ``csv:people.csv,label=income``), the path of an image folder, or of a
             file whose ending says what it is; or ``package.module:factory``, a function that
-            returns (train, test) or (train, val, test). cifar10, cifar100 and svhn without a path
-            use the download cache.
+            returns (train, test) or (train, val, test).
+        root: The path, if not in ``spec``. cifar10, cifar100 and svhn without one use the download
+            cache.
         seed: Decides which examples are held out, and which ``limit`` keeps.
         val_fraction: The part of the training examples that becomes val, exactly
             ``round(val_fraction * N)``; ignored if the files define a validation part.
@@ -245,8 +247,8 @@ def load(
     >>> len(splits.train), len(splits.val), len(splits.test), splits.flip
     (100, 135, 450, False)
     """
+    source = find_data(spec, root)
     check_arguments(load, locals())
-    source = find_data(spec)
 
     from expunge.data._encoding import encode_splits
     from expunge.data._splits import Splits, draw_val, hold_out, thin_out
@@ -271,7 +273,7 @@ def load(
     return Splits(source.format.name, train, val, test, flip, encoding)
 
 
-def find_data(spec: str) -> DataSource:
+def find_data(spec: str, root: str | Path | None = None) -> DataSource:
     """What :func:`load` would load; its arguments are checked, nothing is read."""
     check_arguments(find_data, locals())
     if is_data_factory(spec):
@@ -289,11 +291,14 @@ def find_data(spec: str) -> DataSource:
     if unknown := next((key for key in given if key not in named), None):
         raise InvalidInput(f"Unknown option {unknown!r}. {suggestion(unknown, named)}")
     options = {key: named[key].read(text) for key, text in given.items()}
-    if kind.needs_path and not inline:
+    if inline and root is not None:
+        raise InvalidInput(f"The path should be given once. (got {inline} and {root})")
+    place = inline or root
+    if kind.needs_path and not place:
         raise InvalidInput(
             f"The dataset {kind.name!r} should come with a path, like {kind.name}:/data/mine."
         )
-    path = Path(inline).expanduser() if inline else None
+    path = Path(place).expanduser() if place else None
     if path is not None and not kind.takes_names and not is_there(path):
         raise DataError(f"There is no file or folder {path}. Check the path.")
     return DataSource(kind, path, options)

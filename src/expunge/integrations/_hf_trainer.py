@@ -155,7 +155,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             needs_saliency=self.update.addon.needs_saliency,
             pairs=self._pairs,
             group=self.group,
-            splits=RunSplits(forget, retain, unseen, self.group, self.args.seed),
+            splits=RunSplits(forget, retain, unseen, self.group),
             keeps_initial=self.method.needs_initial,
         )
         self._prepared = False

@@ -29,7 +29,7 @@ def check_combine_arguments(
             raise InvalidInput("`combine` takes whole tensors; with sharded ones, use `backward`.")
     if saliency is not None:
         _check_alike("`saliency`", saliency, objective)
-    ranks = None if saliency is None else [*saliency]
+    ranks: list[Tensor | None] | None = None if saliency is None else [*saliency]
     nothing = torch.zeros(())
     if constraint is None:
         return LossGradient([g.clone() for g in objective], ranks, None, 1, nothing), None

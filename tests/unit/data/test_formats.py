@@ -79,11 +79,13 @@ def test_unknown_names_get_the_nearest_suggestion():
         load("cifar-10")
 
 
-def test_a_path_is_given_where_one_is_needed(tmp_path):
+def test_a_path_is_given_once_where_one_is_needed(tmp_path):
     with pytest.raises(InvalidInput, match="should come with a path"):
         load("folder")
+    with pytest.raises(InvalidInput, match="given once"):
+        load(f"folder:{tmp_path}", tmp_path)
     with pytest.raises(InvalidInput, match="takes no path"):
-        load(f"digits:{tmp_path}")
+        load("digits", tmp_path)
     with pytest.raises(DataError, match="There is no file or folder"):
         load(f"cifar10:{tmp_path / 'nowhere'}")
 
