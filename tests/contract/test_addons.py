@@ -10,9 +10,8 @@ from torch import Tensor
 from torch._dynamo.utils import counters
 
 from expunge.update import ADDONS, AGGREGATES, MOMENTS, Focus, Jacobian, Update, WeightedSum
-from expunge.update import _compiler as compiler
-from expunge.update._block_loop import SMALL
-from expunge.update._compiler import ROW
+from expunge.update import _block_loop as block_loop
+from expunge.update._block_loop import ROW, SMALL
 
 NOISY = [name for name in ADDONS if ADDONS[name]().statistics is not None]
 CONFIGURATIONS = [
@@ -188,7 +187,7 @@ def test_compiled_is_blocked(name, moments, aggregate):
                 torch.testing.assert_close(b, a, rtol=1e-5, atol=1e-7)
             else:  # a mask may fall on the other side of its threshold, rarely
                 assert (torch.isclose(a, b, rtol=1e-5)).double().mean() > 0.999
-    assert not compiler.broken
+    assert not block_loop.broken
 
 
 def test_new_shapes_do_not_recompile():
@@ -209,10 +208,10 @@ def test_small_models_never_compile_by_default(monkeypatch):
     def fail(*_):
         raise AssertionError("compiled")
 
-    monkeypatch.setattr(compiler, "run_compiled", fail)
-    g = [torch.ones(compiler.COMPILE_FROM - 2), torch.ones(())]
+    monkeypatch.setattr(block_loop, "run_compiled", fail)
+    g = [torch.ones(block_loop.COMPILE_FROM - 2), torch.ones(())]
     Update("focus").combine(g, g)
-    monkeypatch.setattr(compiler, "can_compile", lambda device: True)
+    monkeypatch.setattr(block_loop, "can_compile", lambda device: True)
     with pytest.raises(AssertionError, match="compiled"):
         Update("focus").combine([*g, torch.ones(5)], [*g, torch.ones(5)])
 
@@ -225,8 +224,8 @@ def test_where_compiling_fails_the_update_goes_on(monkeypatch, name):
 
         return kernel
 
-    monkeypatch.setattr(compiler, "compiled", failing)
-    monkeypatch.setattr(compiler, "broken", set())
+    monkeypatch.setattr(block_loop, "compiled", failing)
+    monkeypatch.setattr(block_loop, "broken", set())
     addon = dataclasses.replace(make(name, "adam"), eps=1e-7)
     steps = problem(9, (40, ROW), (7,))
     with pytest.warns(RuntimeWarning, match=r"failed on cpu \(RuntimeError: no compiler today\)"):

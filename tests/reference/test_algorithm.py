@@ -18,8 +18,7 @@ from expunge.update import (
     Update,
     WeightedSum,
 )
-from expunge.update._block_loop import SMALL
-from expunge.update._compiler import ROW
+from expunge.update._block_loop import ROW, SMALL
 from tests.reference.algorithm import (
     Outcome,
     Tensor1,

@@ -105,23 +105,21 @@ def _learn_column(
             "hold finite numbers, as in train",
             f"If they are categories, say so: categories={name}.",
         )
-        return partial(_encode_numbers, cells), {"column": name, "as": "number", "width": 1}
+
+        def encode_numbers(rows: Sequence[int]) -> np.ndarray[Any, Any]:
+            return np.array([[as_float(cells[row])] for row in rows], np.float32).reshape(-1, 1)
+
+        return encode_numbers, {"column": name, "as": "number", "width": 1}
     values = _common_values(table, name, rows)
+    position = {value: k for k, value in enumerate(values)}
+
+    def encode_categories(rows: Sequence[int]) -> np.ndarray[Any, Any]:
+        chosen = [position.get(shown_cell(cells[row]), len(values)) for row in rows]
+        return np.eye(len(values) + 1, dtype=np.float32)[chosen]
+
     described = {"column": name, "as": "category", "width": len(values) + 1}
     digest = hashlib.sha256("\0".join(values).encode()).hexdigest()
-    return partial(_encode_categories, cells, values), described | {"values_sha256": digest}
-
-
-def _encode_numbers(cells: Sequence[Any], rows: Sequence[int]) -> np.ndarray[Any, Any]:
-    return np.array([[as_float(cells[row])] for row in rows], np.float32).reshape(-1, 1)
-
-
-def _encode_categories(
-    cells: Sequence[Any], values: Sequence[str], rows: Sequence[int]
-) -> np.ndarray[Any, Any]:
-    position = {value: k for k, value in enumerate(values)}
-    chosen = [position.get(shown_cell(cells[row]), len(values)) for row in rows]
-    return np.eye(len(values) + 1, dtype=np.float32)[chosen]
+    return encode_categories, described | {"values_sha256": digest}
 
 
 def _common_values(table: Table, name: str, rows: Sequence[int]) -> list[str]:

@@ -234,11 +234,7 @@ class TextBag(nn.Module):
         self.embedding = nn.EmbeddingBag(
             in_channels, _scaled(64, width), mode="mean", padding_idx=0
         )
-        self.features = nn.Sequential(
-            nn.Linear(_scaled(64, width), hidden, bias=False),
-            nn.BatchNorm1d(hidden),
-            nn.ReLU(inplace=True),
-        )
+        self.features = nn.Sequential(*_linear(_scaled(64, width), hidden))
         self.head = nn.Linear(hidden, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:

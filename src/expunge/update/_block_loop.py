@@ -1,18 +1,34 @@
-"""The loop that runs the kernel over all parameters, in blocks, compiled where that pays."""
+"""The loop that runs the kernel over all parameters, in blocks, compiled where that pays.
+
+``torch.compile`` makes one fused loop over memory. Blocks are seen as rows of ``ROW`` elements
+whose number is symbolic, so that one compilation serves every parameter of every model. Where
+compiling fails, the update continues without it.
+"""
 
 from __future__ import annotations
 
+import functools
+import os
+import shutil
+import types
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from expunge.update import _compiler as compiler
-from expunge.update._compiler import ROW
 from expunge.update._kernel import Block, DiagnosticSums, KernelSpec, advance
 from expunge.update._state import State, moment_dtype
+
+ROW = 1024
+COMPILE_FROM = 4_000_000
+"""The number of parameters from which a compilation (about 10 s, once) pays for itself."""
+
+broken: set[tuple[str, KernelSpec]] = set()
+"""Devices and specs for which compiling failed in this process."""
 
 COMPILED_BLOCK = 1 << 20
 CPU_BLOCK = 1 << 17
@@ -98,7 +114,7 @@ class BlockLoop:
         pieces.clear()
 
     def _compiles(self, device: torch.device) -> bool:
-        return self._compile and (device.type, self._spec) not in compiler.broken
+        return self._compile and (device.type, self._spec) not in broken
 
     def _advance(self, block: Block, *, compiles: bool) -> None:
         """Run the kernel over a block, with its random draws."""
@@ -110,7 +126,7 @@ class BlockLoop:
             block = block._replace(uniform=draws)
         sums = None
         if compiles:
-            sums = compiler.run_compiled(self._spec, block, self._constants_for(block))
+            sums = run_compiled(self._spec, block, self._constants_for(block))
         if sums is None:
             sums = advance(self._spec, block, self._coefficients)
         self.sums.add(sums, block.objective.numel())
@@ -149,3 +165,50 @@ def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]
     for part in range(1, parts + 1):
         start, stop = stop, rows * part // parts * ROW
         yield start, count if part == parts and whole == count else stop
+
+
+@functools.lru_cache(maxsize=8)
+def can_compile(device: str) -> bool:
+    """Whether this machine has what ``torch.compile`` needs for ``device``."""
+    if device == "cpu":
+        candidates = (os.environ.get("CXX", ""), "g++", "clang++", "c++")
+        return any(shutil.which(name) for name in candidates if name)
+    return device == "cuda" and find_spec("triton") is not None
+
+
+def run_compiled(spec: KernelSpec, block: Block, constants: Tensor) -> tuple[Tensor, ...] | None:
+    """The sums of one block, or None if it could not be compiled (it is untouched then)."""
+    device = block.objective.device.type
+    rows = block.rows(ROW)
+    for tensor in rows:
+        if tensor is not None and tensor.dim() == 2:
+            torch._dynamo.mark_dynamic(tensor, 0)  # type: ignore[no-untyped-call,unused-ignore]
+    try:
+        return compiled(spec)(rows, constants)  # type: ignore[no-any-return]
+    except Exception as error:  # the compiler's failures share no base class
+        broken.add((device, spec))
+        reason = str(error).strip().splitlines()
+        warnings.warn(
+            f"torch.compile failed on {device} ({type(error).__name__}: "
+            f"{reason[0] if reason else 'no message'}); the update continues without it.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return None
+
+
+@functools.lru_cache(maxsize=128)
+def compiled(spec: KernelSpec) -> Callable[..., Any]:
+    """``advance`` for one spec through ``torch.compile``; raises nothing until it is called."""
+
+    def kernel(block: Block, constants: Tensor) -> tuple[Tensor, ...]:
+        return advance(spec, block, constants.unbind())
+
+    # The number of compilations per code object is limited: give each spec its own.
+    renamed = types.FunctionType(
+        kernel.__code__.replace(co_name=f"advance_{abs(hash(spec)):x}"),
+        kernel.__globals__,
+        closure=kernel.__closure__,
+    )
+    # Not `dynamic=True`: it would also turn every number in the formulas into an argument.
+    return torch.compile(renamed, fullgraph=True)

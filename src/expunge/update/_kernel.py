@@ -2,7 +2,7 @@
 
 :func:`advance` is the whole of Algorithm 1 between the two gradients and the optimizer, in place.
 It runs as it stands over blocks small enough that the temporaries stay in the cache, or compiled
-into one loop over memory (:mod:`expunge.update._compiler`); the meaning is the same.
+into one loop over memory (:mod:`expunge.update._block_loop`); the meaning is the same.
 """
 
 from __future__ import annotations

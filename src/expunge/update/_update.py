@@ -14,7 +14,7 @@ from expunge.distributed import as_group, start_reduction
 from expunge.update._addons import Addon
 from expunge.update._aggregate import Aggregate, as_aggregate
 from expunge.update._arguments import check_combine_arguments, check_constraint_loss
-from expunge.update._compiler import COMPILE_FROM, can_compile
+from expunge.update._block_loop import COMPILE_FROM, can_compile
 from expunge.update._gradients import (
     Losses,
     LossGradient,

@@ -47,11 +47,6 @@ class ShadowScores:
     seen: np.ndarray[Any, np.dtype[np.bool_]]
 
     def __post_init__(self) -> None:
-        if self.confidence.shape != self.seen.shape or self.confidence.ndim != 2:
-            raise InvalidInput(
-                "Shadow confidences and memberships should be of one shape [shadows, examples]. "
-                f"(got {self.confidence.shape} and {self.seen.shape})"
-            )
         if not np.isfinite(self.confidence).all():
             raise InvalidInput("Shadow confidences should be finite.")
 
@@ -85,11 +80,6 @@ def lira(target: Array, shadows: ShadowScores) -> Array:
 
     The log likelihood ratio ``log N(x; μ_seen, σ_seen) - log N(x; μ_never, σ_never)``.
     """
-    if target.shape != shadows.confidence.shape[1:]:
-        raise InvalidInput(
-            f"Target and shadows should score the same examples. (got {target.shape} and "
-            f"{shadows.confidence.shape[1:]})"
-        )
 
     def log_density(mean: Array, std: Array) -> Array:
         """Of the normal distribution, without the constant that cancels in a ratio."""

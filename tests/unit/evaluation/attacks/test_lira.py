@@ -146,9 +146,3 @@ def test_an_example_that_every_shadow_saw_is_refused() -> None:
 def test_confidences_that_are_not_finite_are_refused() -> None:
     with pytest.raises(InvalidInput, match="finite"):
         ShadowScores(np.full((4, 2), np.nan), np.ones((4, 2), dtype=bool))
-
-
-def test_targets_of_another_number_are_refused() -> None:
-    shadows, target, _, _ = world(examples=20)
-    with pytest.raises(InvalidInput, match="same examples"):
-        lira(target[:-1], shadows.unlearned)
