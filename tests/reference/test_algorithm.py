@@ -144,7 +144,7 @@ def chained(vectors) -> list[float]:
     return list(itertools.chain.from_iterable(vectors))
 
 
-def check(name, aggregate, moments, steps, *, compile=False, named=False) -> None:
+def check(name, aggregate, moments, steps, *, compile=False) -> None:
     update = Update(addon(name, moments), AGGREGATES[aggregate], compile=compile)
     variances = None
     if moments == "sample" and name in ("prob", "bernoulli", "focus"):
@@ -153,12 +153,8 @@ def check(name, aggregate, moments, steps, *, compile=False, named=False) -> Non
         variances = tuple([squares(g) for g in side] for side in steps[0])
     expected = expected_steps(name, aggregate, moments, steps, variances)
     for (g_u, g_c), outcomes in zip(steps, expected, strict=True):
-        wrap = (lambda g: {str(k): t for k, t in enumerate(g)}) if named else (lambda g: g)
-        extra = {} if variances is None else {"variances": tuple(wrap(v) for v in variances)}
-        got = update.combine(wrap(g_u), wrap(g_c), **extra)
-        for step, outcome, u, c in zip(
-            got.values() if named else got, outcomes, g_u, g_c, strict=True
-        ):
+        got = update.combine(g_u, g_c, variances=variances)
+        for step, outcome, u, c in zip(got, outcomes, g_u, g_c, strict=True):
             assert_step(step, outcome, u, c)
         assert_diagnostics(update, g_u, g_c, outcomes)
 
@@ -187,14 +183,14 @@ def assert_diagnostics(update: Update, g_u, g_c, outcomes: list[Outcome]) -> Non
 @pytest.mark.parametrize("name", ["prob", "bernoulli", "focus"])
 def test_probable_addons_follow_the_paper(name, moments, kind):
     check(name, "linear", moments, problem(kind, SHAPES))
-    check(name, "min-abs", moments, problem(kind, SHAPES, seed=1), named=True)
+    check(name, "min-abs", moments, problem(kind, SHAPES, seed=1))
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("name", ["none", "saliency", "and"])
 def test_plain_addons_follow_the_paper(name, kind):
     check(name, "linear", "adam", problem(kind, SHAPES))
-    check(name, "min-abs", "adam", problem(kind, SHAPES, seed=1), named=True)
+    check(name, "min-abs", "adam", problem(kind, SHAPES, seed=1))
 
 
 @pytest.mark.parametrize("moments", ["adam", "published", "sample"])
