@@ -1,5 +1,7 @@
 """Draw the figure at the top of the README: before, after, after benign steps, retrained.
 
+Once with panels side by side, and once with one below the other, for the site on a phone.
+
     python docs/_site/readme_figure.py
 
 VGG16 of an eighth of its width forgets 500 of 5,000 images of CIFAR-10 by ``refresh``. The rows
@@ -19,7 +21,7 @@ from matplotlib import pyplot as plt
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = ROOT / "results" / "requests" / "methods.jsonl"
-FIGURE = ROOT / "docs" / "images" / "forget.png"
+FIGURE, NARROW = (ROOT / "docs" / "images" / f"forget{end}.png" for end in ("", "-narrow"))
 KIND = "vgg"
 COLUMNS = ("before", "after", "after 50\nbenign steps", "retrained")
 COLOURS = ("#b2182b", "#1b6ca8", "#1b6ca8", "#555555")
@@ -47,9 +49,11 @@ def read_values() -> Values:
     }
 
 
-def draw(values: Values) -> None:
+def draw(values: Values, path: Path) -> None:
     """Write the figure: a line for the mean, a dot per model, dashes at the retrained models."""
-    figure, axes = plt.subplots(1, 2, figsize=(8.4, 3.2), constrained_layout=True)
+    narrow = path == NARROW
+    shape, size = ((2, 1), (4.2, 6.0)) if narrow else ((1, 2), (8.4, 3.2))
+    figure, axes = plt.subplots(*shape, figsize=size, constrained_layout=True)
     for ax, (panel, label) in zip(axes, PANELS, strict=True):
         means = [sum(column) / len(column) for column in values[panel]]
         ax.axhline(means[-1], color=COLOURS[-1], lw=1, ls="--")
@@ -65,12 +69,11 @@ def draw(values: Values) -> None:
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
     seeds = len(values["ua"][1])
-    figure.suptitle(
-        f"refresh: 500 of 5,000 CIFAR-10 images forgotten by VGG16 of width 1/8, {seeds} models",
-        fontsize=10,
-    )
-    figure.savefig(FIGURE, dpi=150)
+    title = f"refresh: 500 of 5,000 CIFAR-10 images forgotten by VGG16 of width 1/8, {seeds} models"
+    figure.suptitle(title.replace(" by", "\n by") if narrow else title, fontsize=10)
+    figure.savefig(path, dpi=150)
 
 
 if __name__ == "__main__":
-    draw(read_values())
+    for path in (FIGURE, NARROW):
+        draw(read_values(), path)

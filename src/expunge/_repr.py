@@ -27,7 +27,7 @@ class ReprParts:
 
     def html(self) -> str:
         """The line, the table and the plot, with nothing to fetch."""
-        lines = [("th", self.heads), *(("td", row) for row in self.rows)]
+        lines = [*([("th", self.heads)] if self.heads else []), *(("td", row) for row in self.rows)]
         cells = ("".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in line) for tag, line in lines)
         table = f"<table><tr>{'</tr><tr>'.join(cells)}</tr></table>" if self.rows else ""
         long = any(len(values) > 1 for values in self.curves.values())

@@ -332,8 +332,19 @@ def test_the_picture_moves_and_search_works_from_a_file(built: Path, tmp_path: P
     if why := reason():
         pytest.skip(why)
     with chromium(tmp_path / "profile") as browser:
+        _figure_fits_a_phone(browser, built)
         _picture_moves(browser, built)
         _search_works(browser, built)
+
+
+def _figure_fits_a_phone(browser: Browser, built: Path) -> None:
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.open(built / "index.html")
+    read = "const b = document.querySelector('article img').getBoundingClientRect(); return %s"
+    assert browser.driver.execute_script(read % "b.right") <= size["width"]
+    assert browser.driver.execute_script(read % "b.height > b.width"), "one panel below the other"
+    browser.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def _picture_moves(browser: Browser, built: Path) -> None:

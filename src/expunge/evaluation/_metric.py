@@ -72,4 +72,4 @@ def score_parts(scores: object, values: Mapping[str, float], metrics: Any) -> Re
         rows.append((metric.label, value, f"{metric.definition} ({metric.unit})"))
         facts += [] if name.startswith("gap_") else [f"{metric.label} {value}"]
     kind = type(scores).__name__
-    return ReprParts(f"{kind}({', '.join(facts)})", ("", "", ""), rows, title=kind)
+    return ReprParts(f"{kind}({', '.join(facts)})", (), rows, title=kind)

@@ -69,7 +69,7 @@ function axisRange(values, margin = 0.08) {
 
 /** The frame of a chart with a row for each name, and values along x. */
 function rowFrame(id, names, [min, max], title) {
-  const left = byId(id).clientWidth < 560 ? 104 : 150;
+  const left = byId(id).clientWidth < 560 ? 122 : 150;
   byId(id).style.height = `${Math.max(1, names.length) * 30 + 68}px`;
   return {
     grid: { left, right: 24, top: 26, bottom: 42, outerBoundsMode: "none" },
