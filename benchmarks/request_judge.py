@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import ndtri
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import TensorDataset
@@ -67,19 +68,44 @@ def compare(given: Outputs, ideal: Outputs, kept: Tensor) -> Row:
     return {name: round(v, 4) if isinstance(v, float) else v for name, v in row.items()}
 
 
-def beyond_margins(row: Row) -> list[str]:
+def differences_of(row: Row) -> list[tuple[str, float, float]]:
+    """Name, size and standard error of every difference that may lie beyond a margin.
+
+    Attacks count either way, accuracy on test data and in classes if it is lower. Accuracy on the
+    records does not count: a model that is better than the retrained one is better on them as well.
+    """
+    found = [(f"auc_{a}", abs(row[f"auc_{a}_diff"]), row[f"auc_{a}_error"]) for a in ATTACKS]
+    found.append(("test", -row["ta_diff"], row["ta_error"]))
+    classes = zip(row["class_diff"], row["class_error"], strict=True)
+    return [*found, *(("class", -difference, error) for difference, error in classes)]
+
+
+def beyond_margins(row: Row, floor: Mapping[str, float] | None = None) -> list[str]:
     """What is farther from the retrained model than :data:`MARGINS`, and not by chance.
 
-    The paired 95 % interval of the difference has no 0 in it. Attacks count either way, accuracy on
-    test data and in classes if it is lower. Accuracy on the records does not count: a model that is
-    better than the retrained one is better on them as well.
+    The paired 95 % interval of the difference has no 0 in it: another sample of test data would
+    show it, too. Another *training* may not. With a ``floor``, the root mean square of the same
+    difference between two retrained models, it also has to be larger than those would show in 95 of
+    100 comparisons, all differences at both moments together.
     """
-    differences = [(f"auc_{a}", abs(row[f"auc_{a}_diff"]), row[f"auc_{a}_error"]) for a in ATTACKS]
-    differences.append(("test", -row["ta_diff"], row["ta_error"]))
-    classes = zip(row["class_diff"], row["class_error"], strict=True)
-    differences += [("class", -difference, error) for difference, error in classes]
-    found = {n for n, value, error in differences if value > max(MARGINS[n], 1.96 * error)}
-    return sorted(found)
+    differences = differences_of(row)
+    times = float(ndtri(1.0 - 0.05 / (2 * len(differences))))
+    return sorted(
+        {
+            name
+            for name, value, error in differences
+            if value > max(MARGINS[name], 1.96 * error, times * (floor or {}).get(name, 0.0))
+        }
+    )
+
+
+def floor_of(rows: Sequence[Row]) -> dict[str, float]:
+    """The root mean square of every difference, over pairs of retrained models."""
+    found: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value, _ in differences_of(row):
+            found.setdefault(name, []).append(value)
+    return {name: float(np.sqrt(np.mean(np.square(v)))) for name, v in found.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,25 +1,35 @@
-"""What a user with a GPU runs works here, as a dry run."""
+"""What a user with a GPU runs works here, as a dry run; and what judges requests."""
 
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "gpu.py"
+SCRIPTS = Path(__file__).parents[2] / "benchmarks"
 DRY = ["--device", "cpu", "--small", "--steps", "2", "--batch", "8"]
+
+
+def script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules[name]
+    return module
 
 
 @pytest.fixture(scope="module")
 def gpu() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("gpu", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return script("gpu")
 
 
 def test_the_dry_run_prints_a_row_for_everything_that_is_missing(
@@ -52,3 +62,30 @@ def test_wrong_arguments_are_refused(
     with pytest.raises(SystemExit):
         gpu.main([*DRY, *wrong])
     assert reason in capsys.readouterr().err
+
+
+def _compared(**changes: Any) -> dict[str, Any]:
+    """A model that equals the retrained one, but for the changes."""
+    same = {
+        f"{name}_{what}": 0.0
+        for name in ("auc_loss", "auc_entropy", "ta")
+        for what in ("diff", "error")
+    }
+    return same | {"class_diff": [0.0, 0.0], "class_error": [1.0, 1.0]} | changes
+
+
+def test_a_difference_counts_beyond_its_margin_its_interval_and_that_of_two_retrained_models() -> (
+    None
+):
+    judge = script("request_judge")
+    assert judge.beyond_margins(_compared()) == []
+    assert judge.beyond_margins(_compared(class_diff=[-5.1, 0.0])) == ["class"]
+    assert judge.beyond_margins(_compared(class_diff=[5.1, 0.0])) == []  # better
+    assert judge.beyond_margins(_compared(class_diff=[-5.1, 0.0], class_error=[3.0, 1.0])) == []
+    assert judge.beyond_margins(_compared(auc_loss_diff=-0.06, auc_loss_error=0.01)) == ["auc_loss"]
+    # Two retrained models differ by 3 and 4 points in a class: 3.54 in the root mean square.
+    floor = judge.floor_of([_compared(class_diff=[3.0, -4.0])])
+    assert floor["class"] == pytest.approx(12.5**0.5)
+    # Five differences at two moments: the normal quantile of 1 - 0.05 / 10 is 2.576.
+    assert judge.beyond_margins(_compared(class_diff=[-9.0, 0.0]), floor) == []
+    assert judge.beyond_margins(_compared(class_diff=[-9.2, 0.0]), floor) == ["class"]
