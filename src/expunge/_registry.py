@@ -98,10 +98,7 @@ class Registry(Generic[T]):
         del self._table[name]
 
     def name(self, name: str) -> str:
-        """The full name behind a name or an alias, or an error with the nearest suggestion.
-
-        Options stay with it: ``SCRUB(gamma=2)`` is ``scrub(gamma=2)``.
-        """
+        """The full name behind a name or an alias, with its options, or an error."""
         return join_part(*self._split(name))
 
     def bare_name(self, name: str) -> str:

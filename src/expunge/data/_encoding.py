@@ -44,12 +44,7 @@ _WORD = re.compile(r"[^\W_]+")
 
 @dataclass(frozen=True)
 class Encoding:
-    """A rule that turned rows into tensors.
-
-    Args:
-        size: columns of a vector, token ids there are, or channels of an image.
-        rule: in plain values, without anything that rows say: for the card of a model.
-    """
+    """A rule that turned rows into tensors: the size of an input, and plain values for a card."""
 
     size: int
     rule: list[dict[str, Any]]

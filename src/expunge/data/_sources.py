@@ -42,8 +42,7 @@ def as_source(
 ) -> Source:
     """Make a source from :class:`Examples`, tensors, a map-style dataset or a ``DataLoader``.
 
-    A loader keeps its batch size and its augmentation. ``batch_size`` is that of all processes
-    together; ``division`` says which part of each batch belongs to this process.
+    ``batch_size`` is that of all processes together; a loader keeps its own, and its augmentation.
     """
     if isinstance(data, DataLoader):
         check_sized(data, split)

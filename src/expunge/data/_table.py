@@ -180,11 +180,7 @@ def assign_roles(table: Table, options: Mapping[str, Any]) -> Roles:
 
 
 def divide_rows(table: Table, roles: Roles) -> tuple[Rows, Rows, Rows | None]:
-    """(train, test, val); val is None if nothing says which rows it is.
-
-    If nothing says which rows are for test, a fixed 20 % of every class are; of a regression, of
-    all rows.
-    """
+    """(train, test, val): as a column says; else a fixed 20 % of every class is for test."""
     if not len(table):
         raise DataError(
             f"{table.source} should hold rows. (got none) Check that it was written to the end."

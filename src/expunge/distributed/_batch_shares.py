@@ -56,10 +56,7 @@ class BatchDivision:
         return BatchShare(edges[self.rank * parts], edges[(self.rank + 1) * parts], total)
 
     def batch_count(self, examples: int, batch_size: int, least: int = 1) -> int:
-        """Global batches per pass over the data.
-
-        A remainder of fewer than ``least`` examples, or than processes, joins the last batch.
-        """
+        """Global batches per pass; a rest below ``least``, or the processes, joins the last one."""
         whole, rest = divmod(examples, batch_size)
         return max(whole + (rest >= max(least, self.size)), 1)
 

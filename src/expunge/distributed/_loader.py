@@ -84,10 +84,7 @@ def batch_count(loader: DataLoader[Any], division: BatchDivision) -> int:
 def divide_loader(
     loader: DataLoader[Any], division: BatchDivision, k: int, seed: int
 ) -> tuple[DataLoader[Any], Iterator[BatchShare | None]]:
-    """A loader of this process's shares in pass ``k``, and the share of each of its batches.
-
-    None stands for batches that come whole, or are divided by the user's own sampler.
-    """
+    """A loader of this process's shares in pass ``k``, and each share; None for whole batches."""
     if division.size > 1 and has_distributed_sampler(loader):
         sampler_of(loader).set_epoch(k)
     if not _is_divided(loader, division):

@@ -258,8 +258,7 @@ def load_data(card: DataCard, override: str | None = None) -> Splits:
 def load_card_data(card: Card, override: str | None = None) -> Splits:
     """Load the data that a model was trained on, from ``override`` if they have moved.
 
-    They are checked by their fingerprint. Code that gives them is only imported if ``override``
-    names it: a weights file must not run code, nor start a download.
+    A weights file must not run code, nor start a download: only ``override`` may name such data.
     """
     spec = override or card.data.spec
     if override is None and (code := code_of_data(spec)):

@@ -29,10 +29,7 @@ class StepLosses:
     """What :func:`parts_of` says."""
 
     def __call__(self, name: str, forget: Batch | None, retain: Batch) -> Iterator[Tensor | Term]:
-        """``name`` is a method's ``objective`` or ``constraint``.
-
-        A term is computed when it is requested: one graph is alive at a time.
-        """
+        """The terms of ``objective`` or ``constraint``, each computed when it is requested."""
         loss = getattr(self.method, name)
         if self.parts == self.group.size == 1:  # the batch as it is
             yield loss(self.problem, forget, retain)

@@ -86,10 +86,7 @@ def predict(
 
 
 def check_predictions(predictions: Predictions, name: str = "the split") -> Predictions:
-    """Return the predictions; refused unless logits [N, K] are finite and labels [N] below K.
-
-    Labels that are floats belong to a regression, whose outputs may also be [N].
-    """
+    """Return the predictions; refused unless logits [N, K] are finite and labels [N] below K."""
     check_kind(f"Predictions of {name}", Predictions, predictions)
     logits, labels = predictions
     for what, tensor in (("logits", logits), ("labels", labels)):

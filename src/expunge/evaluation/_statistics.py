@@ -104,10 +104,7 @@ def auc(positive: Counts, negative: Counts) -> Array:
 
 
 def tpr_at(fpr: float) -> Statistic:
-    """The largest share of positives above a threshold that at most ``fpr`` of negatives pass.
-
-    Equal scores pass together; nothing is interpolated.
-    """
+    """The largest share of positives above a threshold that at most ``fpr`` of negatives pass."""
 
     def statistic(positive: Counts, negative: Counts) -> Array:
         passed = np.cumsum(negative[:, ::-1], axis=1)

@@ -240,11 +240,7 @@ class Problem:
 def batchnorm_as(
     model: nn.Module, policy: BatchNormPolicy, split: str, size: int
 ) -> Iterator[None]:
-    """Run a forward pass on ``size`` examples of ``split`` under ``policy``.
-
-    A batch of one has no variance, so it is normalised by the running statistics whatever the
-    policy.
-    """
+    """A forward pass under ``policy``; a batch of one takes running statistics in any case."""
     frozen = policy == "frozen" or size == 1
     silent = policy == "retain-only" and split == "forget"
     if not model.training or not (frozen or silent):

@@ -69,11 +69,7 @@ class Rescale(_Statistics):
 
 
 def column_statistics(vectors: Tensor) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation of each column of vectors [N, F]; 0 and 1 for some.
-
-    Columns of zeros and ones alone, as categories are encoded, and columns of one value are left as
-    they are.
-    """
+    """Mean and deviation of each column of vectors [N, F]; 0 and 1 for constant and 0/1 columns."""
     values = vectors.double()
     mean, std = values.mean(dim=0), values.std(dim=0, correction=0)
     binary = ((values == 0) | (values == 1)).all(dim=0)

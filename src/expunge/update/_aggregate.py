@@ -186,10 +186,7 @@ class Alone(Aggregate):
 
 
 def as_aggregate(part: Aggregate | str | Any) -> Aggregate:
-    """An aggregation from an instance, a name, ``torchjd:NAME``, or a TorchJD aggregator.
-
-    Options stand in brackets: ``primal-dual(slack=0.1)``, ``torchjd:CAGrad(c=0.4)``.
-    """
+    """An aggregation from an instance, a name, ``torchjd:NAME``, or a TorchJD aggregator."""
     if isinstance(part, Aggregate):
         return part
     if isinstance(part, str):

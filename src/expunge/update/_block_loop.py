@@ -157,8 +157,7 @@ def _join(pieces: list[Block]) -> Block:
 def _even_ranges(whole: int, count: int, limit: int) -> Iterator[tuple[int, int]]:
     """Even ranges of whole rows, none above ``limit``: a leftover of one row would recompile.
 
-    They cover the first ``whole`` of ``count`` elements; if that is all of them, the last range
-    also has what is left of a row.
+    If they cover all of ``count``, the last one also has what is left of a row.
     """
     rows, parts = whole // ROW, -(-whole // limit)
     stop = 0

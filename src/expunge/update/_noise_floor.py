@@ -58,10 +58,7 @@ def agree_in_sign(objective: Tensor, constraint: Tensor, balance: Tensor | None)
 
 
 def comparable_product(objective: Tensor, constraint: Tensor, balance: Tensor) -> Tensor:
-    """ĝ_U·ĝ_C where neither is rounding beside the other, as :func:`agree_in_sign` tells; else 0.
-
-    Zero everywhere where one loss is at a stationary point.
-    """
+    """ĝ_U·ĝ_C where neither is rounding beside the other, as for :func:`agree_in_sign`; else 0."""
     level = noise_level(objective.dtype)
     scaled = objective.abs() * balance
     size = constraint.abs()

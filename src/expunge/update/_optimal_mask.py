@@ -60,10 +60,7 @@ class Optimal(Addon):
 def optimal_threshold(
     objective: Tensor, constraint: Tensor, product: Tensor, ratio: float
 ) -> Tensor:
-    """What lies between the products to drop, so that the rest is feasible, and those to keep.
-
-    -∞ where nothing has to be dropped, ∞ where everything has to.
-    """
+    """The product below which all are dropped, so that the rest is feasible; ±∞ for none or all."""
     ordered, order = product.flatten().sort()
     u, c = (side.flatten()[order].double() for side in (objective, constraint))
     # What is left after dropping the first k, for k = 0, 1, … and all of them.

@@ -53,10 +53,7 @@ def local_gradient(gradient: Tensor, parameter: Tensor) -> Tensor:
 
 
 def check_not_gathered(params: Sequence[Tensor]) -> None:
-    """Refuse the whole parameters that FSDP puts into a module from forward to backward.
-
-    They are recognised by having no memory left after a backward pass.
-    """
+    """Refuse the whole parameters that FSDP puts into a module from forward to backward."""
     if "torch.distributed.fsdp" not in sys.modules:
         return
     plain = [p for p in params if type(p) in _PLAIN and p.numel() > 0]

@@ -44,11 +44,7 @@ def compute_step(
     compile: bool,
     shards: ShardedParameters | None = None,
 ) -> StepResult:
-    """Turn both gradients into a step, in their own memory, and advance ``state``.
-
-    Where parameters are sharded over processes, ``params`` and the gradients are the parts that
-    are here.
-    """
+    """Turn both gradients, or the parts that are here, into a step, and advance ``state``."""
     # Without a constraint there is nothing to weigh against: only a ranking is left.
     if second is None:
         addon = spec.addon if spec.addon.needs_saliency else NoAddon()

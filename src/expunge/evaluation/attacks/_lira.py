@@ -53,8 +53,7 @@ class ShadowScores:
     def world(self, seen: bool) -> tuple[Array, Array]:
         """Mean and standard deviation [N] of each example in one world.
 
-        Each example has its own mean. With fewer than ``OWN_VARIANCE_FROM`` shadows in this world
-        for some example, one pooled variance serves all, as Carlini et al. advise.
+        With few shadows one pooled variance serves all, as Carlini et al. advise.
         """
         mask = self.seen if seen else ~self.seen
         count = mask.sum(axis=0)
@@ -76,10 +75,7 @@ class ShadowScores:
 
 
 def lira(target: Array, shadows: ShadowScores) -> Array:
-    """The score of each example [N]: higher means more likely seen.
-
-    The log likelihood ratio ``log N(x; μ_seen, σ_seen) - log N(x; μ_never, σ_never)``.
-    """
+    """The score of each example [N]: log N(x; μ_seen, σ_seen) - log N(x; μ_never, σ_never)."""
 
     def log_density(mean: Array, std: Array) -> Array:
         """Of the normal distribution, without the constant that cancels in a ratio."""

@@ -114,11 +114,8 @@ class RMIA:
         score(x) = share of the population z with r(x) / r(z) ≥ γ,   in [0, 1].
 
     ``a`` is how far the models that saw x are pulled to 1: p_in(x) ≈ a p̄(x) + 1 − a. The authors
-    take 0.3 on CIFAR-10, and γ = 2. The population z are unseen by the target and the references.
-
-    References are models trained without the forget set: the ideal model, or models trained on
-    other parts of the same data. The population is the validation set if there is one, else a
-    random half of the test set, and the other half is scored.
+    take 0.3 on CIFAR-10, and γ = 2. The population z, unseen by all, is the validation set if there
+    is one, else a random half of the test set, and the other half is scored.
 
     Use it where one to four models can be trained without the forget set. It corrects for how hard
     each example is.

@@ -48,10 +48,7 @@ WEIGHTS = "weights.safetensors"
 
 @dataclass(frozen=True)
 class ShadowPlan:
-    """How many shadows to train, of which model, and how.
-
-    ``count`` is even: shadows come in pairs whose halves of the targets are complements.
-    """
+    """How many shadows to train, in pairs with complementary halves, of which model, and how."""
 
     model: ModelCard
     recipe: Recipe
