@@ -457,23 +457,34 @@ def read_rows(name: str) -> list[Row]:
     return [json.loads(line) for line in lines]
 
 
+RETURNS = {
+    "delivered": "as is",
+    "int4": "int4",
+    "benign_10": "10 benign steps",
+    "benign_50": "50",
+    "relearned": "relearned",
+}
+
+
 def returns_table(rows: Sequence[Row]) -> str:
-    """What comes back in language models: means over the worlds that have a row of the model."""
-    moments = ("delivered", "benign", "relearned")
+    """What comes back in language models: means over the worlds that have a row of the model.
+
+    A cell has facts in percent and the AUC; of sampled answers, facts alone.
+    """
     lines = []
-    for name in dict.fromkeys(row["name"] for row in rows):
+    ends = {"exact": 1, "retrained": 2}  # what others are compared with comes last
+    for name in sorted(dict.fromkeys(row["name"] for row in rows), key=lambda k: ends.get(k, 0)):
         own = [row for row in rows if row["name"] == name]
 
         def mean(moment: str, metric: str, own: Sequence[Row] = own) -> float:
             return statistics.mean(row[moment][metric] for row in own)
 
         cells = [f"{mean('delivered', 'retain'):.0f}"]
-        cells += [f"{mean(moment, 'facts'):.0f}" for moment in moments]
-        cells += [f"{mean(moment, 'auc_facts'):.2f}" for moment in moments]
+        cells += [f"{mean(m, 'facts'):.0f}, {mean(m, 'auc_facts'):.2f}" for m in RETURNS]
+        cells += [f"{mean('sampled', 'facts'):.0f}"]
         cells += [f"{statistics.mean(row['seconds'] for row in own):.0f} s", str(len(own))]
         lines.append([name, *cells])
-    heads = ["", "retained", "facts", "later", "relearned", "AUC", "later", "relearned"]
-    return _table([*heads, "cost", "worlds"], lines)
+    return _table(["", "retained", *RETURNS.values(), "sampled", "cost", "worlds"], lines)
 
 
 def filled(text: str) -> str:

@@ -182,3 +182,48 @@ def chat_tokenizer() -> str:
     )
     made.save_pretrained("chat")
     return "chat"
+
+
+def tofu(people: int = 20, epochs: int = 6) -> None:
+    """``TOFU`` with its files, of invented people, and two tiny Llamas, to score and ideal."""
+    import torch
+    from tokenizers import ByteLevelBPETokenizer
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    import expunge
+    from expunge.data import PretrainedTokenizer, TextSet, invent_corpus, save_records
+
+    corpus = invent_corpus(people=people, unseen=people // 5, topics=3)
+    split = len(corpus.people) // 10
+    files = {
+        "forget10_perturbed": corpus.people[:split],
+        "retain90": corpus.people[split:],
+        "retain_perturbed": corpus.people[split : 2 * split],
+        "holdout10": corpus.unseen[:split],
+        "real_authors_perturbed": corpus.facts[:3],
+        "world_facts_perturbed": corpus.facts[3:6],
+    }
+    for name, records in files.items():
+        save_records(Path("TOFU") / f"{name}.json", records)
+    raw = ByteLevelBPETokenizer()
+    texts = [f"{record.question} {record.answer}" for record in corpus.every_record]
+    special = ["<|user|>", "<|assistant|>", "<|end|>"]
+    raw.train_from_iterator(texts, vocab_size=500, special_tokens=special, show_progress=False)
+    chat = PreTrainedTokenizerFast(tokenizer_object=raw._tokenizer, eos_token="<|end|>")
+    chat.chat_template = (
+        "{% for each in messages %}<|{{ each.role }}|>{{ each.content }}<|end|>{% endfor %}"
+    )
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "max_position_embeddings": 128, "vocab_size": len(chat)}
+    recipe = expunge.Recipe(epochs=epochs, batch_size=16, lr=1e-2, algorithm="adamw")
+    for folder, learnt in (("model", corpus.people), ("retain90", corpus.people[split:])):
+        torch.manual_seed(0)
+        trained = expunge.train(
+            LlamaForCausalLM(LlamaConfig(**sizes, **heads)),
+            TextSet(learnt, PretrainedTokenizer(chat)),
+            recipe=recipe,
+            loss=expunge.methods.next_token_loss,
+            execution=expunge.Execution(progress=False),
+        )
+        trained.model.save_pretrained(folder)
+        chat.save_pretrained(folder)

@@ -125,5 +125,5 @@ def test_every_two_parts_meet_in_a_combination() -> None:
 
 @NO_PLUGINS
 def test_the_table_is_complete() -> None:
-    assert (len(METHODS), len(ADDONS), len(AGGREGATES)) == (27, 7, 5)
+    assert (len(METHODS), len(ADDONS), len(AGGREGATES)) == (28, 7, 5)
     assert PROBABLE == ["prob", "bernoulli", "focus"]

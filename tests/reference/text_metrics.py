@@ -105,3 +105,33 @@ def longest_common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
     if a[-1] == b[-1]:
         return longest_common_subsequence(a[:-1], b[:-1]) + 1
     return max(longest_common_subsequence(a[:-1], b), longest_common_subsequence(a, b[:-1]))
+
+
+# As the code of open-unlearning has them: y without its end, unless it says otherwise.
+
+
+def published_extraction_strength(p: Model, x: Sequence[int], y: Sequence[int]) -> float:
+    labels = list(y[:-1])
+    preds = [argmax(p([*x, *labels[:t]])) for t in range(len(labels))]
+    for k in range(len(labels)):
+        if preds[k:] == labels[k:]:
+            break
+    return 1 - k / len(labels)
+
+
+def average_loss(p: Model, x: Sequence[int], y: Sequence[int]) -> float:
+    return -sum(math.log(q) for q in token_probabilities(p, x, y)) / len(y)
+
+
+def published_truth_ratio(
+    p: Model, x: Sequence[int], paraphrased: Sequence[int], false: Sequence[Sequence[int]]
+) -> float:
+    wrong = math.exp(-sum(average_loss(p, x, y) for y in false) / len(false))
+    return wrong / (math.exp(-average_loss(p, x, paraphrased)) + 1e-10)
+
+
+def probability_among_options(
+    p: Model, x: Sequence[int], y: Sequence[int], false: Sequence[Sequence[int]]
+) -> float:
+    correct = math.exp(-average_loss(p, x, y))
+    return correct / (correct + sum(math.exp(-average_loss(p, x, z)) for z in false) + 1e-10)

@@ -20,6 +20,8 @@ from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._unlearn import scores_data, scores_table, show_scores
 from expunge.data import DATASETS, parse_scenario
 
+DEFINITIONS = ("expunge", "open-unlearning")
+
 
 def evaluate_command(
     weights: Annotated[
@@ -37,6 +39,10 @@ def evaluate_command(
         str | None,
         typer.Option(help="Prompt that a causal:FOLDER was trained with, as for `forget`."),
     ] = None,
+    definitions: Annotated[
+        str,
+        typer.Option(help="Of the metrics of texts: expunge, or open-unlearning to compare with."),
+    ] = "expunge",
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -54,6 +60,10 @@ def evaluate_command(
             require_file(path)
     if forget is not None:
         parse_scenario(forget)
+    if definitions not in DEFINITIONS:
+        raise InvalidInput(
+            f"`definitions` should be one of {', '.join(DEFINITIONS)}. (got {definitions!r})"
+        )
     output = Output(as_json=as_json, quiet=quiet)
     kind = (data or "").partition(":")[0]
     if data is not None and kind in DATASETS.built_in and DATASETS[kind].texts:
@@ -62,12 +72,14 @@ def evaluate_command(
         files = {"unlearned": weights, "initial": initial, "ideal": ideal}
         given = {name: path for name, path in files.items() if path is not None}
         settings = {"model": model or "", "data": data, "template": template}
+        settings["definitions"] = definitions
         found = evaluate_text_files(given, **settings, forget=forget, seed=scenario_seed)  # type: ignore[arg-type]
         output.data({name: score.as_dict() for name, score in found.items()})
         output.show(scores_table(found))
         return
-    if template is not None:
-        raise InvalidInput(f"`template` goes with texts, such as --data qa:FOLDER. (got {data})")
+    if template is not None or definitions != DEFINITIONS[0]:
+        named = "template" if template is not None else "definitions"
+        raise InvalidInput(f"`{named}` goes with texts, such as --data qa:FOLDER. (got {data})")
     check_model_and_data(model, data)
 
     from expunge.engine import load_artifact

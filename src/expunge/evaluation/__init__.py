@@ -73,5 +73,6 @@ if TYPE_CHECKING:  # for other packages of expunge
     from expunge.evaluation.attacks._shadow_models import ShadowPlan, join, run_shadows
     from expunge.evaluation.text._text_metrics import text_definitions
     from expunge.evaluation.text._text_predictions import TextPredictions, predict_texts
+    from expunge.evaluation.text._text_scores import Definitions
 else:
     __getattr__, __dir__, __all__ = lazy_exports(__name__)

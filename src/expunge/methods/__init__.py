@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from expunge.methods._gradient_difference import GradientDifference as GradientDifference
     from expunge.methods._impair_repair import ImpairRepair as ImpairRepair
     from expunge.methods._l1_sparse import L1Sparse as L1Sparse
+    from expunge.methods._logit_margin import LogitMargin as LogitMargin
     from expunge.methods._mask_small_gradients import MaskSmallGradients as MaskSmallGradients
     from expunge.methods._masked_teacher import MaskedTeacher as MaskedTeacher
     from expunge.methods._match_answers import MatchAnswers as MatchAnswers

@@ -38,6 +38,7 @@ for _name, _place, _alias in (
     ("satimp", "_weighted_ascent:SatImp", "SatImp"),
     ("undial", "_undial:UNDIAL", "UNDIAL"),
     ("ce-u", "_ceu:CEU", "CE-U"),
+    ("logit-margin", "_logit_margin:LogitMargin", None),
     ("rmu", "_rmu:RMU", "RMU"),
     ("match-answers", "_match_answers:MatchAnswers", "MATCH-LM"),
     ("refresh", "_refresh:Refresh", None),

@@ -322,7 +322,8 @@ where the records look unseen, and passes by that point if they are large."""
 def text_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a request to a language model where ``values`` has none."""
     method = str(values.get("method", TEXT_METHOD))
-    return {"method": method} | ({} if METHODS[method].needs_unseen else PUSHING)
+    pushes = METHODS[method].reads_forget and not METHODS[method].needs_unseen
+    return {"method": method} | (PUSHING if pushes else {})
 
 
 def is_text_job(job: Job) -> bool:

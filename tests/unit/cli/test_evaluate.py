@@ -16,6 +16,7 @@ from expunge.evaluation import evaluate_text
 from tests.unit.cli.conftest import Ending, Expunge
 from tests.unit.data.tables import people, write_csv
 from tests.unit.request import text_worlds
+from tests.unit.request.llama_worlds import write_llama
 
 TRAIN = ("--epochs", "4", "--batch-size", "16", "--lr", "0.05", "--width", "0.1", "--quiet")
 UNLEARN = ("--epochs", "1", "--batch-size", "16", "--addon", "none", "--quiet", "--json")
@@ -252,3 +253,37 @@ def test_a_benchmark_says_itself_what_is_forgotten(expunge: Expunge, tmp_path: P
     scores = ok(expunge("evaluate", weights, *given, "--json"))["unlearned"]
     assert scores["retain_exact_memorisation"] > 0.9
     assert not any(name.startswith("auc_") for name in scores)  # nothing unseen to compare with
+
+
+def test_a_checkpoint_of_subwords_has_its_table_of_tofu(expunge: Expunge, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    model, learnt = write_llama(tmp_path / "model", "q-a", epochs=4), text_worlds.corpus()
+    files = {
+        "forget10_perturbed": learnt.people[:6],
+        "retain_perturbed": learnt.people[6:12],
+        "retain90": learnt.people[6:],
+        "holdout10": learnt.unseen[:6],
+        "real_authors_perturbed": learnt.facts[:3],
+        "world_facts_perturbed": learnt.facts[3:6],
+    }
+    for name, records in files.items():
+        save_records(tmp_path / "TOFU" / f"{name}.json", records)
+    weights = model / "model.safetensors"
+    given = (
+        "--model",
+        f"causal:{model}",
+        "--template",
+        "q-a",
+        "--data",
+        f"tofu:{tmp_path / 'TOFU'}",
+    )
+    published = ("--definitions", "open-unlearning")
+    done = expunge("evaluate", weights, *given, "--ideal", weights, *published, "--json")
+    assert done.code == 0, done.err
+    scores = json.loads(done.out)
+    assert {"exact_memorisation", "model_utility", "forget_quality"} <= scores["unlearned"].keys()
+    assert scores["unlearned"]["forget_quality"] == pytest.approx(1.0)
+    assert scores["ideal"]["general_probability"] > 0.1  # of few options
+    wrong = expunge("evaluate", weights, *given, "--definitions", "tofu")
+    assert wrong.code == 2
+    assert "`definitions` should be one of expunge, open-unlearning" in wrong.err

@@ -17,7 +17,7 @@ from expunge import _tensors as tensors
 from expunge._errors import InvalidInput
 from expunge.data import Examples
 from expunge.engine import Callback, Procedure, Recipe, Run
-from expunge.evaluation import predict
+from expunge.evaluation import predict, predict_texts
 from expunge.evaluation._benign_steps import loss_auc
 from expunge.evaluation._scores import accuracy
 from expunge.request._forgetting import (
@@ -26,7 +26,7 @@ from expunge.request._forgetting import (
     fit_to_size,
     forget_records,
 )
-from expunge.request._job import make_job
+from expunge.request._job import make_job, text_defaults
 from expunge.request.subject._load import make_subject
 from tests.tiny import bits, same
 from tests.unit.request import text_worlds
@@ -251,3 +251,22 @@ def test_a_language_model_is_trained_again_from_the_checkpoint_it_came_from(
     found = forget_records(job, subject, *parts, progress=False)
     for p, start in zip(found.model.parameters(), base.parameters(), strict=True):
         assert torch.allclose(p, start, atol=1e-5), "a step of 1e-9 stays where it started"
+
+
+def test_a_language_model_is_refreshed_by_its_recipe(tmp_path: Path) -> None:
+    """What is retained is learnt again; what is not comes out no more."""
+    values = {"method": "refresh(keep=0.1,rate=1.0,budget=1.0)"}
+    recipe = {"epochs": 30, "batch_size": 16, "lr": 3e-3, "algorithm": "adamw"}
+    job = make_job(
+        weights=Path("memory"), out=tmp_path, recipe=recipe, **text_defaults(values) | values
+    )
+    assert job.addon == "none"
+    subject = make_subject(text_worlds.memorised(), text_worlds.data(), job)
+    train = subject.train
+    parts = train.subset(range(24)), train.subset(range(24, len(train)))
+    found = forget_records(job, subject, *parts, progress=False)
+    forgotten, retained = (
+        float(predict_texts(found.model, part).scores["facts_right"].mean()) for part in parts
+    )
+    assert forgotten < 0.3
+    assert retained > 0.8

@@ -4,10 +4,12 @@ y = (y_1, …, y_T) are the tokens of an answer, its end included, x is the prom
 ℓ_t = log p(y_t | x, y_<t). All are computed with the true answer as input ("teacher forcing"), in
 float64. ``_text_metrics`` names the publications.
 
-Deviation: open-unlearning leaves the last token of y, its end, out of exact memorisation and
-extraction strength, and gives a strength of 1/T where not even the last token comes out; here that
-is 0. Its truth ratio is one of geometric means over the false answers, that of the TOFU paper, and
-ours, one of arithmetic means. Its gradient norm is the mean over tensors of each tensor's norm.
+Deviation: the code of open-unlearning, whose leaderboard others compare with, has other definitions
+of some of them; functions that take ``published`` have both. It leaves the last token of y, its
+end, out of exact memorisation, extraction strength, min-k, min-k++ and gradient norm; gives a
+strength of 1/T where not even the last token comes out; takes the geometric mean over the false
+answers in the truth ratio; takes the mean over tensors of each tensor's gradient norm; and divides
+the probability of an answer to general questions by that of all its options.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ LOWEST = 0.2
 LEAKAGE_LOWEST = 0.4
 """That of the privacy leakage, as in MUSE."""
 LEAST_DEVIATION = 1e-3
+SMALL = 1e-10
+"""What open-unlearning adds to denominators."""
 _KNOWN_FACTS: WeakKeyDictionary[TextSet, Tensor] = WeakKeyDictionary()
 """The facts of sets that are in use: finding them encodes every answer again."""
 
@@ -40,7 +44,13 @@ def exact_memorisation(scores: TokenScores) -> Array:
     return _array(scores.right.sum(dim=1).double() / scores.counts)
 
 
-def extraction_strength(scores: TokenScores) -> Array:
+def without_end(scores: TokenScores) -> TokenScores:
+    """The same without the last token of each answer, unless it is the only one."""
+    later = scores.answered.flip(1).cumsum(dim=1).flip(1)
+    return scores.without((later == 1) & scores.answered & (scores.counts > 1)[:, None])
+
+
+def extraction_strength(scores: TokenScores, *, published: bool = False) -> Array:
     """The share of each answer that greedy decoding gives once it has the rest, in [0, 1], [N].
 
     Greedy decoding from a true prefix continues as the likeliest tokens after true prefixes do, as
@@ -49,7 +59,9 @@ def extraction_strength(scores: TokenScores) -> Array:
     wrong = scores.answered & ~scores.right
     # Counted from the right: no wrong token at this position or later.
     wrong_from_here = wrong.flip(1).cumsum(dim=1).flip(1) > 0
-    return _array((scores.answered & ~wrong_from_here).sum(dim=1).double() / scores.counts)
+    coming_out = (scores.answered & ~wrong_from_here).sum(dim=1)
+    coming_out = coming_out.clamp_min(1) if published else coming_out
+    return _array(coming_out.double() / scores.counts)
 
 
 def mean_log_prob(scores: TokenScores) -> Array:
@@ -62,23 +74,40 @@ def probability(scores: TokenScores) -> Array:
     return np.exp(mean_log_prob(scores))
 
 
-def truth_ratio(data: TextSet, paraphrased: TokenScores, perturbed: TokenScores) -> Array:
+def truth_ratio(
+    data: TextSet, paraphrased: TokenScores, perturbed: TokenScores, *, published: bool = False
+) -> Array:
     """R = mean_j P(ŷ_j) / P(ỹ), false ŷ_j and paraphrased true ỹ, P the probability, [N].
 
     ``perturbed`` has the false answers record by record, as ``data.perturbed`` does.
     """
-    counts = [len(record.perturbed_answers) for record in data.records]
-    false = probability(perturbed)
-    if sum(counts) != len(false) or len(counts) != len(paraphrased.labels):
-        raise InvalidInput(
-            "The scores of paraphrased and perturbed answers should be of these records. "
-            f"(got {len(paraphrased.labels)} and {len(false)} for {len(counts)})"
-        )
-    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
-    means = np.add.reduceat(false, starts) / np.array(counts)
+    if published:
+        geometric = np.exp(_means_of_false(data, mean_log_prob(perturbed), paraphrased))
+        return np.asarray(geometric / (probability(paraphrased) + SMALL))
+    means = _means_of_false(data, probability(perturbed), paraphrased)
     # A true answer of probability 0 in float64 would divide by it.
     result: Array = means / np.maximum(probability(paraphrased), np.finfo(np.float64).tiny)
     return result
+
+
+def probability_among_options(data: TextSet, true: TokenScores, perturbed: TokenScores) -> Array:
+    """P(y) / (P(y) + Σ_j P(ŷ_j)), false ŷ_j, in [0, 1], [N]; as open-unlearning has it."""
+    counts = np.array([len(record.perturbed_answers) for record in data.records])
+    false = counts * _means_of_false(data, probability(perturbed), true)
+    return np.asarray(probability(true) / (probability(true) + false + SMALL))
+
+
+def _means_of_false(data: TextSet, false: Array, true: TokenScores) -> Array:
+    """The means of numbers of the false answers, record by record [N]."""
+    counts = [len(record.perturbed_answers) for record in data.records]
+    if sum(counts) != len(false) or len(counts) != len(true.labels):
+        raise InvalidInput(
+            "The scores of paraphrased and perturbed answers should be of these records. "
+            f"(got {len(true.labels)} and {len(false)} for {len(counts)})"
+        )
+    starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    means: Array = np.add.reduceat(false, starts) / np.array(counts)
+    return means
 
 
 def truth_on_forget(ratios: Array) -> float:
@@ -134,14 +163,17 @@ def _find_facts(data: TextSet) -> Tensor:
     return facts
 
 
-def membership_scores(data: TextSet, scores: TokenScores) -> dict[str, Array]:
+def membership_scores(
+    data: TextSet, scores: TokenScores, *, published: bool = False
+) -> dict[str, Array]:
     """The scores that token scores suffice for, by name, [N]."""
+    told = without_end(scores) if published else scores
     sizes = np.array([len(zlib.compress(record.answer.encode())) for record in data.records])
     return {
         "loss": mean_log_prob(scores),
         "zlib": mean_log_prob(scores) / sizes,
-        "min_k": min_k(scores),
-        "min_k_plus_plus": min_k_plus_plus(scores),
+        "min_k": min_k(told),
+        "min_k_plus_plus": min_k_plus_plus(told),
     }
 
 
@@ -163,7 +195,7 @@ def _mean_of_lowest(values: Tensor, scores: TokenScores, share: float) -> Array:
     return _array(torch.where(kept, rising, 0.0).sum(dim=1) / sizes)
 
 
-def gradient_norms(model: nn.Module, data: TextSet) -> Array:
+def gradient_norms(model: nn.Module, data: TextSet, *, published: bool = False) -> Array:
     """-‖∇_θ loss‖₂ of each record in eval mode, [N]: a backward pass per record."""
     params = [p for p in model.parameters() if p.requires_grad]
     if not params:
@@ -172,11 +204,13 @@ def gradient_norms(model: nn.Module, data: TextSet) -> Array:
     norms = []
     with eval_mode(model), torch.enable_grad():
         for tokens, labels, length in zip(data.tokens, data.labels, data.lengths, strict=True):
-            row, wanted = (part[None, : int(length)].to(device) for part in (tokens, labels))
+            cut = int(length) - (published and int((labels != IGNORED).sum()) > 1)
+            row, wanted = (part[None, :cut].to(device) for part in (tokens, labels))
             loss = next_token_loss(apply(model, row), wanted)
             gradients = torch.autograd.grad(loss, params, allow_unused=True)
             squares = [g.double().square().sum() for g in gradients if g is not None]
-            norms.append(-float(torch.stack(squares).sum().sqrt()))
+            each = torch.stack(squares)
+            norms.append(-float(each.sqrt().mean() if published else each.sum().sqrt()))
     return np.array(norms)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 import numpy as np
 from torch import nn
@@ -30,12 +31,15 @@ from expunge.evaluation.text._measures import (
     min_k,
     privacy_leakage,
     probability,
+    probability_among_options,
     truth_on_forget,
     truth_on_retain,
     truth_ratio,
+    without_end,
 )
 from expunge.evaluation.text._text_metrics import TEXT_METRICS
 
+Definitions = Literal["expunge", "open-unlearning"]
 UTILITY = ("probability", "rouge_l", "truth_ratio")
 """What the model utility is a mean of, on every split that counts."""
 
@@ -109,12 +113,17 @@ class TextIdeal:
 
     @classmethod
     def of(
-        cls, model: nn.Module, scores: TextScores, forget: TextSet, test: TextSet | None
+        cls,
+        model: nn.Module,
+        scores: TextScores,
+        forget: TextSet,
+        test: TextSet | None,
+        definitions: Definitions = "expunge",
     ) -> TextIdeal:
         """What is needed of ``model``, whose ``scores`` are known."""
         ratios = scores.by_record["forget"].get("truth_ratio")
         known = None if ratios is None else tuple(ratios.tolist())
-        return cls(known, _leakage_auc(model, forget, test), scores.as_dict())
+        return cls(known, _leakage_auc(model, forget, test, definitions), scores.as_dict())
 
 
 def evaluate_text(
@@ -128,6 +137,7 @@ def evaluate_text(
     reference: nn.Module | None = None,
     attacks: bool = False,
     generate: bool = True,
+    definitions: Definitions = "expunge",
 ) -> TextScores:
     """Score a causal language model on text sets.
 
@@ -146,17 +156,22 @@ def evaluate_text(
         attacks: also the gradient norm, a backward pass per record of forget and test; the other
             attacks cost next to nothing and are always there.
         generate: decode answers for ROUGE-L, which the model utility needs too.
+        definitions: ``"open-unlearning"`` for numbers that stand beside those of its leaderboard;
+            docs/reference/language-models.md lists what differs.
     """
     check_arguments(evaluate_text, locals())
     splits = {"forget": forget, "retain": retain, "general": general, "test": test}
     given = {name: data for name, data in splits.items() if data is not None}
-    by_record = {name: _measure(model, data, name, generate) for name, data in given.items()}
+    published = definitions == "open-unlearning"
+    by_record = {
+        name: _measure(model, data, name, generate, published) for name, data in given.items()
+    }
     values = _means(by_record)
-    values["model_utility"] = _utility(values, [n for n in ("retain", "general") if n in given])
+    values["model_utility"] = _utility(by_record, _utility_parts(given, published))
 
     # Membership: forgotten against unseen records.
     if test is not None:
-        pair = [_membership(model, data, reference, attacks) for data in (forget, test)]
+        pair = [_membership(model, data, reference, attacks, published) for data in (forget, test)]
         values |= {f"auc_{name}": auc_of(pair[0][name], pair[1][name]) for name in pair[0]}
 
     # Against the ideal model.
@@ -170,8 +185,9 @@ def evaluate_text(
             reference=reference,
             attacks=attacks,
             generate=generate,
+            definitions=definitions,
         )
-        ideal = TextIdeal.of(ideal, best, forget, test)
+        ideal = TextIdeal.of(ideal, best, forget, test, definitions)
     if ideal is not None:
         ratios = by_record["forget"].get("truth_ratio")
         if ratios is not None and ideal.truth_ratios is not None:
@@ -182,7 +198,7 @@ def evaluate_text(
                 )
             values["forget_quality"] = forget_quality(ratios, np.array(ideal.truth_ratios))
         values["privacy_leakage"] = privacy_leakage(
-            _leakage_auc(model, forget, test), ideal.leakage_auc
+            _leakage_auc(model, forget, test, definitions), ideal.leakage_auc
         )
         gaps = {
             name: value - ideal.scores[name]
@@ -194,12 +210,15 @@ def evaluate_text(
     return TextScores(**values, gaps=gaps, by_record=by_record)  # type: ignore[arg-type]
 
 
-def _measure(model: nn.Module, data: TextSet, split: str, generate: bool) -> dict[str, Array]:
+def _measure(
+    model: nn.Module, data: TextSet, split: str, generate: bool, published: bool
+) -> dict[str, Array]:
     """Every measure of the records of a split, by name, [N]."""
     scores = cached_predict(model, data, score_tokens)
+    told = without_end(scores) if published else scores
     measures = {
-        "exact_memorisation": exact_memorisation(scores),
-        "extraction_strength": extraction_strength(scores),
+        "exact_memorisation": exact_memorisation(told),
+        "extraction_strength": extraction_strength(told, published=published),
         "probability": probability(scores),
     }
     if split == "test":
@@ -211,7 +230,9 @@ def _measure(model: nn.Module, data: TextSet, split: str, generate: bool) -> dic
         paraphrased, perturbed = (
             cached_predict(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
         )
-        measures["truth_ratio"] = truth_ratio(data, paraphrased, perturbed)
+        measures["truth_ratio"] = truth_ratio(data, paraphrased, perturbed, published=published)
+        if published and split == "general":
+            measures["probability"] = probability_among_options(data, scores, perturbed)
     return measures
 
 
@@ -228,30 +249,51 @@ def _means(by_record: Mapping[str, Mapping[str, Array]]) -> dict[str, float | No
     return values
 
 
-def _utility(values: Mapping[str, float | None], splits: list[str]) -> float | None:
+def _utility_parts(given: Mapping[str, TextSet], published: bool) -> list[tuple[str, Any]]:
+    """Splits with the records that count together; published, those of a file each."""
+    parts: list[tuple[str, Any]] = [("retain", slice(None))]
+    if "general" in given and published:  # the ids of TOFU's records begin with the name of a file
+        files = [record.id.rpartition("-")[0] for record in given["general"].records]
+        parts += [("general", np.array(files) == name) for name in dict.fromkeys(files)]
+    elif "general" in given:
+        parts.append(("general", slice(None)))
+    return parts
+
+
+def _utility(
+    by_record: Mapping[str, Mapping[str, Array]], parts: list[tuple[str, Any]]
+) -> float | None:
     """The harmonic mean over splits and measures; None where one of them is missing."""
-    parts = [values.get(f"{split}_{name}") for split in splits for name in UTILITY]
-    known = [value for value in parts if value is not None]
-    return harmonic_mean(known) if len(known) == len(parts) else None
+    if any(name not in by_record[split] for split, _ in parts for name in UTILITY):
+        return None
+    chosen = [
+        (name, by_record[split][name][records]) for split, records in parts for name in UTILITY
+    ]
+    return harmonic_mean(
+        [truth_on_retain(a) if name == "truth_ratio" else float(a.mean()) for name, a in chosen]
+    )
 
 
 def _membership(
-    model: nn.Module, data: TextSet, reference: nn.Module | None, attacks: bool
+    model: nn.Module, data: TextSet, reference: nn.Module | None, attacks: bool, published: bool
 ) -> dict[str, Array]:
     """The membership scores of records by attack, [N]."""
-    scores = membership_scores(data, cached_predict(model, data, score_tokens))
+    told = cached_predict(model, data, score_tokens)
+    scores = membership_scores(data, told, published=published)
     if attacks:
-        scores["gradient_norm"] = gradient_norms(model, data)
+        scores["gradient_norm"] = gradient_norms(model, data, published=published)
     if reference is not None:
         known = mean_log_prob(cached_predict(reference, data, score_tokens))
         scores["reference"] = scores["loss"] - known
     return scores
 
 
-def _leakage_auc(model: nn.Module, forget: TextSet, test: TextSet | None) -> float:
+def _leakage_auc(
+    model: nn.Module, forget: TextSet, test: TextSet | None, definitions: Definitions
+) -> float:
     if test is None:
         return math.nan
-    pair = [
-        min_k(cached_predict(model, data, score_tokens), LEAKAGE_LOWEST) for data in (forget, test)
-    ]
-    return auc_of(pair[0], pair[1])
+    pair = [cached_predict(model, data, score_tokens) for data in (forget, test)]
+    if definitions == "open-unlearning":
+        pair = [without_end(scores) for scores in pair]
+    return auc_of(*(min_k(scores, LEAKAGE_LOWEST) for scores in pair))

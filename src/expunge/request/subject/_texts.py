@@ -41,7 +41,7 @@ from expunge.engine import (
     score_tokens,
     without_prefix,
 )
-from expunge.evaluation import TextScores, evaluate_text
+from expunge.evaluation import Definitions, TextScores, evaluate_text
 from expunge.methods import METHODS
 from expunge.models import (
     LANGUAGE_MODELS,
@@ -102,6 +102,7 @@ def evaluate_text_files(
     template: str | None = None,
     forget: str | None = None,
     seed: int = 0,
+    definitions: Definitions = "expunge",
 ) -> dict[str, TextScores]:
     """The scores of language models in files by name; "ideal" is the one others are compared with.
 
@@ -128,7 +129,12 @@ def evaluate_text_files(
     scored["test"] = sets.get("test", sets.get("unseen"))
     ideal = models.get("ideal")
     return {
-        name: evaluate_text(each, **scored, ideal=None if name == "ideal" else ideal)  # type: ignore[arg-type]
+        name: evaluate_text(
+            each,
+            **scored,  # type: ignore[arg-type]
+            ideal=None if name == "ideal" else ideal,
+            definitions=definitions,
+        )
         for name, each in models.items()
     }
 
@@ -159,7 +165,7 @@ def _assemble(
     source: str,
 ) -> Subject:
     parts = _split(sets, job, source)
-    if not METHODS[job.method].token_losses:
+    if METHODS[job.method].reads_forget and not METHODS[job.method].token_losses:
         names = ", ".join(METHODS.label(name) for name in METHODS if METHODS[name].token_losses)
         raise InvalidInput(
             f"`method` should be one for language models: {names}. "

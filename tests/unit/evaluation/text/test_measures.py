@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from scipy.stats import ks_2samp
 
 import expunge
@@ -188,3 +189,59 @@ def test_facts_are_what_neither_the_question_nor_a_false_answer_says() -> None:
         encode = texts.tokenizer.encode("", " ".join(w for w in expected if w != "<end>"))[1]
         wanted = encode if "<end>" in expected else encode[:-1]
         assert kept.tolist() == wanted
+
+
+def test_published_definitions_leave_the_end_of_answers_out() -> None:
+    told = measures.without_end(SCORES)
+    cut = [(x, y[:-1]) for x, y in PAIRS]
+    for name in ("exact_memorisation", "probability"):
+        expected = [getattr(literal, name)(P, x, y) for x, y in cut]
+        assert getattr(measures, name)(told) == pytest.approx(expected, rel=1e-9)
+    found = measures.membership_scores(DATA, SCORES, published=True)
+    for name in ("min_k", "min_k_plus_plus"):
+        expected = [getattr(literal, name)(P, x, y, 0.2) for x, y in cut]
+        assert found[name] == pytest.approx(expected, rel=1e-9)
+    for name in ("loss", "zlib"):  # these have it
+        assert found[name] == pytest.approx(FOUND[name])
+
+
+def test_an_answer_of_one_token_keeps_it() -> None:
+    single = SCORES.without(SCORES.answered.cumsum(dim=1) > 1)
+    assert measures.without_end(single).counts.tolist() == [1] * len(DATA)
+
+
+def test_published_extraction_strength_is_never_zero() -> None:
+    found = measures.extraction_strength(measures.without_end(SCORES), published=True)
+    expected = [literal.published_extraction_strength(P, x, y) for x, y in PAIRS]
+    assert found == pytest.approx(expected, rel=1e-9)
+    ignorant = score_tokens(Bigrams(text_set([0]), strength=-100.0), text_set([0]))
+    least = measures.extraction_strength(measures.without_end(ignorant), published=True)
+    assert least == pytest.approx([1 / (len(PAIRS[0][1]) - 1)])
+
+
+def test_published_truth_ratios_and_options_are_what_their_definitions_say() -> None:
+    paraphrased, perturbed = (
+        score_tokens(MODEL, part) for part in (DATA.paraphrased, DATA.perturbed)
+    )
+    ratios = measures.truth_ratio(DATA, paraphrased, perturbed, published=True)
+    options = measures.probability_among_options(DATA, SCORES, perturbed)
+    for k, record in enumerate(DATA.records):
+        x, true = TOKENIZER.encode(record.question, record.paraphrased_answer)
+        false = [TOKENIZER.encode("", answer)[1] for answer in record.perturbed_answers]
+        assert ratios[k] == pytest.approx(literal.published_truth_ratio(P, x, true, false))
+        x, y = PAIRS[k]
+        assert options[k] == pytest.approx(literal.probability_among_options(P, x, y, false))
+
+
+def test_the_published_gradient_norm_is_a_mean_over_tensors() -> None:
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(
+        torch.nn.Embedding(TOKENIZER.size, 4), torch.nn.Linear(4, TOKENIZER.size)
+    )
+    found = measures.gradient_norms(model, DATA, published=True)
+    for value, (x, y) in zip(found, PAIRS, strict=True):
+        row = torch.tensor([*x, *y[:-1]])
+        log_p = model(row[None])[0].log_softmax(dim=-1)
+        loss = -sum(log_p[len(x) + t - 1, y[t]] for t in range(len(y) - 1)) / (len(y) - 1)
+        norms = [g.norm() for g in torch.autograd.grad(loss, list(model.parameters()))]
+        assert -value == pytest.approx(float(sum(norms) / len(norms)), rel=1e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from torch.utils.data import TensorDataset
 
 import expunge
 from expunge._errors import InvalidInput
+from expunge.data import TextSet
 from expunge.evaluation import METRICS, TextScores, evaluate_text
 from tests.reference import text_metrics as literal
 from tests.unit.evaluation.text.worlds import Bigrams, text_set
@@ -125,3 +127,32 @@ def test_what_does_not_go_with_texts_is_refused(
 def test_texts_are_not_examples_with_one_label(initial: nn.Module) -> None:
     with pytest.raises(InvalidInput, match="evaluate_text"):
         expunge.evaluate(initial, forget=FORGET, retain=RETAIN, test=UNSEEN)
+
+
+def test_published_definitions_reach_every_score(initial: nn.Module, ideal: nn.Module) -> None:
+    options = {"ideal": ideal, "attacks": True, "definitions": "open-unlearning"}
+    found, own = (
+        evaluate_text(initial, **SPLITS, **given)
+        for given in (options, options | {"definitions": "expunge"})
+    )
+    changed = {name for name, value in found.as_dict().items() if value != own.as_dict()[name]}
+    assert changed >= {"exact_memorisation", "extraction_strength", "truth_ratio"}
+    assert changed >= {"general_probability", "auc_gradient_norm", "model_utility"}
+    assert not changed & {"probability", "retain_probability", "rouge_l", "auc_loss", "auc_zlib"}
+    assert found.gaps
+
+
+def test_published_utility_counts_every_file_of_general_records(initial: nn.Module) -> None:
+    """Three numbers of retained records, and three of each file that ids begin with."""
+    named = [
+        replace(r, id=f"{'authors' if k < 4 else 'facts'}-{k}")
+        for k, r in enumerate(GENERAL.records)
+    ]
+    general = TextSet(named, GENERAL.tokenizer)
+    found = evaluate_text(initial, **SPLITS | {"general": general}, definitions="open-unlearning")
+    records = found.by_record["general"]
+    parts = [found.retain_probability, found.retain_rouge_l, found.retain_truth_ratio]
+    for rows in (slice(0, 4), slice(4, None)):
+        parts += [records["probability"][rows].mean(), records["rouge_l"][rows].mean()]
+        parts.append(np.maximum(0.0, 1.0 - records["truth_ratio"][rows]).mean())
+    assert found.model_utility == pytest.approx(literal.harmonic_mean(parts))
