@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from expunge._files import write_text
@@ -24,16 +23,10 @@ HELD = (
 )
 
 
-@dataclass(frozen=True)
-class Publication:
-    """The files that were written, and notes on what was left out."""
-
-    paths: tuple[Path, ...]
-    notes: tuple[str, ...] = ()
-
-
-def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publication:
-    """Write results, tables, figures, claims (of images) and the pages on them into ``folder``."""
+def publish(
+    protocol: Protocol, results: Sequence[Result], folder: Path
+) -> tuple[list[Path], list[str]]:
+    """Write results, tables, figures, claims and pages; the paths, and what was left out."""
     of_images = any(not result.is_text for result in results)
     ledger = claim_ledger(results) if of_images else ClaimLedger(())
     figures = write_figures(results, folder / "figures") if of_images else WrittenFigures()
@@ -47,9 +40,9 @@ def publish(protocol: Protocol, results: Sequence[Result], folder: Path) -> Publ
     page = results_page(protocol, results, ledger, tables, figures.paths, folder)
     write_text(folder / "README.md", page)
     write_page(folder / "report.html", interactive_page(protocol, results, ledger))
-    paths = (folder / name for name in (*names, "README.md", "report.html"))
-    notes = tuple(f"figure {name}: {why}" for name, why in figures.left_out.items())
-    return Publication((*paths, *tables, *figures.paths), notes)
+    paths = [folder / name for name in (*names, "README.md", "report.html")]
+    notes = [f"figure {name}: {why}" for name, why in figures.left_out.items()]
+    return [*paths, *tables, *figures.paths], notes
 
 
 def write_tables(results: Iterable[Result], folder: str | Path) -> list[Path]:

@@ -1,7 +1,4 @@
-"""The work of each stage of a protocol: functions that workers import and call.
-
-What the stages of images and of texts have in common is here; ``Images`` and ``Texts`` do the rest.
-"""
+"""The work of each stage of a protocol; ``Images`` and ``Texts`` do what is not common to both."""
 
 from __future__ import annotations
 
@@ -30,18 +27,19 @@ REFERENCES = ("initial", "ideal", *(f"ideal-{number}" for number in range(2, MAX
 HISTOGRAM_PREFIX = "f_bin_"
 
 
-def train_initial(context: dispatch.Context) -> None:
-    """Train on the whole training part."""
-    material = _material(context.config["data"])
-    splits: Any = material.load(context.config["data"], context.options)
-    _train(context, material, splits, splits.train)
-
-
-def train_ideal(context: dispatch.Context) -> None:
-    """Train, from scratch and by the same recipe, on what the scenario retains."""
-    material = _material(context.config["data"])
-    splits: Any = material.load(context.config["data"], context.options)
-    _train(context, material, splits, material.divide(splits, context.config).retain)
+def train_model(context: dispatch.Context) -> None:
+    """Train an initial model on the whole training part, an ideal one on what it retains."""
+    config = context.config
+    material = _material(config["data"])
+    splits: Any = material.load(config["data"], context.options)
+    ideal = "scenario" in config
+    data = material.divide(splits, config).retain if ideal else splits.train
+    result = material.train(config, splits, data, _execution(context))
+    # History and weights; the last row names the data.
+    rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
+    rows[-1]["fingerprint"] = splits.train.fingerprint()
+    write_rows(context.folder, rows)
+    tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
 
 
 def score_references(context: dispatch.Context) -> None:
@@ -116,16 +114,6 @@ def _division(context: dispatch.Context, config: Mapping[str, Any]) -> tuple[Ima
             "trained on: their fingerprint differs."
         )
     return material, material.divide(splits, config)
-
-
-def _train(context: dispatch.Context, material: Images | Texts, splits: Any, data: Any) -> None:
-    """Train, and write history and weights; the last row names the data."""
-    config = context.config
-    result = material.train(config, splits, data, _execution(context))
-    rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
-    rows[-1]["fingerprint"] = splits.train.fingerprint()
-    write_rows(context.folder, rows)
-    tensors.save(context.folder / WEIGHTS, result.model.state_dict(), {})
 
 
 def _execution(context: dispatch.Context, *callbacks: Callback) -> Execution:

@@ -29,8 +29,8 @@ VAL_FRACTION = 0.1
 IDEAL_SEEDS = range(1000, 1000 + 2000 * MAX_IDEALS, 2000)
 """The ideal models of seed s are trained with seeds s + 1000, s + 3000, and so on."""
 RUNS = {
-    "initial": "train_initial",
-    "ideal": "train_ideal",
+    "initial": "train_model",
+    "ideal": "train_model",
     "reference": "score_references",
     "unlearn": "unlearn_variant",
 }

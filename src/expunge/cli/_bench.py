@@ -177,16 +177,16 @@ def run_command(
 
     # Publish what is finished.
     results = collect(planned, stages)
-    written = publish(chosen, results, folder) if results else None
+    paths, notes = publish(chosen, results, folder) if results else ([], [])
     for tracker in trackers:
         _track(tracker, results, chosen)
 
     # Say what happened.
-    for note in written.notes if written else ():
+    for note in notes:
         errors.print(f"  left out, {escape(note)}", style="dim", highlight=False)
     errors.print(f"{outcome}.", highlight=False)
-    if written:
-        output.wrote(f"{len(written.paths)} files to {folder}/; begin with README.md.")
+    if paths:
+        output.wrote(f"{len(paths)} files to {folder}/; begin with README.md.")
     if outcome.failed:
         raise ExpungeError(
             f"{len(outcome.failed)} stages failed, the first: {outcome.failed[0]}. "

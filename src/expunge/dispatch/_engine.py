@@ -1,7 +1,4 @@
-"""The interface of an engine: where tasks are executed, and how they ended.
-
-The graph, the store and its locks are not the engine's business.
-"""
+"""The interface of an engine: where tasks are executed, and how they ended."""
 
 from __future__ import annotations
 

@@ -56,8 +56,7 @@ class Context:
 def execute(task: StageTask, store: Store, *, capture: bool = False) -> TaskResult:
     """Run a task and store its result, unless it is stored or another process is running it.
 
-    With ``capture``, what the stage prints goes to ``.output`` in its work folder instead of
-    the terminal, which may be showing a progress display.
+    With ``capture``, what the stage prints goes to ``.output`` in its work folder.
     """
     began = time.perf_counter()
     warnings: list[str] = []
@@ -159,10 +158,7 @@ def _seeded(key: str) -> Iterator[None]:
 
 @contextmanager
 def captured_output(folder: Path) -> Iterator[None]:
-    """Redirect standard output and error, including that of C code, to ``.output`` in ``folder``.
-
-    Printed text is written at the end of each line, so that a kill does not lose it.
-    """
+    """Redirect standard output and error, also of C code, to ``.output``, line by line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)

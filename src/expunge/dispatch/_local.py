@@ -158,11 +158,7 @@ class LocalEngine:
 
 
 def _threads_per_worker(workers: int) -> int:
-    """The threads of one of ``workers``: its share of the cores, no more than OMP_NUM_THREADS.
-
-    Whoever sets the variable shares the machine with others; a thread that waits for a core then
-    holds up the other one.
-    """
+    """The share of one of ``workers`` in the cores, but no more than OMP_NUM_THREADS allows."""
     share = max(1, cores() // workers)
     limit = os.environ.get("OMP_NUM_THREADS", "")
     return min(share, int(limit)) if limit.isdecimal() and int(limit) else share

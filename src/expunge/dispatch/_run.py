@@ -132,10 +132,7 @@ def _engine(store: Store, workers: int | None, tasks: int) -> Engine:
 
 
 def _found_and_missing(stages: list[Stage], store: Store) -> tuple[list[Stage], list[Stage]]:
-    """The stages that are in the store, and those to run, with the ancestors that they need.
-
-    A stored stage needs no parents: results that nothing depends on any more may be removed.
-    """
+    """The stages that are in the store, and those to run, with the ancestors that they need."""
     found: dict[str, Stage] = {}
     missing: dict[str, Stage] = {}
     queue = stages[::-1]

@@ -94,10 +94,7 @@ class Entry:
 
 
 def manifest_text(folder: Path) -> str:
-    """The text of ``manifest.json`` for the files of a folder that are not hidden.
-
-    It contains a digest of itself. Names use forward slashes on every system.
-    """
+    """The text of ``manifest.json``, with its own digest, for the files that are not hidden."""
     files = {}
     for path in tree(folder):
         if path.is_file():

@@ -13,12 +13,12 @@ from expunge.bench._results import Result, Run, load_results
 from expunge.bench._run import collect, run_planned
 from expunge.bench._stages import plan
 from expunge.bench._text_stages import text_scorer
-from expunge.bench.paper.claims import judge_claims
 from expunge.data import divide_texts, load_corpus
 from expunge.dispatch import InlineEngine
 from expunge.evaluation import METRICS, TextIdeal
 from expunge.models import build_language_model
 from expunge.store import Store
+from tests.unit.bench.paper.claims.made_runs import judge_claims
 from tests.unit.bench.tiny_texts import write_tiny_texts
 
 
@@ -87,8 +87,8 @@ def test_publishing_writes_a_table_and_a_page(
     planned: list[Run], results: list[Result], tmp_path: Path
 ) -> None:
     protocol = load_protocol(write_tiny_texts(tmp_path))
-    written = publish(protocol, results, tmp_path / "out")
-    names = {path.relative_to(tmp_path / "out").as_posix() for path in written.paths}
+    paths, _ = publish(protocol, results, tmp_path / "out")
+    names = {path.relative_to(tmp_path / "out").as_posix() for path in paths}
     assert {"tables/texts.md", "results.jsonl", "report.html"} <= names
     assert not any("table1" in name or "figures" in name or "claims" in name for name in names)
     text = (tmp_path / "out" / "README.md").read_text()

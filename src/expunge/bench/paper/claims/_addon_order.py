@@ -48,7 +48,8 @@ class SameOrder:
     resamples: int = 2000
 
     def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
-        kinds = dict.fromkeys(_kind(runs.task) for runs in tasks)
+        kind_of = {runs.name: runs.task.scenario.partition(":")[0] for runs in tasks}
+        kinds = dict.fromkeys(kind_of.values())
         for method, kind, moments in itertools.product(self.methods, kinds, _moments(tasks)):
             name = Run(method).label + ("" if moments == "published" else f" ({moments})")
 
@@ -56,7 +57,7 @@ class SameOrder:
             values = {
                 runs.task: found
                 for runs in tasks
-                if _kind(runs.task) == kind and (found := self._values(runs, method, moments))
+                if kind_of[runs.name] == kind and (found := self._values(runs, method, moments))
             }
             pairs = _pairs(list(values))
             compared = {task: values[task] for pair in pairs for task in pair}
@@ -115,11 +116,6 @@ class SameOrder:
         taus = np.mean([kendall(drawn[a], drawn[b]) for a, b in pairs], axis=0)
         low, high = np.quantile(taus, [0.5 - LEVEL / 2, 0.5 + LEVEL / 2]).tolist()
         return SeedMean(tau, (low, high) if n >= MIN_SEEDS else None, n)
-
-
-def _kind(task: Run) -> str:
-    """The kind of its scenario: ``random``, ``class`` or ``ids``."""
-    return task.scenario.partition(":")[0]
 
 
 def _count_diverged(values: Values) -> int:

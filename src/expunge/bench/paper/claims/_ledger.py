@@ -36,13 +36,6 @@ MAGNITUDES = ("|cos|", "× epochs", "× time", "points off")
 """Units of what has no sign."""
 
 
-def judge_claims(
-    results: Iterable[Result], names: Sequence[str] | None = None
-) -> list[ClaimFinding]:
-    """The findings of :func:`claim_ledger`."""
-    return list(claim_ledger(results, names).findings)
-
-
 def claim_ledger(results: Iterable[Result], names: Sequence[str] | None = None) -> ClaimLedger:
     """Test claims (default: all) on results of images; notes say which settings were compared."""
     tasks = [runs for runs in group_results(results) if runs.unlearned and not runs.task.is_text]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from expunge.bench._results import SETTINGS, Result
-from expunge.bench.paper.claims import ClaimFinding, judge_claims
+from expunge.bench.paper.claims import ClaimFinding, claim_ledger
 
 EPOCHS = (0, 1, 2, 5, 10)
 
@@ -88,6 +88,12 @@ def rua(*values: Curve) -> list[dict[str, Any]]:
 
 def ta(*values: float) -> list[dict[str, Any]]:
     return [{"ta": value} for value in values]
+
+
+def judge_claims(
+    results: Sequence[Result], names: Sequence[str] | None = None
+) -> list[ClaimFinding]:
+    return list(claim_ledger(results, names).findings)
 
 
 def only(results: Sequence[Result], name: str) -> ClaimFinding:

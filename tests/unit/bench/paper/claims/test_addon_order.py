@@ -10,9 +10,8 @@ import pytest
 from scipy import stats
 
 from expunge.bench._results import Result
-from expunge.bench.paper.claims import judge_claims
 from expunge.bench.paper.claims._addon_order import kendall
-from tests.unit.bench.paper.claims.made_runs import only, run
+from tests.unit.bench.paper.claims.made_runs import judge_claims, only, run
 
 ADDONS = ("none", "saliency", "and", "prob", "focus")
 

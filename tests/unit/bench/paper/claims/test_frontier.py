@@ -10,8 +10,8 @@ import pytest
 
 from expunge.bench._results import Result
 from expunge.bench._sweeps import unseen_gap
-from expunge.bench.paper.claims import ClaimFinding, judge_claims
-from tests.unit.bench.paper.claims.made_runs import EPOCHS, only, run
+from expunge.bench.paper.claims import ClaimFinding
+from tests.unit.bench.paper.claims.made_runs import EPOCHS, judge_claims, only, run
 
 RATES = (1.0, 2.0, 4.0)
 START = 12.0

@@ -10,9 +10,9 @@ import pytest
 from rich.console import Console
 
 from expunge._errors import InvalidInput
-from expunge.bench.paper.claims import CLAIMS, claim_ledger, judge_claims
+from expunge.bench.paper.claims import CLAIMS, claim_ledger
 from expunge.bench.paper.claims._base import Claim
-from tests.unit.bench.paper.claims.made_runs import both, rua, run
+from tests.unit.bench.paper.claims.made_runs import both, judge_claims, rua, run
 
 RECORDS = [
     *both(rua(5.0, 5.1, 5.2), rua(1.0, 1.1, 1.2)),

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import pytest
 from scipy import stats
 
-from expunge.bench.paper.claims import judge_claims
-from tests.unit.bench.paper.claims.made_runs import Curve, both, only, rua, run, ta
+from tests.unit.bench.paper.claims.made_runs import Curve, both, judge_claims, only, rua, run, ta
 
 
 @pytest.mark.parametrize("addon", ["focus", "prob", "and"])
