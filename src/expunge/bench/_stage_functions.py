@@ -32,8 +32,9 @@ def train_model(context: dispatch.Context) -> None:
     config = context.config
     material = _material(config["data"])
     splits: Any = material.load(config["data"], context.options)
-    ideal = "scenario" in config
-    data = material.divide(splits, config).retain if ideal else splits.train
+    data: Any = splits.train
+    if "scenario" in config:
+        data = material.divide(splits, config).retain
     result = material.train(config, splits, data, _execution(context))
     # History and weights; the last row names the data.
     rows: list[dict[str, Any]] = [dict(row) for row in result.history.epochs]
