@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,9 +67,14 @@ TABLE_OPTIONS = (
         "Number of token ids (default: 16384 for text).",
     ),
 )
+SCALING_OPTIONS = (
+    Option("mean", str, None, "Of each channel of images in [0, 1], joined by +, to subtract."),
+    Option("std", str, None, "Of each channel, joined by +, to divide by: for models of yours."),
+)
+TABLE_OPTIONS += SCALING_OPTIONS
 ARRAY_OPTIONS = (
     Option("kind", Literal["images", "vectors", "tokens"], None, "What the inputs are."),
-    *(each for each in TABLE_OPTIONS if each.name in ("task", "vocabulary")),
+    *(each for each in TABLE_OPTIONS if each.name in ("task", "vocabulary", "mean", "std")),
 )
 
 
@@ -123,6 +129,7 @@ for _format in (
         deferred("expunge.data._folder:load_folder"),
         flip=True,
         needs_path=True,
+        options=SCALING_OPTIONS,
     ),
     Format(
         "npz",
@@ -212,10 +219,41 @@ class DataSource:
 
     def load(self) -> tuple[Examples, Examples, Examples | None]:
         """Train, test, and the validation part that the files define, if any."""
-        train, test, *rest = self.format.load(self.path, **self.options)
+        names = {option.name for option in SCALING_OPTIONS}
+        others = {k: v for k, v in self.options.items() if k not in names}
+        scaling = {k: v for k, v in self.options.items() if k in names}
+        train, test, *rest = (
+            part if part is None or not scaling else scaled(part, **scaling)
+            for part in self.format.load(self.path, **others)
+        )
         assert train is not None
         assert test is not None
         return train, test, rest[0] if rest else None
+
+
+def scaled(images: Examples, mean: str = "0", std: str = "1") -> Examples:
+    """Images as floats, (x / 255 - ``mean``) / ``std`` per channel, as their model was trained."""
+    from expunge.data._examples import Examples
+
+    if images.kind != "images":
+        raise InvalidInput(f"`mean` and `std` are for images. (got {images.kind})")
+    channels = images.inputs.shape[1]
+    values = images.inputs.float() / 255
+    columns = []
+    for name, text in (("mean", mean), ("std", std)):
+        try:
+            numbers = [float(number) for number in text.split("+")]
+        except ValueError:
+            numbers = []
+        fits = all(map(math.isfinite, numbers)) and (name == "mean" or min(numbers, default=0) > 0)
+        if len(numbers) not in (1, channels) or not fits:
+            raise InvalidInput(
+                f"`{name}` should be a {'positive ' if name == 'std' else ''}number, or one for "
+                f"each of {channels} channels, joined by +. (got {text!r})"
+            )
+        columns.append(values.new_tensor(numbers).view(1, -1, 1, 1))
+    values = (values - columns[0]) / columns[1]
+    return Examples(values, images.labels, images.classes, images.names)
 
 
 def load(
@@ -269,7 +307,8 @@ def load(
     encoding = None
     if isinstance(train, Rows) and isinstance(val, Rows) and isinstance(test, Rows):
         train, val, test, encoding = encode_splits(train, val, test)
-    flip = source.format.flip and train.kind == "images"
+    is_scaled = not {"mean", "std"}.isdisjoint(source.options)
+    flip = source.format.flip and (train.kind == "images" or is_scaled)
     return Splits(source.format.name, train, val, test, flip, encoding)
 
 

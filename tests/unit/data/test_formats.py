@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 from expunge._errors import DataError, InvalidInput
@@ -32,6 +33,35 @@ def test_every_format_says_what_it_is():
     assert [name for name in DATASETS if not DATASETS[name].flip] == ["digits", "svhn", *texts]
     assert [name for name in DATASETS if DATASETS[name].needs_path] == files
     assert all(DATASETS[name].description for name in DATASETS)
+
+
+def test_images_are_scaled_as_their_model_was_trained(npz, folder):
+    plain, scaled = load(f"npz:{npz}"), load(f"npz:{npz},mean=0.5,std=0.25")
+    assert scaled.train.inputs.dtype == torch.float32
+    assert torch.equal(scaled.train.inputs, (plain.train.inputs / 255 - 0.5) / 0.25)
+    assert scaled.flip == plain.flip
+    channels = load(f"folder:{folder},mean=0.1+0.2+0.3,std=0.5").train.inputs[0, :, 0, 0]
+    assert channels.tolist() == pytest.approx([-0.2, -0.4, -0.6])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ("mean=x", r"`mean` should be a number, or one for each of 1 channels.*got 'x'"),
+        ("mean=0.1+0.2", "each of 1 channels"),
+        ("std=0", "`std` should be a positive number"),
+        ("std=nan", "`std` should be a positive number"),
+    ],
+)
+def test_a_scale_that_cannot_be_meant_is_refused(npz, options, words):
+    with pytest.raises(InvalidInput, match=words):
+        load(f"npz:{npz},{options}")
+
+
+def test_only_images_are_scaled(tmp_path):
+    np.savez(tmp_path / "v.npz", x=np.zeros((50, 4), np.float32), y=np.arange(50) % 5)
+    with pytest.raises(InvalidInput, match=r"are for images\. \(got vectors\)"):
+        load(f"npz:{tmp_path / 'v.npz'},mean=0.5")
 
 
 def test_a_tenth_of_the_training_images_is_held_out(npz):
