@@ -56,7 +56,6 @@ MISTAKES = [
     [*TRAIN, "--limit", "0"],
     [*TRAIN, "--schedule", "cosine"],
     ["audit", "/nowhere", "-o", "OUT"],
-    [*AUDIT, "--budget", "3", "--shadows", "4"],
     [*AUDIT, "--shadows", "3"],
     ["forget"],
     [*FORGET, "-m", "random-lable"],

@@ -1,14 +1,12 @@
-"""The audit of an unlearned model: every attack that the budget allows."""
+"""The audit of an unlearned model: metrics, and attacks on membership."""
 
 from typing import TYPE_CHECKING
 
 from expunge._lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from expunge.audit._audit import AttackChoice as AttackChoice
     from expunge.audit._audit import Audit as Audit
     from expunge.audit._audit import AuditInput as AuditInput
-    from expunge.audit._audit import choose_attack as choose_attack
     from expunge.audit._audit import run_audit as run_audit
     from expunge.evaluation import ULiRA as ULiRA
     from expunge.evaluation import ulira as ulira

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,7 +11,6 @@ from torch import nn
 from expunge._errors import InvalidInput
 from expunge._kinds import check_arguments, check_fields
 from expunge.data import Examples, row_hashes
-from expunge.engine import Procedure, Recipe
 from expunge.evaluation import (
     ATTACKS,
     AttackReport,
@@ -37,10 +35,6 @@ from expunge.evaluation import (
     wilson_interval,
 )
 from expunge.store import Store
-
-SHADOWS = (64, 32, 16, 8)
-OVERHEAD = 1.15
-"""Factor for what step times leave out: start of workers, augmentation, evaluation."""
 
 
 @dataclass(frozen=True)
@@ -216,41 +210,3 @@ def match_classes(pool: Examples, like: Examples, seed: int) -> Examples:
     if not chosen:
         raise InvalidInput("The test set has no example of the forget set's classes.")
     return pool.subset(chosen)
-
-
-@dataclass(frozen=True)
-class AttackChoice:
-    """The attack to run: U-LiRA with shadow models, or 0 of them."""
-
-    shadows: int
-    seconds: float
-    words: str
-
-
-def choose_attack(
-    budget: float,
-    example: float,
-    recipe: Recipe,
-    procedure: Procedure,
-    *,
-    forget: int,
-    retain: int,
-    workers: int,
-    ideal: bool,
-) -> AttackChoice:
-    """The strongest attack that fits ``budget`` seconds.
-
-    ``example`` is the seconds per example of a training step with all threads; ``workers`` side by
-    side share them, so the work of all models adds up whatever their number. ``forget`` and
-    ``retain`` are numbers of examples; a shadow model has one half of those retained.
-    """
-    examples = recipe.epochs * (round(0.5 * retain) + forget) + 2 * procedure.epochs * forget
-    shadow = OVERHEAD * example * examples
-    for count in SHADOWS:
-        seconds = shadow * math.ceil(count / workers) * workers
-        if seconds <= budget:
-            return AttackChoice(count, seconds, f"U-LiRA with {count} shadow models")
-    words = (
-        "RMIA with the ideal model as its reference" if ideal else "the population attacks alone"
-    )
-    return AttackChoice(0, 0.0, f"{words}; U-LiRA would take about {seconds / 60:.0f} min")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from expunge._errors import InvalidInput
 from expunge._files import refuse_existing, refuse_no_folder, require_file
@@ -30,7 +27,6 @@ if TYPE_CHECKING:
 
 MAX_MODELS = 1024
 """Shadow models: far more than any attack gains from."""
-MAX_BUDGET = 60.0 * 24 * 365
 
 
 def _check_even(count: int) -> int:
@@ -59,12 +55,6 @@ def audit_command(
             help="Shadow models for U-LiRA: an even number, best 16 or more; 0 for none.",
         ),
     ] = 0,
-    budget: Annotated[
-        float | None,
-        typer.Option(
-            help="Minutes to spend: picks the strongest attack that fits, from measured step times."
-        ),
-    ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Shadow models to train in parallel.")
     ] = None,
@@ -96,7 +86,7 @@ def audit_command(
     If interrupted, the same command resumes; audits of other add-ons reuse the shadow models.
 
     Example:  expunge audit unlearned.safetensors --initial initial.safetensors
-    --ideal ideal.safetensors --budget 10 -o audit
+    --ideal ideal.safetensors --shadows 16 -o audit
     """
     refuse_no_folder(out)
     refuse_existing(out / "report.json", force=force)
@@ -106,10 +96,6 @@ def audit_command(
     if forget is not None:
         parse_scenario(forget)
     check_model_and_data(model, data)
-    if budget is not None and not 0 <= budget <= MAX_BUDGET:
-        raise InvalidInput(f"--budget should be minutes in 0..{MAX_BUDGET:.0f}. (got {budget})")
-    if budget is not None and shadows:
-        raise InvalidInput("Give --budget or --shadows, not both.")
 
     from expunge.audit import AuditInput, run_audit, terminal, write_audit
     from expunge.audit import as_json as audit_data
@@ -151,10 +137,11 @@ def audit_command(
     )
     # The models to train for the attacks.
     errors = output.messages
-    procedure = partial(_procedure, subject_model, trust_card=trust_card)
-    if budget is not None:
-        shadows = _affordable(subject_model, procedure(), parts, budget, workers, ideal, errors)
-    plan = _plan(subject_model, procedure(), parts, shadows, seed) if shadows else None
+    plan = None
+    if shadows:
+        plan = _plan(
+            subject_model, _procedure(subject_model, trust_card=trust_card), parts, shadows, seed
+        )
     # The audit and its report.
     with Display("shadow models", console=errors) as display:
         found = run_audit(
@@ -204,39 +191,3 @@ def _plan(
         count=shadows,
         seed=seed,
     )
-
-
-def _affordable(
-    model: Artifact,
-    procedure: Procedure,
-    parts: Division,
-    budget: float,
-    workers: int | None,
-    ideal: Path | None,
-    console: Console,
-) -> int:
-    """The number of shadow models that fits ``budget`` minutes."""
-    from expunge.audit import choose_attack
-    from expunge.engine import measure_step_times
-    from expunge.evaluation import recipe_of
-
-    recipe = recipe_of(model.card)
-    data = parts.retain
-    times = measure_step_times(model.model, data.inputs, data.labels, recipe.batch_size)
-    example = times.training
-    choice = choose_attack(
-        60.0 * budget,
-        example,
-        recipe,
-        procedure,
-        forget=len(parts.forget),
-        retain=len(parts.retain),
-        workers=workers or os.cpu_count() or 1,
-        ideal=ideal is not None,
-    )
-    console.print(
-        f"A step takes {1e3 * example * recipe.batch_size:.0f} ms here; {budget:g} min allow "
-        f"{choice.words} (about {choice.seconds / 60:.1f} min).",
-        highlight=False,
-    )
-    return choice.shadows

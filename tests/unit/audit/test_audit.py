@@ -14,10 +14,8 @@ from typer.testing import CliRunner
 
 from expunge._errors import InvalidInput
 from expunge.audit._audit import (
-    AttackChoice,
     Audit,
     AuditInput,
-    choose_attack,
     match_classes,
     nearness,
     run_audit,
@@ -25,7 +23,6 @@ from expunge.audit._audit import (
 from expunge.audit._report import as_json, markdown, roc, write_audit
 from expunge.cli._main import build_app
 from expunge.data import ImageSet
-from expunge.engine import Procedure, Recipe
 from expunge.evaluation import MemberScores, Predictions, make_report
 from tests.stand_ins import compute_in_this_process, leave_out_figures
 
@@ -186,26 +183,6 @@ def test_the_roc_curve_encloses_the_auc() -> None:
     assert np.trapezoid(tpr, fpr) == pytest.approx(found.auc.value)
 
 
-def chosen(budget: float, *, ideal: bool) -> AttackChoice:
-    recipe, procedure = Recipe(epochs=10), Procedure(epochs=10)
-    return choose_attack(
-        budget, 1e-3, recipe, procedure, forget=100, retain=1000, workers=2, ideal=ideal
-    )
-
-
-def test_a_larger_budget_never_picks_a_lower_rung() -> None:
-    rungs = [chosen(b, ideal=False) for b in (1, 10, 60, 200, 5000)]
-    heights = [rung.shadows for rung in rungs]
-    assert heights == sorted(heights)
-    assert heights[0] == 0
-    assert heights[-1] == 64
-    assert all(r.seconds <= b for r, b in zip(rungs, (1, 10, 60, 200, 5000), strict=True))
-
-
-def test_the_lowest_rung_says_what_the_next_would_cost() -> None:
-    assert "U-LiRA would take about" in chosen(0, ideal=True).words
-
-
 @pytest.fixture
 def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
     """One test draws them."""
@@ -234,22 +211,3 @@ def test_audit_from_the_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert run.invoke(build_app(), words).exit_code != 0  # the report exists
     refused = run.invoke(build_app(), ["audit", paths["i"], "-o", str(tmp_path / "b")])
     assert isinstance(refused.exception, InvalidInput)
-
-
-@pytest.mark.usefixtures("no_figures")
-def test_a_budget_picks_a_rung_and_says_so(tmp_path: Path) -> None:
-    run = CliRunner()
-    initial, done = (str(tmp_path / f"{name}.safetensors") for name in "iu")
-    for words in (
-        ["train", "--limit", "60", "--epochs", "1", "--batch-size", "16", "--width", "0.1",
-         "-o", initial],
-        ["unlearn", initial, "-f", "class:3", "--epochs", "1", "-o", done],
-    ):  # fmt: skip
-        assert run.invoke(build_app(), words).exit_code == 0, words
-    result = run.invoke(build_app(), ["audit", done, "--budget", "0", "-o", str(tmp_path / "a")])
-    assert result.exit_code == 0, result.output
-    assert "0 min allow the population attacks alone" in result.output.replace("\n", " ")
-    both = run.invoke(
-        build_app(), ["audit", done, "--budget", "1", "--shadows", "4", "-o", str(tmp_path / "b")]
-    )
-    assert isinstance(both.exception, InvalidInput)
