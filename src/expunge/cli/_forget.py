@@ -70,6 +70,14 @@ def forget_command(
         bool,
         typer.Option("--discard", help="Drop another request that was left unfinished in --out."),
     ] = False,
+    judge_attempt: Annotated[
+        bool,
+        typer.Option(
+            "--judge-attempt",
+            help="If only margins have changed since the last request: judge the model that it "
+            "discarded again, without running the steps. It counts as another attempt.",
+        ),
+    ] = False,
     sign: Sign = None,
     init: Annotated[
         Path | None, typer.Option("--init", help="Write a commented job file to fill in, and stop.")
@@ -115,7 +123,13 @@ def forget_command(
         if name in given:
             require_file(given[name])
     key = None if sign is None else load_key(sign)
-    options = {"dry_run": dry_run, "force": force, "discard": discard, "key": key}
+    options = {
+        "dry_run": dry_run,
+        "force": force,
+        "discard": discard,
+        "judge_attempt": judge_attempt,
+        "key": key,
+    }
     output = Output(as_json=as_json, quiet=quiet, verbose=verbose)
     _carry_out(make_job(**given), started, options, output)
 

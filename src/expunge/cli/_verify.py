@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from expunge.evidence import Evidence, Status
     from expunge.ledger import Ledger, Verification
 
+SHOWN = {"number", "when", "ids", "records", "attempt", "legal_basis", "received", "due"}
+"""What programs get of the summary of a request."""
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
 """Of what begins so; the rest could not be checked, or says nothing."""
 
@@ -210,16 +213,27 @@ def ledger_command(
         str | None,
         typer.Option(metavar="ID", help="Look an id up: which requests forgot its records?"),
     ] = None,
+    letters: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Write a letter to each person in --ids, with the number of their records.",
+        ),
+    ] = None,
+    ids: Annotated[
+        Path | None, typer.Option(help="The people to write to, as in --ids of forget.")
+    ] = None,
     id_key: Annotated[
         Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
     ] = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show the requests made of a model, in order, with their results.
+    """Show the requests made of a model, in order, with their results and what is still open.
 
-    Ids are written as keyed hashes. With --find, whoever holds the key can look one up; it exits
-    with 1 if no request names that id.
+    Open are answers that are due (--received of forget) and models made from this one that no
+    request lists as closed (`derived` in a job file). Ids are written as keyed hashes. With
+    --find, whoever holds the key can look one up; it exits with 1 if no request names that id.
 
     Example:  expunge ledger requests --find anna
     """
@@ -230,10 +244,39 @@ def ledger_command(
     if find is not None:
         _look_up(ledger, find, id_key, output)
         return
+    if (letters is None) != (ids is None):
+        raise InvalidInput("--letters needs the list of people: give --letters and --ids together.")
+    if letters is not None and ids is not None:
+        from expunge.ledger import require_key
+        from expunge.request import write_letters
+
+        written = write_letters(ledger, ids, require_key(id_key), letters)
+        output.data({"letters": written})
+        output.wrote(f"{len(written)} files to {letters}/.")
+        return
     problems = [problem for _, problem in ledger.broken_seals()]
     problems += filter(None, [head_problem(ledger)])
     rows = [_row(entry.evidence) for entry in ledger.entries]
-    output.data({"requests": rows, "head": ledger.head, "problems": problems})
+    open_models = ledger.open_models()
+    still_open = [{"request": number} | each.model_dump() for number, each in open_models]
+    output.data({"requests": rows, "open": still_open, "head": ledger.head, "problems": problems})
+    output.show(_table(ledger), highlight=True)
+    for row in ledger.entries[-1].evidence.earlier:
+        output.show(f"  request {row.number}: {row.status}, accuracy {show_interval(row.ua)}")
+    for entry in ledger.entries:
+        if due := entry.evidence.request.due:
+            left = (due - datetime.now(UTC).date()).days
+            when = f"{left} days left" if left >= 0 else f"{-left} days ago"
+            output.show(f"  request {entry.number}: the answer is due on {due} ({when})")
+    for number, each in open_models:
+        output.show(
+            f"  [yellow]open[/]: {escape(each.name)} ({each.kind}), listed by request {number}"
+        )
+    for problem in problems:
+        output.show(f"[red]{escape(problem)}[/]")
+
+
+def _table(ledger: Ledger) -> Table:
     table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
     names = ("", "when", "ids", "records", "verdict", "forgotten data", "test", "epochs")
     for name in names:
@@ -254,17 +297,13 @@ def ledger_command(
             *changes,
             str(evidence.stopped.epoch),
         )
-    output.show(table, highlight=True)
-    for row in ledger.entries[-1].evidence.earlier:
-        output.show(f"  request {row.number}: {row.status}, accuracy {show_interval(row.ua)}")
-    for problem in problems:
-        output.show(f"[red]{escape(problem)}[/]")
+    return table
 
 
 def _row(evidence: Evidence) -> dict[str, Any]:
     """A request for programs."""
     return {
-        **evidence.request.model_dump(include={"number", "when", "ids", "records", "attempt"}),
+        **evidence.request.model_dump(include=SHOWN),
         "status": evidence.status,
         "epoch": evidence.stopped.epoch,
         "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],

@@ -49,6 +49,10 @@ class Format:
 
 MAX_TOKENS = 1 << 20
 """Token ids at most, four times those of the largest tokenizers: a model has a row for each."""
+SCALING_OPTIONS = (
+    Option("mean", str, None, "Of each channel of images in [0, 1], joined by +, to subtract."),
+    Option("std", str, None, "Of each channel, joined by +, to divide by: for models of yours."),
+)
 TABLE_OPTIONS = (
     Option("label", str, None, "Column to predict (default: label, target, class or y)."),
     Option("id", str, None, "Column that names rows; rows may share a name (default: id)."),
@@ -66,12 +70,8 @@ TABLE_OPTIONS = (
         None,
         "Number of token ids (default: 16384 for text).",
     ),
+    *SCALING_OPTIONS,
 )
-SCALING_OPTIONS = (
-    Option("mean", str, None, "Of each channel of images in [0, 1], joined by +, to subtract."),
-    Option("std", str, None, "Of each channel, joined by +, to divide by: for models of yours."),
-)
-TABLE_OPTIONS += SCALING_OPTIONS
 ARRAY_OPTIONS = (
     Option("kind", Literal["images", "vectors", "tokens"], None, "What the inputs are."),
     *(each for each in TABLE_OPTIONS if each.name in ("task", "vocabulary", "mean", "std")),

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         Check,
         CheckResult,
         ClassRow,
+        DerivedModel,
         EarlierAttempt,
         EarlierRequest,
         EarlierStatus,

@@ -18,6 +18,7 @@ from expunge._strict_json import read_model
 from expunge.evidence._sections import (
     Check,
     ClassRow,
+    DerivedModel,
     EarlierAttempt,
     EarlierRequest,
     Environment,
@@ -35,7 +36,7 @@ from expunge.evidence._sections import (
     Stop,
 )
 
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 5
 Advice = Literal["unlearn", "exact", "either"]
 ACCURACY_NAMES = {"ua": "forgotten data", "ta": "test", "va": "validation", "ra": "retained data"}
 ACCURACY_HEADS = ("accuracy, %", "before", "after", "after benign steps", "unseen alike")
@@ -125,7 +126,7 @@ class PreflightFindings(Section):
 class Evidence(Section):
     """Everything that a deletion request shows: the content of ``evidence.json``."""
 
-    schema_version: Literal[4]
+    schema_version: Literal[5]
     kind: Literal["request"]
     verdict: RequestVerdict
     request: RequestSummary
@@ -138,11 +139,11 @@ class Evidence(Section):
     metrics: list[MetricRow] = Field(default=[], description="Headline accuracies.")
     epochs: list[EpochRow] = Field(default=[], description="One row per epoch.")
     stopped: Stop
-    steps: dict[str, list[float | None]] = Field(
-        default={}, description="Step diagnostics, by column."
-    )
     classes: list[ClassRow] = Field(default=[], description="One row per class.")
     exposure: ExposureCounts | None = None
+    derived: list[DerivedModel] = Field(
+        default=[], description="Models made from this one, as the job lists them."
+    )
     earlier: list[EarlierRequest] = Field(default=[], description="One row per earlier request.")
     limits: list[str] = Field(default=[], description="What the evidence cannot show.")
     commands: list[str] = Field(default=[], description="What repeats and what checks the request.")
@@ -154,9 +155,6 @@ class Evidence(Section):
         default=False,
         description="Whether the model is a language model: accuracies are then the shares of "
         "answer tokens predicted, classes are strata of length and rarity.",
-    )
-    definitions: dict[str, int] = Field(
-        default={}, description="Versions of the definitions of what is measured of texts."
     )
     signed_by: str | None = Field(
         default=None, description="SHA-256 of the public key that the bundle is signed with."

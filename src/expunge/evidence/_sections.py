@@ -6,6 +6,7 @@ Numbers that are not defined are NaN in memory and null in JSON.
 from __future__ import annotations
 
 import math
+from datetime import date
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
@@ -99,6 +100,29 @@ class RequestSummary(Section):
     ledger: LedgerName
     previous: str | None = Field(description="SHA-256 of the previous request's evidence.sha256.")
     attempt: int = Field(default=1, description="1 plus the earlier attempts in this ledger.")
+    judged_before: int | None = Field(
+        default=None,
+        description="The request that discarded the same model, bit for bit: what it measured was "
+        "known when the margins of this one were set.",
+    )
+    legal_basis: str | None = Field(default=None, description="On which ground, as the job says.")
+    received: date | None = Field(default=None, description="The day it was received.")
+    due: date | None = Field(
+        default=None, description="One month after that: GDPR, Art. 12(3). Weekends count."
+    )
+    days_left: int | None = Field(
+        default=None, description="From the day it was carried out to the day it is due."
+    )
+
+
+class DerivedModel(Section):
+    """A model that was made from the one of a request, and may know its records, too."""
+
+    name: str
+    kind: Literal["fine-tuned", "distilled", "deployed"]
+    status: Literal["open", "closed"] = Field(
+        default="open", description="Closed: it was replaced, made again or withdrawn."
+    )
 
 
 class Hashes(Section):

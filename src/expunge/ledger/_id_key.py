@@ -63,6 +63,8 @@ class ForgottenRecords(pydantic.BaseModel):
     ids: list[str]
     unseen: list[str]
     """Records of val and test that nothing was compared with, as they are a requester's own."""
+    people: dict[str, int] = {}
+    """Where ids are people: the number of records of each."""
     digest: str
     """Of ``ids`` and ``asked``: see :func:`digest_requested`."""
 

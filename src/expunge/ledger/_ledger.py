@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import file_digest, is_there
 from expunge._strict_json import read_model
-from expunge.evidence import EarlierAttempt, Evidence, read_evidence
+from expunge.evidence import DerivedModel, EarlierAttempt, Evidence, read_evidence
 from expunge.ledger._id_key import ForgottenRecords, IdKey
 from expunge.store import Locked, file_lock
 
@@ -232,6 +232,20 @@ class Ledger:
             for entry in self.entries
         ]
         return [attempt for attempt in found if attempt.shared]
+
+    def discarded_by(self, weights: str) -> int | None:
+        """The request that judged and discarded the model with this hash of weights, if any."""
+        hashes = ((entry.number, entry.evidence.hashes.attempt) for entry in self.entries)
+        return next((number for number, attempt in hashes if attempt == weights), None)
+
+    def open_models(self) -> list[tuple[int, DerivedModel]]:
+        """Models made from this one that are open, each by the latest request that lists it."""
+        latest = {
+            each.name: (entry.number, each)
+            for entry in self.entries
+            for each in entry.evidence.derived
+        }
+        return [pair for pair in latest.values() if pair[1].status == "open"]
 
     def still_to_forget(self, requested: Sequence[int]) -> tuple[list[int], set[int]]:
         """The records to forget now, and those of earlier requests, which are out of retain.

@@ -1,7 +1,7 @@
 """The letter to the person who asked: what was done and measured, in words for everybody.
 
-``templates/letter.md`` has the words. Where the ids are people (``id_column``), the same letter
-suits each of them; where several ids are not people, it addresses nobody.
+``templates/letter.md`` has the words. They address somebody where ids are people (``id_column``) or
+a request was received; otherwise nobody has asked.
 """
 
 from __future__ import annotations
@@ -25,9 +25,15 @@ KINDS = {"# ": "title", "## ": "heading", "- ": "point"}
 UNITS = {"s": "seconds", "min": "minutes", "h": "hours"}
 
 
-def render_letter(evidence: Evidence, fingerprint: str, form: str = "html") -> str:
-    """The letter as ``html`` or ``md``; ``fingerprint`` is the hash of ``evidence.json``."""
-    text = templates().get_template("letter.md").render(_values(evidence, fingerprint))
+def render_letter(
+    evidence: Evidence, fingerprint: str, form: str = "html", *, person: str = "", records: int = 0
+) -> str:
+    """The letter as ``html`` or ``md``; ``fingerprint`` is the hash of ``evidence.json``.
+
+    One to a ``person`` states the number of their ``records``.
+    """
+    values = _values(evidence, fingerprint) | {"person": person, "own": records}
+    text = templates().get_template("letter.md").render(values)
     # Blocks are separated by blank lines; how lines are wrapped in the template does not matter.
     blocks = [" ".join(block.split()) for block in re.split(r"\n\s*\n", text)]
     parts = [(kind, list(group)) for kind, group in groupby(filter(None, blocks), key=_kind_of)]
@@ -54,7 +60,6 @@ def _values(evidence: Evidence, fingerprint: str) -> dict[str, object]:
     """What the words of the letter depend on."""
     config, request = evidence.config, evidence.request
     metrics = {metric.name: metric for metric in evidence.metrics}
-    people = bool(config.get("id_column")) and request.ids > 1
     method = "exact" if config.get("exact") else str(config.get("method", ""))
     return {
         "evidence": evidence,
@@ -62,8 +67,9 @@ def _values(evidence: Evidence, fingerprint: str) -> dict[str, object]:
         "status": evidence.status,
         "date": date_and_time(request.when).partition(",")[0],
         "fingerprint": fingerprint,
-        "people": people,
-        "asked": people or request.ids == 1,
+        "people": bool(config.get("id_column")) and request.ids > 1,
+        "asked": bool(config.get("id_column") or request.received),
+        "day": lambda text: date_and_time(text).partition(",")[0],
         "changed": bool(evidence.stopped.epoch),
         "method": "refresh" if method.startswith("refresh") else method,
         "ua": metrics.get("ua"),

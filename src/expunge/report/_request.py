@@ -22,9 +22,9 @@ SECTIONS = (
     ("epochs", "Over the epochs"),
     ("exposure", "Records"),
     ("classes", "Classes"),
-    ("steps", "Steps"),
     ("preflight", "Preflight"),
     ("earlier", "Earlier requests"),
+    ("derived", "Derived models"),
     ("cost", "Cost"),
     ("reproduce", "Reproduce"),
     ("record", "For the record"),
@@ -36,28 +36,8 @@ SCRIPTS = (
     "checks.js",
     "epochs.js",
     "classes.js",
-    "steps.js",
     "cost.js",
 )
-
-STEP_CHARTS = (
-    ("feasible", ("feasible",), "Feasible steps", "share of each epoch's steps"),
-    ("cosine", ("cosine",), "Cosine of the two gradients", "below 0 they are in conflict"),
-    (
-        "agreement",
-        ("agreement",),
-        "Agreement",
-        "mean probability that both gradients have the same sign",
-    ),
-    ("moved", ("moved",), "Parameters moved", "share of parameters with a weight above zero"),
-    (
-        "alignment",
-        ("objective_alignment", "constraint_alignment"),
-        "Alignment of the step",
-        "with both gradients; feasible when neither is above 0",
-    ),
-)
-
 
 LOOKS = {
     "achieved": ("good", "✓", "Forgetting achieved", "Records forgotten"),
@@ -84,7 +64,6 @@ def render_request(evidence: Evidence) -> str:
         attacks=any(check.is_attack for check in evidence.checks),
         checks=_checks(evidence),
         preflight=_preflight(data),
-        step_charts=_step_charts(evidence),
     )
 
 
@@ -95,21 +74,12 @@ def _has(evidence: Evidence, section: str) -> bool:
         "checks": evidence.checks,
         "exposure": evidence.exposure,
         "classes": evidence.classes,
-        "steps": _step_charts(evidence),
         "earlier": evidence.earlier,
+        "derived": evidence.derived,
         "cost": evidence.seconds,
         "reproduce": evidence.commands,
     }
     return bool(needs.get(section, True))
-
-
-def _step_charts(evidence: Evidence) -> list[tuple[str, str, str]]:
-    """Id, name and caption of every chart of the steps that has values."""
-    return [
-        (id, name, about)
-        for id, columns, name, about in STEP_CHARTS
-        if any(value is not None for column in columns for value in evidence.steps.get(column, []))
-    ]
 
 
 def _checks(evidence: Evidence) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from expunge.request._runner import Outcome as Outcome
     from expunge.request._verify import verify as verify
 if TYPE_CHECKING:  # for other packages of expunge
+    from expunge.request._bundle import write_letters
     from expunge.request._job import job_options, make_job
     from expunge.request._job_file import job_template
     from expunge.request._stopwatch import RequestStopwatch

@@ -8,11 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from expunge import _tensors as tensors
-from expunge._errors import StorageError
+from expunge._errors import InvalidInput, StorageError
 from expunge._files import sync, write_text
+from expunge.data import COLUMNS, read_placed_ids
 from expunge.engine import Card
-from expunge.evidence import Evidence, Hashes, Seconds
+from expunge.evidence import Evidence, Seconds
 from expunge.ledger import (
     ATTEMPT,
     EVIDENCE,
@@ -22,15 +25,18 @@ from expunge.ledger import (
     RECORDS,
     SEAL,
     WEIGHTS,
+    IdKey,
+    Ledger,
     SigningKey,
     digest_of,
     sign_bundle,
     sign_head,
     write_seal,
 )
+from expunge.report import render_letter, render_request
 from expunge.request._job_file import JOB, job_to_toml
 from expunge.request._model_card import model_card
-from expunge.request.verdict._build import Conclusion, Request
+from expunge.request.verdict._build import Request
 from expunge.request.verdict._examination import Examination
 
 
@@ -38,26 +44,32 @@ def write_bundle(
     folder: Path,
     request: Request,
     examination: Examination,
-    conclusion: Conclusion,
+    judged: nn.Module,
+    evidence: Evidence,
     *,
     key: SigningKey | None = None,
     seconds: Callable[[], Seconds] | None = None,
 ) -> Evidence:
     """Write everything under a hidden name, then rename it to ``folder``.
 
-    ``key`` signs it. ``seconds`` is asked for the times of the request when all but the evidence
-    and its page is written. Returns the evidence as written, with the hashes of the weights and of
-    all files.
+    ``judged`` is the model that the ``evidence`` is about. ``key`` signs it. ``seconds`` is asked
+    for the times of the request when all but the evidence and its page is written. Returns the
+    evidence as written, with the hashes of all files.
     """
     scratch = folder.with_name(f".{folder.name}.new")
     shutil.rmtree(scratch, ignore_errors=True)
     try:
         scratch.mkdir(parents=True)
-        _write_models(scratch, examination.subject.card, conclusion)
+        subject = examination.subject
+        delivered = judged if evidence.unlearned else subject.model
+        card = card_after(subject.card, evidence)
+        tensors.save(scratch / WEIGHTS, delivered.state_dict(), card)
+        if evidence.discarded:  # to look at; both remember what a later request asks to forget
+            tensors.save(scratch / ATTEMPT, judged.state_dict(), {})
         write_text(scratch / RECORDS, request.hashed.model_dump_json(), private=True)
-        if not conclusion.evidence.in_memory:
+        if not evidence.in_memory:
             write_text(scratch / JOB, job_to_toml(request.job), private=True)
-        evidence = _write_evidence(scratch, conclusion, key, seconds)
+        evidence = _write_evidence(scratch, evidence, key, seconds)
         sync([*(path for path in scratch.rglob("*") if path.is_file()), scratch])
         if key is not None:
             # Before the folder appears: killed in between, the command resumes and signs again.
@@ -75,24 +87,14 @@ def write_bundle(
     return evidence
 
 
-def _write_models(folder: Path, card: Card | None, conclusion: Conclusion) -> None:
-    """The second one is to look at; both remember what a later request asks to forget."""
-    state = conclusion.model.state_dict()
-    tensors.save(folder / WEIGHTS, state, card_after(card, conclusion.evidence))
-    if conclusion.discarded is not None:
-        tensors.save(folder / ATTEMPT, conclusion.discarded.state_dict(), {})
-
-
 def _write_evidence(
     folder: Path,
-    conclusion: Conclusion,
+    evidence: Evidence,
     key: SigningKey | None,
     seconds: Callable[[], Seconds] | None,
 ) -> Evidence:
     """The evidence with the hashes of all files so far, what shows it, and the seal over all."""
-    known: dict[str, Any] = {"hashes": with_weights(conclusion)}
-    if key is not None:
-        known["signed_by"] = key.key_id
+    known: dict[str, Any] = {} if key is None else {"signed_by": key.key_id}
     known["files"] = {
         path.relative_to(folder).as_posix(): digest_of(path)
         for path in sorted(folder.rglob("*"))
@@ -100,7 +102,7 @@ def _write_evidence(
     }
     if seconds is not None:
         known["seconds"] = seconds()
-    evidence = conclusion.evidence.model_copy(update=known)
+    evidence = evidence.model_copy(update=known)
     text = json.dumps(evidence.as_json(), indent=1, allow_nan=False)
     write_text(folder / EVIDENCE, text, private=True)
     fingerprint = digest_of(folder / EVIDENCE)
@@ -112,26 +114,42 @@ def _write_evidence(
     return evidence
 
 
-def with_weights(conclusion: Conclusion) -> Hashes:
-    """The hashes of the evidence, with those of the weights in the bundle."""
-    digests = {"weights_after": tensors.state_digest(conclusion.model.state_dict())}
-    if conclusion.discarded is not None:
-        digests["attempt"] = tensors.state_digest(conclusion.discarded.state_dict())
-    return conclusion.evidence.hashes.model_copy(update=digests)
-
-
 def shown_files(evidence: Evidence, fingerprint: str) -> dict[str, str]:
     """What shows the evidence to people and programs, by file: the page, letters, the model card.
 
     ``fingerprint`` is the hash of ``evidence.json``.
     """
-    from expunge.report import render_letter, render_request
-
     return {
         PAGE: render_request(evidence),
         **{name: render_letter(evidence, fingerprint, name.rpartition(".")[2]) for name in LETTERS},
         MODEL_CARD: json.dumps(model_card(evidence, fingerprint), indent=1),
     }
+
+
+def write_letters(ledger: Ledger, ids: Path, key: IdKey, folder: Path) -> list[Path]:
+    """Write a letter to each person in the file ``ids``, about the last request that names them.
+
+    They go into a ``folder`` of your own, as bundles hold no ids.
+    """
+    column = ledger.entries[-1].evidence.config.get("id_column")
+    letters: dict[str, str] = {}
+    for number, (place, person) in enumerate(read_placed_ids(ids, (column or "id", *COLUMNS)), 1):
+        hashed, found = key.hash_id(str(person)), ledger.find(str(person), key)
+        if not found or hashed not in found[-1].records.people:
+            why = "names it" if not found else "knows it as a person, by `records` and `id_column`"
+            raise InvalidInput(f"{ids}, {place}: no request in {ledger.root} {why}.")
+        for name in LETTERS:
+            form = name.rpartition(".")[2]
+            letters[f"{number:03d}.{form}"] = render_letter(
+                found[-1].evidence,
+                found[-1].digest,
+                form,
+                person=str(person),
+                records=found[-1].records.people[hashed],
+            )
+    for name, text in letters.items():
+        write_text(folder / name, text, private=True)
+    return [folder / name for name in letters]
 
 
 def card_after(card: Card | None, evidence: Evidence) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from expunge._errors import Diverged, InvalidInput
 from expunge._specs import join_part, split_part
 from expunge.data import Augment, Examples
 from expunge.data.text import TextExamples
-from expunge.engine import Callback, Card, Execution, History, Procedure, Recipe, Run, unlearn
+from expunge.engine import Callback, Card, Execution, Procedure, Recipe, Run, unlearn
 from expunge.evaluation import (
     BENIGN_BATCH,
     BENIGN_STEPS,
@@ -70,7 +70,6 @@ class ForgettingResult:
     """
 
     model: nn.Module
-    history: History
     epochs: list[dict[str, Any]]
     stopped: Stop
 
@@ -112,7 +111,7 @@ def forget_records(
     rows = [dict(row) for row in result.history.epochs]
     if watch is None:
         last = Stop(epoch=len(rows), reason=f"Trained for {len(rows)} epochs on retained data.")
-        done = ForgettingResult(result.model, result.history, rows, last)
+        done = ForgettingResult(result.model, rows, last)
         if not isinstance(method, Refresh) or (method.keep or method.left) is not None:
             return done
         known = _known_of(result.model, forget, subject.val)
@@ -136,7 +135,7 @@ def forget_records(
         chosen.load_state_dict(watch.best_weights)
     state = watch.state
     stopped = Stop(epoch=state.best_epoch, reason=watch.reason, warnings=state.warnings)
-    return ForgettingResult(chosen, result.history, rows, stopped)
+    return ForgettingResult(chosen, rows, stopped)
 
 
 def _known_of(model: nn.Module, forget: Examples, val: Examples) -> Estimate | None:

@@ -52,8 +52,14 @@ class RequestedRecords:
         }
         return replace(self, unseen=unseen)
 
-    def hashed(self, key: IdKey, forgotten: Sequence[int] = ()) -> ForgottenRecords:
-        """The ids, the records they stand for and those ``forgotten``, as keyed hashes."""
+    def hashed(
+        self, key: IdKey, forgotten: Sequence[int] = (), *, people: bool = False
+    ) -> ForgottenRecords:
+        """The ids, the records they stand for and those ``forgotten``, as keyed hashes.
+
+        If ids are ``people``, with the number of records of each.
+        """
+        counts = {key.hash_id(name): len(each) for name, each in self.by_id.items()}
         ids, asked = sorted(map(key.hash_id, self.ids)), sorted(map(key.hash_record, self.indices))
         return ForgottenRecords(
             key=key.fingerprint,
@@ -65,6 +71,7 @@ class RequestedRecords:
                 for split, indices in self.unseen.items()
                 for index in indices
             ),
+            people=dict(sorted(counts.items())) if people else {},
             digest=digest_requested(ids, asked),
         )
 

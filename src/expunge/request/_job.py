@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from expunge._options import Option, takes_options
 from expunge._specs import join_part, split_part
 from expunge.data import DATASETS
 from expunge.engine import EXECUTION_OPTIONS, PLAIN_OPTIONS, Procedure, Recipe
+from expunge.evidence import DerivedModel
 from expunge.methods import METHODS
 from expunge.update import ADDONS, MOMENTS
 
@@ -25,6 +27,19 @@ Share = Annotated[float, pydantic.Field(gt=0, lt=1, strict=True)]
 Points = Annotated[float, pydantic.Field(gt=0, le=100, strict=True)]
 Switch = Annotated[bool, pydantic.Field(strict=True)]
 
+
+def _read_day(given: Any) -> str:
+    """A day that is not in the future, as ISO 8601; TOML has dates of its own."""
+    try:
+        day = datetime.date.fromisoformat(str(given))
+    except ValueError:
+        raise ValueError("should be a day, such as 2025-11-18") from None
+    if day > datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=1):
+        raise ValueError("should not be in the future")
+    return day.isoformat()
+
+
+Day = Annotated[str, pydantic.BeforeValidator(_read_day)]
 InputForm = Literal["bytes", "fractions", "standardised"]
 """How images are handed to a model that is not built in."""
 
@@ -120,6 +135,15 @@ class Job(pydantic.BaseModel):
         "Leave out ids without a training record, and count them.", False
     )
     include_duplicates: Switch = _setting("Also forget duplicates in the training data.", False)
+    received: Day | None = _setting(
+        "The day the request was received, such as 2025-11-18: an answer is due a month later.",
+        None,
+        "2025-11-18",
+    )
+    legal_basis: str | None = _setting(
+        "The ground of the request, for the record.", None, "GDPR, Art. 17(1)(b)"
+    )
+    derived: list[DerivedModel] = _setting("Models that were made from this one.", [])
     out: Path = _setting("Folder of this model's requests.", ..., "forgotten")
     id_key: Path | None = _setting(
         "File of the key that ids are hashed with, created if it is not there (default: "
@@ -250,7 +274,11 @@ class Job(pydantic.BaseModel):
             by_recipe = each.name not in self.model_fields_set and self.trains_again
             if needless or (by_recipe and each.name != "method"):
                 values.pop(each.name, None)
-        return {k: v for k, v in values.items() if v is not None and v is not False and v != {}}
+        return {
+            k: v
+            for k, v in values.items()
+            if v is not None and v is not False and v not in ({}, [])
+        }
 
     @property
     def procedure(self) -> Procedure:
@@ -293,7 +321,7 @@ def job_options() -> tuple[Option, ...]:
     return tuple(
         procedure[name] if name in procedure else _as_option(name, field)
         for name, field in Job.model_fields.items()
-        if name in procedure or get_origin(field.annotation) is not dict
+        if name in procedure or get_origin(field.annotation) not in (dict, list)
     )
 
 

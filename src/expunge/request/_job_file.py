@@ -48,6 +48,13 @@ TABLES = """
 # [model_options]
 # width = 1.0
 
+# Models that were made from this one and may know the records, too: each stays an open item until
+# a later request lists it as closed.
+# [[derived]]
+# name = "support-bot"
+# kind = "fine-tuned"            # or "distilled", "deployed"
+# status = "open"                # or "closed": replaced, made again or withdrawn
+
 # How the model was trained, for weights that do not know it: the fields of expunge.Recipe.
 # [recipe]
 # epochs = 100

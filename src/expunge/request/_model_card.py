@@ -9,7 +9,7 @@ from typing import Any
 
 from expunge import __version__
 from expunge.evidence import Check, Evidence, Interval
-from expunge.ledger import WEIGHTS
+from expunge.ledger import EVIDENCE, WEIGHTS
 
 SPECIFICATION = "1.6"
 NAMES = {
@@ -22,6 +22,29 @@ NAMES = {
 AS_IT_WAS = (
     "The model is as it was before the request: the one that was to replace it did not pass all "
     "checks and was discarded. All numbers are those of the model as it is."
+)
+
+
+FORGOTTEN, RECOMPUTED, ANSWERED = "claim-forgotten", "claim-recomputed", "claim-answered"
+DERIVED, LIMITED = "claim-derived", "claim-limits"
+REQUIREMENTS = (
+    (FORGOTTEN, "GDPR", "Art. 17(1)", "Right to erasure"),
+    (RECOMPUTED, "GDPR", "Art. 5(2)", "Accountability"),
+    (ANSWERED, "GDPR", "Art. 12(3)", "Information on action taken, within one month"),
+    (DERIVED, "GDPR", "Art. 19", "Notification of recipients regarding erasure"),
+    (
+        FORGOTTEN,
+        "EDPB Opinion 28/2024",
+        "Anonymity of AI models",
+        "Insignificant likelihood of extracting personal data, and of obtaining them by queries",
+    ),
+    (LIMITED, "NIST AI RMF 1.0", "MEASURE 1.1", "Risks that cannot be measured are documented"),
+    (FORGOTTEN, "NIST AI RMF 1.0", "MEASURE 2.10", "Privacy risk is examined and documented"),
+)
+"""What regulators ask, and the claim that bears on it: see docs/explanation/requirements.md."""
+NOT_ADVICE = (
+    "Which claims of the evidence bear on which requirements. Whether a requirement applies, and "
+    "whether it is met, is not stated here; this is not legal advice."
 )
 
 
@@ -58,6 +81,78 @@ def model_card(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
                 "properties": _properties(evidence, fingerprint),
             }
         ],
+        **_declarations(evidence, fingerprint),
+    }
+
+
+def _declarations(evidence: Evidence, fingerprint: str) -> dict[str, Any]:
+    """Requirements, and the claims for and against each that the evidence makes."""
+    request, derived = evidence.request, evidence.derived
+    stated = {
+        FORGOTTEN: evidence.verdict.headline,
+        RECOMPUTED: "Numbers and verdict can be computed again from weights and data: "
+        "`expunge verify`.",
+        LIMITED: " ".join(evidence.limits),
+    }
+    against = set() if evidence.unlearned else {FORGOTTEN}
+    if request.due:
+        stated[ANSWERED] = (
+            f"Received on {request.received}, carried out on {request.when[:10]}, and to be "
+            f"answered by {request.due}."
+        )
+        against |= {ANSWERED} if (request.days_left or 0) < 0 else set()
+    if derived:
+        models = "; ".join(f"{each.name} ({each.kind}): {each.status}" for each in derived)
+        stated[DERIVED] = f"Models made from this one: {models}."
+        against |= {DERIVED} if any(each.status == "open" for each in derived) else set()
+    asked = [each for each in REQUIREMENTS if each[0] in stated]
+    standards = dict.fromkeys(standard for _, standard, _, _ in asked)
+    return {
+        "declarations": {
+            "assessors": [{"bom-ref": "assessor", "thirdParty": False}],
+            "attestations": [
+                {
+                    "summary": NOT_ADVICE,
+                    "assessor": "assessor",
+                    "map": [
+                        {
+                            "requirement": f"{standard}, {identifier}",
+                            "counterClaims" if claim in against else "claims": [claim],
+                        }
+                        for claim, standard, identifier, _ in asked
+                    ],
+                }
+            ],
+            "claims": [
+                {"bom-ref": ref, "target": WEIGHTS, "predicate": text, "evidence": [EVIDENCE]}
+                for ref, text in stated.items()
+            ],
+            "evidence": [
+                {
+                    "bom-ref": EVIDENCE,
+                    "description": f"{EVIDENCE}, SHA-256 {fingerprint}",
+                    "created": request.when,
+                }
+            ],
+        },
+        "definitions": {
+            "standards": [
+                {
+                    "bom-ref": name,
+                    "name": name,
+                    "requirements": [
+                        {
+                            "bom-ref": f"{name}, {identifier}",
+                            "identifier": identifier,
+                            "title": title,
+                        }
+                        for _, standard, identifier, title in asked
+                        if standard == name
+                    ],
+                }
+                for name in standards
+            ]
+        },
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from expunge import _tensors as tensors
 from expunge._errors import DataError, InvalidInput
 from expunge._files import is_there, read_text
 from expunge._strict_json import read_json
-from expunge.engine import History
 from expunge.ledger import (
     ATTEMPT,
     EVIDENCE,
@@ -43,7 +43,6 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
     "versions and hardware": ("environment",),
     "the course of the run (epochs, steps, warnings, why it stopped)": (
         "epochs",
-        "steps",
         "stopped",
     ),
     "how ids were listed": (
@@ -54,7 +53,6 @@ NOT_RECOMPUTED: dict[str, tuple[str, ...]] = {
         "preflight.ids.unmapped",
         "preflight.ids.twice",
     ),
-    "earlier attempts": ("attempts",),
     "notes about the inputs": ("preflight.notes",),
     "what to try next": ("verdict.next_steps",),
     "settings of the run (such as the method)": (),
@@ -109,16 +107,14 @@ def compare_with_rebuilt(
     )
     ids = entry.records.ids  # what they were hashed from is not known
     hashed = requested.hashed(key, examination.to_forget)
-    hashed = hashed.model_copy(update={"ids": ids, "digest": digest_requested(ids, hashed.asked)})
-    request = Request(job, requested, hashed, earlier, config, evidence.attempts)
+    known = {"ids": ids, "people": entry.records.people}
+    hashed = hashed.model_copy(update=known | {"digest": digest_requested(ids, hashed.asked)})
+    request = Request(job, requested, hashed, earlier, config, evidence.request.when)
     result = _stated_run(entry, examination)
-    conclusion = conclude(request, examination, result, advise=False)
+    rebuilt = conclude(request, examination, result, advise=False)
     state, notes = tensors.load(entry.folder / WEIGHTS)
-    digests = {"weights_after": tensors.state_digest(state)}
-    if evidence.discarded:
-        digests["attempt"] = tensors.state_digest(result.model.state_dict())
-    hashes = conclusion.evidence.hashes.model_copy(update=digests)
-    rebuilt = conclusion.evidence.model_copy(update={"hashes": hashes})
+    hashes = rebuilt.hashes.model_copy(update={"weights_after": tensors.state_digest(state)})
+    rebuilt = rebuilt.model_copy(update={"hashes": hashes})
 
     # All that the bundle holds against all that it should.
     stated = read_json(entry.folder / EVIDENCE)
@@ -162,8 +158,9 @@ def _recorded_job(entry: LedgerEntry) -> Job:
     config = entry.evidence.config
     settings = {name: value for name, value in config.items() if name not in OF_THE_REQUEST}
     try:
+        date.fromisoformat(entry.evidence.request.when[:10])
         return Job.recorded(settings | {"out": config.get("out")})
-    except InvalidInput as error:
+    except (InvalidInput, ValueError) as error:
         raise DataError(
             f"The configuration of request {entry.number} is damaged: {error}"
         ) from error
@@ -193,7 +190,7 @@ def _stated_run(entry: LedgerEntry, examination: Examination) -> ForgettingResul
     if evidence.stopped.epoch:
         name = ATTEMPT if evidence.discarded else WEIGHTS
         model = _with_weights(subject, entry.folder / name).model
-    return ForgettingResult(model, History(), [], evidence.stopped)
+    return ForgettingResult(model, [], evidence.stopped)
 
 
 def _replay_problem(job: Job, examination: Examination, judged: nn.Module) -> str:
@@ -214,6 +211,10 @@ def _other_files(entry: LedgerEntry, request: Request) -> list[str]:
     folder = entry.folder
     found = request.hashed.model_dump()
     problems = [f"{RECORDS}: {each}" for each in compare_trees(entry.records.model_dump(), found)]
+    counts, asked = entry.records.people, len(entry.records.asked)
+    possible = not counts or max(counts.values()) <= asked <= sum(counts.values())
+    if sorted(counts) != (entry.records.ids if request.job.id_column else []) or not possible:
+        problems.append(f"{RECORDS}: people are not the ids, or their records are not those asked")
     if not entry.evidence.in_memory:
         problems += [f"{JOB}: {each}" for each in _job_file_problems(folder / JOB, request.config)]
     return problems

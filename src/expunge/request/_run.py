@@ -30,6 +30,7 @@ def forget(
     dry_run: bool = False,
     force: bool = False,
     discard: bool = False,
+    judge_attempt: bool = False,
     progress: bool = True,
     sign: str | Path | None = None,
     password: str | None = None,
@@ -47,6 +48,8 @@ def forget(
         dry_run: stop after the preflight; change nothing.
         force: continue even if the model does not seem to fit the data.
         discard: drop what another, unfinished request left behind in ``out``.
+        judge_attempt: if only margins have changed since the last request, which was not achieved,
+            judge the model that it discarded again, without running the steps again.
         progress: show a progress bar.
         sign: a PEM file of the private key that signs the bundle; needs ``expunge[sign]``.
         password: of that key, if it is encrypted.
@@ -85,6 +88,7 @@ def forget(
         dry_run=dry_run,
         force=force,
         discard=discard,
+        judge_attempt=judge_attempt,
         on_message=logging.getLogger("expunge").info,
         progress=progress,
         key=None if sign is None else SigningKey.load(sign, password),
@@ -100,6 +104,7 @@ def carry_out(
     dry_run: bool = False,
     force: bool = False,
     discard: bool = False,
+    judge_attempt: bool = False,
     on_message: Callable[[str], None] = lambda message: None,
     on_preflight: Callable[[Preflight], None] = lambda findings: None,
     progress: bool = True,
@@ -122,4 +127,10 @@ def carry_out(
     with exclusive_access(job.out):
         watch = stopwatch or RequestStopwatch()
         request = RequestRunner(job, subject, ids, on_message, progress, watch, key)
-        return request.run(on_preflight, dry_run=dry_run, force=force, discard=discard)
+        return request.run(
+            on_preflight,
+            dry_run=dry_run,
+            force=force,
+            discard=discard,
+            judge_attempt=judge_attempt,
+        )

@@ -16,6 +16,7 @@ from expunge._files import write_text
 from expunge._repr import ReadableRepr, ReprParts
 from expunge.evidence import ACCURACY_HEADS, Evidence, Seconds, Status
 from expunge.ledger import (
+    ATTEMPT,
     SEAL,
     IdKey,
     Ledger,
@@ -29,7 +30,7 @@ from expunge.ledger import (
     write_ledger_head,
 )
 from expunge.request._bundle import write_bundle
-from expunge.request._forgetting import forget_records
+from expunge.request._forgetting import ForgettingResult, forget_records
 from expunge.request._ids import resolve_ids
 from expunge.request._job import Job
 from expunge.request._job_file import job_values
@@ -127,10 +128,12 @@ class RequestRunner:
         dry_run: bool,
         force: bool,
         discard: bool,
+        judge_attempt: bool,
     ) -> Outcome:
         # Killed when the bundle was there already: nothing is left to do but to tidy up.
         if not dry_run and (finished := self._finish_killed()) is not None:
             return finished
+        kept = self._last_attempt() if judge_attempt else None
 
         # Leave out what earlier requests have forgotten.
         to_forget, earlier = self.ledger.still_to_forget(self.requested.indices)
@@ -163,10 +166,10 @@ class RequestRunner:
                 "strangers: answers are compared without the words of their questions."
             )
 
-        # Unlearn, from a checkpoint if this request was killed before.
-        request = self._claim(examination, to_forget, discard=discard)
+        # Unlearn, from a checkpoint if this request was killed before; or take the last attempt.
+        request = self._claim(examination, discard=discard)
         with self.stopwatch.time("unlearning"), self.work.kept_only_if_started():
-            result = forget_records(
+            result = kept or forget_records(
                 self.job,
                 examination.subject,
                 examination.forget,
@@ -178,28 +181,59 @@ class RequestRunner:
 
         # Judge on test data, which took no part in any decision so far.
         with self.stopwatch.time("audit"):
-            conclusion = conclude(request, examination, result)
+            evidence = conclude(request, examination, result)
 
         # Write the bundle; only then is the checkpoint dispensable.
         folder = self.job.out / f"{self.number:04d}"
         seconds = self.stopwatch.seconds
         evidence = write_bundle(
-            folder, request, examination, conclusion, key=self.key, seconds=seconds
+            folder, request, examination, result.model, evidence, key=self.key, seconds=seconds
         )
         self._tidy_up()
-        return Outcome(found, evidence, folder, conclusion.model, seconds())
+        model = result.model if evidence.unlearned else examination.subject.model
+        return Outcome(found, evidence, folder, model, seconds())
 
-    def _claim(
-        self, examination: Examination, to_forget: Sequence[int], *, discard: bool
-    ) -> Request:
+    def _last_attempt(self) -> ForgettingResult:
+        """The model that the last request discarded, if only margins have changed since."""
+        last = self.ledger.last
+        if last is None or not last.evidence.discarded:
+            raise InvalidInput(
+                f"--judge-attempt takes the model that the last request in {self.job.out} "
+                "discarded, and there is none. Run the request without it."
+            )
+        evidence, path = last.evidence, last.folder / ATTEMPT
+        config = self._config(evidence.config.get("forgotten", 0)) | {"number": last.number}
+        names = sorted(config.keys() | evidence.config.keys())
+        changed = [name for name in names if config.get(name) != evidence.config.get(name)]
+        if self.requested.hashed(require_key(self.job.id_key)).digest != evidence.hashes.ids:
+            changed.append("ids")
+        margins = [name for name in changed if name.startswith("margin_")]
+        if not self.job.trains_again and "margin_test" in margins:
+            margins.remove("margin_test")  # it also decides which epoch of the run is kept
+        if not margins or margins != changed:
+            others = ", ".join(name for name in changed if name not in margins) or "nothing"
+            raise InvalidInput(
+                "--judge-attempt is for a request that differs from the last one in margins that "
+                f"only judge. (different: {others}) Run the request without it."
+            )
+        if not path.is_file():
+            raise DataError(f"{path} is gone. Run the request without --judge-attempt.")
+        subject = self.subject.with_weights(path)
+        if subject.weights_digest != evidence.hashes.attempt:
+            raise DataError(f"{path} was changed after request {last.number} wrote it.")
+        self.on_message(f"No steps: judging the model that request {last.number} discarded.")
+        rows = [row.model_dump(exclude_unset=True) for row in evidence.epochs]
+        return ForgettingResult(subject.model, rows, evidence.stopped)
+
+    def _claim(self, examination: Examination, *, discard: bool) -> Request:
         """What was asked; the work folder is marked as that of this request."""
         key = self._id_key()
-        hashed = self.requested.hashed(key, examination.to_forget)
+        people = self.job.id_column is not None
+        hashed = self.requested.hashed(key, examination.to_forget, people=people)
         config = self._config(len(examination.to_forget))
-        attempts = self.ledger.attempts_on([key.hash_record(index) for index in to_forget])
         run = digest_config(config, hashed.digest, self.subject.weights_digest)
         self.work.claim(run, discard=discard)
-        return Request(self.job, self.requested, hashed, self.ledger, config, attempts)
+        return Request(self.job, self.requested, hashed, self.ledger, config)
 
     def _tidy_up(self) -> None:
         """What comes after the bundle: note the head, remove the checkpoint."""

@@ -118,6 +118,44 @@ def test_a_request_is_looked_at_carried_out_verified_and_listed(
 
 
 @pytest.mark.usefixtures("few_steps")
+def test_people_who_asked_together_get_letters_of_their_own(
+    expunge: Expunge, trained: Path, tmp_path: Path
+) -> None:
+    out, table, ids = tmp_path / "requests", tmp_path / "records.csv", tmp_path / "ids.txt"
+    owners = ["anna"] * 5 + ["bert"] + ["carl"] * 54
+    lines = [f"{index},{owner}\n" for index, owner in enumerate(owners)]
+    table.write_text("index,person\n" + "".join(lines))
+    ids.write_text("anna\nbert\n")
+    people = ("--records", table, "--id-column", "person", "--received", "2026-01-31")
+    done = expunge(
+        "forget", "--weights", trained, "--ids", ids, *people, "-o", out, *QUICK, "--force"
+    )
+    assert done.code in (0, 1, 3), done.err
+    bundle = "".join(path.read_text() for path in (out / "0001").glob("*.[!s]*"))
+    assert "anna" not in bundle
+    listed = expunge("ledger", out)
+    assert "request 1: the answer is due on 2026-02-28" in listed.out
+    folder = tmp_path / "letters"
+    assert expunge("ledger", out, "--letters", folder, "--ids", ids).code == 0
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "001.html", "001.md", "002.html", "002.md",
+    ]  # fmt: skip
+    anna, bert = (" ".join((folder / f"00{k}.md").read_text().split()) for k in (1, 2))
+    assert "To: anna Request 1, received on 31 January 2026" in anna
+    assert "You asked that your 5 records be removed" in anna
+    assert "requests of 2 people together, 6 records in all" in anna
+    assert "To: bert" in bert
+    assert "You asked that your one record be removed" in bert
+    ids.write_text("anna\nzoe\n")
+    stranger = expunge("ledger", out, "--letters", tmp_path / "others", "--ids", ids)
+    assert stranger.code == 2
+    assert "line 2: no request in" in " ".join(stranger.err.split())
+    assert not (tmp_path / "others").exists(), "nobody gets a letter if one of them is unknown"
+    assert expunge("ledger", out, "--letters", folder).code == 2
+    assert expunge("verify", out).code == 0
+
+
+@pytest.mark.usefixtures("few_steps")
 def test_a_signed_request_is_verified_with_the_public_key(
     expunge: Expunge, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -206,7 +244,6 @@ def test_a_language_model_answers_about_forgotten_people_as_about_strangers(
     assert attacks == {"auc_loss", "auc_zlib", "auc_min_k", "auc_min_k_plus_plus", "auc_facts"}
     moments = {row["moment"] for row in evidence["checks"] if row["name"] == "facts"}
     assert moments == {"as delivered", "after benign steps"}
-    assert evidence["definitions"]["auc_min_k"] >= 1
     verified = expunge("verify", out)
     assert verified.code == 0, verified.err
     assert "Verdicts: 1 achieved." in verified.out

@@ -81,8 +81,8 @@ def test_unknown_keys_are_refused_wherever_they_stand(tmp_path: Path) -> None:
         ('{"a": NaN}', "NaN is not a number"),
         ('{"a": 1e400}', "1e400 is too large"),
         ("[" * 100_000, "nested too deeply"),
-        ('{"schema_version": 3}', "cannot be read: schema_version: Input should be 4"),
-        ('{"schema_version": 4}', "cannot be read: kind: Field required"),
+        ('{"schema_version": 4}', "cannot be read: schema_version: Input should be 5"),
+        ('{"schema_version": 5}', "cannot be read: kind: Field required"),
         (None, "cannot be read: No such file or directory"),
     ],
 )

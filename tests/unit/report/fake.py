@@ -7,6 +7,7 @@ import random
 from expunge.evidence._schema import Evidence
 from expunge.evidence._sections import (
     ClassRow,
+    DerivedModel,
     EarlierAttempt,
     EarlierRequest,
     ExposureCounts,
@@ -39,7 +40,7 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
     dice = random.Random(seed)
     checks = rows.checks(records, status)
     return Evidence(
-        schema_version=4,
+        schema_version=5,
         kind="request",
         verdict=_verdict(records, status),
         request=RequestSummary(
@@ -53,6 +54,10 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             ledger=LedgerName(id="cd" * 16, model="00" * 32, data="02" * 32),
             previous="ab" * 32,
             attempt=2,
+            legal_basis="GDPR, Art. 17(1)(b)",
+            received="2026-02-28",
+            due="2026-03-28",
+            days_left=14,
         ),
         hashes=Hashes(
             weights_before="00" * 32,
@@ -110,7 +115,6 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
             epoch=6,
             reason="The run took 6 epochs. At epoch 6 the records looked most like unseen data.",
         ),
-        steps=rows.steps(dice, 7, 12),
         classes=[
             ClassRow(
                 name=name,
@@ -134,6 +138,10 @@ def evidence(records: int = 42, seed: int = 0, *, status: Status = "achieved") -
                 request=1,
                 shared=records,
             )
+        ],
+        derived=[
+            DerivedModel(name="support-bot", kind="fine-tuned"),
+            DerivedModel(name="phone", kind="distilled", status="closed"),
         ],
         earlier=[
             EarlierRequest(
@@ -192,7 +200,7 @@ def bare() -> Evidence:
     whole = evidence(1, status="not achieved")
     undefined = float("nan")
     return Evidence(
-        schema_version=4,
+        schema_version=5,
         kind="request",
         verdict=whole.verdict,
         request=whole.request,
@@ -211,7 +219,6 @@ def bare() -> Evidence:
         ],
         stopped=Stop(epoch=0, reason="The model diverged at once."),
         epochs=[],
-        steps={},
         preflight=whole.preflight,
         earlier=[],
     )

@@ -150,19 +150,6 @@ def epochs(dice: random.Random) -> list[EpochRow]:
     ]
 
 
-def steps(dice: random.Random, epochs: int, each: int) -> dict[str, list[float | None]]:
-    total = epochs * each
-    return {
-        "epoch": [float(1 + k // each) for k in range(total)],
-        "feasible": [float(dice.random() < 0.88) for _ in range(total)],
-        "cosine": [round(dice.gauss(-0.03, 0.08), 4) for _ in range(total)],
-        "agreement": [round(0.5 + dice.uniform(0, 0.04), 4) for _ in range(total)],
-        "moved": [None, *(round(dice.uniform(0.93, 0.99), 4) for _ in range(total - 1))],
-        "objective_alignment": [round(-0.004 * dice.random(), 6) for _ in range(total)],
-        "constraint_alignment": [round(-0.001 + 0.002 * dice.random(), 6) for _ in range(total)],
-    }
-
-
 def preflight(records: int) -> PreflightFindings:
     unseen = interval(91.1, 1.9)
     return PreflightFindings(

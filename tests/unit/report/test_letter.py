@@ -79,33 +79,55 @@ def test_what_was_asked_done_and_measured_is_there_in_numbers() -> None:
     text = markdown(evidence)
     ua = evidence.metric("ua")
     assert ua.target is not None
-    assert "42 records" in text
+    assert "You asked that 40 records be removed" in text, "for its copies nobody asked"
+    assert "received on 28 February 2026, completed on 14 March 2026" in " ".join(text.split())
     assert f"right on {ua.before.value:.0f} % of these records" in text
     assert f"Now it is right on {ua.after.value:.0f} %" in text
     assert ua.relearned is not None
     assert f"trained further on other data is right on {ua.relearned.value:.0f} %." in text
     assert f"that it has never seen, it is right on {ua.target.value:.0f} %." in text
     assert FINGERPRINT in text
-    assert "2 of them are copies" in text
-    assert "one record" in markdown(fake.evidence(1))
+    assert "we found 2 copies of them, which we removed as well." in " ".join(text.split())
+
+
+def test_copies_of_one_record_are_copies_of_it() -> None:
+    evidence = fake.evidence(3)
+    text = " ".join(markdown(evidence).split())
+    assert "You asked that one record be removed from what our model has learned. In our " in text
+    assert "we found 2 copies of it, which we removed as well. That is 3.5 % of all" in text
+    request = evidence.request.model_copy(update={"copies": 1, "records": 2, "received": None})
+    text = " ".join(markdown(evidence.model_copy(update={"request": request})).split())
+    assert "One record was to be removed from what our model has learned." in text
+    assert "we found one copy of it" in text
 
 
 def test_the_letter_says_you_only_to_those_who_asked() -> None:
     evidence = fake.evidence(42)
 
-    def asked(ids: int, **config: object) -> str:
-        request = evidence.request.model_copy(update={"ids": ids})
-        changed = {"request": request, "config": evidence.config | config}
-        return " ".join(markdown(evidence.model_copy(update=changed)).split())
+    def asked(ids: int, received: str | None = None, records: int = 0, **config: object) -> str:
+        update = {"ids": ids, "received": received, "copies": 0}
+        request = evidence.request.model_copy(update=update)
+        changed = evidence.model_copy(
+            update={"request": request, "config": evidence.config | config}
+        )
+        person = "anna" if records else ""
+        text = render_letter(changed, FINGERPRINT, "md", person=person, records=records)
+        return " ".join(text.split())
 
     title = "# Your request to remove data from our model"
-    assert f"{title} Request 3" in asked(1)
-    assert "You asked that 42 records be removed" in asked(1)
+    assert f"{title} Request 3" in asked(1, "2026-03-01")
+    assert "You asked that 42 records be removed" in asked(1, "2026-03-01")
+    assert f"{title} Request 3" in asked(1, id_column="person")
+    own = asked(9, records=5, id_column="person")
+    assert f"{title} To: anna Request 3" in own
+    assert "You asked that your 5 records be removed from what our model has learned." in own
+    assert "that your one record be removed" in asked(9, records=1, id_column="person")
     each = asked(9, id_column="person")
     assert f"{title} Request 3" in each
     assert "You asked that your records be removed from what our model has learned." in each
-    assert "We carried out the requests of 9 people together: 42 records, 3.5 % of all" in each
-    nobody = asked(42, id_column="")
+    assert "We carried out the requests of 9 people together, 42 records in all, and" in each
+    assert "That is 3.5 % of all the data that the model learned from." in each
+    nobody = asked(1)
     assert "# Removal of data from our model Request 3" in nobody
     assert "42 records were to be removed from what our model has learned" in nobody
     assert not re.search(r"(?i)\byou asked|\byour request", nobody)

@@ -102,7 +102,7 @@ def test_missing_parts_leave_no_empty_sections() -> None:
     html = render_request(fake.bare())
     ids = {attributes.get("id") for tag, attributes in Reader(html).tags if tag == "section"}
     assert {"verdict", "metrics", "epochs", "record"} <= ids
-    assert not {"checks", "exposure", "classes", "steps", "earlier", "cost"} & ids
+    assert not {"checks", "exposure", "classes", "earlier", "cost"} & ids
     assert "Forgetting not achieved" in html
     assert "No epoch was run." in html
 

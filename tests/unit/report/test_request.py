@@ -184,12 +184,11 @@ def test_a_run_that_was_not_watched_shows_what_it_recorded(
     browser: Browser, tmp_path: Path
 ) -> None:
     epochs = [EpochRow(epoch=k, seconds=1.5 * k, objective=1.0 / k) for k in (1, 2, 3)]
-    evidence = EVIDENCE.model_copy(update={"epochs": epochs, "steps": {"epoch": [1.0, 2.0]}})
+    evidence = EVIDENCE.model_copy(update={"epochs": epochs})
     write_page(tmp_path / "page.html", render_request(evidence))
     browser.open(tmp_path / "page.html")
     measures = browser.texts("#epoch-metric option")
     assert measures == ["Loss that the method minimises", "Seconds so far"]
-    assert not browser.all("#steps")
     assert browser.problems() == []
 
 

@@ -54,7 +54,7 @@ def make_chain(root: Path, count: int) -> Ledger:
 def _evidence(number: int, previous: str | None, digests: dict[str, str]) -> dict[str, Any]:
     weights, data, config = "a" * 64, "b" * 64, {"seed": 0}
     return {
-        "schema_version": 4,
+        "schema_version": 5,
         "kind": "request",
         "verdict": {
             "status": "inconclusive",

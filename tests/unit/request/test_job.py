@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from expunge._errors import InvalidInput
@@ -64,3 +68,17 @@ def test_a_checkpoint_to_start_from_goes_with_training_again():
     procedure = job.procedure_by(recipe)
     assert procedure.method == Retrain(reference="base.safetensors")
     assert (procedure.epochs, procedure.batch_size, procedure.lr) == (3, 8, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"received": "18.11.2026"}, "received: should be a day, such as 2025-11-18"),
+        ({"received": "2999-01-01"}, "should not be in the future"),
+        ({"derived": [{"name": "bot", "kind": "copied"}]}, "derived.0.kind"),
+        ({"derived": [{"kind": "deployed"}]}, "`derived.0.name` should be given"),
+    ],
+)
+def test_what_the_record_states_is_checked(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidInput, match=re.escape(words)):
+        make_job(weights=Path("w.safetensors"), out=Path("out"), **values)

@@ -63,3 +63,22 @@ def test_equal_evidence_gives_equal_cards() -> None:
     assert first == second
     other = model_card(fake.evidence(), "0" * 64)
     assert other["serialNumber"] != first["serialNumber"]
+
+
+def test_requirements_are_mapped_to_claims_for_and_against() -> None:
+    def mapped(status: Status) -> dict[str, str]:
+        card = model_card(fake.evidence(status=status), FINGERPRINT)
+        claims = {claim["bom-ref"]: claim["predicate"] for claim in card["declarations"]["claims"]}
+        (attestation,) = card["declarations"]["attestations"]
+        assert "not legal advice" in attestation["summary"]
+        standards = card["definitions"]["standards"]
+        known = {each["bom-ref"] for row in standards for each in row["requirements"]}
+        assert {row["requirement"] for row in attestation["map"]} == known
+        assert all(ref in claims for row in attestation["map"] for ref in [*row.values()][1])
+        return {row["requirement"]: [*row][1] for row in attestation["map"]}
+
+    achieved, failed = mapped("achieved"), mapped("not achieved")
+    assert achieved["GDPR, Art. 17(1)"] == "claims"
+    assert failed["GDPR, Art. 17(1)"] == "counterClaims"
+    assert achieved["GDPR, Art. 12(3)"] == "claims"
+    assert achieved["GDPR, Art. 19"] == "counterClaims", "a derived model is open"

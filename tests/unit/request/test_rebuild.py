@@ -147,6 +147,8 @@ def test_without_the_weights_from_before_nothing_can_be_rebuilt(
         (("config", "margin_auc"), "x"),
         (("config", "margin_test"), -2.0),
         (("config", "seed"), -1),
+        (("config", "received"), "soon"),
+        (("request", "when"), "yesterday"),
         (("config", "surprise"), 1),
         (("preflight", "cost"), {"a": 1}),
         (("preflight", "ids"), {"twice": "two"}),

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import sys
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from expunge.request._verify import verify
 from tests.unit.dispatch.forks import Fork
 from tests.unit.request.jobs import (
     IDS,
+    REFRESH,
     RUINOUS,
     WATCHED,
     FinishedRequest,
@@ -396,3 +398,59 @@ def test_the_python_entrance_takes_a_model_and_data_in_memory(
         forget(weights=weights, data=(splits.train, splits.test), ids=[1], out=tmp_path / "other")
     with pytest.raises(InvalidInput, match="Give a trained `model`"):
         forget(data="digits", ids=[1], out=tmp_path / "other")
+
+
+def test_an_attempt_is_judged_again_by_other_margins_without_the_steps(
+    make_request: JobMaker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = FinishedRequest.of(job := make_request(**RUINOUS), carry_out_quietly(job))
+    assert first.evidence.discarded
+    with pytest.raises(InvalidInput, match=r"in margins that only judge\. \(different: nothing\)"):
+        carry_out_quietly(job, judge_attempt=True)
+    other = make_request([1, 2], **RUINOUS | {"seed": 3, "margin_test": 100.0})
+    with pytest.raises(InvalidInput, match=r"\(different: seed, ids\)"):
+        carry_out_quietly(other, judge_attempt=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "forget_records", lambda *_, **__: pytest.fail("a step was run"))
+        wider = make_request(**RUINOUS | {"margin_test": 100.0})
+        again = FinishedRequest.of(wider, carry_out_quietly(wider, judge_attempt=True))
+    assert again.evidence.unlearned
+    assert again.evidence.hashes.weights_after == first.evidence.hashes.attempt
+    assert (again.evidence.request.attempt, again.evidence.request.judged_before) == (2, 1)
+    assert again.evidence.epochs == first.evidence.epochs
+    said = " ".join(again.evidence.verdict.reasons)
+    assert "Request 1 judged and discarded the same model, bit for bit." in said
+    assert all(verification.verified for verification in verify(job.out))
+    with pytest.raises(InvalidInput, match="discarded, and there is none"):
+        carry_out_quietly(make_request([1, 2]), judge_attempt=True)
+
+
+def test_a_margin_that_also_steers_the_run_is_not_enough_to_judge_again(
+    make_request: JobMaker,
+) -> None:
+    hopeless = {"lr": 1e-4, "margin_auc": 0.51, "margin_records": 0.1}
+    done = carry_out_quietly(make_request(**hopeless))
+    assert done.evidence is not None
+    assert done.evidence.discarded
+    with pytest.raises(InvalidInput, match="different: margin_test"):
+        carry_out_quietly(make_request(**hopeless | {"margin_test": 90.0}), judge_attempt=True)
+
+
+def test_the_evidence_states_when_an_answer_is_due_and_what_is_open(make_request: JobMaker) -> None:
+    bot = {"name": "support-bot", "kind": "fine-tuned"}
+    stated = {"received": date(2026, 1, 31), "legal_basis": "GDPR, Art. 17(1)(b)"}
+    job = make_request(**REFRESH | stated | {"derived": [bot]})
+    evidence = FinishedRequest.of(job, carry_out_quietly(job)).evidence
+    request = evidence.request
+    assert (request.received, request.due) == (date(2026, 1, 31), date(2026, 2, 28))
+    late = (date(2026, 2, 28) - date.fromisoformat(request.when[:10])).days
+    assert request.days_left == late
+    assert request.legal_basis == "GDPR, Art. 17(1)(b)"
+    assert [each.status for each in evidence.derived] == ["open"]
+    assert load_job(job.out / "0001" / "job.toml").derived == evidence.derived
+    assert all(verification.verified for verification in verify(job.out))
+    ledger = Ledger.read(job.out)
+    assert [(number, each.name) for number, each in ledger.open_models()] == [(1, "support-bot")]
+    closed = make_request([1, 3], **REFRESH | {"derived": [bot | {"status": "closed"}]})
+    carry_out_quietly(closed)
+    assert Ledger.read(job.out).open_models() == []

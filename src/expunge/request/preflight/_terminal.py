@@ -1,4 +1,4 @@
-"""The preflight as text and small tables for a terminal."""
+"""The preflight as text and small tables, for a console that prints no control characters."""
 
 from __future__ import annotations
 
@@ -15,22 +15,6 @@ from expunge.request.preflight._duplicates import Duplicate
 
 MAX_CLASSES = 12
 """Classes that are listed."""
-MAX_NAME = 28
-"""Characters of a class name that are shown."""
-
-
-def printable(text: object, width: int | None = None) -> Text:
-    """``text`` without markup, control characters escaped (ESC is ``\\x1b``), cut to ``width``.
-
-    >>> printable("[red]cat\\x1b[0m").plain
-    '[red]cat\\\\x1b[0m'
-    """
-    escaped = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(text)
-    )
-    if width is not None and len(escaped) > width:
-        escaped = f"{escaped[: width - 1]}…"
-    return Text(escaped)
 
 
 def render_preflight(
@@ -52,9 +36,9 @@ def render_preflight(
         *_cost_section(findings.cost),
     ]
     blocks += [
-        Text.assemble(("Warning: ", "bold yellow"), printable(text)) for text in findings.warnings
+        Text.assemble(("Warning: ", "bold yellow"), Text(text)) for text in findings.warnings
     ]
-    blocks += [Text.assemble(("Note: ", "bold"), printable(text)) for text in findings.notes]
+    blocks += [Text.assemble(("Note: ", "bold"), Text(text)) for text in findings.notes]
     return Group(*blocks)
 
 
@@ -63,12 +47,12 @@ def _heading(title: str, answer: str = "") -> Text:
 
 
 def _line(text: str) -> RenderableType:
-    return Padding(printable(text), (0, 0, 0, 2))
+    return Padding(Text(text), (0, 0, 0, 2))
 
 
 def _table(*columns: str) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=True)
-    table.add_column(columns[0], no_wrap=True)
+    table.add_column(columns[0], no_wrap=True, max_width=28)
     for name in columns[1:]:
         table.add_column(name, justify="right", no_wrap=True)
     return table
@@ -96,7 +80,7 @@ def _ids_section(ids: RecordCounts) -> list[RenderableType]:
     ]
     table = _table("class", "to forget", "of", "share")
     for row in ids.classes[:MAX_CLASSES]:
-        name = printable(row.name, MAX_NAME)
+        name = Text(row.name)
         table.add_row(name, f"{row.forgotten:,}", f"{row.train:,}", f"{row.share:.1%}")
     blocks.append(table)
     if len(ids.classes) > MAX_CLASSES:

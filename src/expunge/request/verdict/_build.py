@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import math
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from calendar import monthrange
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import date
 from typing import Any
 
 from torch import Tensor, nn
 
-from expunge.evaluation import METRICS
+from expunge import _tensors as tensors
 from expunge.evidence import (
     SCHEMA_VERSION,
+    DerivedModel,
     EarlierAttempt,
     EarlierRequest,
     EarlierStatus,
@@ -34,7 +36,6 @@ from expunge.request.subject._texts import compares_all_words
 from expunge.request.verdict._checks import DELIVERED, Margins, check_loss_attack, judge
 from expunge.request.verdict._examination import Examination
 from expunge.request.verdict._measurements import (
-    TEXT_ATTACK_LABELS,
     SplitPredictions,
     count_exposure,
     measure_classes,
@@ -50,16 +51,6 @@ from expunge.request.verdict._sentences import (
 )
 from expunge.store import environment, now
 
-STEP_COLUMNS = (
-    "epoch",
-    "feasible",
-    "cosine",
-    "agreement",
-    "moved",
-    "objective_alignment",
-    "constraint_alignment",
-)
-
 
 @dataclass(frozen=True)
 class Request:
@@ -71,13 +62,17 @@ class Request:
     ledger: Ledger
     """Of the requests before."""
     config: Mapping[str, Any]
-    attempts: Sequence[EarlierAttempt] = ()
-    """Earlier requests of the ledger for some of the same records."""
+    when: str = field(default_factory=now)
 
     @property
     def number(self) -> int:
         """Its position in the ledger, from 1."""
         return len(self.ledger.entries) + 1
+
+    @property
+    def attempts(self) -> list[EarlierAttempt]:
+        """Earlier requests of the ledger for some of the same records."""
+        return self.ledger.attempts_on({*self.hashed.asked} & {*self.hashed.records})
 
 
 def config_of(
@@ -93,23 +88,13 @@ def config_of(
     }
 
 
-@dataclass(frozen=True)
-class Conclusion:
-    """The evidence, the model that is delivered, and what goes with them into the bundle."""
-
-    evidence: Evidence
-    model: nn.Module
-    discarded: nn.Module | None = None
-    """The model of a run that was undone: to look at, not to use."""
-
-
 def conclude(
     request: Request,
     examination: Examination,
     result: ForgettingResult,
     *,
     advise: bool = True,
-) -> Conclusion:
+) -> Evidence:
     """Judge the model of a run and build the evidence; what is not good enough is discarded.
 
     Where the verdict is inconclusive, the model is kept: no check contradicts it. With ``advise``,
@@ -127,6 +112,8 @@ def conclude(
     checks = judge(before, after, relearned, subject.classes, margins, job.seed, retained)
     earlier = check_earlier_requests(request.ledger, result.model, subject, after, job.seed)
     metrics = measure_metrics(before, after, relearned, job.seed)
+    judged = tensors.state_digest(result.model.state_dict())
+    judged_before = request.ledger.discarded_by(judged)
     verdict = write_verdict(
         checks,
         metrics,
@@ -135,6 +122,7 @@ def conclude(
         given=check_loss_attack(before.forget, before, DELIVERED, job.seed, margins.auc),
         earlier=earlier,
         attempts=request.attempts,
+        judged_before=judged_before,
         seed=job.seed,
     )
     if advise:
@@ -145,16 +133,19 @@ def conclude(
         verdict = verdict.model_copy(update={"next_steps": steps})
 
     # Put it on record.
-    evidence = Evidence(
+    unlearned = verdict.status != "not achieved"
+    return Evidence(
         schema_version=SCHEMA_VERSION,
         kind="request",
         verdict=verdict,
-        request=_summary(request, examination),
+        request=_summary(request, examination, judged_before),
         hashes=Hashes(
             weights_before=subject.weights_digest,
             data=subject.data_digest,
             ids=request.hashed.digest,
             config=digest_config(request.config),
+            weights_after=judged if unlearned else subject.weights_digest,
+            **({"attempt": judged} if moved and not unlearned else {}),
         ),
         config=dict(request.config),
         environment=Environment.model_validate(environment()),
@@ -164,18 +155,15 @@ def conclude(
         metrics=metrics,
         epochs=[EpochRow.model_validate(_known(row)) for row in result.epochs],
         stopped=result.stopped,
-        steps=_step_columns(result.history.steps),
         classes=measure_classes(subject.classes, after.forget.labels, before.test, after.test),
         exposure=count_exposure(before, after),
         earlier=earlier,
-        attempts=list(request.attempts),
+        derived=[DerivedModel(**each.model_dump()) for each in job.derived],  # all fields are set
+        attempts=request.attempts,
         limits=_limits(examination),
         commands=repeat_commands(job, request.number, in_memory=request.config["in_memory"]),
-        **(_of_texts() if before.forget.of_texts else {}),
+        texts=before.forget.of_texts,
     )
-    if evidence.unlearned:
-        return Conclusion(evidence, result.model)
-    return Conclusion(evidence, subject.model, result.model if moved else None)
 
 
 def margins_of(job: Job, before: SplitPredictions, retained: Tensor) -> Margins:
@@ -232,22 +220,15 @@ def check_earlier_requests(
 def _known(row: Mapping[str, Any]) -> dict[str, Any]:
     """What the evidence keeps of an epoch, in three digits: means over the records say no more."""
     kept = {name: value for name, value in row.items() if name in EpochRow.model_fields}
-    return {k: significant(v, 3) if isinstance(v, float) else v for k, v in kept.items()}
+    return {k: float(f"{v:.3g}") if isinstance(v, float) else v for k, v in kept.items()}
 
 
-def significant(value: float, digits: int = 6) -> float | None:
-    """So many significant digits; None for NaN and infinity, which JSON does not have."""
-    return float(f"{value:.{digits}g}") if math.isfinite(value) else None
-
-
-def _of_texts() -> dict[str, Any]:
-    """What evidence of texts states besides: the versions of the definitions of measures."""
-    names = ("exact_memorisation", "probability", *(f"auc_{name}" for name in TEXT_ATTACK_LABELS))
-    return {"texts": True, "definitions": {name: METRICS[name].version for name in names}}
-
-
-def _summary(request: Request, examination: Examination) -> RequestSummary:
+def _summary(
+    request: Request, examination: Examination, judged_before: int | None
+) -> RequestSummary:
     job, last, chosen = request.job, request.ledger.last, examination.to_forget
+    received = None if job.received is None else date.fromisoformat(job.received)
+    due = None if received is None else one_month_after(received)
     return RequestSummary(
         number=request.number,
         ids=len(request.requested.ids),
@@ -255,14 +236,29 @@ def _summary(request: Request, examination: Examination) -> RequestSummary:
         copies=len({*chosen} - {*request.requested.indices}),
         share=round(len(chosen) / len(examination.subject.train), 6),
         source="a file" if job.ids else "given in Python",
-        when=now(),
+        when=request.when,
         ledger=_ledger_name(request, examination.subject),
         previous=None if last is None else last.head,
         attempt=len(request.attempts) + 1,
+        judged_before=judged_before,
+        legal_basis=job.legal_basis,
+        received=received,
+        due=due,
+        days_left=None if due is None else (due - date.fromisoformat(request.when[:10])).days,
         skipped=request.requested.skipped,
         unmapped=request.requested.unmapped,
         unseen=sum(map(len, request.requested.unseen.values())),
     )
+
+
+def one_month_after(day: date) -> date:
+    """The same day of the next month, or the last one it has (Regulation 1182/71, Art. 3).
+
+    >>> [str(one_month_after(date(2026, *day))) for day in ((1, 31), (12, 5))]
+    ['2026-02-28', '2027-01-05']
+    """
+    year, month = day.year + day.month // 12, day.month % 12 + 1
+    return date(year, month, min(day.day, monthrange(year, month)[1]))
 
 
 def _ledger_name(request: Request, subject: Subject) -> LedgerName:
@@ -272,11 +268,6 @@ def _ledger_name(request: Request, subject: Subject) -> LedgerName:
     return LedgerName(
         id=secrets.token_hex(16), model=subject.weights_digest, data=subject.data_digest
     )
-
-
-def _step_columns(steps: Sequence[Mapping[str, float]]) -> dict[str, list[float | None]]:
-    present = [name for name in STEP_COLUMNS if steps and name in steps[0]]
-    return {name: [significant(row[name]) for row in steps] for name in present}
 
 
 def _limits(examination: Examination) -> list[str]:

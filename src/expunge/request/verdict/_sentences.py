@@ -59,6 +59,7 @@ def write_verdict(
     given: Check | None = None,
     earlier: Sequence[EarlierRequest] = (),
     attempts: Sequence[EarlierAttempt] = (),
+    judged_before: int | None = None,
     seed: int = 0,
 ) -> RequestVerdict:
     """What the checks add up to: status, headline, reasons, and what was shown.
@@ -83,6 +84,11 @@ def write_verdict(
     reasons += [_exposed_again(request) for request in exposed]
     if attempts:
         reasons.append(_attempts(attempts, seed))
+    if judged_before is not None:
+        reasons.append(
+            f"Request {judged_before} judged and discarded the same model, bit for bit. What it "
+            "measured was known when the margins of this request were set, which weakens them."
+        )
     return RequestVerdict(
         status=status,
         headline=_headline(status, checks, metrics, records),

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
+from expunge.cli._output import SafeConsole
 from expunge.request._ids import resolve_ids
 from expunge.request.preflight._check import Preflight, preflight
 from expunge.request.subject._load import Subject
@@ -26,6 +25,6 @@ def check(
 def printed(found: Preflight, width: int = 80) -> str:
     """What a terminal shows."""
     output = io.StringIO()
-    console = Console(file=output, width=width, force_terminal=False, legacy_windows=False)
+    console = SafeConsole(file=output, width=width, force_terminal=False, legacy_windows=False)
     console.print(found.terminal())
     return output.getvalue()

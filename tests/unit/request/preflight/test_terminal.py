@@ -6,7 +6,6 @@ import pytest
 from rich.cells import cell_len
 
 from expunge.data import Examples
-from expunge.request.preflight._terminal import printable
 from tests.unit.request.preflight.findings import check, printed
 
 EVIL = ("[bold red]ant[/]", "\x1b[2Jbee", "cat\u202egod", "x" * 200)
@@ -44,8 +43,3 @@ def test_names_with_markup_and_control_characters_are_shown_not_obeyed(subject, 
 
 def test_one_id_is_one_id(subject, tmp_path):
     assert "requested by 1 id " in printed(check(subject, tmp_path, ids=[0]))
-
-
-def test_long_names_are_cut():
-    assert printable("x" * 40, 10).plain == "x" * 9 + "…"
-    assert printable("a\nb\t").plain == r"a\nb\t"

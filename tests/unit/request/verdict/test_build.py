@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 from expunge.data import Examples
-from expunge.engine import History
 from expunge.evidence import Evidence
 from expunge.evidence._sections import Stop
 from expunge.ledger._id_key import IdKey
@@ -61,7 +60,7 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
         """The evidence of a run with these predictions."""
         chosen = range(len(before.forget.labels))
         stopped = Stop(epoch=5, reason="Trained for 5 epochs.")
-        result = ForgettingResult(subject.model, History(), [], stopped)
+        result = ForgettingResult(subject.model, [], stopped)
         requested = RequestedRecords(tuple(chosen), ("a",), {"a": tuple(chosen)})
         hashed = requested.hashed(KEY)
         config = {"seed": 0, "in_memory": False}
@@ -72,7 +71,7 @@ def judge(subject: Subject, findings: Preflight, tmp_path: Path) -> Judge:
         examination = Relearned(subject, findings, tuple(chosen), forget, retain, retain, before)
         object.__setattr__(examination, "after", after)
         object.__setattr__(examination, "relearned", relearned or after)
-        return conclude(request, examination, result).evidence
+        return conclude(request, examination, result)
 
     return judged
 
