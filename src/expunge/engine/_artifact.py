@@ -192,11 +192,7 @@ def read_weights(path: Path) -> tuple[State, Card | None]:
 
 
 def sidecar_of(path: Path) -> Path:
-    """Where the card of weights is that have none inside.
-
-    >>> sidecar_of(Path("models/people.pt")).as_posix()
-    'models/people.card.json'
-    """
+    """Where the card of weights is that have none inside."""
     return path.with_name(f"{path.stem}.card.json")
 
 

@@ -143,11 +143,7 @@ def weigh_micro_batches(
 
 
 def _shares(sizes: Sequence[float]) -> list[float]:
-    """Each size over their mean.
-
-    >>> _shares([3, 3, 2])
-    [1.125, 1.125, 0.75]
-    """
+    """Each size over their mean."""
     total = sum(sizes)
     return [len(sizes) * size / total if total else 1.0 for size in sizes]
 

@@ -206,11 +206,7 @@ def aggregate_name(text: str) -> str:
 
 
 def aggregate_label(name: str) -> str:
-    """The short name that tables print: ``PCGrad`` for ``torchjd:PCGrad``.
-
-    >>> aggregate_label("rectified"), aggregate_label("torchjd:CAGrad(c=0.4)")
-    ('GRU', 'CAGrad(c=0.4)')
-    """
+    """The short name that tables print: ``PCGrad`` for ``torchjd:PCGrad``."""
     kind, _, rest = name.partition(":")
     return rest if kind.lower() == "torchjd" else AGGREGATES.label(name)
 
