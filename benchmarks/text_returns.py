@@ -59,7 +59,7 @@ RECIPE = expunge.Recipe(
     epochs=30, batch_size=32, lr=3e-3, weight_decay=0.01, schedule="one-cycle", algorithm="adamw"
 )
 WHOLE: Any = {"budget": 1.0, "rate": 1.0}
-"""Refresh and UNDO train by the whole recipe: a fifth of it, the default, is too short here."""
+"""Refresh and UNDO train by the whole recipe: facts that are retained have to be learnt again."""
 QUIET = expunge.Execution(progress=False)
 Model = nn.Module
 
