@@ -14,7 +14,7 @@ from rich.text import Text
 
 from expunge._files import write_text
 from expunge.audit._audit import Audit
-from expunge.evaluation import METRICS, AttackReport, ULiRA, scaled_confidence
+from expunge.evaluation import METRICS, AttackReport, ULiRA, scaled_confidence, score_rows
 from expunge.report import COLOURS, hide_frame, legend_beside, new_figure, save_figure
 
 if TYPE_CHECKING:
@@ -26,15 +26,8 @@ STROKES = ("-", "--", "-.", ":")
 
 def score_lines(audit: Audit) -> Lines:
     """One line per metric: its label, a value per model, and its definition."""
-    by_model = {name: scores.as_dict() for name, scores in audit.scores.items()}
-    lines = [["metric", *by_model, "what it is"]]
-    for key in METRICS:
-        metric = METRICS[key]
-        values = [scores.get(key) for scores in by_model.values()]
-        if any(value is not None for value in values):
-            shown = ["" if v is None else f"{v:.{metric.decimals}f}" for v in values]
-            lines.append([metric.label, *shown, f"{metric.definition} ({metric.unit})"])
-    return lines
+    rows = score_rows([scores.as_dict() for scores in audit.scores.values()], METRICS)
+    return [["metric", *audit.scores, "what it is"], *rows]
 
 
 def attack_lines(audit: Audit) -> Lines:

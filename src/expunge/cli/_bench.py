@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_no_folder
@@ -23,7 +22,7 @@ from expunge.cli._bench_options import (
     stage_progress,
 )
 from expunge.cli._options import complete_names
-from expunge.cli._output import AsJson, Output, Quiet
+from expunge.cli._output import AsJson, Output, Quiet, number_table
 from expunge.store import Store
 from expunge.track import TRACKERS, open_tracker
 
@@ -77,14 +76,13 @@ def plan_command(
         f"{len(configurations) - with_addons} of baselines; "
         f"{seed_count} seeds: {run_count} unlearning runs."
     )
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for name in ("stage", "needed", "shared", "stages", "done", "to run"):
-        table.add_column(name, justify="left" if name == "stage" else "right")
+    rows = []
     for count in counts:
         uses, stages, there = (count[name] for name in ("uses", "stages", "there"))
         numbers = (uses, uses - stages, stages, there, stages - there)
-        table.add_row(count["kind"], *(f"{number:,}" for number in numbers))
-    output.show(table, highlight=True)
+        rows.append([count["kind"], *(f"{number:,}" for number in numbers)])
+    heads = ("stage", "needed", "shared", "stages", "done", "to run")
+    output.show(number_table(heads, rows), highlight=True)
 
 
 def run_command(
@@ -224,14 +222,11 @@ def status_command(
             for one in statuses
         ]
     )
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0), title=chosen.name)
-    table.add_column("block")
-    for state in STATES:
-        table.add_column(state, justify="right")
+    rows = []
     for block in chosen.block:
         states = [one.state for one in statuses if one.block == block.name]
-        table.add_row(block.name, *(str(states.count(state) or "") for state in STATES))
-    output.show(table, highlight=True)
+        rows.append([block.name, *(str(states.count(state) or "") for state in STATES)])
+    output.show(number_table(["block", *STATES], rows, title=chosen.name), highlight=True)
     for one in statuses:
         _show_unfinished(one, output, verbose=verbose)
     if any(one.state != "done" for one in statuses):

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from expunge._files import atomic, refuse_existing, write_text
 from expunge.cli._bench_options import stage_progress
-from expunge.cli._output import NARROW, AsJson, Output, Quiet
+from expunge.cli._output import NARROW, AsJson, Output, Quiet, number_table
 
 if TYPE_CHECKING:
     from expunge.bench.tables._summary import Summary
@@ -169,15 +169,12 @@ def _columns(scores: Mapping[str, Scores]) -> dict[str, dict[str, float | None]]
 
 
 def _request_table(columns: Mapping[str, Mapping[str, float | None]]) -> Table:
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    table.add_column("the model is")
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
+    rows = []
     for line, label in LINES.items():
         digits = 3 if line == "loss_auc" else 1
         values = [column[line] for column in columns.values()]
-        table.add_row(label, *("" if v is None else f"{v:.{digits}f}" for v in values))
-    return table
+        rows.append([label, *("" if v is None else f"{v:.{digits}f}" for v in values)])
+    return number_table(["the model is", *columns], rows)
 
 
 def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) -> Any:

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from expunge._durations import format_duration
 from expunge._errors import InvalidInput
 from expunge._files import check_weights_file, refuse_existing, require_file, write_text
 from expunge.cli._options import takes_procedure_options
-from expunge.cli._output import AsJson, ExitCode, Output, Quiet, Verbose
+from expunge.cli._output import AsJson, ExitCode, Output, Quiet, Verbose, number_table
 from expunge.request import job_options, make_job
 
 if TYPE_CHECKING:
-    from expunge.evidence import Evidence, Interval, Status
+    from expunge.evidence import Interval, Status
     from expunge.ledger import SigningKey
     from expunge.request import Outcome
 
@@ -145,6 +144,7 @@ def load_key(path: Path) -> SigningKey:
 
 
 def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Output) -> None:
+    from expunge.evidence import ACCURACY_HEADS
     from expunge.request import RequestStopwatch, carry_out
 
     def show_preflight(findings: Any) -> None:
@@ -175,7 +175,7 @@ def _carry_out(job: Any, started: float, options: Mapping[str, Any], output: Out
         output.show("[bold]What to try next[/]")
     for step in verdict.next_steps:
         output.show(f"  {escape(step)}")
-    output.show(_accuracy_table(outcome.evidence), highlight=True)
+    output.show(number_table(ACCURACY_HEADS, outcome.evidence.accuracies), highlight=True)
     output.wrote(f"{outcome.folder}/: weights.safetensors, evidence.json, report.html and more.")
     output.message(
         f"Ledger: {outcome.evidence.request.ledger.id}\nHead of the ledger: {outcome.head}\nNote "
@@ -202,17 +202,6 @@ def _outcome_data(outcome: Outcome) -> dict[str, Any]:
     sections = evidence.model_dump(mode="json", include={"verdict", "metrics", "checks"})
     notes = {"status": evidence.status, "folder": str(outcome.folder), "head": outcome.head}
     return found | sections | notes
-
-
-def _accuracy_table(evidence: Evidence) -> Table:
-    from expunge.evidence import ACCURACY_HEADS
-
-    table = Table(box=None, header_style="bold", padding=(0, 2, 0, 0))
-    for number, head in enumerate(ACCURACY_HEADS):
-        table.add_column(head, justify="right" if number else "left", no_wrap=number > 0)
-    for row in evidence.accuracies:
-        table.add_row(*row)
-    return table
 
 
 def show_interval(interval: Interval | None, unit: str = " %") -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
+from rich.table import Table
 from rich.text import Text
 
 AsJson = Annotated[
@@ -79,13 +80,17 @@ def show_error(kind: str, text: object) -> None:
     SafeConsole(stderr=True).print(Text.assemble((f"{kind}:", "bold red"), f" {text}"))
 
 
-class _LogPrinter(logging.Handler):
-    """Prints what is logged on standard error."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        SafeConsole(stderr=True).print(
-            record.getMessage(), markup=False, highlight=False, soft_wrap=True
-        )
+def number_table(
+    heads: Sequence[str], rows: Iterable[Sequence[str]], words: Collection[int] = (0,), **style: Any
+) -> Table:
+    """A table without lines: numbers on the right; on the left, what the columns ``words`` hold."""
+    table = Table(box=None, header_style="bold", **{"padding": (0, 2, 0, 0)} | style)
+    for number, head in enumerate(heads):
+        left = number in words
+        table.add_column(head, justify="left" if left else "right", no_wrap=not left)
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 class Output:
@@ -112,7 +117,7 @@ class Output:
         if verbose and not quiet:
             logger = logging.getLogger("expunge")
             logger.setLevel(logging.INFO)
-            logger.addHandler(_LogPrinter())
+            logger.addHandler(logging.StreamHandler())
 
     def show(self, *parts: RenderableType, **style: Any) -> None:
         """Print a part of the result; nothing, if it is to be JSON."""

@@ -22,12 +22,12 @@ from expunge.cli._options import (
     check_model_and_data,
     takes_procedure_options,
 )
-from expunge.cli._output import AsJson, Output, Quiet, Verbose
+from expunge.cli._output import AsJson, Output, Quiet, Verbose, number_table
 from expunge.cli._train import report_written
 from expunge.data import parse_scenario
 from expunge.distributed import check_timeout, launched_group
 from expunge.engine import EXECUTION_OPTIONS, Execution, Procedure
-from expunge.evaluation import METRICS
+from expunge.evaluation import METRICS, score_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -137,17 +137,9 @@ def scores_data(columns: dict[str, Scores]) -> dict[str, Any]:
 
 def scores_table(columns: Mapping[str, Scores | TextScores]) -> Table:
     """One row per metric, one column per model."""
-    table = Table(box=None, header_style="bold")
-    table.add_column("", no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
-    scores = {name: score.as_dict() for name, score in columns.items()}
-    for key in METRICS:
-        metric = METRICS[key]
-        values = [scores[name].get(key) for name in columns]
-        if all(value is None for value in values):
-            continue
-        shown = ["" if v is None else f"{v:.{metric.decimals}f}" for v in values]
-        table.add_row(metric.label, *shown, f"[dim]{metric.definition} ({metric.unit})[/]")
+    rows = score_rows([score.as_dict() for score in columns.values()], METRICS)
+    shown = ([*cells, f"[dim]{text}[/]"] for *cells, text in rows)
+    heads = ["", *columns, ""]
+    table = number_table(heads, shown, (0, len(heads) - 1), padding=(0, 1))
+    table.columns[0].no_wrap = True
     return table

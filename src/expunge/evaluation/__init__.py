@@ -56,6 +56,7 @@ if TYPE_CHECKING:  # for other packages of expunge
         train_initial,
         unlearn_artifact,
     )
+    from expunge.evaluation._metric import score_rows
     from expunge.evaluation._scorer import EpochScores, Scorer
     from expunge.evaluation._scores import accuracy
     from expunge.evaluation._statistics import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -63,13 +63,20 @@ class Metric:
         return "\n\n".join(["; ".join(parts), *use, *reference])
 
 
-def score_parts(scores: object, values: Mapping[str, float], metrics: Any) -> ReprParts:
-    """What ``scores`` show of their ``values``: those of a model in a line, gaps in the table."""
-    rows, facts = [], []
-    for name in (name for name in metrics if name in values):
+def score_rows(columns: Sequence[Mapping[str, float]], metrics: Any) -> list[list[str]]:
+    """A row per metric that a column has: its label, a value per column, and its definition."""
+    rows = []
+    for name in metrics:
         metric: Metric = metrics[name]
-        value = f"{values[name]:.{metric.decimals}f}"
-        rows.append((metric.label, value, f"{metric.definition} ({metric.unit})"))
-        facts += [] if name.startswith("gap_") else [f"{metric.label} {value}"]
-    kind = type(scores).__name__
+        values = [column.get(name) for column in columns]
+        if any(value is not None for value in values):
+            shown = ["" if value is None else f"{value:.{metric.decimals}f}" for value in values]
+            rows.append([metric.label, *shown, f"{metric.definition} ({metric.unit})"])
+    return rows
+
+
+def score_parts(scores: object, values: Mapping[str, float], metrics: Any) -> ReprParts:
+    """What ``scores`` show of their ``values``: all in the table, and no gaps in the line."""
+    kind, rows = type(scores).__name__, score_rows([values], metrics)
+    facts = [f"{label} {value}" for label, value, _ in rows if not label.endswith(" gap")]
     return ReprParts(f"{kind}({', '.join(facts)})", (), rows, title=kind)
