@@ -115,7 +115,7 @@ def test_the_demo_runs_from_an_empty_environment(python: Path, tmp_path: Path) -
     run(python, "-m", "pip", "check", cwd=tmp_path)
     printed = run(expunge_command, "demo", "--seeds", "1", "--out", "demo", cwd=tmp_path)
     assert "SRL-FOCUS" in printed
-    assert (tmp_path / "demo" / "table.md").is_file()
+    assert (tmp_path / "demo" / "README.md").is_file()
     shown = run(python, "-m", "pip", "show", "-f", "expunge", cwd=tmp_path)
     assert "expunge/py.typed" in shown
 

@@ -9,14 +9,12 @@ from expunge._files import write_text
 from expunge.bench._protocol import Protocol
 from expunge.bench._results import Result, save_results
 from expunge.bench._tasks import group_results
-from expunge.bench.paper._tables import overview
 from expunge.bench.paper.claims import ClaimLedger, claim_ledger
 from expunge.bench.plots import WrittenFigures, write_figures
 from expunge.bench.tables import TABLES, make_table
 from expunge.bench.tables._summary import Summary, csv_text, markdown_table
 from expunge.report import render_bench, write_page
 
-OVERVIEW_FIGURES = ("focus-methods", "addons-srl")
 HELD = (
     "Held says that the statement is true of these runs, not that their result is good: an add-on "
     "may lower |rUA| and leave much of it. The ledger has the numbers."
@@ -66,13 +64,6 @@ def _write_table(path: Path, summaries: Sequence[Summary], labels: Sequence[str]
     for ending, text in texts.items():
         write_text(path.with_suffix(ending), text)
     return [path.with_suffix(ending) for ending in texts]
-
-
-def write_overview(results: Sequence[Result], folder: Path) -> None:
-    """Write results, one table and two figures: for the demo."""
-    save_results(folder / "results.jsonl", results)
-    _write_table(folder / "table", overview(results), ["tab:demo"])
-    write_figures(results, folder, OVERVIEW_FIGURES)
 
 
 def results_page(

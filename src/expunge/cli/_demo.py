@@ -12,7 +12,7 @@ from rich.table import Table
 
 from expunge._files import atomic, refuse_existing, write_text
 from expunge.cli._bench_options import stage_progress
-from expunge.cli._output import NARROW, AsJson, Output, Quiet, number_table
+from expunge.cli._output import WIDE, AsJson, Output, Quiet, number_table
 
 if TYPE_CHECKING:
     from expunge.bench.tables._summary import Summary
@@ -42,7 +42,7 @@ def demo_command(
         int | None, typer.Option(min=1, help="Worker processes (default: one per core).")
     ] = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Overwrite a table that is not an earlier demo's.")
+        bool, typer.Option("--force", help="Overwrite a README.md that is not an earlier demo's.")
     ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -51,19 +51,17 @@ def demo_command(
 
     First a deletion request: a model that knows 1,200 noisy digits by heart forgets 300 of them,
     and is compared with a model retrained without them. Then three methods, alone and with add-ons
-    of the paper, forget half of 120 digits. Writes the bundle of the request, a table (Markdown,
-    LaTeX, CSV), two figures and the results.
-
-    The comparison is the block "digits-early" of the protocol demo; "expunge bench run demo" runs
-    all of it. What is finished is kept in OUT: if the demo is interrupted, the same command resumes
-    it, and a second one computes nothing again. Remove OUT to compute everything again.
+    of the paper, forget half of 120 digits: the block "digits-early" of the protocol demo, all of
+    which "expunge bench run demo" runs. Writes the bundle of the request, and what "bench run"
+    writes: results, tables, figures, claims. If it is interrupted, the same command resumes it;
+    remove OUT to compute everything again.
 
     Example:  expunge demo --seeds 5 --out demo5
     """
     if not (out / "store").is_dir():
-        refuse_existing(out / "table.md", force=force)
+        refuse_existing(out / "README.md", force=force)
     start = time.perf_counter()
-    output = Output(as_json=as_json, quiet=quiet, width=NARROW)
+    output = Output(as_json=as_json, quiet=quiet, width=WIDE)
     found = {"request": show_request(out, output)}
     found |= {"table": show_comparison(out, seeds, workers, output)}
     output.data(found)
@@ -180,10 +178,10 @@ def _request_table(columns: Mapping[str, Mapping[str, float | None]]) -> Table:
 def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) -> Any:
     """Run the block of the protocol and print its table."""
     from expunge.bench._protocol_file import load_protocol
-    from expunge.bench._publish import write_overview
+    from expunge.bench._publish import publish
     from expunge.bench._run import collect, run_planned, stages_of
     from expunge.bench._stages import plan
-    from expunge.bench.paper._tables import overview
+    from expunge.bench.tables import make_table
     from expunge.evaluation import METRICS
     from expunge.store import Store
 
@@ -192,15 +190,14 @@ def show_comparison(out: Path, seeds: int, workers: int | None, output: Output) 
     with stage_progress("demo", len(stages_of(planned)), output.messages) as report:
         run_planned(planned, store, workers=workers, report=report).check()
     results = collect(planned, store)
-    write_overview(results, out)
-    (summary,) = overview(results)
+    publish(protocol, results, out)
+    (summary,) = make_table("table2", results)
     output.show(summary.terminal(), highlight=True)
-    output.show("  * best of its group", style="dim")
     for name in summary.metrics:
         metric = METRICS[name]
         output.show(f"  {metric.label:<11} {metric.definition} ({metric.unit}); {metric.good}")
     output.show(f"\n[bold]{what_focus_did(summary)}[/]", highlight=True)
-    output.show(f"Tables and figures: {out}/; begin with table.md.")
+    output.show(f"Tables, figures and claims: {out}/; begin with README.md.")
     return summary.data()
 
 

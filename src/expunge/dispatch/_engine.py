@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from expunge.store import Stage, StageTask
+from expunge.store import Stage
 
 TaskStatus = Literal["done", "found", "busy", "failed", "lost"]
 
@@ -63,7 +63,7 @@ class Engine(Protocol):
     @property
     def capacity(self) -> int | None: ...
 
-    def submit(self, task: StageTask) -> None:
+    def submit(self, task: Stage) -> None:
         """Start a task."""
 
     def poll(self, timeout: float) -> Iterable[TaskResult]:

@@ -23,7 +23,7 @@ from expunge._errors import DataError, InvalidInput
 from expunge._files import is_disk_trouble
 from expunge._lazy import load_object
 from expunge.dispatch._engine import TaskResult, TaskStatus
-from expunge.store import Entry, Locked, StageTask, Store, environment, now
+from expunge.store import Entry, Locked, Stage, Store, canonical, environment, now
 
 OUTPUT_FILE, PROGRESS_FILE = ".output", ".progress"
 PAUSE = 0.1
@@ -53,7 +53,7 @@ class Context:
         self.on_progress(done, total, text)
 
 
-def execute(task: StageTask, store: Store, *, capture: bool = False) -> TaskResult:
+def execute(task: Stage, store: Store, *, capture: bool = False) -> TaskResult:
     """Run a task and store its result, unless it is stored or another process is running it.
 
     With ``capture``, what the stage prints goes to ``.output`` in its work folder.
@@ -84,7 +84,7 @@ def execute(task: StageTask, store: Store, *, capture: bool = False) -> TaskResu
         )
 
 
-def _is_stored(task: StageTask, store: Store, warnings: list[str]) -> bool:
+def _is_stored(task: Stage, store: Store, warnings: list[str]) -> bool:
     """Whether an intact result is in the store; a damaged one is set aside with a warning."""
     if not store.has(task):
         return False
@@ -97,21 +97,22 @@ def _is_stored(task: StageTask, store: Store, warnings: list[str]) -> bool:
     return True
 
 
-def _compute(task: StageTask, store: Store, *, capture: bool) -> None:
+def _compute(task: Stage, store: Store, *, capture: bool) -> None:
     began, started = time.perf_counter(), now()
     # Prepare: the function, the parents' results, the work folder.
     function = _find_function(task.run)
     parents = tuple(store.open(parent) for parent in task.parents)
     folder = store.work(task)
     attempts = _count_attempt(folder)
-    facts = (task.config, parents, folder, task.options, task.key, task.title)
+    config, options = canonical(task.config), canonical(task.options, "options")
+    facts = (config, parents, folder, options, task.key, task.title)
     context = Context(*facts, on_progress=ProgressFile(folder))
     # Run, with generators seeded from the key.
     with captured_output(folder) if capture else nullcontext(), _seeded(task.key):
         function(context)
     # Store the folder as the result.
     notes = environment() | {
-        "options": task.options,
+        "options": options,
         "started": started,
         "finished": now(),
         "seconds": round(time.perf_counter() - began, 4),

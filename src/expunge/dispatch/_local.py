@@ -19,7 +19,7 @@ from expunge._errors import ExpungeError
 from expunge._kinds import Count, check_kind
 from expunge.dispatch._engine import TaskResult
 from expunge.dispatch._execute import execute, output_tail
-from expunge.store import StageTask, Store, cores
+from expunge.store import Stage, Store, cores
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Libraries with their own thread pools read these when they are loaded."""
@@ -32,9 +32,9 @@ class InlineEngine:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._tasks: list[StageTask] = []
+        self._tasks: list[Stage] = []
 
-    def submit(self, task: StageTask) -> None:
+    def submit(self, task: Stage) -> None:
         self._tasks.append(task)
 
     def poll(self, timeout: float) -> Iterable[TaskResult]:
@@ -47,8 +47,8 @@ class InlineEngine:
 @dataclass
 class _Worker:
     process: SpawnProcess
-    pipe: Connection[StageTask | None, TaskResult | None]
-    task: StageTask | None = None
+    pipe: Connection[Stage | None, TaskResult | None]
+    task: Stage | None = None
     ready: bool = False
 
 
@@ -71,7 +71,7 @@ class LocalEngine:
         """The process ids of the workers."""
         return [worker.process.pid or 0 for worker in self._workers]
 
-    def submit(self, task: StageTask) -> None:
+    def submit(self, task: Stage) -> None:
         """Hand a task to an idle worker; start one if there is none."""
         worker = self._idle_worker() or self._start_worker()
         worker.task = task
@@ -198,7 +198,7 @@ def _no_interrupts() -> Iterator[None]:
 
 
 def worker_main(
-    pipe: Connection[TaskResult | None, StageTask | None], root: Path, threads: int
+    pipe: Connection[TaskResult | None, Stage | None], root: Path, threads: int
 ) -> None:
     """Execute tasks from ``pipe`` until there are no more, or the parent is gone."""
     _leave_interrupts_to_the_parent()

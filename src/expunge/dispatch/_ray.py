@@ -20,7 +20,7 @@ from expunge._kinds import NaturalNumber, NotNegative, Positive, check_arguments
 from expunge.dispatch._engine import TaskResult
 from expunge.dispatch._execute import execute, output_tail
 from expunge.dispatch._local import environment_defaults
-from expunge.store import StageTask, Store
+from expunge.store import Stage, Store
 
 _PAUSE = 0.25
 _TIMEOUT = 5.0
@@ -69,9 +69,9 @@ class RayEngine:
         self._remote = self._ray.remote(perform).options(
             num_cpus=cpus, num_gpus=gpus, max_retries=retries, retry_exceptions=False
         )
-        self._running: dict[Any, StageTask] = {}
+        self._running: dict[Any, Stage] = {}
 
-    def submit(self, task: StageTask) -> None:
+    def submit(self, task: Stage) -> None:
         """Hand a task to Ray."""
         with _lost_connection():
             arguments = (task, self.store.root, self._threads, bool(self._gpus))
@@ -120,7 +120,7 @@ class RayEngine:
             )
 
 
-def perform(task: StageTask, root: Path, threads: int, has_gpus: bool) -> TaskResult:
+def perform(task: Stage, root: Path, threads: int, has_gpus: bool) -> TaskResult:
     """Execute a task on whichever node this is: the function that Ray runs."""
     store = Store(root)
     if not store.exists:  # the run created it

@@ -192,7 +192,7 @@ class Loop:
         for stage in sorted(self._ready(), key=lambda stage: -stage.cost)[:free]:
             self.waiting.pop(stage.key, None)
             self.running[stage.key] = stage
-            self.engine.submit(stage.task)
+            self.engine.submit(stage)
             if stage.key not in self.announced:
                 self.report(Event("started", stage))
 

@@ -9,44 +9,13 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from expunge._errors import InvalidInput
 from expunge._kinds import NotNegative, check_fields
 
 _KIND = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _RUN = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
-
-
-class Keyed(Protocol):
-    """What the store needs to know about a stage to find its result."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class Ref:
-    """A reference to a stage's result."""
-
-    kind: str
-    key: str
-
-
-@dataclass(frozen=True)
-class StageTask:
-    """A stage as it is sent to a worker: plain values, and references to its parents."""
-
-    kind: str
-    key: str
-    version: int
-    config: dict[str, Any]
-    parents: tuple[Ref, ...]
-    run: str
-    title: str
-    options: dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -98,19 +67,19 @@ class Stage:
         if not _RUN.fullmatch(self.run):
             raise InvalidInput(f"`run` should be 'package.module:function'. (got {self.run!r})")
 
-    @property
-    def task(self) -> StageTask:
-        """The stage as it is sent to a worker."""
-        return StageTask(
-            kind=self.kind,
-            key=self.key,
-            version=self.version,
-            config=canonical(self.config),
-            parents=tuple(Ref(parent.kind, parent.key) for parent in self.parents),
-            run=self.run,
-            title=self.title,
-            options=canonical(self.options, "options"),
-        )
+    def __getstate__(self) -> dict[str, Any]:
+        """What is sent to a worker: plain values, and the parents without parents of their own."""
+        plain = {"config": canonical(self.config), "options": canonical(self.options, "options")}
+        return vars(self) | plain | {"parents": tuple(each._alone() for each in self.parents)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        frozen = {name: freeze(state[name]) for name in ("config", "options")}
+        vars(self).update(state | frozen)
+
+    def _alone(self) -> Stage:
+        stage = object.__new__(Stage)
+        vars(stage).update(vars(self) | {"parents": ()})
+        return stage
 
     def __eq__(self, other: object) -> bool:
         return self.key == other.key if isinstance(other, Stage) else NotImplemented

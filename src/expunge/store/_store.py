@@ -14,7 +14,7 @@ from expunge._errors import DataError, InvalidInput, StorageError
 from expunge._files import storage_errors, sync, write_text
 from expunge.store._entry import ENVIRONMENT, MANIFEST, RESERVED, STAGE, Entry, manifest_text, tree
 from expunge.store._locks import file_lock
-from expunge.store._stage import Keyed, StageTask
+from expunge.store._stage import Stage, canonical
 
 FORMAT = 1
 FORMAT_FILE = "store.json"
@@ -38,17 +38,17 @@ class Store:
         """Whether the store has been created."""
         return (self.root / FORMAT_FILE).exists()
 
-    def has(self, stage: Keyed) -> bool:
+    def has(self, stage: Stage) -> bool:
         """Whether the result is there (:meth:`open` checks that it is intact)."""
         return self._place(stage).is_dir()
 
-    def open(self, stage: Keyed) -> Entry:
+    def open(self, stage: Stage) -> Entry:
         """Return the result, every byte checked; :class:`DataError` if damaged or absent."""
         if not self.has(stage):
             raise DataError(f"There is no result {stage.kind}/{stage.key} in {self.root}.")
         return Entry(self._place(stage), stage.kind, stage.key).verify()
 
-    def intact(self, stage: Keyed) -> bool:
+    def intact(self, stage: Stage) -> bool:
         """Whether the result is there and undamaged."""
         try:
             return self.has(stage) and bool(self.open(stage))
@@ -56,7 +56,7 @@ class Store:
             return False
 
     @contextmanager
-    def lock(self, stage: Keyed) -> Iterator[None]:
+    def lock(self, stage: Stage) -> Iterator[None]:
         """Lock a stage against other processes; raise :class:`Locked` at once if one holds it."""
         self.prepare()
         with storage_errors(f"lock {stage.key} in {self.root}"):
@@ -67,7 +67,7 @@ class Store:
         finally:
             holder.__exit__(None, None, None)
 
-    def work(self, stage: Keyed) -> Path:
+    def work(self, stage: Stage) -> Path:
         """Create the folder to compute a stage in: the same for every attempt, until it is done."""
         self.prepare()
         with storage_errors(f"create a work folder in {self.root}"):
@@ -77,27 +77,27 @@ class Store:
                 (folder / name).unlink(missing_ok=True)
         return folder
 
-    def work_path(self, stage: Keyed) -> Path:
+    def work_path(self, stage: Stage) -> Path:
         """The path of that folder, whether or not it exists."""
         return self.root / ".work" / stage.key
 
-    def commit(self, task: StageTask, environment: dict[str, Any]) -> Entry:
+    def commit(self, stage: Stage, environment: dict[str, Any]) -> Entry:
         """Turn the work folder into the result; needs the stage's lock.
 
         Names that begin with a dot are scratch and dropped. If the disk is full, the work folder
         stays as it is, for the next attempt.
         """
-        folder, place = self.work_path(task), self._place(task)
+        folder, place = self.work_path(stage), self._place(stage)
         if written := [name for name in RESERVED if (folder / name).exists()]:
             raise InvalidInput(f"A stage should not write {written[0]}: the store does.")
-        with storage_errors(f"put {task.title!r} into {self.root}; its files are kept in {folder}"):
+        with storage_errors(f"put {stage.title!r} into {self.root}; its files stay in {folder}"):
             notes = {
-                "kind": task.kind,
-                "version": task.version,
-                "config": task.config,
-                "parents": [{"kind": p.kind, "key": p.key} for p in task.parents],
-                "title": task.title,
-                "run": task.run,
+                "kind": stage.kind,
+                "version": stage.version,
+                "config": canonical(stage.config),
+                "parents": [{"kind": p.kind, "key": p.key} for p in stage.parents],
+                "title": stage.title,
+                "run": stage.run,
             }
             (folder / STAGE).write_text(json.dumps(notes, indent=1), encoding="utf-8")
             (folder / ENVIRONMENT).write_text(json.dumps(environment), encoding="utf-8")
@@ -111,20 +111,20 @@ class Store:
             sync([place.parent])
         with suppress(OSError):  # not earlier: after a kill, the next attempt needs its checkpoint
             _drop_hidden(place)
-        return Entry(place, task.kind, task.key)
+        return Entry(place, stage.kind, stage.key)
 
-    def set_aside(self, stage: Keyed) -> Path:
+    def set_aside(self, stage: Stage) -> Path:
         """Move a damaged result to ``.damaged`` for inspection; needs the lock."""
         with storage_errors(f"set {self._place(stage)} aside"):
             folder, name = self._hidden("damaged"), f"{stage.kind}-{stage.key}"
             targets = (folder / f"{name}.{number}" for number in itertools.count(1))
             return self._place(stage).rename(next(path for path in targets if not path.exists()))
 
-    def record_failure(self, stage: Keyed, notes: dict[str, Any]) -> None:
+    def record_failure(self, stage: Stage, notes: dict[str, Any]) -> None:
         """Write what went wrong to ``.failed/<key>.json``."""
         write_text(self._failure_path(stage), json.dumps(notes, indent=1))
 
-    def failure(self, stage: Keyed) -> dict[str, Any] | None:
+    def failure(self, stage: Stage) -> dict[str, Any] | None:
         """What went wrong at the last attempt, or None."""
         try:
             text = self._failure_path(stage).read_text(encoding="utf-8")
@@ -133,7 +133,7 @@ class Store:
             return None
         return notes
 
-    def forget_failure(self, stage: Keyed) -> None:
+    def forget_failure(self, stage: Stage) -> None:
         """Remove the record of a failure after a later attempt succeeded."""
         with suppress(OSError):
             self._failure_path(stage).unlink()
@@ -146,10 +146,10 @@ class Store:
             notes = {"format": FORMAT, "written by": f"expunge {__version__}"}
             write_text(self.root / FORMAT_FILE, json.dumps(notes))
 
-    def _place(self, stage: Keyed) -> Path:
+    def _place(self, stage: Stage) -> Path:
         return self.root / stage.kind / stage.key
 
-    def _failure_path(self, stage: Keyed) -> Path:
+    def _failure_path(self, stage: Stage) -> Path:
         return self.root / ".failed" / f"{stage.key}.json"
 
     def _hidden(self, name: str) -> Path:

@@ -9,7 +9,7 @@ import pytest
 from expunge.dispatch import Engine, run
 from expunge.dispatch._engine import TaskResult
 from expunge.dispatch._execute import execute
-from expunge.store import Stage, StageTask, Store
+from expunge.store import Stage, Store
 from tests.unit.dispatch.work import stage
 
 
@@ -18,7 +18,7 @@ class Cluster:
 
     def __init__(self, store: Store, deaths: int = 0) -> None:
         self.store, self.deaths = store, deaths
-        self.tasks: list[StageTask] = []
+        self.tasks: list[Stage] = []
         self.most = 0
         self.closed: bool | None = None
 
@@ -26,7 +26,7 @@ class Cluster:
     def capacity(self) -> int | None:
         return None
 
-    def submit(self, task: StageTask) -> None:
+    def submit(self, task: Stage) -> None:
         self.tasks.append(task)
         self.most = max(self.most, len(self.tasks))
 

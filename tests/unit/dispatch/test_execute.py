@@ -35,7 +35,7 @@ def undisturbed(one: Stage, root: Path) -> dict[str, bytes]:
 
 
 def attempt(one: Stage, store: Store) -> Any:
-    return execute(one.task, store).status
+    return execute(one, store).status
 
 
 def test_kills_at_random_moments_change_nothing(store: Store, tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ def test_an_interrupt_here_kills_the_tasks(cluster: None, store: Store, tmp_path
 def test_a_node_that_does_not_see_the_store_says_so(tmp_path: Path, is_empty: bool) -> None:
     if is_empty:  # as where a file system is not mounted
         (tmp_path / "store").mkdir()
-    result = perform(stage("add", n=1).task, tmp_path / "store", 1, False)
+    result = perform(stage("add", n=1), tmp_path / "store", 1, False)
     assert isinstance(result, TaskResult)
     assert (result.status, result.error) == ("failed", "StorageError")
     assert "a file system that all nodes share" in result.message

@@ -261,7 +261,7 @@ def test_wrong_arguments_are_refused(store: Store) -> None:
 
 
 def test_a_stage_in_use_elsewhere_is_not_touched(store: Store) -> None:
-    task = stage("add", n=1).task
+    task = stage("add", n=1)
     with store.lock(task):
         assert execute(task, store).status == "busy"
     assert execute(task, store).status == "done"

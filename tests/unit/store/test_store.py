@@ -28,7 +28,7 @@ def fill(store: Store, stage: Stage = STAGE, **files: str) -> None:
         for name, text in (files or {"weights": "1 2 3"}).items():
             (folder / name).write_text(text)
         (folder / ".checkpoint").write_text("scratch")
-        store.commit(stage.task, {"seconds": 1.5})
+        store.commit(stage, {"seconds": 1.5})
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_reserved_names_are_refused(store: Store, name: str) -> None:
     with store.lock(STAGE):
         (store.work(STAGE) / name).write_text("{}")
         with pytest.raises(InvalidInput, match=name):
-            store.commit(STAGE.task, {})
+            store.commit(STAGE, {})
     assert not store.has(STAGE)
 
 
@@ -143,7 +143,7 @@ def test_a_link_is_refused(store: Store) -> None:
     with store.lock(STAGE):
         (store.work(STAGE) / "link").symlink_to("/etc/passwd")
         with pytest.raises(InvalidInput, match="link"):
-            store.commit(STAGE.task, {})
+            store.commit(STAGE, {})
     assert not store.has(STAGE)
 
 
@@ -213,12 +213,12 @@ def test_a_disk_that_fills_up_loses_nothing(
         with monkeypatch.context() as patch:
             patch.setattr(os if broken == "fsync" else Path, broken, refuse)
             with pytest.raises(StorageError, match=r"a model.*No space left.*"):
-                store.commit(STAGE.task, {})
+                store.commit(STAGE, {})
         assert not store.has(STAGE)
         assert (folder / "weights").read_bytes() == b"123"
         assert (folder / ".checkpoint").read_bytes() == b"45"
         store.work(STAGE)  # as the next attempt would
-        store.commit(STAGE.task, {})
+        store.commit(STAGE, {})
     assert store.intact(STAGE)
 
 

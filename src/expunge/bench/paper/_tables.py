@@ -9,21 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from expunge.bench._results import CONSTRAINED_METHODS, Result
+from expunge.bench._results import Result
 from expunge.bench._tasks import TaskResults, group_results, select_variants
 from expunge.bench.paper.claims._metric_shift import ATTACKS
 from expunge.bench.tables._rows import (
     ADDON_ORDER,
     METRIC_NAMES,
     all_rows,
-    row_of,
     summary_of,
     variant_rows,
 )
 from expunge.bench.tables._summary import Row, RowGroup, Summary
 from expunge.evaluation import METRICS, Metric
 from expunge.methods import METHODS
-from expunge.update import ADDONS
 
 NOTE = "The paper's are as printed there, over an unnamed number of seeds; the best of ours marked"
 DECIMALS = 2
@@ -103,10 +101,6 @@ PAPER_TABLES = (
 """The three: upper and lower part of Table 1 (``tab:masks``), and Table 2 (``tab:benchmark``)."""
 
 
-OVERVIEW = ("ua", "ra", "ta", "rua", "fid", "mia_entropy", "rte")
-"""The columns of :func:`overview`."""
-
-
 def table1(results: Iterable[Result]) -> list[Summary]:
     """Masks compared: a method alone, and with each add-on (Table 1 of the paper).
 
@@ -123,16 +117,12 @@ def table1(results: Iterable[Result]) -> list[Summary]:
 
 def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
     """Each method alone and with its add-ons; they compete within the method."""
-    groups = [_addon_rows(runs, method, ADDON_ORDER, METRIC_NAMES) for method in methods]
+    groups = []
+    for method in methods:
+        variants = select_variants(runs.main_variants, method, ("none", *ADDON_ORDER))
+        rows = variant_rows(runs, variants, METRIC_NAMES)
+        groups.append(RowGroup(METHODS.label(method), rows))
     return summary_of(runs, groups, METRIC_NAMES)
-
-
-def _addon_rows(
-    runs: TaskResults, method: str, addons: Sequence[str], metrics: Sequence[str]
-) -> RowGroup:
-    """A method alone and with add-ons."""
-    variants = select_variants(runs.main_variants, method, ("none", *addons))
-    return RowGroup(METHODS.label(method), variant_rows(runs, variants, metrics))
 
 
 def table2(results: Iterable[Result]) -> list[Summary]:
@@ -144,26 +134,6 @@ def table2(results: Iterable[Result]) -> list[Summary]:
     (part,) = (part for part in PAPER_TABLES if part.table == "table2")
     chosen = [runs for runs in tasks if _fits(part, runs)] or tasks
     return [all_rows(runs, METRIC_NAMES) for runs in chosen if runs.unlearned]
-
-
-def overview(results: Iterable[Result]) -> list[Summary]:
-    """References and baselines, then each method alone and with every add-on.
-
-    They compete within the method, and baselines with each other.
-    """
-    return [_overview(runs) for runs in _unlearned(results)]
-
-
-def _overview(runs: TaskResults) -> Summary:
-    references = (row_of(runs, of, OVERVIEW, name) for name, of in runs.references.items())
-    alone = [variant for variant in runs.main_variants if variant.method not in CONSTRAINED_METHODS]
-    addons = [addon for addon in ADDONS if addon != "none"]
-    groups = [
-        RowGroup("references", tuple(references), ranked=False),
-        RowGroup("baselines", variant_rows(runs, alone, OVERVIEW)),
-        *(_addon_rows(runs, method, addons, OVERVIEW) for method in CONSTRAINED_METHODS),
-    ]
-    return summary_of(runs, groups, OVERVIEW)
 
 
 def beside(results: Iterable[Result]) -> list[Summary]:

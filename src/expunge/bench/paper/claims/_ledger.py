@@ -7,25 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
+from rich.box import SIMPLE
 from rich.console import Group, RenderableType
-from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from expunge.bench._results import Result
-from expunge.bench._statistics import STATUSES, ClaimStatus
+from expunge.bench._statistics import STATUSES
 from expunge.bench._tasks import group_results
 from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.paper.claims._base import Claim, ClaimFinding
 from expunge.bench.tables._summary import csv_text, markdown_table
 
-STATUS_COLOURS: dict[ClaimStatus, str] = {
-    "held": "green",
-    "not held": "red",
-    "inconclusive": "yellow",
-    "no data": "dim",
-}
 HEADER = ("group", "status", "effect", "95 % interval", "n")
 CAUTION = (
     "Intervals are 95 % each, over seeds; with many findings some are bound to fall on a side by "
@@ -84,35 +77,17 @@ class ClaimLedger:
         return [(name, ", ".join(groups)) for name, groups in missing.items()]
 
     def terminal(self) -> RenderableType:
-        """A table for each claim under its statement, statuses in colour."""
-        # The same widths in all tables.
-        cells = [cells_of(finding) for _, findings in self._sections() for finding in findings]
-        widths = [max(map(len, column)) for column in zip(HEADER, *cells, strict=True)]
-
-        # A heading and a table for each claim.
+        """A table for each claim under its statement."""
+        columns = [Column(name, overflow="fold", no_wrap=name != "group") for name in HEADER]
         parts: list[RenderableType] = [Text(self.count, style="bold")]
         for claim, findings in self._sections():
-            heading = f"[bold]{claim.name}[/] {escape(claim.statement)}"
-            parts.append(Text.from_markup(f"\n{heading} [dim]{escape(claim.source)}[/]"))
-            table = Table(box=box.SIMPLE, show_header=False, padding=(0, 1, 0, 0))
-            table.add_column(min_width=24, overflow="fold")
-            table.add_column(width=widths[1], no_wrap=True)
-            for width in widths[2:]:
-                table.add_column(width=width, no_wrap=True, justify="right")
+            table = Table(*(column.copy() for column in columns), box=SIMPLE)
             for finding in findings:
-                group, status, *numbers = cells_of(finding)
-                detail = f"\n[dim]{escape(finding.detail)}[/]" if finding.detail else ""
-                colour = STATUS_COLOURS[finding.status]
-                shown = [escape(text) for text in numbers]
-                table.add_row(escape(group) + detail, f"[{colour}]{status}[/]", *shown)
-            parts.append(table)
-
-        # What could not be tested, and what was compared.
-        if self._missing():
-            parts.append(Text("\nno data", style="bold"))
-            parts += [Text(f"  {name}: {groups}", style="dim") for name, groups in self._missing()]
-        parts.append(Text("\n" + " ".join([CAUTION, *self.notes]), style="dim"))
-        return Group(*parts)
+                group, *others = cells_of(finding)
+                table.add_row(*map(Text, (f"{group}\n{finding.detail}".strip(), *others)))
+            parts += [Text(f"\n{claim.name}: {claim.statement} ({claim.source})"), table]
+        parts += [Text(f"{name}: no data of {groups}") for name, groups in self._missing()]
+        return Group(*parts, Text("\n" + " ".join([CAUTION, *self.notes])))
 
     def markdown(self) -> str:
         """A heading and a table for each claim; details in the last column."""
