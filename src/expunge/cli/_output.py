@@ -24,7 +24,7 @@ Quiet = Annotated[
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="A line per epoch in place of a progress bar.")
 ]
-NARROW, WIDE = 100, 120
+WIDE = 120
 """Columns of tables that go into a file or a pipe."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What a terminal obeys instead of showing it, and halves of characters, which it cannot show."""
