@@ -9,22 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from expunge import _tensors as tensors
-from expunge import dispatch
+from expunge import dispatch, engine
 from expunge._errors import DataError
 from expunge._serialisation import rebuild
 from expunge.bench._stage_functions import HISTOGRAM_PREFIX, REFERENCES, WEIGHTS
 from expunge.data import Division, Examples, Splits, divide, load, thin_out
-from expunge.engine import (
-    Callback,
-    Execution,
-    Recipe,
-    Result,
-    Run,
-    restore_from_config,
-    sizes_for,
-    train_from_config,
-    untrained_for,
-)
 from expunge.evaluation import EpochScores, Predictions, Scorer, Views, after_benign_steps, predict
 from expunge.models import kept_modes
 from expunge.store import Entry
@@ -61,16 +50,23 @@ class Images:
         return divide(splits, config["scenario"], config["scenario_seed"])
 
     def train(
-        self, config: Mapping[str, Any], splits: Splits, data: Examples, execution: Execution
-    ) -> Result:
+        self, config: Mapping[str, Any], splits: Splits, data: Examples, execution: engine.Execution
+    ) -> engine.Result:
         """Train a model of ``config`` on ``data``, by its recipe."""
-        model, recipe = config["model"] | sizes_for(splits), Recipe(**config["recipe"])
+        model, recipe = (
+            config["model"] | engine.sizes_for(splits),
+            engine.Recipe(**config["recipe"]),
+        )
         augment = rebuild(config["augment"])
-        return train_from_config(model, data, recipe=recipe, augment=augment, execution=execution)
+        return engine.train_from_config(
+            model, data, recipe=recipe, augment=augment, execution=execution
+        )
 
     def restore(self, entry: Entry, splits: Splits) -> nn.Module:
         """A trained model."""
-        return restore_from_config(entry.config["model"] | sizes_for(splits), entry.path(WEIGHTS))
+        return engine.restore_from_config(
+            entry.config["model"] | engine.sizes_for(splits), entry.path(WEIGHTS)
+        )
 
     def score(
         self, context: dispatch.Context, models: Mapping[str, nn.Module], division: Division
@@ -88,7 +84,7 @@ class Images:
 
     def unlearning(
         self, context: dispatch.Context, division: Division
-    ) -> tuple[list[Callback], dict[str, Any]]:
+    ) -> tuple[list[engine.Callback], dict[str, Any]]:
         """Callbacks that score a run, and the arguments of :func:`expunge.unlearn` on data."""
         initial, reference = context.parents
         config, epochs = context.config, frozenset(context.config["evaluate_at"])
@@ -122,8 +118,8 @@ def _ideal_outputs(
     if "relearned" in more:
         again = after_benign_steps(models["ideal"], parts.retain)
         outputs["relearned_logits"] = predict(again, parts.forget).logits
-    model = initial.config["model"] | sizes_for(parts.splits)
-    untrained = untrained_for(model, parts.splits.train, UNTRAINED_SEED)
+    model = initial.config["model"] | engine.sizes_for(parts.splits)
+    untrained = engine.untrained_for(model, parts.splits.train, UNTRAINED_SEED)
     return outputs | {"untrained_logits": predict(untrained, parts.forget).logits}
 
 
@@ -166,7 +162,7 @@ def _scorer(
     )
 
 
-class AgreementHistograms(Callback):
+class AgreementHistograms(engine.Callback):
     """A histogram of f (18) over all parameters after each epoch of ``epochs``.
 
     It is taken for one pair of batches, and kept in the epoch's row, so that a killed run has it.
@@ -175,7 +171,7 @@ class AgreementHistograms(Callback):
     def __init__(self, epochs: frozenset[int], bins: int = HISTOGRAM_BINS) -> None:
         self.epochs, self.bins = epochs, bins
 
-    def on_epoch(self, run: Run) -> None:
+    def on_epoch(self, run: engine.Run) -> None:
         moments = run.update.addon.statistics
         if run.epoch not in self.epochs or moments is None or moments.from_parts:
             return
@@ -188,7 +184,7 @@ class AgreementHistograms(Callback):
         run.record(**{f"{HISTOGRAM_PREFIX}{k:02d}": share for k, share in enumerate(shares)})
 
 
-def agreement_of(run: Run) -> list[Tensor]:
+def agreement_of(run: engine.Run) -> list[Tensor]:
     """f of every parameter for the first pair of batches, as the run's next step would see it."""
     problem, update = run.problem, run.update
     forget, retain = next(problem.pairs())

@@ -9,20 +9,12 @@ import typer
 
 from expunge._errors import InvalidInput
 from expunge._files import refuse_existing, refuse_no_folder, require_file
-from expunge.cli._options import (
-    ForeignModel,
-    KnownScenario,
-    MovedData,
-    ScenarioSeed,
-    check_model_and_data,
-)
+from expunge.cli import _options as options
 from expunge.cli._output import AsJson, Output, Quiet
 from expunge.data import parse_scenario
 
 if TYPE_CHECKING:
-    from expunge.data import Division
     from expunge.engine import Artifact, Procedure
-    from expunge.evaluation import ShadowPlan
 
 
 MAX_MODELS = 1024
@@ -65,10 +57,10 @@ def audit_command(
         int,
         typer.Option(min=0, max=2**32 - 1, help="Seed of samples, bootstrap and shadow models."),
     ] = 0,
-    forget: KnownScenario = None,
-    scenario_seed: ScenarioSeed = 0,
-    model: ForeignModel = None,
-    data: MovedData = None,
+    forget: options.KnownScenario = None,
+    scenario_seed: options.ScenarioSeed = 0,
+    model: options.ForeignModel = None,
+    data: options.MovedData = None,
     trust_card: Annotated[
         bool,
         typer.Option("--trust-card", help="Import the method that the weights' card names."),
@@ -95,14 +87,14 @@ def audit_command(
             require_file(path)
     if forget is not None:
         parse_scenario(forget)
-    check_model_and_data(model, data)
+    options.check_model_and_data(model, data)
 
     from expunge.audit import AuditInput, run_audit, terminal, write_audit
     from expunge.audit import as_json as audit_data
     from expunge.data import cache_dir, divide
     from expunge.dispatch import Display
-    from expunge.engine import load_artifact, load_card_data, matching_ideal
-    from expunge.evaluation import forgotten_by
+    from expunge.engine import default_augment, load_artifact, load_card_data, matching_ideal
+    from expunge.evaluation import ShadowPlan, forgotten_by, recipe_of
     from expunge.store import Store
 
     output = Output(as_json=as_json, quiet=quiet)
@@ -139,8 +131,13 @@ def audit_command(
     errors = output.messages
     plan = None
     if shadows:
-        plan = _plan(
-            subject_model, _procedure(subject_model, trust_card=trust_card), parts, shadows, seed
+        plan = ShadowPlan(
+            subject_model.card.model,
+            recipe_of(subject_model.card),
+            _procedure(subject_model, trust_card=trust_card),
+            augment=default_augment(parts.splits),
+            count=shadows,
+            seed=seed,
         )
     # The audit and its report.
     with Display("shadow models", console=errors) as display:
@@ -175,19 +172,3 @@ def _procedure(model: Artifact, *, trust_card: bool) -> Procedure:
         )
     procedure: Procedure = rebuild(model.card.procedure)
     return procedure
-
-
-def _plan(
-    model: Artifact, procedure: Procedure, parts: Division, shadows: int, seed: int
-) -> ShadowPlan:
-    from expunge.engine import default_augment
-    from expunge.evaluation import ShadowPlan, recipe_of
-
-    return ShadowPlan(
-        model.card.model,
-        recipe_of(model.card),
-        procedure,
-        augment=default_augment(parts.splits),
-        count=shadows,
-        seed=seed,
-    )

@@ -11,16 +11,7 @@ from rich.markup import escape
 
 from expunge._errors import ExpungeError, InvalidInput
 from expunge._files import refuse_no_folder
-from expunge.cli._bench_options import (
-    STORE,
-    DataRoot,
-    Only,
-    ProtocolName,
-    SeedCount,
-    StorePath,
-    planned_runs,
-    stage_progress,
-)
+from expunge.cli import _bench_options as options
 from expunge.cli._options import complete_names
 from expunge.cli._output import AsJson, Output, Quiet, number_table
 from expunge.store import Store
@@ -35,11 +26,11 @@ if TYPE_CHECKING:
 
 
 def plan_command(
-    protocol: ProtocolName,
-    store: StorePath = STORE,
-    data: DataRoot = None,
-    only: Only = None,
-    seeds: SeedCount = None,
+    protocol: options.ProtocolName,
+    store: options.StorePath = options.STORE,
+    data: options.DataRoot = None,
+    only: options.Only = None,
+    seeds: options.SeedCount = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -47,7 +38,7 @@ def plan_command(
 
     Example:  expunge bench plan paper
     """
-    chosen, planned = planned_runs(protocol, data, only, seeds)
+    chosen, planned = options.planned_runs(protocol, data, only, seeds)
 
     from expunge.bench._run import count_stages
 
@@ -86,17 +77,17 @@ def plan_command(
 
 
 def run_command(
-    protocol: ProtocolName,
-    store: StorePath = STORE,
+    protocol: options.ProtocolName,
+    store: options.StorePath = options.STORE,
     out: Annotated[
         Path | None,
         typer.Option(
             "--out", "-o", help="Folder for the results (default: bench-results/PROTOCOL)."
         ),
     ] = None,
-    data: DataRoot = None,
-    only: Only = None,
-    seeds: SeedCount = None,
+    data: options.DataRoot = None,
+    only: options.Only = None,
+    seeds: options.SeedCount = None,
     workers: Annotated[
         int | None,
         typer.Option(
@@ -143,7 +134,7 @@ def run_command(
         TRACKERS.name(spec.partition(":")[0])
     if out is not None:
         refuse_no_folder(out)
-    chosen, planned = planned_runs(protocol, data, only, seeds, keep, device)
+    chosen, planned = options.planned_runs(protocol, data, only, seeds, keep, device)
     folder = out or Path("bench-results") / chosen.name
     refuse_no_folder(folder)
 
@@ -163,7 +154,7 @@ def run_command(
 
         power = RayEngine(stages, address=address, cpus=cpus, gpus=gpus, retries=retries)
     try:
-        with stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
+        with options.stage_progress(chosen.name, len(stages_of(planned)), errors) as report:
             outcome = run_planned(
                 planned, stages, workers=workers, retries=retries, report=report, engine=power
             )
@@ -193,11 +184,11 @@ def run_command(
 
 
 def status_command(
-    protocol: ProtocolName,
-    store: StorePath = STORE,
-    data: DataRoot = None,
-    only: Only = None,
-    seeds: SeedCount = None,
+    protocol: options.ProtocolName,
+    store: options.StorePath = options.STORE,
+    data: options.DataRoot = None,
+    only: options.Only = None,
+    seeds: options.SeedCount = None,
     verbose: Annotated[
         bool,
         typer.Option("--verbose", "-v", help="Show traceback and output of failed stages."),
@@ -209,7 +200,7 @@ def status_command(
 
     Example:  expunge bench status cpu
     """
-    chosen, planned = planned_runs(protocol, data, only, seeds)
+    chosen, planned = options.planned_runs(protocol, data, only, seeds)
 
     from expunge.bench._run import STATES, status
 

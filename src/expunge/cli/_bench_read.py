@@ -15,17 +15,7 @@ from expunge.bench.paper.claims import CLAIMS
 from expunge.bench.plots import FIGURES
 from expunge.bench.protocols import protocol_text
 from expunge.bench.tables import TABLES, make_table
-from expunge.cli._bench_options import (
-    STORE,
-    ClaimFormat,
-    DataRoot,
-    Format,
-    MaybeProtocol,
-    ProtocolName,
-    ResultsPath,
-    StorePath,
-    planned_runs,
-)
+from expunge.cli import _bench_options as options
 from expunge.cli._options import complete_names
 from expunge.cli._output import WIDE, AsJson, Output, Quiet
 
@@ -36,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def table_command(
-    protocol: MaybeProtocol = None,
+    protocol: options.MaybeProtocol = None,
     like: Annotated[
         str | None,
         typer.Option(
@@ -44,10 +34,10 @@ def table_command(
             autocompletion=complete_names(TABLES),
         ),
     ] = None,
-    form: Format = "terminal",
-    store: StorePath = STORE,
-    results: ResultsPath = None,
-    data: DataRoot = None,
+    form: options.Format = "terminal",
+    store: options.StorePath = options.STORE,
+    results: options.ResultsPath = None,
+    data: options.DataRoot = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -64,7 +54,7 @@ def table_command(
 
 
 def figure_command(
-    protocol: MaybeProtocol = None,
+    protocol: options.MaybeProtocol = None,
     name: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,9 +64,9 @@ def figure_command(
             autocompletion=complete_names(FIGURES),
         ),
     ] = None,
-    store: StorePath = STORE,
-    results: ResultsPath = None,
-    data: DataRoot = None,
+    store: options.StorePath = options.STORE,
+    results: options.ResultsPath = None,
+    data: options.DataRoot = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the figures.")] = Path(
         "figures"
     ),
@@ -100,7 +90,7 @@ def figure_command(
 
 
 def claims_command(
-    protocol: MaybeProtocol = None,
+    protocol: options.MaybeProtocol = None,
     name: Annotated[
         list[str] | None,
         typer.Option(
@@ -110,10 +100,10 @@ def claims_command(
             autocompletion=complete_names(CLAIMS),
         ),
     ] = None,
-    form: ClaimFormat = "terminal",
-    store: StorePath = STORE,
-    results: ResultsPath = None,
-    data: DataRoot = None,
+    form: options.ClaimFormat = "terminal",
+    store: options.StorePath = options.STORE,
+    results: options.ResultsPath = None,
+    data: options.DataRoot = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -133,7 +123,7 @@ def claims_command(
     _print([claim_ledger(chosen, names=name)], form, output)
 
 
-def show_command(protocol: ProtocolName) -> None:
+def show_command(protocol: options.ProtocolName) -> None:
     """Print the TOML of a protocol, as the start of one of your own.
 
     Example:  expunge bench show demo > mine.toml
@@ -153,7 +143,7 @@ def _results(
 
         return load_results(results)
     assert protocol is not None
-    _, planned = planned_runs(protocol, data)
+    _, planned = options.planned_runs(protocol, data)
 
     from expunge.bench._run import collect
     from expunge.store import Store

@@ -9,13 +9,7 @@ import typer
 
 from expunge._errors import InvalidInput
 from expunge._files import require_file
-from expunge.cli._options import (
-    ForeignModel,
-    KnownScenario,
-    MovedData,
-    ScenarioSeed,
-    check_model_and_data,
-)
+from expunge.cli import _options as options
 from expunge.cli._output import AsJson, Output, Quiet
 from expunge.cli._unlearn import scores_data, scores_table, show_scores
 from expunge.data import DATASETS, parse_scenario
@@ -31,10 +25,10 @@ def evaluate_command(
     ideal: Annotated[
         Path | None, typer.Option(help="The retrained model: for rUA and FID.")
     ] = None,
-    forget: KnownScenario = None,
-    scenario_seed: ScenarioSeed = 0,
-    model: ForeignModel = None,
-    data: MovedData = None,
+    forget: options.KnownScenario = None,
+    scenario_seed: options.ScenarioSeed = 0,
+    model: options.ForeignModel = None,
+    data: options.MovedData = None,
     template: Annotated[
         str | None,
         typer.Option(help="Prompt that a causal:FOLDER was trained with, as for `forget`."),
@@ -80,7 +74,7 @@ def evaluate_command(
     if template is not None or definitions != DEFINITIONS[0]:
         named = "template" if template is not None else "definitions"
         raise InvalidInput(f"`{named}` goes with texts, such as --data qa:FOLDER. (got {data})")
-    check_model_and_data(model, data)
+    options.check_model_and_data(model, data)
 
     from expunge.engine import load_artifact
     from expunge.evaluation import evaluate_artifacts

@@ -29,7 +29,7 @@ COMMANDS = {
     "forget": "expunge.cli._forget:forget_command",
     "verify": "expunge.cli._verify:verify_command",
     "ledger": "expunge.cli._verify:ledger_command",
-    "purge": "expunge.cli._purge:purge_command",
+    "purge": "expunge.cli._verify:purge_command",
     "list": "expunge.cli._list:list_command",
 }
 BENCH_COMMANDS = {

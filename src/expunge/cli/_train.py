@@ -2,27 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from expunge._files import check_weights_out, require_file
 from expunge._kinds import SEEDS
-from expunge.cli._options import (
-    MODEL,
-    Data,
-    Device,
-    Force,
-    ForeignModel,
-    Initial,
-    MovedData,
-    Out,
-    Scenario,
-    ScenarioSeed,
-    check_model_and_data,
-    complete_model,
-)
+from expunge.cli import _options as options
 from expunge.cli._output import Output, Quiet, Verbose
 from expunge.data import parse_scenario
 from expunge.engine import Recipe
@@ -33,13 +19,13 @@ SCHEDULE = "step: x0.1 after 91 % of the epochs; one-cycle: for short trainings.
 
 
 def train_command(
-    out: Out,
-    data: Data = "digits",
+    out: options.Out,
+    data: options.Data = "digits",
     model: Annotated[
         str | None,
         typer.Option(
-            help=f"{MODEL}, with options as in vgg16,dropout=0 (default: by the inputs).",
-            autocompletion=complete_model,
+            help=f"{options.MODEL}, with options as in vgg16,dropout=0 (default: by the inputs).",
+            autocompletion=options.complete_model,
         ),
     ] = None,
     width: Annotated[float, typer.Option(help="Factor on the channels of every layer.")] = 1.0,
@@ -56,8 +42,8 @@ def train_command(
     limit: Annotated[
         int | None, typer.Option(min=1, help="Train on at most this many examples.")
     ] = None,
-    device: Device = "auto",
-    force: Force = False,
+    device: options.Device = "auto",
+    force: options.Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -68,7 +54,7 @@ def train_command(
     recipe = Recipe(epochs=epochs, batch_size=batch_size, lr=lr, schedule=schedule)
     check_weights_out(out, force=force)
     check_model(read_model_spec(model or "small-cnn")[0], width)
-    check_model_and_data(model, data)
+    options.check_model_and_data(model, data)
     output = Output(quiet=quiet, verbose=verbose)
 
     from expunge.evaluation import train_initial
@@ -85,16 +71,16 @@ def train_command(
         force=force,
         progress=output.progress,
     )
-    report_written(output, out, artifact.seconds)
+    output.wrote(f"{out} ({artifact.seconds:.1f} s of steps).")
 
 
 def retrain_command(
-    initial: Initial,
-    forget: Scenario,
-    out: Out,
-    model: ForeignModel = None,
-    data: MovedData = None,
-    scenario_seed: ScenarioSeed = 0,
+    initial: options.Initial,
+    forget: options.Scenario,
+    out: options.Out,
+    model: options.ForeignModel = None,
+    data: options.MovedData = None,
+    scenario_seed: options.ScenarioSeed = 0,
     epochs: Annotated[
         int | None, typer.Option(help="Passes over the retained data (default: as trained).")
     ] = None,
@@ -113,8 +99,8 @@ def retrain_command(
             help="Seed of the new weights (default: the initial model's + 1000).",
         ),
     ] = None,
-    device: Device = "auto",
-    force: Force = False,
+    device: options.Device = "auto",
+    force: options.Force = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
@@ -125,7 +111,7 @@ def retrain_command(
     check_weights_out(out, force=force)
     require_file(initial)
     parse_scenario(forget)
-    check_model_and_data(model, data)
+    options.check_model_and_data(model, data)
     given = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "schedule": schedule}
     changes = {name: value for name, value in given.items() if value is not None}
     Recipe(**changes)  # type: ignore[arg-type]
@@ -147,9 +133,4 @@ def retrain_command(
         force=force,
         progress=output.progress,
     )
-    report_written(output, out, artifact.seconds)
-
-
-def report_written(output: Output, out: Path, seconds: float) -> None:
-    """Say which file was written, and how long its training took."""
-    output.wrote(f"{out} ({seconds:.1f} s of steps).")
+    output.wrote(f"{out} ({artifact.seconds:.1f} s of steps).")

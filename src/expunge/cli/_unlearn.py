@@ -10,20 +10,8 @@ from rich.table import Table
 
 from expunge._files import check_weights_out, require_file
 from expunge._kinds import SEEDS
-from expunge.cli._options import (
-    Device,
-    Force,
-    ForeignModel,
-    Initial,
-    MovedData,
-    Out,
-    Scenario,
-    ScenarioSeed,
-    check_model_and_data,
-    takes_procedure_options,
-)
+from expunge.cli import _options as options
 from expunge.cli._output import AsJson, Output, Quiet, Verbose, number_table
-from expunge.cli._train import report_written
 from expunge.data import parse_scenario
 from expunge.distributed import check_timeout, launched_group
 from expunge.engine import EXECUTION_OPTIONS, Execution, Procedure
@@ -39,19 +27,21 @@ PREFERRED = ("aggregate", "epochs", "batch_size", "lr", "batchnorm", "schedule")
 """Options that methods have preferences for."""
 
 
-@takes_procedure_options("procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method"))
-@takes_procedure_options("machine", options=EXECUTION_OPTIONS)
+@options.takes_procedure_options(
+    "procedure", defaults=dict.fromkeys(PREFERRED, "what suits the method")
+)
+@options.takes_procedure_options("machine", options=EXECUTION_OPTIONS)
 def unlearn_command(
-    initial: Initial,
-    forget: Scenario,
-    out: Out,
+    initial: options.Initial,
+    forget: options.Scenario,
+    out: options.Out,
     procedure: dict[str, Any],
     machine: dict[str, Any],
     seed: Annotated[
         int,
         typer.Option(min=0, max=SEEDS[-1], help="Seed of order, augmentation and random labels."),
     ] = 0,
-    scenario_seed: ScenarioSeed = 0,
+    scenario_seed: options.ScenarioSeed = 0,
     ideal: Annotated[
         Path | None,
         typer.Option(help="The ideal model, from `expunge retrain`: for rUA and FID."),
@@ -59,13 +49,13 @@ def unlearn_command(
     evaluate: Annotated[
         Literal["never", "end", "every-epoch"], typer.Option(help="When to score the model.")
     ] = "end",
-    model: ForeignModel = None,
-    data: MovedData = None,
-    device: Device = "auto",
+    model: options.ForeignModel = None,
+    data: options.MovedData = None,
+    device: options.Device = "auto",
     timeout: Annotated[
         float, typer.Option(help="Under torchrun: seconds to wait for other processes.")
     ] = 1800.0,
-    force: Force = False,
+    force: options.Force = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -82,7 +72,7 @@ def unlearn_command(
         if path is not None:
             require_file(path)
     parse_scenario(forget)
-    check_model_and_data(model, data)
+    options.check_model_and_data(model, data)
     check_timeout(timeout)
     output = Output(as_json=as_json, quiet=quiet, verbose=verbose)
     chosen = Procedure.from_plain(procedure)
@@ -115,7 +105,7 @@ def unlearn_command(
     output.data({"file": out, "seconds": seconds, "scores": scores_data(scores)})
     if scores:
         show_scores(output, scores)
-    report_written(output, out, seconds)
+    output.wrote(f"{out} ({seconds:.1f} s of steps).")
 
 
 def show_scores(output: Output, columns: dict[str, Scores]) -> None:

@@ -1,24 +1,28 @@
-"""``expunge verify`` and ``ledger``: the evidence of deletion requests, checked and listed."""
+"""``expunge verify``, ``ledger`` and ``purge``: evidence of requests, checked, listed, cleaned."""
 
 from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.markup import escape
 from rich.table import Table
 
 from expunge._errors import InvalidInput
-from expunge.cli._forget import COLOURS, show_interval
+from expunge.cli._forget import COLOURS, Sign, load_key, show_interval
 from expunge.cli._output import AsJson, ExitCode, Output, Quiet, show_error
 
 if TYPE_CHECKING:
     from expunge.evidence import Evidence, Status
     from expunge.ledger import Ledger, Verification
 
+Folder = Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")]
+IdKey = Annotated[
+    Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
+]
 SHOWN = {"number", "when", "ids", "records", "attempt", "legal_basis", "received", "due"}
 """What programs get of the summary of a request."""
 LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
@@ -26,7 +30,7 @@ LINE_COLOURS = {"holds": "green", "DOES NOT HOLD": "red"}
 
 
 def verify_command(
-    folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
+    folder: Folder,
     quick: Annotated[
         bool,
         typer.Option("--quick", help="Check only hashes and signatures; compute no numbers."),
@@ -83,9 +87,7 @@ def verify_command(
             "data=HASH, requests=N (or more), evidence=HASH (in a letter). May be repeated.",
         ),
     ] = None,
-    id_key: Annotated[
-        Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
-    ] = None,
+    id_key: IdKey = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -208,7 +210,7 @@ def _verdict(status: Status | None) -> str:
 
 
 def ledger_command(
-    folder: Annotated[Path, typer.Argument(help="The folder of requests (--out of forget).")],
+    folder: Folder,
     find: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Look an id up: which requests forgot its records?"),
@@ -223,9 +225,7 @@ def ledger_command(
     ids: Annotated[
         Path | None, typer.Option(help="The people to write to, as in --ids of forget.")
     ] = None,
-    id_key: Annotated[
-        Path | None, typer.Option(help="The key that ids were hashed with (default: the user's).")
-    ] = None,
+    id_key: IdKey = None,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -308,3 +308,52 @@ def _row(evidence: Evidence) -> dict[str, Any]:
         "epoch": evidence.stopped.epoch,
         "metrics": [metric.model_dump(mode="json") for metric in evidence.metrics],
     }
+
+
+def purge_command(
+    what: Annotated[Literal["requests"], typer.Argument(help="What to purge: requests.")],
+    folder: Folder = Path("requests"),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Remove it without asking.")] = False,
+    sign: Sign = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Remove what still remembers forgotten records: old weights, attempts, checkpoints.
+
+    Lists it first, and asks. The latest weights, the evidence and its hashes stay; purged.json
+    keeps the hash of every file that was removed, so that `expunge verify` still holds. If the
+    requests are signed, that list is signed too (--sign). Also lists what it does not reach, such
+    as the weights from before the first request, and what audits keep.
+
+    Example:  expunge purge requests FOLDER --dry-run
+    """
+    from expunge.ledger import PURGED, Ledger, find_remnants, outside_of, purge, require_signer
+
+    ledger = Ledger.read_existing(folder)
+    output = Output(as_json=as_json, quiet=quiet)
+    remnants, not_reached = find_remnants(ledger), outside_of(ledger)
+    found = [{"path": each.path, "bytes": each.size, "why": each.why} for each in remnants]
+    output.data({"remnants": found, "not_reached": not_reached})
+    for remnant in remnants:
+        output.show(
+            f"{escape(str(remnant.path))}  {remnant.size / 1e6:.1f} MB  {remnant.why}",
+            soft_wrap=True,
+        )
+    for words in not_reached:
+        output.show(f"[yellow]Not reached, remove it yourself:[/] {escape(words)}", soft_wrap=True)
+    if not remnants:
+        output.show(f"There is nothing to purge in {escape(str(folder))}.")
+        return
+    total = sum(remnant.size for remnant in remnants) / 1e6
+    if dry_run:
+        output.message(f"{total:.1f} MB would be removed (--dry-run).")
+        return
+    key = None if sign is None else load_key(sign)
+    require_signer(ledger, key)
+    if not yes and not typer.confirm(f"Remove {total:.1f} MB for good?", err=True):
+        raise InvalidInput("Nothing was removed. Say yes to the question, or use --yes.")
+    removed = purge(ledger, remnants, key)
+    output.message(f"Removed {len(removed)} files; their hashes are in {folder / PURGED}.")

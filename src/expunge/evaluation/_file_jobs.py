@@ -8,34 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from expunge import engine
 from expunge._errors import InvalidInput
 from expunge._files import TORCH_SUFFIXES, check_weights_out, refuse_existing, write_text
 from expunge._serialisation import describe
 from expunge._specs import join_spec
 from expunge.data import Division, Examples, Splits, absolute_spec, divide, load
 from expunge.distributed import SINGLE, Group, as_group
-from expunge.engine import (
-    Artifact,
-    Card,
-    DataCard,
-    Execution,
-    ModelCard,
-    Procedure,
-    Recipe,
-    Result,
-    default_augment,
-    default_model,
-    describe_data,
-    load_artifact,
-    load_card_data,
-    loss_for,
-    matching_ideal,
-    save_artifact,
-    sidecar_of,
-    sizes_for,
-    train_from_config,
-    unlearn,
-)
 from expunge.evaluation._scorer import EpochScores, Scorer
 from expunge.evaluation._scores import Scores
 from expunge.methods import Retrain
@@ -50,64 +29,66 @@ def train_initial(
     *,
     model: str | None = None,
     width: float = 1.0,
-    recipe: Recipe | None = None,
+    recipe: engine.Recipe | None = None,
     seed: int = 0,
     limit: int | None = None,
     device: str = "auto",
     force: bool = False,
     progress: bool = True,
-) -> Artifact:
+) -> engine.Artifact:
     """Train a model on a dataset's training part and write it to ``out``."""
     _check_out(out, force=force)
     splits = load(data, limit=limit)
-    name, options = read_model_spec(model or default_model(splits))
+    name, options = read_model_spec(model or engine.default_model(splits))
     width = options.pop("width", width)
-    card = Card(
+    card = engine.Card(
         stage="initial",
-        model=ModelCard(name=name, width=width, options=options, **sizes_for(splits)),
-        data=describe_data(DataCard(spec=absolute_spec(data), limit=limit), splits),
+        model=engine.ModelCard(name=name, width=width, options=options, **engine.sizes_for(splits)),
+        data=engine.describe_data(engine.DataCard(spec=absolute_spec(data), limit=limit), splits),
         seed=seed,
-        recipe=(recipe or Recipe()).as_dict(),
+        recipe=(recipe or engine.Recipe()).as_dict(),
     )
-    execution = Execution(seed=seed, device=device, progress=progress, title="initial")
+    execution = engine.Execution(seed=seed, device=device, progress=progress, title="initial")
     return _train(card, splits.train, splits, execution, out)
 
 
 def retrain_ideal(
-    initial: Artifact,
+    initial: engine.Artifact,
     scenario: str,
     out: Path,
     *,
     data: str | None = None,
     scenario_seed: int = 0,
     seed: int | None = None,
-    recipe: Recipe | None = None,
+    recipe: engine.Recipe | None = None,
     device: str = "auto",
     force: bool = False,
     progress: bool = True,
-) -> Artifact:
+) -> engine.Artifact:
     """Train the initial model's architecture from scratch on what is retained, by its recipe."""
     _check_out(out, force=force)
     if initial.card.stage != "initial":
         raise InvalidInput(f"Retrain from an initial model, not an {initial.card.stage} one.")
     recipe = recipe or recipe_of(initial.card)
-    division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
+    division = divide(engine.load_card_data(initial.card, data), scenario, scenario_seed)
     seed = initial.card.seed + 1000 if seed is None else seed
     card = initial.card.model_copy(
         update=_forgetting("ideal", seed, division, scenario, scenario_seed)
         | {"recipe": recipe.as_dict()}
     )
-    execution = Execution(seed=seed, device=device, progress=progress, title="ideal")
+    execution = engine.Execution(seed=seed, device=device, progress=progress, title="ideal")
     return _train(card, division.retain, division.splits, execution, out)
 
 
-def _train(card: Card, data: Examples, splits: Splits, execution: Execution, out: Path) -> Artifact:
+def _train(
+    card: engine.Card, data: Examples, splits: Splits, execution: engine.Execution, out: Path
+) -> engine.Artifact:
     """Train the model that ``card`` describes on ``data``, by its recipe, and write it."""
-    result = train_from_config(
+    result = engine.train_from_config(
         card.model.model_dump(),
         data,
         recipe=recipe_of(card),
-        augment=default_augment(splits),
+        augment=engine.default_augment(splits),
         execution=replace(execution, checkpoint=_checkpoint_of(out)),
     )
     return _write(out, result, card)
@@ -126,7 +107,7 @@ def _forgetting(
     }
 
 
-def recipe_of(card: Card) -> Recipe:
+def recipe_of(card: engine.Card) -> engine.Recipe:
     """How a model was trained; an error if its card does not say."""
     if not card.recipe:
         raise InvalidInput(
@@ -134,28 +115,28 @@ def recipe_of(card: Card) -> Recipe:
             "--epochs, --batch-size and --lr to `expunge retrain`, or a `recipe` in the card "
             "beside the weights."
         )
-    return Recipe(**card.recipe)
+    return engine.Recipe(**card.recipe)
 
 
-def recipe_to_follow(method: Any, card: Card) -> Recipe | None:
+def recipe_to_follow(method: Any, card: engine.Card) -> engine.Recipe | None:
     """The recipe of a model, if it is known and the method trains the model again."""
-    recipe = Recipe(**card.recipe) if card.recipe else None
+    recipe = engine.Recipe(**card.recipe) if card.recipe else None
     return None if recipe is None or method.own_recipe(recipe) is None else recipe
 
 
 def unlearn_artifact(
-    initial: Artifact,
+    initial: engine.Artifact,
     scenario: str,
     out: Path,
-    procedure: Procedure,
+    procedure: engine.Procedure,
     *,
-    execution: Execution = Execution(),
+    execution: engine.Execution = engine.Execution(),
     data: str | None = None,
     scenario_seed: int = 0,
-    ideal: Artifact | None = None,
+    ideal: engine.Artifact | None = None,
     evaluate_at: EvaluateAt = "end",
     force: bool = False,
-) -> tuple[Artifact, dict[str, Scores]]:
+) -> tuple[engine.Artifact, dict[str, Scores]]:
     """Unlearn a scenario from an initial model and write it to ``out``; and scores by model.
 
     In a group of processes, all of them make this call; the first one writes.
@@ -165,20 +146,20 @@ def unlearn_artifact(
     group.run_in_first(lambda: _check_out(out, force=force))
     if isinstance(procedure.method, Retrain):
         raise InvalidInput("To retrain from scratch, use `expunge retrain`.")
-    division = divide(load_card_data(initial.card, data), scenario, scenario_seed)
-    reference = matching_ideal(ideal, initial.card, division, scenario, scenario_seed)
+    division = divide(engine.load_card_data(initial.card, data), scenario, scenario_seed)
+    reference = engine.matching_ideal(ideal, initial.card, division, scenario, scenario_seed)
     scorer = Scorer(division, reference, attacks=True, group=group)
 
     # Unlearn; a killed run resumes from its checkpoint beside ``out``.
-    result = unlearn(
+    result = engine.unlearn(
         initial.model,
         forget=division.forget,
         retain=division.retain,
         unseen=division.splits.val,
-        loss=loss_for(division.splits.train),
+        loss=engine.loss_for(division.splits.train),
         method=procedure,
         optimizer=recipe_to_follow(procedure.method, initial.card),
-        augment=default_augment(division.splits),
+        augment=engine.default_augment(division.splits),
         execution=replace(
             execution,
             checkpoint=_checkpoint_of(out),
@@ -199,7 +180,7 @@ def unlearn_artifact(
     return _write(out, result, card, group), scores
 
 
-def _describe_if_plain(procedure: Procedure) -> dict[str, Any] | None:
+def _describe_if_plain(procedure: engine.Procedure) -> dict[str, Any] | None:
     """The procedure as plain values; None if it has a part that has none (a user's callable)."""
     try:
         return describe(procedure)  # type: ignore[no-any-return]
@@ -207,7 +188,9 @@ def _describe_if_plain(procedure: Procedure) -> dict[str, Any] | None:
         return None
 
 
-def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Artifact:
+def _write(
+    out: Path, result: engine.Result, card: engine.Card, group: Group = SINGLE
+) -> engine.Artifact:
     epochs, seconds = result.history.epochs, result.history.seconds
     card = card.model_copy(update={"epochs": epochs})
     times = {
@@ -217,22 +200,22 @@ def _write(out: Path, result: Result, card: Card, group: Group = SINGLE) -> Arti
 
     def write() -> None:
         write_text(_times_of(out), json.dumps(times, indent=1) + "\n")
-        save_artifact(out, result.model, card)
+        engine.save_artifact(out, result.model, card)
 
     group.run_in_first(write)
     if not group.is_first:
-        return Artifact(result.model, card, seconds)
+        return engine.Artifact(result.model, card, seconds)
     _checkpoint_of(out).unlink(missing_ok=True)
     named = join_spec(card.model.name, card.model.options)
     external = is_external(card.model.name)
-    return replace(load_artifact(out, model=named if external else None), seconds=seconds)
+    return replace(engine.load_artifact(out, model=named if external else None), seconds=seconds)
 
 
 def _check_out(out: Path, *, force: bool) -> None:
     """Raise unless weights, their card and the times of their run may be written."""
     check_weights_out(out, force=force)
     if out.suffix.lower() in TORCH_SUFFIXES:
-        refuse_existing(sidecar_of(out), force=force)
+        refuse_existing(engine.sidecar_of(out), force=force)
     refuse_existing(_times_of(out), force=True)
 
 
@@ -247,9 +230,9 @@ def _checkpoint_of(out: Path) -> Path:
 
 
 def evaluate_artifacts(
-    models: Mapping[str, Artifact],
+    models: Mapping[str, engine.Artifact],
     *,
-    ideal: Artifact | None = None,
+    ideal: engine.Artifact | None = None,
     scenario: str | None = None,
     scenario_seed: int = 0,
     data: str | None = None,
@@ -257,17 +240,17 @@ def evaluate_artifacts(
     """The scores of one or more models on what the first was to forget, and of the ideal model."""
     first = next(iter(models.values()))
     scenario, scenario_seed = forgotten_by(first.card, scenario, scenario_seed)
-    division = divide(load_card_data(first.card, data), scenario, scenario_seed)
+    division = divide(engine.load_card_data(first.card, data), scenario, scenario_seed)
     for name, artifact in models.items():
         if artifact.card.data.fingerprint != first.card.data.fingerprint:
             raise InvalidInput(f"The {name} model was trained on other data than the first one.")
-    reference = matching_ideal(ideal, first.card, division, scenario, scenario_seed)
+    reference = engine.matching_ideal(ideal, first.card, division, scenario, scenario_seed)
     scorer = Scorer(division, reference, attacks=True)
     scores = {name: scorer.score(artifact.model) for name, artifact in models.items()}
     return scores if ideal is None else scores | {"ideal": scorer.score(ideal.model)}
 
 
-def forgotten_by(card: Card, scenario: str | None, scenario_seed: int) -> tuple[str, int]:
+def forgotten_by(card: engine.Card, scenario: str | None, scenario_seed: int) -> tuple[str, int]:
     """What a model was to forget, and the seed of its draw: as its card says, or as was given."""
     if card.scenario is None or card.scenario_seed is None:
         if scenario is None:

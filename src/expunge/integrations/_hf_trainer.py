@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 
+from expunge import engine
 from expunge._errors import DataError, InvalidInput
 from expunge.data import (
     POSITION,
@@ -31,20 +32,6 @@ from expunge.data import (
 )
 from expunge.data.text import IGNORED
 from expunge.distributed import SINGLE, BatchDivision, DividedBatches, as_group
-from expunge.engine import (
-    RunSplits,
-    StepRecorder,
-    check_disjoint,
-    describe,
-    diverged,
-    load_checkpoint,
-    model_digest,
-    process_weights,
-    save_checkpoint,
-    weigh,
-    weigh_micro_batches,
-    weigh_reduced,
-)
 from expunge.methods import METHODS, Loss, Method, Problem, next_token_loss
 from expunge.update import Addon, Aggregate, Term, Update, is_sharded
 
@@ -123,7 +110,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
                 f"{type(self.method).__name__} trains on the retain set alone: use the Trainer "
                 "itself."
             )
-        check_disjoint(forget, retain)
+        engine.check_disjoint(forget, retain)
         if self.method.needs_unseen and unseen is None:
             raise InvalidInput(
                 f"{type(self.method).__name__} compares with data that the model never saw: give "
@@ -155,7 +142,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             needs_saliency=self.update.addon.needs_saliency,
             pairs=self._pairs,
             group=self.group,
-            splits=RunSplits(forget, retain, unseen, self.group),
+            splits=engine.RunSplits(forget, retain, unseen, self.group),
             keeps_initial=self.method.needs_initial,
         )
         self._prepared = False
@@ -163,7 +150,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self._moving: list[nn.Parameter] = []
         self._waiting: list[Batch] = []
         self._update_state: dict[str, Any] | None = None
-        self._recorder = StepRecorder(self.update, constrained=self.method.constrained)
+        self._recorder = engine.StepRecorder(self.update, constrained=self.method.constrained)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, **options: Any) -> Any:
         """Train; a checkpoint also restores the update and the position in the retain data."""
@@ -173,7 +160,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         if folder is not None or self.args.save_strategy != "no":
             self._fingerprint  # noqa: B018  # of the weights as they are now
         if folder is not None:
-            tree = load_checkpoint(Path(folder) / STATE_FILE, self._fingerprint)
+            tree = engine.load_checkpoint(Path(folder) / STATE_FILE, self._fingerprint)
             self.problem.load_state_dict(tree["problem"])
             self.retain_stream.seek(tree["retain"])
             self._update_state, self._epoch = tree["update"], tree["epoch"]
@@ -183,7 +170,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
                 self.method.prepare(self.problem)
         self._prepared = True
         self._moving, self._waiting = [], []
-        self._recorder = StepRecorder(self.update, constrained=self.method.constrained)
+        self._recorder = engine.StepRecorder(self.update, constrained=self.method.constrained)
         with self._others_frozen():
             return super().train(resume_from_checkpoint=folder and str(folder), **options)
 
@@ -214,7 +201,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         assert self.update.losses is not None
         found = (*self.update.losses, self.update.record)
         if not all(bool(value.isfinite().all()) for value in found if value is not None):
-            raise diverged(f"at step {self.state.global_step + 1}: a loss or gradient")
+            raise engine.diverged(f"at step {self.state.global_step + 1}: a loss or gradient")
         self._recorder.add(found)
         return self.update.losses[0]
 
@@ -280,19 +267,19 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             "retain": self.retain_stream.position,
             "epoch": self._epoch,
         }
-        self.group.run_in_first(lambda: save_checkpoint(path, self._fingerprint, tree))
+        self.group.run_in_first(lambda: engine.save_checkpoint(path, self._fingerprint, tree))
 
     @cached_property
     def _fingerprint(self) -> dict[str, str]:
         """What a checkpoint should match to be resumed from."""
         kept = self.problem.initial if self.method.needs_initial else self.model
         return {
-            "method": describe(self.method),
-            "addon": describe(self.update.addon),
-            "aggregate": describe(self.update.aggregate),
-            "loss": describe(self.problem.loss_function),
+            "method": engine.describe(self.method),
+            "addon": engine.describe(self.update.addon),
+            "aggregate": engine.describe(self.update.aggregate),
+            "loss": engine.describe(self.problem.loss_function),
             "retain": self.retain_stream.source.fingerprint(),
-            "model": model_digest(kept),
+            "model": engine.model_digest(kept),
         }
 
     @property
@@ -356,11 +343,11 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
 
         terms = map(loss, pairs)
         if self.is_fsdp_enabled:
-            yield from weigh_reduced(terms, self.group, self.method, name, forget, retain)
+            yield from engine.weigh_reduced(terms, self.group, self.method, name, forget, retain)
             return
-        weights = process_weights(self.group, self.method, name, forget, retain)
-        for term in weigh_micro_batches(terms, self.method, name, forget, retain):
-            yield weigh(term, weights)
+        weights = engine.process_weights(self.group, self.method, name, forget, retain)
+        for term in engine.weigh_micro_batches(terms, self.method, name, forget, retain):
+            yield engine.weigh(term, weights)
 
     def _source(self, data: Any, split: Split) -> LoaderSource:
         """A split in batches of the Trainer's size and collator, pass by pass, resumable."""

@@ -13,16 +13,7 @@ from expunge._arrays import Array
 from expunge.bench._results import CONSTRAINED_METHODS, Result
 from expunge.bench._tasks import TaskResults, preferred_variants
 from expunge.bench.paper.claims._gradients import UNCERTAIN, zone_sums
-from expunge.bench.plots._style import (
-    BLUE,
-    GREEN,
-    ORANGE,
-    PINK,
-    QUIET,
-    Drawn,
-    add_note,
-    draw_each_task,
-)
+from expunge.bench.plots import _style as style
 from expunge.report import new_figure
 from expunge.update import PublishedMoments
 
@@ -30,13 +21,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 BANDWIDTH = 0.02
-EPOCH_LINES = ((BLUE, "-"), (ORANGE, "--"), (GREEN, "-."), (PINK, (0, (1, 1))))
+EPOCH_LINES = (
+    (style.BLUE, "-"),
+    (style.ORANGE, "--"),
+    (style.GREEN, "-."),
+    (style.PINK, (0, (1, 1))),
+)
 
 
-def agreement(results: Sequence[Result]) -> Drawn:
+def agreement(results: Sequence[Result]) -> style.Drawn:
     """Histogram and density of f over the epochs, of the first method that ran with FOCUS."""
     needed = "there should be runs with FOCUS that kept a histogram of f. (got none)"
-    return draw_each_task(results, _figure, needed)
+    return style.draw_each_task(results, _figure, needed)
 
 
 def _figure(runs: TaskResults) -> Figure | None:
@@ -70,7 +66,7 @@ def _figure(runs: TaskResults) -> Figure | None:
         ax.text(x, 0.99, text, transform=ax.get_xaxis_transform(), ha="center", va="top")
     ax.axvline(0.5, ymax=0.76, color="black", lw=1.0, linestyle=":")
     for edge in UNCERTAIN:
-        ax.axvline(edge, color=QUIET, lw=0.5, alpha=0.5)
+        ax.axvline(edge, color=style.QUIET, lw=0.5, alpha=0.5)
 
     # Axes, and where the numbers come from.
     variant = chosen[0].variant
@@ -84,7 +80,7 @@ def _figure(runs: TaskResults) -> Figure | None:
     if variant.moments == "published":  # |ĝ/√v| < 1/√ρ after the first step
         reach = 0.5 * math.erf(1 / math.sqrt(2 * PublishedMoments().rho)) ** 2
         lines[1] += f"; published moments keep f in [{0.5 - reach:.3f}, {0.5 + reach:.3f}]"
-    add_note(figure, lines)
+    style.add_note(figure, lines)
     return figure
 
 

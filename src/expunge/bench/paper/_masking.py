@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from expunge import update
 from expunge._arrays import Array
 from expunge.bench._results import Result
 from expunge.bench.plots._style import (
@@ -24,18 +25,8 @@ from expunge.bench.plots._style import (
     add_note,
 )
 from expunge.report import new_figure
-from expunge.update import (
-    Addon,
-    Aggregate,
-    And,
-    MinAbs,
-    Prob,
-    Signals,
-    WeightedSum,
-    signed_agreement,
-)
 
-LINEAR = WeightedSum(alpha=0.8, beta=0.5)
+LINEAR = update.WeightedSum(alpha=0.8, beta=0.5)
 EXAMPLES: tuple[tuple[str, tuple[float, float], tuple[float, float]], ...] = (
     ("(a) no coordinate agrees", (1.3, -0.7), (-0.5, 1.1)),
     ("(b) θ₁ agrees, θ₂ is masked", (-1.2, 0.8), (-0.7, -1.15)),
@@ -53,10 +44,10 @@ HATCHED: dict[str, Any] = {"edgecolor": "#999999", "hatch": "/////", "lw": 0}
 # fig:masking: which coordinates AND moves, and how far, with both aggregations.
 
 
-def masked_update(u: Sequence[float], c: Sequence[float], aggregate: Aggregate) -> Array:
+def masked_update(u: Sequence[float], c: Sequence[float], aggregate: update.Aggregate) -> Array:
     """-Δ = m_AND(∇U, ∇C) ⊙ G(∇U, ∇C), equations (11) and (12), with the parts of the library."""
     first, second = (torch.tensor(g, dtype=torch.float64) for g in (u, c))
-    step = And().weight(Signals(first, second)) * aggregate.combine(first, second)
+    step = update.And().weight(update.Signals(first, second)) * aggregate.combine(first, second)
     return np.asarray(step.numpy())
 
 
@@ -82,9 +73,9 @@ def _draw_case(ax: Any, u: tuple[float, float], c: tuple[float, float]) -> None:
     for tip, name, colour in ((first, "∇U", BLACK), (second, "∇C", VERMILLION)):
         away = 10 * tip / np.linalg.norm(tip)
         label_tip(ax, tip, name, colour, (float(away[0]), float(away[1])))
-    mask = And().weight(Signals(torch.tensor(u), torch.tensor(c))).tolist()
+    mask = update.And().weight(update.Signals(torch.tensor(u), torch.tensor(c))).tolist()
     _hatch_masked(ax, mask)
-    linear, smallest = (masked_update(u, c, part) for part in (LINEAR, MinAbs()))
+    linear, smallest = (masked_update(u, c, part) for part in (LINEAR, update.MinAbs()))
     label = f"−Δ, linear (α = {LINEAR.alpha}, β = {LINEAR.beta})"
     draw_arrow(ax, linear, BLUE, label, width=2.4)
     draw_arrow(ax, smallest, PINK, "−Δ, smaller of the two (min-abs)", width=2.4)
@@ -164,13 +155,13 @@ class NoisyExample:
     sigma_c: tuple[float, float] = (0.18, 0.55)
     p: float = 0.75
 
-    def signals(self) -> Signals:
+    def signals(self) -> update.Signals:
         """What an add-on sees of the batch."""
         u, c, s_u, s_c = (
             torch.tensor(v, dtype=torch.float64)
             for v in (self.batch_u, self.batch_c, self.sigma_u, self.sigma_c)
         )
-        return Signals(u, c, signed_agreement(u, c, s_u**2, s_c**2, 1e-12))
+        return update.Signals(u, c, update.signed_agreement(u, c, s_u**2, s_c**2, 1e-12))
 
     def agreement(self) -> Array:
         """f of both coordinates, equation (18)."""
@@ -178,7 +169,7 @@ class NoisyExample:
         assert signed is not None
         return np.asarray((0.5 + 0.5 * signed).numpy())
 
-    def update(self, addon: Addon) -> Array:
+    def update(self, addon: update.Addon) -> Array:
         """-Δ of an add-on with the linear aggregation."""
         signals = self.signals()
         step = addon.weight(signals) * LINEAR.combine(signals.objective, signals.constraint)
@@ -203,8 +194,8 @@ def noisy_masking(results: Sequence[Result]) -> Drawn:
         _draw_gradients(ax, case, faint=ax is not axes[0])
     _draw_noise(axes[0], case)
     axes[0].set_title("(a) true and batch gradients", pad=12)
-    _draw_step(axes[1], case, And(), "(b) AND keeps θ₁ and θ₂")
-    _draw_step(axes[2], case, Prob(p=case.p), f"(c) PROB, p = {case.p}, masks θ₂")
+    _draw_step(axes[1], case, update.And(), "(b) AND keeps θ₁ and θ₂")
+    _draw_step(axes[2], case, update.Prob(p=case.p), f"(c) PROB, p = {case.p}, masks θ₂")
     for ax in axes[1:]:
         text = f"$f_1$ = {f[0]:.2f}\n$f_2$ = {f[1]:.2f}"
         ax.text(0.05, 0.95, text, transform=ax.transAxes, va="top")
@@ -257,7 +248,7 @@ def _draw_noise(ax: Any, case: NoisyExample) -> None:
             )  # fmt: skip
 
 
-def _draw_step(ax: Any, case: NoisyExample, addon: Addon, title: str) -> None:
+def _draw_step(ax: Any, case: NoisyExample, addon: update.Addon, title: str) -> None:
     step = case.update(addon)
     draw_arrow(ax, step, BLUE, f"−Δ (α = {LINEAR.alpha}, β = {LINEAR.beta})", width=2.6)
     change = case.changes(step)[1]
@@ -273,7 +264,7 @@ def probability(phi_u: Array, phi_c: Array) -> Array:
     """f at (φ_U, φ_C) in (0, 1)², by the library's own ``signed_agreement``."""
     u, c = (torch.special.ndtri(torch.from_numpy(phi)) for phi in (phi_u, phi_c))
     one = torch.ones_like(u)
-    return np.asarray((0.5 + 0.5 * signed_agreement(u, c, one, one, 1e-300)).numpy())
+    return np.asarray((0.5 + 0.5 * update.signed_agreement(u, c, one, one, 1e-300)).numpy())
 
 
 def heatmap(results: Sequence[Result]) -> Drawn:

@@ -11,26 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from expunge.bench import _sweeps as sweeps
 from expunge.bench._results import Result, Run
 from expunge.bench._statistics import Region, mean_over_seeds, verdict
-from expunge.bench._sweeps import (
-    MAX_LOST,
-    MIN_SETTINGS,
-    RUA,
-    SWEPT_METHODS,
-    Frontiers,
-    compare_frontiers,
-    frontier_at,
-)
 from expunge.bench._tasks import Sweep, TaskResults, preferred_variants
-from expunge.bench.plots._style import (
-    GREY,
-    VERMILLION,
-    Drawn,
-    add_note,
-    draw_each_task,
-    draw_grid,
-)
+from expunge.bench.plots import _style as style
 from expunge.report import new_figure
 
 if TYPE_CHECKING:
@@ -43,17 +28,17 @@ def preferred_sweep(runs: TaskResults, method: str, addon: str) -> Sweep:
     return {} if variant is None else runs.sweep(variant)
 
 
-def focus_versus_rate(results: Sequence[Result]) -> Drawn:
+def focus_versus_rate(results: Sequence[Result]) -> style.Drawn:
     """The least |rUA| for each loss of TA, every method alone and with FOCUS."""
-    return draw_each_task(
+    return style.draw_each_task(
         results,
         _rate_figure,
-        f"there should be runs of a method alone and with FOCUS at {MIN_SETTINGS} settings, the "
-        "same for both, of lr, alpha or epochs.",
+        f"there should be runs of a method alone and with FOCUS at {sweeps.MIN_SETTINGS} settings, "
+        "the same for both, of lr, alpha or epochs.",
     )
 
 
-def in_words(frontiers: Frontiers, margin: float = RUA.margin) -> str:
+def in_words(frontiers: sweeps.Frontiers, margin: float = sweeps.RUA.margin) -> str:
     """What lies between two frontiers, in words: more, the same, less, or inconclusive."""
     area = mean_over_seeds(frontiers.means)
     for words, region in {
@@ -68,9 +53,9 @@ def in_words(frontiers: Frontiers, margin: float = RUA.margin) -> str:
 
 def _rate_figure(runs: TaskResults) -> Figure | None:
     compared = {}
-    for method in SWEPT_METHODS:
+    for method in sweeps.SWEPT_METHODS:
         base, focus = (preferred_sweep(runs, method, addon) for addon in ("none", "focus"))
-        frontiers = compare_frontiers(base, focus)
+        frontiers = sweeps.compare_frontiers(base, focus)
         if frontiers.means:
             compared[method] = frontiers
     if not compared:
@@ -84,34 +69,36 @@ def _rate_figure(runs: TaskResults) -> Figure | None:
     axes[0].set_ylabel("still remembered\n(|rUA|, points)", fontsize=9)
     axes[0].set_ylim(bottom=0)
     axes[0].annotate(
-        "better", (0.06, 0.07), (0.2, 0.2), xycoords="axes fraction", color=GREY, fontsize=8,
-        arrowprops={"arrowstyle": "->", "color": GREY},
+        "better", (0.06, 0.07), (0.2, 0.2), xycoords="axes fraction", color=style.GREY, fontsize=8,
+        arrowprops={"arrowstyle": "->", "color": style.GREY},
     )  # fmt: skip
 
     # Where the numbers come from.
     counts = sorted({frontiers.settings for frontiers in compared.values()})
     settings = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     seeds = min(len(frontiers.means) for frontiers in compared.values())
-    add_note(
+    style.add_note(
         figure,
         [
             f"{runs.task.title}. The best of {settings} settings of rate and α at every epoch, "
             f"mean of {seeds} seeds; numbers: mean difference up to "
-            f"{MAX_LOST:g} points of TA; bands and numbers in brackets: 95\u00a0% intervals."
+            f"{sweeps.MAX_LOST:g} points of TA; bands and numbers in brackets: 95\u00a0% intervals."
         ],
     )
     return figure
 
 
-def _draw_means(ax: Any, frontiers: Frontiers, method: str) -> None:
+def _draw_means(ax: Any, frontiers: sweeps.Frontiers, method: str) -> None:
     """Means over seeds of their frontiers, so that what lies between them is the area it names."""
-    budgets = np.linspace(0.0, MAX_LOST, 121)
+    budgets = np.linspace(0.0, sweeps.MAX_LOST, 121)
     reached = budgets <= frontiers.budgets[-1] + 1e-9
     for fronts, name, colour, width in (
-        (frontiers.base, method, GREY, 3.2),
-        (frontiers.addon, f"{method}-FOCUS", VERMILLION, 2.0),
+        (frontiers.base, method, style.GREY, 3.2),
+        (frontiers.addon, f"{method}-FOCUS", style.VERMILLION, 2.0),
     ):
-        curves = np.array([frontier_at(front, budgets.tolist()) for front in fronts.values()])
+        curves = np.array(
+            [sweeps.frontier_at(front, budgets.tolist()) for front in fronts.values()]
+        )
         curves[:, ~reached] = np.nan
         ax.plot(budgets, curves.mean(axis=0), color=colour, lw=width, label=name)
         ends = [mean_over_seeds(values).interval or (np.nan, np.nan) for values in curves.T]
@@ -120,6 +107,6 @@ def _draw_means(ax: Any, frontiers: Frontiers, method: str) -> None:
     interval = "" if area.interval is None else " [{:+.2f}, {:+.2f}]".format(*area.interval)
     ax.set_title(f"{in_words(frontiers)}\n{area.value:+.2f} points{interval}", fontsize=8.5)
     ax.legend(loc="upper right", frameon=False)
-    ax.set(xlim=(0, MAX_LOST))
+    ax.set(xlim=(0, sweeps.MAX_LOST))
     ax.set_xlabel("accuracy lost (TA, points)", fontsize=9)
-    draw_grid(ax)
+    style.draw_grid(ax)

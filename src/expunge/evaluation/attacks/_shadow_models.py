@@ -23,21 +23,10 @@ import torch
 from torch import nn
 
 from expunge import _tensors as tensors
-from expunge import dispatch
+from expunge import dispatch, engine
 from expunge._errors import InvalidInput
 from expunge._serialisation import describe, rebuild
 from expunge.data import Augment, Examples, ImageSet
-from expunge.engine import (
-    Execution,
-    ModelCard,
-    Procedure,
-    Recipe,
-    StepReporter,
-    predict,
-    restore_from_config,
-    train_from_config,
-    unlearn,
-)
 from expunge.evaluation.attacks._lira import ShadowScores, scaled_confidence
 from expunge.store import Locked, Stage, Store, file_lock
 
@@ -50,9 +39,9 @@ WEIGHTS = "weights.safetensors"
 class ShadowPlan:
     """How many shadows to train, in pairs with complementary halves, of which model, and how."""
 
-    model: ModelCard
-    recipe: Recipe
-    procedure: Procedure
+    model: engine.ModelCard
+    recipe: engine.Recipe
+    procedure: engine.Procedure
     augment: Augment | None = None
     count: int = 16
     share: float = 0.5
@@ -146,10 +135,10 @@ def train_shadow(context: dispatch.Context) -> None:
     seen, kept = draw_members(len(targets), len(retain), config)
     data = join(targets.subset(np.flatnonzero(seen)), retain.subset(kept))
     seed = int(config["seed"]) * 1_000_003 + int(config["index"])
-    result = train_from_config(
+    result = engine.train_from_config(
         config["model"],
         data,
-        recipe=Recipe(**config["recipe"]),
+        recipe=engine.Recipe(**config["recipe"]),
         augment=rebuild(config["augment"]),
         execution=_execution(context, seed),
     )
@@ -162,10 +151,10 @@ def unlearn_shadow(context: dispatch.Context) -> None:
     parent = context.parents[0]
     retain, targets = _read_data(Path(context.options["data"]))
     seen, kept = draw_members(len(targets), len(retain), parent.config)
-    procedure: Procedure = rebuild(context.config["procedure"])
+    procedure: engine.Procedure = rebuild(context.config["procedure"])
     left_out = np.setdiff1d(np.arange(len(retain)), kept)
-    result = unlearn(
-        restore_from_config(parent.config["model"], parent.path(WEIGHTS)),
+    result = engine.unlearn(
+        engine.restore_from_config(parent.config["model"], parent.path(WEIGHTS)),
         forget=targets.subset(np.flatnonzero(seen)),
         retain=retain.subset(kept),
         unseen=retain.subset(left_out) if len(left_out) else None,
@@ -176,12 +165,12 @@ def unlearn_shadow(context: dispatch.Context) -> None:
     _save_scores(context.folder, result.model, targets, seen)
 
 
-def _execution(context: dispatch.Context, seed: int) -> Execution:
-    return Execution(
+def _execution(context: dispatch.Context, seed: int) -> engine.Execution:
+    return engine.Execution(
         seed=seed,
         device=context.options["device"],
         checkpoint=context.folder / ".checkpoint",
-        callbacks=[StepReporter(context.progress)],
+        callbacks=[engine.StepReporter(context.progress)],
         progress=False,
     )
 
@@ -203,7 +192,7 @@ def draw_members(
 
 
 def _save_scores(folder: Path, model: nn.Module, targets: Examples, seen: Any) -> None:
-    predictions = predict(model, targets)
+    predictions = engine.predict(model, targets)
     confidence = scaled_confidence(predictions.logits, predictions.labels)
     arrays = {"confidence": torch.from_numpy(confidence), "seen": torch.from_numpy(seen.copy())}
     tensors.save(folder / "scores.safetensors", arrays, {})

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from expunge._arrays import Array
-from expunge.data.text import TextExamples, TextSet
+from expunge.data.text import TextExamples
 from expunge.engine import Predictions, cached_predict, score_tokens
 from expunge.evaluation.text._measures import (
     exact_memorisation,
@@ -29,10 +28,6 @@ NEVER = -100.0
 """The logit of the strata that play no part."""
 SUREST = 1e-12
 """1 - p is at least this."""
-
-
-_FACTS: WeakKeyDictionary[TextSet, Tensor] = WeakKeyDictionary()
-"""The fact tokens of sets that were predicted: a run asks about the same ones again and again."""
 
 
 class TextPredictions(Predictions):
@@ -96,9 +91,7 @@ class TextPredictions(Predictions):
 def predict_texts(model: nn.Module, data: TextExamples) -> TextPredictions:
     """One pass over the records; see :class:`TextPredictions`."""
     scores = cached_predict(model, data.texts, score_tokens)
-    if data.texts not in _FACTS:
-        _FACTS[data.texts] = fact_tokens(data.texts)
-    facts = scores.without(~_FACTS[data.texts])
+    facts = scores.without(~fact_tokens(data.texts))
     if data.given is not None:
         scores = scores.without(data.given)
     return TextPredictions.of(

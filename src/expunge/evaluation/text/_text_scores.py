@@ -18,25 +18,8 @@ from expunge.data.text import TextSet
 from expunge.engine import cached_predict, score_tokens
 from expunge.evaluation._metric import score_parts
 from expunge.evaluation._statistics import auc_of
+from expunge.evaluation.text import _measures as formulas
 from expunge.evaluation.text._generation import continuations, rouge_l
-from expunge.evaluation.text._measures import (
-    LEAKAGE_LOWEST,
-    exact_memorisation,
-    extraction_strength,
-    forget_quality,
-    gradient_norms,
-    harmonic_mean,
-    mean_log_prob,
-    membership_scores,
-    min_k,
-    privacy_leakage,
-    probability,
-    probability_among_options,
-    truth_on_forget,
-    truth_on_retain,
-    truth_ratio,
-    without_end,
-)
 from expunge.evaluation.text._text_metrics import TEXT_METRICS
 
 Definitions = Literal["expunge", "open-unlearning"]
@@ -196,8 +179,8 @@ def evaluate_text(
                     "The ideal model should be asked about the same forgotten records. "
                     f"(got {len(ratios)} and {len(ideal.truth_ratios)})"
                 )
-            values["forget_quality"] = forget_quality(ratios, np.array(ideal.truth_ratios))
-        values["privacy_leakage"] = privacy_leakage(
+            values["forget_quality"] = formulas.forget_quality(ratios, np.array(ideal.truth_ratios))
+        values["privacy_leakage"] = formulas.privacy_leakage(
             _leakage_auc(model, forget, test, definitions), ideal.leakage_auc
         )
         gaps = {
@@ -215,11 +198,11 @@ def _measure(
 ) -> dict[str, Array]:
     """Every measure of the records of a split, by name, [N]."""
     scores = cached_predict(model, data, score_tokens)
-    told = without_end(scores) if published else scores
+    told = formulas.without_end(scores) if published else scores
     measures = {
-        "exact_memorisation": exact_memorisation(told),
-        "extraction_strength": extraction_strength(told, published=published),
-        "probability": probability(scores),
+        "exact_memorisation": formulas.exact_memorisation(told),
+        "extraction_strength": formulas.extraction_strength(told, published=published),
+        "probability": formulas.probability(scores),
     }
     if split == "test":
         return measures
@@ -230,9 +213,11 @@ def _measure(
         paraphrased, perturbed = (
             cached_predict(model, part, score_tokens) for part in (data.paraphrased, data.perturbed)
         )
-        measures["truth_ratio"] = truth_ratio(data, paraphrased, perturbed, published=published)
+        measures["truth_ratio"] = formulas.truth_ratio(
+            data, paraphrased, perturbed, published=published
+        )
         if published and split == "general":
-            measures["probability"] = probability_among_options(data, scores, perturbed)
+            measures["probability"] = formulas.probability_among_options(data, scores, perturbed)
     return measures
 
 
@@ -244,7 +229,11 @@ def _means(by_record: Mapping[str, Mapping[str, Array]]) -> dict[str, float | No
         for name, array in measures.items():
             mean = float(array.mean())
             if name == "truth_ratio":
-                mean = truth_on_forget(array) if split == "forget" else truth_on_retain(array)
+                mean = (
+                    formulas.truth_on_forget(array)
+                    if split == "forget"
+                    else formulas.truth_on_retain(array)
+                )
             values[f"{prefix}{name}"] = mean
     return values
 
@@ -269,8 +258,11 @@ def _utility(
     chosen = [
         (name, by_record[split][name][records]) for split, records in parts for name in UTILITY
     ]
-    return harmonic_mean(
-        [truth_on_retain(a) if name == "truth_ratio" else float(a.mean()) for name, a in chosen]
+    return formulas.harmonic_mean(
+        [
+            formulas.truth_on_retain(a) if name == "truth_ratio" else float(a.mean())
+            for name, a in chosen
+        ]
     )
 
 
@@ -279,11 +271,11 @@ def _membership(
 ) -> dict[str, Array]:
     """The membership scores of records by attack, [N]."""
     told = cached_predict(model, data, score_tokens)
-    scores = membership_scores(data, told, published=published)
+    scores = formulas.membership_scores(data, told, published=published)
     if attacks:
-        scores["gradient_norm"] = gradient_norms(model, data, published=published)
+        scores["gradient_norm"] = formulas.gradient_norms(model, data, published=published)
     if reference is not None:
-        known = mean_log_prob(cached_predict(reference, data, score_tokens))
+        known = formulas.mean_log_prob(cached_predict(reference, data, score_tokens))
         scores["reference"] = scores["loss"] - known
     return scores
 
@@ -295,5 +287,5 @@ def _leakage_auc(
         return math.nan
     pair = [cached_predict(model, data, score_tokens) for data in (forget, test)]
     if definitions == "open-unlearning":
-        pair = [without_end(scores) for scores in pair]
-    return auc_of(*(min_k(scores, LEAKAGE_LOWEST) for scores in pair))
+        pair = [formulas.without_end(scores) for scores in pair]
+    return auc_of(*(formulas.min_k(scores, formulas.LEAKAGE_LOWEST) for scores in pair))

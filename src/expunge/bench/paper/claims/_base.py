@@ -8,15 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from expunge.bench import _statistics as statistics
 from expunge.bench._results import Result, Run
-from expunge.bench._statistics import (
-    MIN_SEEDS,
-    ClaimStatus,
-    Region,
-    SeedMean,
-    mean_over_seeds,
-    verdict,
-)
 from expunge.bench._tasks import Seeds, TaskResults, select_variants
 
 
@@ -49,7 +42,7 @@ class ClaimFinding:
 
     claim: Claim
     group: str
-    status: ClaimStatus
+    status: statistics.ClaimStatus
     effect: float | None = None
     interval: tuple[float, float] | None = None
     n: int = 0
@@ -117,8 +110,8 @@ def count_diverged(sweep: Iterable[Seeds]) -> int:
 def settle(
     claim: Claim,
     group: str,
-    values: Sequence[float] | SeedMean,
-    region: Region,
+    values: Sequence[float] | statistics.SeedMean,
+    region: statistics.Region,
     unit: str,
     *details: str,
     failures: int = 0,
@@ -130,20 +123,20 @@ def settle(
     keeps a claim from being held, and 3 or more with no values make it "not held".
     """
     # Nothing was measured: only failures can speak.
-    if not isinstance(values, SeedMean) and not values:
-        status: ClaimStatus = "inconclusive" if failures else "no data"
-        status = "not held" if failures >= MIN_SEEDS else status
+    if not isinstance(values, statistics.SeedMean) and not values:
+        status: statistics.ClaimStatus = "inconclusive" if failures else "no data"
+        status = "not held" if failures >= statistics.MIN_SEEDS else status
         return ClaimFinding(claim, group, status, detail=_joined(details))
 
     # The mean over seeds, and on which side of the region its interval lies.
     notes = list(details)
-    if isinstance(values, SeedMean):
+    if isinstance(values, statistics.SeedMean):
         mean = values
     else:
-        mean = mean_over_seeds(values)
-        if len(values) >= MIN_SEEDS and max(values) - min(values) < 1e-9:
+        mean = statistics.mean_over_seeds(values)
+        if len(values) >= statistics.MIN_SEEDS and max(values) - min(values) < 1e-9:
             notes.append("all seeds alike: the interval says little")
-    status = verdict(mean.interval, mean.n, region)
+    status = statistics.verdict(mean.interval, mean.n, region)
     if failures and status == "held":
         status = "inconclusive"
 
@@ -159,7 +152,7 @@ class OfEachRun:
 
     measure: Callable[[Result], float | None]
     describe: Callable[[list[Result]], str]
-    region: Region
+    region: statistics.Region
     unit: str
     methods: tuple[str, ...]
     addon: str = "none"

@@ -7,21 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from expunge.bench import _sweeps as sweeps
 from expunge.bench._results import CONSTRAINED_METHODS, Run
 from expunge.bench._statistics import Region, mean_over_seeds, verdict
-from expunge.bench._sweeps import (
-    MIN_SETTINGS,
-    RMIA_AUC,
-    RUA,
-    SWEPT_ADDONS,
-    SWEPT_METHODS,
-    UNSEEN,
-    Frontiers,
-    Remainder,
-    balanced,
-    compare_frontiers,
-    frontier_at,
-)
 from expunge.bench._tasks import TaskResults
 from expunge.bench.paper.claims._base import (
     Claim,
@@ -44,10 +32,10 @@ class Dominates:
     ``optional_methods`` count where they were tried.
     """
 
-    addons: tuple[str, ...] = SWEPT_ADDONS
-    remainder: Remainder = RUA
+    addons: tuple[str, ...] = sweeps.SWEPT_ADDONS
+    remainder: sweeps.Remainder = sweeps.RUA
     methods: tuple[str, ...] = ()
-    optional_methods: tuple[str, ...] = SWEPT_METHODS
+    optional_methods: tuple[str, ...] = sweeps.SWEPT_METHODS
 
     def __call__(self, claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFinding]:
         methods = (*self.methods, *self.optional_methods)
@@ -55,26 +43,29 @@ class Dominates:
             base, addon = runs.sweep(Run(variant.method)), runs.sweep(variant)
             if variant.method in self.optional_methods and not addon:
                 continue
-            frontiers = compare_frontiers(base, addon, remainder=self.remainder)
+            frontiers = sweeps.compare_frontiers(base, addon, remainder=self.remainder)
             if not frontiers.means:
                 most = len([setting for setting in base if setting in addon])
                 yield ClaimFinding(claim, group, "no data", detail=self._why_none(frontiers, most))
                 continue
-            lost = [count_diverged(s.values()) for s in balanced((base, addon), MIN_SETTINGS)]
+            lost = [
+                count_diverged(s.values())
+                for s in sweeps.balanced((base, addon), sweeps.MIN_SETTINGS)
+            ]
             yield self.finding(claim, group, frontiers, ADDONS.label(variant.addon), *lost)
 
-    def _why_none(self, frontiers: Frontiers, most: int) -> str:
-        if most < MIN_SETTINGS:
-            return f"a sweep has at least {MIN_SETTINGS} settings, here {most}"
+    def _why_none(self, frontiers: sweeps.Frontiers, most: int) -> str:
+        if most < sweeps.MIN_SETTINGS:
+            return f"a sweep has at least {sweeps.MIN_SETTINGS} settings, here {most}"
         if not frontiers.settings:
-            return f"no seed has {MIN_SETTINGS} settings yet"
+            return f"no seed has {sweeps.MIN_SETTINGS} settings yet"
         return f"{self.remainder.label} was not measured"
 
     def finding(
         self,
         claim: Claim,
         group: str,
-        frontiers: Frontiers,
+        frontiers: sweeps.Frontiers,
         addon: str,
         base_diverged: int,
         addon_diverged: int,
@@ -102,11 +93,11 @@ class Dominates:
         )
 
 
-def _least_in_words(frontiers: Frontiers, addon: str, label: str) -> str:
+def _least_in_words(frontiers: sweeps.Frontiers, addon: str, label: str) -> str:
     """``least |rUA| within reach of both 0.41 with FOCUS, 1.30 without``: lower need not be low."""
     last = frontiers.budgets[-1:]
     with_it, without = (
-        np.mean([frontier_at(front, last)[0] for front in fronts.values()])
+        np.mean([sweeps.frontier_at(front, last)[0] for front in fronts.values()])
         for fronts in (frontiers.addon, frontiers.base)
     )
     return f"least {label} within reach of both {with_it:.2f} with {addon}, {without:.2f} without"
@@ -119,9 +110,12 @@ def dominated(claim: Claim, tasks: Sequence[TaskResults]) -> Iterator[ClaimFindi
         base = runs.sweep(Run("neg-grad-plus"))
         for method in ("random-label", "scrub"):
             rival = runs.sweep(Run(method))
-            frontiers, label = compare_frontiers(base, rival), METHODS.label(method)
+            frontiers, label = sweeps.compare_frontiers(base, rival), METHODS.label(method)
             if base and rival and frontiers.means:
-                lost = [count_diverged(s.values()) for s in balanced((base, rival), MIN_SETTINGS)]
+                lost = [
+                    count_diverged(s.values())
+                    for s in sweeps.balanced((base, rival), sweeps.MIN_SETTINGS)
+                ]
                 yield rule.finding(
                     claim, f"{runs.name} {label} and NGPlus", frontiers, label, *lost
                 )
@@ -131,37 +125,37 @@ _SWEEP = "over the settings of lr, alpha and epochs that both were run with"
 CLOCK = Claim(
     "clock",
     f"FOCUS does more than a larger learning rate: {_SWEEP} its frontier of |rUA| "
-    f"over TA lost lies below the base's, by more than {RUA.margin} points on average.",
+    f"over TA lost lies below the base's, by more than {sweeps.RUA.margin} points on average.",
     "Ours; cf. Prop. 7, case 2",
     Dominates(("focus",), methods=CONSTRAINED_METHODS, optional_methods=("match-unseen",)),
 )
 CLOCK_MASKS = Claim(
     "clock-masks",
     f"AND and PROB do more than a larger learning rate: {_SWEEP} their frontier of |rUA| "
-    f"over TA lost lies below the base's, by more than {RUA.margin} points on average.",
+    f"over TA lost lies below the base's, by more than {sweeps.RUA.margin} points on average.",
     "Ours",
     Dominates(("and", "prob")),
 )
 CLOCK_RMIA = Claim(
     "clock-rmia",
     f"An add-on leaves less for RMIA to find at the same loss of TA: {_SWEEP} its frontier of "
-    f"|AUC - 0.5| lies below the base's, by more than {RMIA_AUC.margin / 100:g} on average "
+    f"|AUC - 0.5| lies below the base's, by more than {sweeps.RMIA_AUC.margin / 100:g} on average "
     "(points are hundredths).",
     "Ours",
-    Dominates(remainder=RMIA_AUC),
+    Dominates(remainder=sweeps.RMIA_AUC),
 )
 CLOCK_UNSEEN = Claim(
     "clock-unseen",
     "An add-on brings accuracies on forgotten and on unseen images nearer to each other at the "
     f"same loss of TA: {_SWEEP} its frontier of |UA - TA| lies below the base's, by more than "
-    f"{UNSEEN.margin} points on average.",
+    f"{sweeps.UNSEEN.margin} points on average.",
     "Ours",
-    Dominates(remainder=UNSEEN),
+    Dominates(remainder=sweeps.UNSEEN),
 )
 NGPLUS_DOMINATED = Claim(
     "ngplus-dominated",
     f"NGPlus is dominated by SRL or SCRUB: {_SWEEP} a frontier of |rUA| over TA lost lies below "
-    f"that of NGPlus, by more than {RUA.margin} points on average.",
+    f"that of NGPlus, by more than {sweeps.RUA.margin} points on average.",
     "Sect. 7; the frontiers are ours",
     dominated,
 )
