@@ -131,10 +131,7 @@ def _prefix(model: str) -> str:
 def _scorer(
     parts: Division, outputs: dict[str, Tensor], config: Mapping[str, Any], model: str = ""
 ) -> Scorer:
-    """Scores against the ideal model's ``outputs``, as a protocol wants it.
-
-    RMIA and KLoM have every ideal model but the ``model`` itself as references, if there are more.
-    """
+    """Scores against the ideal model's ``outputs``; RMIA and KLoM refer to other ideals."""
     labels = outputs["labels"]
     forget = Predictions(outputs["logits"], labels)
     more = config.get("metrics", ())
@@ -163,10 +160,7 @@ def _scorer(
 
 
 class AgreementHistograms(engine.Callback):
-    """A histogram of f (18) over all parameters after each epoch of ``epochs``.
-
-    It is taken for one pair of batches, and kept in the epoch's row, so that a killed run has it.
-    """
+    """A histogram of f (18) over all parameters after each epoch of ``epochs``."""
 
     def __init__(self, epochs: frozenset[int], bins: int = HISTOGRAM_BINS) -> None:
         self.epochs, self.bins = epochs, bins

@@ -77,11 +77,7 @@ UNSEEN = Remainder(unseen_gap, "|UA - TA|")
 
 
 def balanced(sweeps: Sequence[Sweep], least: int = 1) -> list[Sweep]:
-    """The same sweeps with the settings and seeds that all of them have.
-
-    Seeds with fewer than ``least`` settings are left out, as their sweep is not finished; then
-    every seed has the same settings. Empty where fewer than ``least`` remain.
-    """
+    """The same sweeps with the settings, ``least`` or more, and the seeds that all of them have."""
     runs = [{(setting, seed) for setting in sweep for seed in sweep[setting]} for sweep in sweeps]
     by_seed: dict[int, set[Any]] = {}
     for setting, seed in set.intersection(*runs):

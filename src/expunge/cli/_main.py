@@ -51,11 +51,7 @@ _SAID_BY_TYPER = (typer.BadParameter.__mro__[1], typer.Abort, BrokenPipeError)
 
 
 def build_app(words: Sequence[str] | None = None) -> typer.Typer:
-    """The command line; given its ``words``, only as much of it as they need.
-
-    A command is built alone. Where no command is named, help and mistakes need no more of the
-    commands than their summaries. Building all of them would take longer than either.
-    """
+    """The command line; given its ``words``, only as much of it as they need, which is faster."""
     first, second, *_ = [*(words or ()), "", ""]
     app = typer.Typer(
         name="expunge",

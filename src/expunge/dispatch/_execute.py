@@ -54,10 +54,7 @@ class Context:
 
 
 def execute(task: Stage, store: Store, *, capture: bool = False) -> TaskResult:
-    """Run a task and store its result, unless it is stored or another process is running it.
-
-    With ``capture``, what the stage prints goes to ``.output`` in its work folder.
-    """
+    """Run and store a task, unless that is done or under way; ``capture`` its output in a file."""
     began = time.perf_counter()
     warnings: list[str] = []
 

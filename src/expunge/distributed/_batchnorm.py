@@ -19,11 +19,7 @@ from expunge.distributed._group import Group
 
 @contextmanager
 def synchronised(model: nn.Module, group: Group) -> Iterator[None]:
-    """Within, BatchNorm layers normalise by the batch of all processes together.
-
-    Layers stay the same objects and keep their names, weights and statistics; only their class
-    changes meanwhile, to a subclass. A layer that overrides ``forward`` is left alone.
-    """
+    """Within, BatchNorm layers normalise by the batch of all processes together."""
     plain = (_BatchNorm.forward, nn.SyncBatchNorm.forward)
     layers = [m for m in model.modules() if isinstance(m, _BatchNorm) and type(m).forward in plain]
     before = [type(m) for m in layers]

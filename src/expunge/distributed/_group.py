@@ -221,10 +221,7 @@ _GROUP: ContextVar[Group] = ContextVar("group", default=SINGLE)
 
 @contextmanager
 def shared_inference(group: Group) -> Iterator[None]:
-    """Within, every process predicts a part of each data set and receives all predictions.
-
-    This is not automatic where there is a process group: one process alone may want to evaluate.
-    """
+    """Within, every process predicts a part of each data set and receives all predictions."""
     before = _GROUP.set(group)
     try:
         yield

@@ -140,11 +140,7 @@ def fill(
     scale: float = 1.0,
     capacity: int = CAPACITY,
 ) -> Buckets:
-    """Copy ``scale`` times ``tensors`` into buckets; a missing one counts as zeros.
-
-    Sizes, types and memory order are those of ``like``, which is the same in every process,
-    whichever gradients it has: so the buckets match.
-    """
+    """Copy ``scale`` times ``tensors`` into buckets; a missing one counts as zeros."""
     groups: dict[tuple[torch.dtype, torch.device], list[list[int]]] = {}
     for k, reference in enumerate(like):
         lists = groups.setdefault((reference.dtype, reference.device), [[]])

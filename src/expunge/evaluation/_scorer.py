@@ -71,10 +71,7 @@ class Scorer:
     def score_by_name(
         self, model: nn.Module, *, per_class: bool = False, briefly: bool = False
     ) -> dict[str, float]:
-        """The scores that exist by name, with those of ``more``.
-
-        ``briefly`` leaves out RA, the attacks and ``relearned``, which need all retained data.
-        """
+        """The scores that exist by name; ``briefly``: without those that need all retained data."""
         views = self._view(model, briefly=briefly)
         again = self._view_relearned(model) if "relearned" in self.more and not briefly else None
 
@@ -127,10 +124,7 @@ class Scorer:
 
 
 class EpochScores(Callback):
-    """Adds the scores to the history after each of ``epochs``, or after every epoch.
-
-    With ``full="last"``, what needs all retained data is scored after the last epoch alone.
-    """
+    """Adds the scores to the history after each of ``epochs``, or after every epoch."""
 
     def __init__(
         self,

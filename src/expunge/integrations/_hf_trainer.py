@@ -14,22 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader
 
-from expunge import engine
+from expunge import data, engine
 from expunge._errors import DataError, InvalidInput
-from expunge.data import (
-    POSITION,
-    PREFIX,
-    Batch,
-    LoaderSource,
-    Numbered,
-    Split,
-    Stream,
-    batch_of,
-    named,
-    pad_sequences,
-    seed_of,
-    split_preferred,
-)
 from expunge.data.text import IGNORED
 from expunge.distributed import SINGLE, BatchDivision, DividedBatches, as_group
 from expunge.methods import METHODS, Loss, Method, Problem, next_token_loss
@@ -119,7 +105,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         given = {name for name, value in options.items() if value is not None}
         # A method that prepares epochs may have a target for every example.
         self.prepares_epochs = type(self.method).begin_epoch is not Method.begin_epoch
-        train = Numbered(forget) if self.prepares_epochs else forget
+        train = data.Numbered(forget) if self.prepares_epochs else forget
         super().__init__(model, args, train_dataset=train, **options)
         self.data_collator = _Collator(self.data_collator, pads="data_collator" not in given)
         refuse_options(self, given)
@@ -134,11 +120,11 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             checks_losses=False,  # `training_step` does, and says at which step
         )
         self.retain_dataset = retain
-        self.retain_stream = Stream(self._source(retain, "retain"))
+        self.retain_stream = data.Stream(self._source(retain, "retain"))
         self.problem = Problem(
             self.model,
             loss=loss,
-            generator=torch.Generator().manual_seed(seed_of(self.args.seed, "method")),
+            generator=torch.Generator().manual_seed(data.seed_of(self.args.seed, "method")),
             needs_saliency=self.update.addon.needs_saliency,
             pairs=self._pairs,
             group=self.group,
@@ -148,7 +134,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self._prepared = False
         self._epoch = 0
         self._moving: list[nn.Parameter] = []
-        self._waiting: list[Batch] = []
+        self._waiting: list[data.Batch] = []
         self._update_state: dict[str, Any] | None = None
         self._recorder = engine.StepRecorder(self.update, constrained=self.method.constrained)
 
@@ -182,7 +168,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         # Keep the micro-batch until the last one before an optimizer step.
         if "labels" not in inputs:
             raise InvalidInput(f"A forget batch should have `labels`. (got {', '.join(inputs)})")
-        self._waiting.append(batch_of(self._prepare_inputs(inputs), "forget"))
+        self._waiting.append(data.batch_of(self._prepare_inputs(inputs), "forget"))
         if not self.accelerator.sync_gradients:
             return torch.zeros((), device=self.args.device)
         # Pair each forget batch with the next retain batch.
@@ -235,7 +221,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         self, model: nn.Module, inputs: dict[str, Any], *rest: Any, **more: Any
     ) -> Any:
         """Predict what is to be forgotten; answers to prefer are for training alone."""
-        return super().prediction_step(model, split_preferred(inputs)[0], *rest, **more)
+        return super().prediction_step(model, data.split_preferred(inputs)[0], *rest, **more)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Add the means of the diagnostics since the last log to the training loss."""
@@ -252,10 +238,7 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
             self._save_state(Path(output_dir) / STATE_FILE)
 
     def _save_state(self, path: Path) -> None:
-        """Write what the Trainer does not save; all processes call this, and the first writes.
-
-        Moments of sharded parameters are gathered tensor by tensor, in the first one's memory.
-        """
+        """Write what the Trainer does not save; all processes call this, and the first writes."""
         state = self.update.state_dict()
         for name in MOMENTS:
             state[name] = [_whole(moment, keep=self.group.is_first) for moment in state[name]]
@@ -330,14 +313,16 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
 
     def _set_signature_columns_if_needed(self) -> None:
         super()._set_signature_columns_if_needed()
-        known = [name for name in self._signature_columns if not name.startswith(PREFIX)]
-        self._signature_columns = [*known, *(PREFIX + name for name in known), POSITION]
+        known = [name for name in self._signature_columns if not name.startswith(data.PREFIX)]
+        self._signature_columns = [*known, *(data.PREFIX + name for name in known), data.POSITION]
 
-    def _losses(self, name: str, pairs: list[tuple[Batch, Batch]]) -> Iterator[Tensor | Term]:
+    def _losses(
+        self, name: str, pairs: list[tuple[data.Batch, data.Batch]]
+    ) -> Iterator[Tensor | Term]:
         """One loss per micro-batch, computed lazily: only one graph is alive at a time."""
         forget, retain = ([pair[k] for pair in pairs] for k in (0, 1))
 
-        def loss(pair: tuple[Batch, Batch]) -> Tensor | Term:
+        def loss(pair: tuple[data.Batch, data.Batch]) -> Tensor | Term:
             with self.accelerator.autocast():
                 return getattr(self.method, name)(self.problem, *pair)  # type: ignore[no-any-return]
 
@@ -349,20 +334,20 @@ class UnlearningTrainer(Trainer):  # type: ignore[misc]
         for term in engine.weigh_micro_batches(terms, self.method, name, forget, retain):
             yield engine.weigh(term, weights)
 
-    def _source(self, data: Any, split: Split) -> LoaderSource:
+    def _source(self, dataset: Any, split: data.Split) -> data.LoaderSource:
         """A split in batches of the Trainer's size and collator, pass by pass, resumable."""
         loader: DataLoader[Any] = DataLoader(
-            data,
+            dataset,
             batch_size=self.args.train_batch_size * self.group.size,
             shuffle=True,
             collate_fn=self.data_collator,
             num_workers=self.args.dataloader_num_workers,
             drop_last=self.args.dataloader_drop_last,
         )
-        return LoaderSource(loader, split, self.args.seed, self.args.device, self._division)
+        return data.LoaderSource(loader, split, self.args.seed, self.args.device, self._division)
 
-    def _pairs(self) -> Iterator[tuple[Batch, Batch]]:
-        beside = Stream(self._source(self.retain_dataset, "retain"))
+    def _pairs(self) -> Iterator[tuple[data.Batch, data.Batch]]:
+        beside = data.Stream(self._source(self.retain_dataset, "retain"))
         for batch in self._source(self.train_dataset, "forget").walk(0, 0):
             yield batch, next(beside)
 
@@ -386,20 +371,20 @@ class _Collator:
 
     def __call__(self, items: list[Any]) -> dict[str, Any]:
         paired = isinstance(items[0], tuple | list)
-        rows = [named(item) if paired else dict(item) for item in items]
-        positions = [row.pop(POSITION) for row in rows if POSITION in row]
+        rows = [data.named(item) if paired else dict(item) for item in items]
+        positions = [row.pop(data.POSITION) for row in rows if data.POSITION in row]
         shapes = {np.shape(row["labels"]) for row in rows if "labels" in row}
         uneven = paired or bool(positions) or len(shapes) > 1
         if self.pads and uneven and shapes and all(len(shape) == 1 for shape in shapes):
-            batch = _cut(pad_sequences(rows))
+            batch = _cut(data.pad_sequences(rows))
         else:
             batch = self.collate(rows if positions else items)
-        return batch | {POSITION: torch.tensor(positions)} if positions else batch
+        return batch | {data.POSITION: torch.tensor(positions)} if positions else batch
 
 
 def _cut(batch: dict[str, Tensor]) -> dict[str, Tensor]:
     """A batch without the columns after its last label, which no loss depends on."""
-    own, preferred = split_preferred(batch)
+    own, preferred = data.split_preferred(batch)
     labelled = (own["labels"] != IGNORED).any(dim=0).nonzero()
     if preferred or not len(labelled):
         return batch

@@ -186,10 +186,7 @@ class Activations(NamedTuple):
 def activations(
     problem: Problem, batch: Batch, layer: str | None, *, initial: bool = False
 ) -> Activations:
-    """Run the model, or the initial one, on a batch, and read a layer on the way.
-
-    If a layer puts out a tuple, its first entry counts.
-    """
+    """Read a layer of the model, or of the initial one, on a batch; of a tuple, the first entry."""
     model = problem.initial if initial else problem.model
     with _captured(find_layer(model, layer)) as seen:
         logits = problem.initial_logits(batch) if initial else problem.logits(batch)

@@ -87,10 +87,7 @@ def _build_hf(path: str, options: dict[str, Any]) -> nn.Module:
 
 
 class _ByName:
-    """Hands inputs over by the names that models of transformers know, with an attention mask.
-
-    Tables pad with 0: if the model pads with another id, it gets that one.
-    """
+    """Hands inputs over by name, with an attention mask; padding 0 becomes the model's own."""
 
     def __init__(self, images: bool, padding: int) -> None:
         self.images, self.padding = images, padding
@@ -162,10 +159,7 @@ def has_adapters(model: nn.Module) -> bool:
 
 
 def with_frozen(model: nn.Module, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of adapters, as PEFT names them in files, with those of the model below them.
-
-    Other weights are left as they are.
-    """
+    """The weights of adapters, as PEFT names them in files, with those of the model below them."""
     if not has_adapters(model):
         return dict(state)
     peft = import_extra("peft", "peft", "Adapters")

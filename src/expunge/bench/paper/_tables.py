@@ -102,10 +102,7 @@ PAPER_TABLES = (
 
 
 def table1(results: Iterable[Result]) -> list[Summary]:
-    """Masks compared: a method alone, and with each add-on (Table 1 of the paper).
-
-    Its two parts where there are results of them, else SRL and NGPlus on every task.
-    """
+    """Masks compared, a method alone and with each add-on: Table 1, or every task as it."""
     tasks = group_results(results)
     parts = [part for part in PAPER_TABLES if part.table == "table1"]
     chosen = [(runs, part.methods) for part in parts for runs in tasks if _fits(part, runs)]
@@ -126,10 +123,7 @@ def masks(runs: TaskResults, methods: Sequence[str]) -> Summary:
 
 
 def table2(results: Iterable[Result]) -> list[Summary]:
-    """The benchmark: references, methods, and add-ons of each method (Table 2 of the paper).
-
-    On the paper's task where there are results of it, else on every task. All rows compete.
-    """
+    """The benchmark of references, methods and add-ons: Table 2, or every task as it."""
     tasks = group_results(results)
     (part,) = (part for part in PAPER_TABLES if part.table == "table2")
     chosen = [runs for runs in tasks if _fits(part, runs)] or tasks

@@ -15,14 +15,7 @@ import numpy as np
 
 from expunge._arrays import Array
 from expunge._kinds import Count, Fraction, check_arguments
-from expunge.evaluation._statistics import (
-    UNDEFINED,
-    Estimate,
-    Sample,
-    auc,
-    balanced_accuracy,
-    tpr_at,
-)
+from expunge.evaluation import _statistics as statistics
 from expunge.evaluation._views import Views
 from expunge.evaluation.attacks._registry import ATTACKS
 
@@ -78,9 +71,9 @@ class AttackReport:
     name: str
     forget: Array = field(repr=False)
     test: Array = field(repr=False)
-    auc: Estimate
-    balanced_accuracy: Estimate
-    tpr: Mapping[float, Estimate]
+    auc: statistics.Estimate
+    balanced_accuracy: statistics.Estimate
+    tpr: Mapping[float, statistics.Estimate]
     level: float
     verdict: Verdict
     reason: str
@@ -135,12 +128,15 @@ def make_report(
     forget, test = (
         np.asarray(part, dtype=np.float64) for part in (member_scores.forget, member_scores.test)
     )
-    sample = Sample.of(forget, test)
+    sample = statistics.Sample.of(forget, test)
     enough = [fpr for fpr in FPRS if len(test) >= round(1.0 / fpr)]
     area, *rates = sample.estimates(
-        [auc, *(tpr_at(fpr) for fpr in enough)], level=level, resamples=resamples, seed=seed
+        [statistics.auc, *(statistics.tpr_at(fpr) for fpr in enough)],
+        level=level,
+        resamples=resamples,
+        seed=seed,
     )
-    tpr = dict.fromkeys(FPRS, UNDEFINED) | dict(zip(enough, rates, strict=True))
+    tpr = dict.fromkeys(FPRS, statistics.UNDEFINED) | dict(zip(enough, rates, strict=True))
     verdict, reason = judge(area, tpr, len(forget), len(test), constant=sample.constant)
     for fpr in FPRS:
         if fpr not in enough:
@@ -153,8 +149,8 @@ def make_report(
 
 
 def judge(
-    area: Estimate,
-    tpr: Mapping[float, Estimate],
+    area: statistics.Estimate,
+    tpr: Mapping[float, statistics.Estimate],
     n_forget: int,
     n_test: int,
     *,
@@ -190,22 +186,22 @@ def judge(
 
 def _balanced(
     forget: Array, test: Array, threshold: float | None, level: float, resamples: int, seed: int
-) -> Estimate:
+) -> statistics.Estimate:
     if threshold is None:
         if min(len(forget), len(test)) < 2:
-            return UNDEFINED
+            return statistics.UNDEFINED
         random = np.random.default_rng(seed)
         halves = [np.array_split(random.permutation(part), 2) for part in (forget, test)]
         threshold = _best_threshold(halves[0][0], halves[1][0])
         forget, test = halves[0][1], halves[1][1]
-    sample = Sample.of(forget, test)
-    rule = balanced_accuracy(sample.levels > threshold)
+    sample = statistics.Sample.of(forget, test)
+    rule = statistics.balanced_accuracy(sample.levels > threshold)
     return sample.estimates([rule], level=level, resamples=resamples, seed=seed)[0]
 
 
 def _best_threshold(forget: Array, test: Array) -> float:
     """The lowest of the thresholds with the highest balanced accuracy, for "score > threshold"."""
-    sample = Sample.of(forget, test)
+    sample = statistics.Sample.of(forget, test)
     size = len(sample.levels)
     detected = np.bincount(sample.positive, minlength=size)[::-1].cumsum()[::-1] / len(forget)
     passed = np.bincount(sample.negative, minlength=size)[::-1].cumsum()[::-1] / len(test)

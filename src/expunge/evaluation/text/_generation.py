@@ -53,10 +53,7 @@ def continuations(model: nn.Module, data: TextSet, scores: TokenScores) -> list[
 def _continue(
     model: nn.Module, data: TextSet, rows: Sequence[list[int]], budgets: Sequence[int]
 ) -> list[list[int]]:
-    """Append the likeliest token to every row until it ends or has as many as it may.
-
-    Models of transformers keep keys and values, so that only the new token is passed each time.
-    """
+    """Append the likeliest token to every row until it ends or has as many as it may."""
     device = next((p.device for p in model.parameters()), torch.device("cpu"))
     end = data.tokenizer.end
     grown = [list(row) for row in rows]
