@@ -53,10 +53,8 @@ class Images:
         self, config: Mapping[str, Any], splits: Splits, data: Examples, execution: engine.Execution
     ) -> engine.Result:
         """Train a model of ``config`` on ``data``, by its recipe."""
-        model, recipe = (
-            config["model"] | engine.sizes_for(splits),
-            engine.Recipe(**config["recipe"]),
-        )
+        model = config["model"] | engine.sizes_for(splits)
+        recipe = engine.Recipe(**config["recipe"])
         augment = rebuild(config["augment"])
         return engine.train_from_config(
             model, data, recipe=recipe, augment=augment, execution=execution

@@ -32,11 +32,7 @@ class BatchShare(NamedTuple):
 
 @dataclass(frozen=True)
 class BatchDivision:
-    """How every global batch is divided among ``size`` processes; this one is ``rank``.
-
-    Each process takes ``parts`` consecutive micro-batches. Their sizes differ by at most one, and
-    are those that a single process with ``size · parts`` micro-batches would make.
-    """
+    """How batches are cut into ``parts`` for each of ``size`` processes; this one is ``rank``."""
 
     rank: int = 0
     size: int = 1

@@ -43,11 +43,7 @@ def check_timeout(timeout: float) -> None:
 
 @contextmanager
 def launched_group(device: str = "auto", timeout: float = 1800.0) -> Iterator[Group]:
-    """Within, the launcher's processes form one group; without a launcher, this process alone.
-
-    NCCL carries tensors on GPUs, one GPU per process; gloo carries the rest. A process that does
-    not answer for ``timeout`` seconds counts as lost.
-    """
+    """Within, the launcher's processes form one group; without a launcher, this process alone."""
     check_timeout(timeout)
 
     from expunge.distributed._group import SINGLE, as_group, reporting_lost_processes

@@ -151,10 +151,7 @@ def default_layer(model: nn.Module) -> str:
 
 
 def find_layer(model: nn.Module, layer: str | None) -> nn.Module:
-    """The module of a name, or the only one whose name ends so; None is the default layer.
-
-    Wrappers such as adapters put their own names in front, so a name holds with and without them.
-    """
+    """The module of a name, or the only one whose name ends so; None is the default layer."""
     modules = dict(model.named_modules())
     name = default_layer(model) if layer is None else layer
     matching = [name] if name in modules else [n for n in modules if n.endswith(f".{name}")]

@@ -40,10 +40,7 @@ WIDE = 8
 
 @dataclass(frozen=True)
 class Row:
-    """One line: a label, and for each metric its values over the seeds.
-
-    ``printed`` holds mean and std of cells that are quoted, without the values of their seeds.
-    """
+    """A label, and values over seeds by metric; ``printed``: mean and std of quoted cells."""
 
     label: str
     values: dict[str, tuple[float, ...]]

@@ -1,8 +1,6 @@
 """The table of language models, each at the epoch at which it has forgotten as the ideal model.
 
-They forget at different speeds: each is shown at the evaluated epoch whose exact memorisation of
-the forgotten records is nearest to the ideal model's. Rows have forgotten alike, as nearly as the
-epochs allow, and what they kept can be compared.
+So rows have forgotten alike, as nearly as epochs allow, and what they kept can be compared.
 """
 
 from __future__ import annotations

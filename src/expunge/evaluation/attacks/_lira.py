@@ -51,10 +51,7 @@ class ShadowScores:
             raise InvalidInput("Shadow confidences should be finite.")
 
     def world(self, seen: bool) -> tuple[Array, Array]:
-        """Mean and standard deviation [N] of each example in one world.
-
-        With few shadows one pooled variance serves all, as Carlini et al. advise.
-        """
+        """Mean and deviation [N] of each example in one world; few shadows share a variance."""
         mask = self.seen if seen else ~self.seen
         count = mask.sum(axis=0)
         if count.min() < 1 or count.max() < 2:

@@ -13,19 +13,14 @@ if TYPE_CHECKING:
     from expunge.engine import Predictions
     from expunge.evaluation.attacks._attack import Attack
 
-FEATURES: Registry[Callable[[Predictions], Array]] = Registry("attack feature")
-for _name, _function, _alias in (
-    ("correctness", "correctness", None),
-    ("confidence", "confidence", None),
-    ("logits", "logits", None),
-    ("entropy", "entropy", None),
-    ("modified-entropy", "modified_entropy", "mix-entropy"),
-    ("probabilities", "probabilities", "prob"),
-):
-    FEATURES.declare(_name, f"expunge.evaluation.attacks._features:{_function}", alias=_alias)
-
 PAPER_FIVE = ("correctness", "confidence", "logits", "entropy", "modified-entropy")
 """The features of the paper's five attacks."""
+ALIASES = {"modified-entropy": "mix-entropy", "probabilities": "prob"}
+
+FEATURES: Registry[Callable[[Predictions], Array]] = Registry("attack feature")
+for _name in (*PAPER_FIVE, "probabilities"):
+    _path = f"expunge.evaluation.attacks._features:{_name.replace('-', '_')}"
+    FEATURES.declare(_name, _path, alias=ALIASES.get(_name))
 
 ATTACKS: Registry[Attack] = Registry(
     "attack",

@@ -1,9 +1,4 @@
-"""What a language model says of the records of a request, in the form that requests compare.
-
-A classifier is right or wrong about an example, and more or less sure. A language model is right
-about a part of an answer's tokens, and its probability p of the answer, the geometric mean over
-tokens, says how sure it is.
-"""
+"""What a language model says of the records of a request, in the form that requests compare."""
 
 from __future__ import annotations
 
