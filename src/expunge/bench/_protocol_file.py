@@ -23,8 +23,8 @@ from expunge.update import ADDONS, MOMENTS, WeightedSum, as_aggregate
 EVERY_BLOCK = "every_block"
 """The table of a protocol file that holds defaults of its blocks."""
 MAX_SEEDS = 10_000
-MIN_IDEALS_OF_KLOM = 3
 """Repetitions of a protocol; a larger number is a seed that should be in a list."""
+MIN_IDEALS_OF_KLOM = 3
 
 
 def load_protocol(source: str | Path) -> Protocol:

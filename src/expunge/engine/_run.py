@@ -126,7 +126,7 @@ class Run:
         self.retain_stream = Stream(self.retain)
         self.forget = self.forget_stream = None
         if forget is not None:
-            images = augment if changed in ("both", "forget") else None
+            images = augment if changed == "both" else None
             self.forget = as_source(forget, split="forget", augment=images, **options)
             self.forget_stream = Stream(self.forget)
         self.model = fast_layout(copied, self.retain)

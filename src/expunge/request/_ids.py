@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from expunge._errors import DataError, InvalidInput
+from expunge._specs import split_spec
 from expunge.data import COLUMNS, Id, abbreviated, as_id, as_number, read_placed_ids, read_table
 from expunge.ledger import ForgottenRecords, IdKey, digest_requested
 from expunge.request._job import Job
@@ -146,7 +147,10 @@ def _read_ids(job: Job) -> PlacedIds:
     """The ids in the job's file; in a table, from the column that the job names, if it is there."""
     if job.ids is None:
         raise InvalidInput("`ids` should be given: a text, CSV or JSON file of what to forget.")
-    named = (job.id_column,) if job.id_column else ()
+    # The column that the job or the data name records by: others, such as a table's own index, may
+    # be there too.
+    of_data = split_spec(job.data.partition(":")[2])[1].get("id")
+    named = [name for name in (job.id_column, of_data) if name]
     return read_placed_ids(job.ids, (*named, *COLUMNS, "file", "filename"))
 
 
@@ -188,8 +192,9 @@ def _untrained_ids(
     )
     if unseen := sum(bool(found[entry]) for entry in untrained):
         message += (
-            f" Of these, {unseen} are in val or test only: the model was not trained on them, so "
-            "there is nothing to forget."
+            f" Of these, {unseen} are in val or test only: if the model was not trained on them, "
+            "there is nothing to forget; if it was, the data should say so, a table by a column "
+            "`split`."
         )
     remedy = "Correct the list."
     if not job.skip_untrained:

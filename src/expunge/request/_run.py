@@ -53,7 +53,7 @@ def forget(
         progress: show a progress bar.
         sign: a PEM file of the private key that signs the bundle; needs ``expunge[sign]``.
         password: of that key, if it is encrypted.
-        settings: all other fields of :class:`Job`, such as ``lr`` or ``floor``.
+        settings: all other fields of :class:`Job`, such as ``lr`` or ``margin_test``.
 
     Returns:
         The outcome: ``status``, ``achieved``, ``model``, ``evidence`` (:class:`Evidence`) and
@@ -76,7 +76,7 @@ def forget(
         model="" if in_memory else model,
         data=data if isinstance(data, str) else "",
         weights=Path(weights or "in memory"),
-        ids=None if listed_ids else Path(str(ids)),
+        ids=Path(str(ids)) if listed_ids is None else None,
         out=Path(out),
         **settings,
     )

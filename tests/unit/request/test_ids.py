@@ -38,6 +38,13 @@ def test_indices_and_names_are_read_from_every_kind_of_file(tmp_path, named, nam
     assert found.repeated == 0
 
 
+def test_the_id_column_of_the_data_comes_before_an_index_that_is_there_as_well(tmp_path, named):
+    listed = write(tmp_path, "ids.csv", "index,person\n0,1/3.png\n1,7\n")
+    job = job_of(tmp_path, ids=listed, data="csv:people.csv,label=y,id=person")
+    assert resolve_ids(job, named).ids == ("1/3.png", "7")
+    assert resolve_ids(job_of(tmp_path, ids=listed), named).ids == ("0", "1")
+
+
 def test_a_stray_quote_makes_up_no_id(tmp_path, named):
     with pytest.raises(DataError, match="line 2: this is not valid CSV"):
         resolve_ids(job_of(tmp_path, ids=write(tmp_path, "ids.csv", 'id\n"3\n17\n')), named)

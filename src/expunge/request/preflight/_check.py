@@ -23,6 +23,7 @@ from expunge.evidence import (
     PreflightFindings,
     RecordCounts,
 )
+from expunge.request._forgetting import known_recipe
 from expunge.request._ids import RequestedRecords
 from expunge.request._job import Job
 from expunge.request._predictions import decimals_of, evenly_spaced, predict_records
@@ -110,6 +111,11 @@ def preflight(
     warnings = collect_warnings(
         subject, requested, predictions, fit, ids, duplicates, cost, exact=job.exact
     )
+    if job.trains_again and not job.exact and known_recipe(subject.card, job) is None:
+        warnings.append(
+            "It is not known how the model was trained, so it is trained for a few epochs by "
+            "defaults, which may be too little. Say it in [recipe] of a job file."
+        )
     findings = PreflightFindings(
         fit=fit,
         ids=ids,

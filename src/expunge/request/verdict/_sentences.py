@@ -167,7 +167,7 @@ def _sentence(check: Check) -> str:
         f"{kind[1:] + check.label if kind else check.label[1:]}, {check.moment}: {value}{unit} "
         f"[{low}, {high}], margin {margin}"
     )
-    words = {"outside": "outside", "inside": "inside", "open": "open"}[check.result]
+    words = str(check.result)
     if check.result == "open" and check.needed is not None:
         words += f": {check.needed:,} records would decide"
     return f"{text} ({words})."
