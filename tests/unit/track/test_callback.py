@@ -394,8 +394,9 @@ def test_the_examples_of_the_document_run(
     monkeypatch.chdir(tmp_path)
     Path("tracked").mkdir()
     shutil.copy(empty_database, "tracked/mlflow.db")
+    names: dict[str, Any] = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL):
-        exec(compile(code, PAGE.name, "exec"), {})
+        exec(compile(code, PAGE.name, "exec"), names)
     store = "sqlite:///tracked/mlflow.db"
     (live,) = mlflow_runs(store)
     assert [step for step, _ in mlflow_curves(store, live)["objective"]] == [1, 2, 3]
