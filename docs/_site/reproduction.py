@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
 RESULTS = ROOT / "results" / "paper-eighth" / "results.jsonl"
 MINI = ROOT / "results" / "paper-mini" / "results.jsonl"
+RIVALS = ROOT / "results" / "rivals" / "results.jsonl"
 """Results of ``paper-mini`` so far; only tasks in which every variant has one are shown."""
 TASK = "cifar10/vgg16/random:0.1"
 CLASS_TASK = "cifar10/vgg16/class:3:0.4"
@@ -254,7 +255,8 @@ def hiding_table(results: Sequence[Result]) -> str:
         if len(variants) < complete:
             continue
         again = [r for r in results if r.model == "ideal-2" and r.task == runs.task]
-        variants.append(("another retrained model", again))
+        if again:
+            variants.append(("another retrained model", again))
         for label, own in variants:
             cells = [f"{runs.name}: {label}"]
             for metric, decimals in (("rua", 1), ("loss_auc", 3)):
@@ -372,6 +374,9 @@ def filled(text: str, results: Sequence[Result]) -> str:
         "stops": lambda: stops_table(tasks[TASK]),
         "class": lambda: class_table(tasks[CLASS_TASK]),
         "hiding": lambda: hiding_table(load_results(MINI)),
+        "rivals_hiding": lambda: hiding_table(
+            [result for result in load_results(RIVALS) if result.dataset == "digits"]
+        ),
     }
 
     def fill(match: re.Match[str]) -> str:
