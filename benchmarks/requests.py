@@ -80,10 +80,13 @@ FRONTIER: list[Setting] = [
 """Options of ``refresh``: how much it keeps, its peak rate over the recipe's, its epochs."""
 PLAN: list[tuple[str, dict[str, Any]]] = [
     ("methods", {}),
+    ("methods", {"kinds": ["mlp"], "names": [name for name in SETTINGS if "CT" not in name]}),
+    ("methods", {"kinds": list(KINDS), "seeds": ["0", "1"], "names": ["retrained"]}),
+    ("frontier", {"kinds": ["vgg", "cnn", "mlp", "text"], "seeds": ["0", "1", "2", "3"]}),
     ("requests", {"kinds": list(KINDS), "seeds": ["0", "1", "2"]}),
     (
         "requests",
-        {"kinds": ["vgg", "rows"], "seeds": ["0", "1"], "sets": [FORGOTTEN], "exact": True},
+        {"kinds": ["vgg", "mlp", "rows"], "seeds": ["0", "1"], "sets": [FORGOTTEN], "exact": True},
     ),
 ]
 """What ``all`` fills, with the options that are not the defaults."""

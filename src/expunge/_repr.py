@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import math
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -47,8 +48,9 @@ class ReprParts:
 class ReadableRepr:
     """Shows its :class:`ReprParts`."""
 
+    @abstractmethod
     def _repr_parts(self) -> ReprParts:
-        raise NotImplementedError
+        """What is shown."""
 
     def __repr__(self) -> str:
         return self._repr_parts().line
