@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from expunge.bench._results import Result, Run, load_results
+from expunge.bench._results import BenchResult, BenchRun, load_results
 from expunge.bench._tasks import TaskResults, group_results, one_per_seed
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -75,7 +75,7 @@ def task_table(sources: list[Path], runs: TaskResults) -> str:
     return "\n".join(lines)
 
 
-def _row(runs: TaskResults, variant: Run, results: list[Result]) -> tuple[float, str]:
+def _row(runs: TaskResults, variant: BenchRun, results: list[BenchResult]) -> tuple[float, str]:
     """A row, behind the distance from the ideal model that it is sorted by."""
     ended = [result for result in results if not result.diverged]
     failures = [f"diverged in {len(results) - len(ended)} of {len(results)} runs"]
@@ -116,7 +116,7 @@ def _is_comparable(runs: TaskResults) -> bool:
     return bool(runs.unlearned and runs.initial and runs.ideal) and "rua" in runs.initial[0].final
 
 
-def _attack(runs: TaskResults, results: list[Result], seeds: list[int]) -> str:
+def _attack(runs: TaskResults, results: list[BenchResult], seeds: list[int]) -> str:
     """How far the share that the entropy attack accuses is from the ideal model's, if measured."""
     if runs.ideal[0].value("mia_entropy") is None:
         return ""
@@ -124,20 +124,22 @@ def _attack(runs: TaskResults, results: list[Result], seeds: list[int]) -> str:
     return f"{_mean(results, 'mia_entropy', seeds, runs.epoch) - ideal:+.2f}"
 
 
-def _cost(results: Iterable[Result], epoch: int | None) -> float:
+def _cost(results: Iterable[BenchResult], epoch: int | None) -> float:
     """Processor seconds of the steps: less disturbed by other work than the clock."""
     return statistics.mean(_values(results, "processor_seconds", epoch))
 
 
-def _spread(results: list[Result], metric: str, epoch: int) -> str:
+def _spread(results: list[BenchResult], metric: str, epoch: int) -> str:
     values = _values(results, metric, epoch)
     return f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
 
 
-def _mean(results: Iterable[Result], metric: str, seeds: list[int], epoch: int | None) -> float:
+def _mean(
+    results: Iterable[BenchResult], metric: str, seeds: list[int], epoch: int | None
+) -> float:
     return statistics.mean(_values([r for r in results if r.seed in seeds], metric, epoch))
 
 
-def _values(results: Iterable[Result], metric: str, epoch: int | None = None) -> list[float]:
+def _values(results: Iterable[BenchResult], metric: str, epoch: int | None = None) -> list[float]:
     values = [result.value(metric, epoch) for result in results]
     return [value for value in values if value is not None]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from expunge._files import write_text
-from expunge.bench._results import CONSTRAINED_METHODS, Result, Run, load_results
+from expunge.bench._results import CONSTRAINED_METHODS, BenchResult, BenchRun, load_results
 from expunge.bench._statistics import mean_over_seeds
 from expunge.bench._sweeps import (
     MIN_SETTINGS,
@@ -34,13 +34,17 @@ from expunge.bench._sweeps import (
 from expunge.bench._tasks import Sweep, TaskResults, group_results, one_per_seed, select_variants
 from expunge.bench.paper._tables import MASKS_NGPLUS, PAPER_TABLES, Printed
 from expunge.bench.paper.claims import ClaimFinding, claim_ledger
+from expunge.bench.paper.claims._ledger import cells_of
 from expunge.bench.tables._summary import Row, Summary, markdown_table
 from expunge.evaluation import METRICS, Metric
+from expunge.methods import METHODS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "reproduction.md"
 RESULTS = ROOT / "results" / "paper-eighth" / "results.jsonl"
 MINI = ROOT / "results" / "paper-mini" / "results.jsonl"
+FOCUS_ALPHA = ROOT / "results" / "focus-alpha"
+"""What ``benchmarks/focus_alpha.py`` wrote: FOCUS and variants of it beside linear."""
 RIVALS = ROOT / "results" / "rivals" / "results.jsonl"
 """Results of ``paper-mini`` so far; only tasks in which every variant has one are shown."""
 TASK = "cifar10/vgg16/random:0.1"
@@ -65,7 +69,7 @@ STOPS = {
 class Stop(NamedTuple):
     """An evaluated epoch of a run, the points of TA it lost, and its gap to unseen images."""
 
-    result: Result
+    result: BenchResult
     epoch: int
     lost: float
     gap: float
@@ -172,10 +176,12 @@ def stops_table(runs: TaskResults) -> str:
         seen: dict[tuple[object, ...], Row] = {}
         for variant in select_variants(runs.variants, method, SWEPT_ADDONS):
             # Add-ons with other settings have a row of the method alone of their own.
-            base, addon = balanced((runs.sweep(Run(method)), runs.sweep(variant)), MIN_SETTINGS)
+            base, addon = balanced(
+                (runs.sweep(BenchRun(method)), runs.sweep(variant)), MIN_SETTINGS
+            )
             if base:
                 settings = f", {len(base)} settings"
-                seen.setdefault(tuple(base), stops_row(Run(method).label + settings, base))
+                seen.setdefault(tuple(base), stops_row(BenchRun(method).label + settings, base))
                 seen[variant, *base] = stops_row(variant.label + settings, addon)
         rows += seen.values()
     table = Summary((), tuple(STOPS), columns=STOPS)
@@ -221,13 +227,40 @@ def _joint(runs: TaskResults, remainder: Remainder) -> list[float]:
     """For each seed that all three methods have, the mean of their differences with FOCUS."""
     areas: list[dict[int, float]] = []
     for method in CONSTRAINED_METHODS:
-        focus = Run(method, "focus", "published")
+        focus = BenchRun(method, "focus", "published")
         compared = compare_frontiers(
-            runs.sweep(Run(method)), runs.sweep(focus), remainder=remainder
+            runs.sweep(BenchRun(method)), runs.sweep(focus), remainder=remainder
         )
         areas.append(dict(zip(compared.base, compared.means, strict=True)))
     seeds = sorted(set.intersection(*(set(each) for each in areas)))
     return [statistics.mean(each[seed] for each in areas) for seed in seeds]
+
+
+def alpha_table(results: Sequence[BenchResult]) -> str:
+    """Variants of FOCUS minus ``linear`` at the α of its steps, at equal loss of TA, by seed."""
+    rows = []
+    for runs in group_results(results):
+        for method in dict.fromkeys(result.method for result in runs.unlearned):
+            own = [result for result in runs.unlearned if result.method == method]
+            paths = {
+                name: {BenchRun(method): one_per_seed(r for r in own if r.addon == name)}
+                for name in dict.fromkeys(result.addon for result in own)
+            }
+            base = paths.pop("linear")
+            for name, path in paths.items():
+                cells = [f"{METHODS.label(method)}: {name}"]
+                for remainder in (RUA, UNSEEN):
+                    compared = compare_frontiers(base, path, remainder=remainder, least=1)
+                    cells.append(_interval(compared.means, 2))
+                ends = [_paired(each[BenchRun(method)].values(), None, metric, None)
+                        for metric in ("rua", "ta") for each in (base, path)]  # fmt: skip
+                rua, ta = ([statistics.mean(x) for x in ends[k : k + 2]] for k in (0, 2))
+                reached = f"{compared.ta_lost[-1]:g}"
+                cells += [reached, f"{rua[0]:+.1f}, {rua[1]:+.1f}", f"{ta[0]:.1f}, {ta[1]:.1f}"]
+                rows.append([*cells, str(len(compared.means))])
+    heads = ["", "|rUA| at equal loss of TA, points [95 %]", "|UA - TA|, points [95 %]"]
+    heads += ["largest loss of TA", "rUA at epoch 10: linear, it", "TA: linear, it", "n"]
+    return _table(heads, rows)
 
 
 def class_table(runs: TaskResults) -> str:
@@ -245,7 +278,7 @@ def class_table(runs: TaskResults) -> str:
     return _table(["", "rUA", "TA minus the ideal's", "RMIA AUC", "n"], rows)
 
 
-def hiding_table(results: Sequence[Result]) -> str:
+def hiding_table(results: Sequence[BenchResult]) -> str:
     """Per task and variant, what is left as delivered and after benign steps, and TA."""
     tasks = group_results(results)
     complete = max(len(_rows(runs)) for runs in tasks)
@@ -270,12 +303,19 @@ def hiding_table(results: Sequence[Result]) -> str:
     return _table(heads, rows)
 
 
-def _rows(runs: TaskResults) -> list[tuple[str, Sequence[Result]]]:
+def _claims_table(results: Sequence[BenchResult]) -> str:
+    """The findings of the claims that only these results have data for."""
+    findings = claim_ledger(results, ["flat-constraint", "msg-threshold"]).findings
+    rows = [[f.claim.name, *cells_of(f)[1:], f.detail] for f in findings]
+    return _table(["claim", "status", "effect", "interval", "n", "detail"], rows)
+
+
+def _rows(runs: TaskResults) -> list[tuple[str, Sequence[BenchResult]]]:
     """The initial model, then methods alone, then each method with its add-ons."""
     variants = runs.main_variants
     order = list(dict.fromkeys(variant.method for variant in variants))
 
-    def rank(variant: Run) -> tuple[bool, int]:
+    def rank(variant: BenchRun) -> tuple[bool, int]:
         several = len([other for other in variants if other.method == variant.method]) > 1
         return several, order.index(variant.method)
 
@@ -285,7 +325,10 @@ def _rows(runs: TaskResults) -> list[tuple[str, Sequence[Result]]]:
 
 
 def _paired(
-    results: Iterable[Result], others: Iterable[Result] | None, metric: str, epoch: int | None
+    results: Iterable[BenchResult],
+    others: Iterable[BenchResult] | None,
+    metric: str,
+    epoch: int | None,
 ) -> list[float]:
     """The metric of each seed, minus that of ``others`` with the same seed."""
     reference = one_per_seed(others or ())
@@ -362,7 +405,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(markdown_table(list(heads), cells, alignment="l" + "r" * (len(heads) - 1)))
 
 
-def filled(text: str, results: Sequence[Result]) -> str:
+def filled(text: str, results: Sequence[BenchResult]) -> str:
     """The page with the content of every region made from the results."""
     tasks = {runs.name: runs for runs in group_results(results)}
     ledger = claim_ledger(results)
@@ -372,6 +415,8 @@ def filled(text: str, results: Sequence[Result]) -> str:
         "rest": lambda: rest_beside_paper(tasks[TASK]),
         "clock": lambda: clock_table(ledger.findings, tasks[TASK]),
         "stops": lambda: stops_table(tasks[TASK]),
+        "focus_alpha": lambda: alpha_table(load_results(FOCUS_ALPHA / "results.jsonl")),
+        "start_claims": lambda: _claims_table(load_results(FOCUS_ALPHA / "claims.jsonl")),
         "class": lambda: class_table(tasks[CLASS_TASK]),
         "hiding": lambda: hiding_table(load_results(MINI)),
         "rivals_hiding": lambda: hiding_table(
